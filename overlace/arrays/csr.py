@@ -1,0 +1,44 @@
+"""Rows grouped by a small integer key: `start[k] : start[k + 1]` are the rows of key k."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overlace.arrays.jit import Ints, Pairs, kernel
+
+
+@kernel
+def group(keys: Ints, n: int) -> tuple[Ints, Ints]:
+    """(start, order): rows order[start[k]:start[k + 1]] have key k, in their old order."""
+    start = np.zeros(n + 1, dtype=np.int64)
+    for k in range(len(keys)):
+        start[keys[k] + 1] += 1
+    for k in range(n):
+        start[k + 1] += start[k]
+    place = start[:-1].copy()
+    order = np.empty(len(keys), dtype=np.int64)
+    for k in range(len(keys)):
+        order[place[keys[k]]] = k
+        place[keys[k]] += 1
+    return start, order
+
+
+@kernel
+def neighbours(n: int, links: Pairs) -> tuple[Ints, Ints, Ints]:
+    """(start, other, link): the links at each of n nodes, with their far end, in order of the links."""
+    start = np.zeros(n + 1, dtype=np.int64)
+    for k in range(len(links)):
+        start[links[k, 0] + 1] += 1
+        start[links[k, 1] + 1] += 1
+    for v in range(n):
+        start[v + 1] += start[v]
+    place = start[:-1].copy()
+    other = np.empty(2 * len(links), dtype=np.int64)
+    link = np.empty(2 * len(links), dtype=np.int64)
+    for k in range(len(links)):
+        for side in range(2):
+            v = links[k, side]
+            other[place[v]] = links[k, 1 - side]
+            link[place[v]] = k
+            place[v] += 1
+    return start, other, link

@@ -1,0 +1,1 @@
+"""The facet `channels`: how the event space is cut into channels (PART10)."""

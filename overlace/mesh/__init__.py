@@ -1,0 +1,1 @@
+"""The facet `mesh`: which peers are linked (TDCD17)."""

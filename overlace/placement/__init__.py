@@ -1,0 +1,1 @@
+"""The facet `placement`: where clients connect (CC12)."""

@@ -1,0 +1,282 @@
+"""Plan files: a plan that people review, compare, cut, and hand to `apply` as it is.
+
+A plan is a folder. `plan.json` is for people: names, gains, reasons, in the order of the steps.
+`changes.parquet`, `steps.parquet` and `after.parquet` are the same plan as columns, so that a plan of
+millions of changes stays small and quick. One digest, in plan.json, covers all of it: a plan file
+that was altered is refused. The bytes of plan.json are the same for the same plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from overlace.errors import BadPlan, Unknown
+from overlace.model import (
+    ENDS,
+    FACETS,
+    Changes,
+    Facet,
+    Names,
+    Observation,
+    Overlay,
+    Plan,
+    Planner,
+    Steps,
+    name_of,
+)
+from overlace.run import overlay_of, overlay_table, read_json, whole_folder, write_json
+from overlace.tables import SCHEMA_VERSION, conform
+
+MOST_LISTED = 20_000
+"""Changes that plan.json lists; of a larger plan it lists the first steps, and the columns hold all."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ChangeLine(_Part):
+    """One change, by name."""
+
+    action: Literal["add", "remove"]
+    facet: Facet
+    left: str
+    right: str
+
+    def __str__(self) -> str:
+        sign = "+" if self.action == "add" else "-"
+        return f"{sign} {self.facet} {self.left} {self.right}"
+
+
+class StepLine(_Part):
+    """One step: what it saves, why, and what is changed."""
+
+    step: int = Field(description="counted from 1")
+    gain: float = Field(description="how much of the planner's cost the step saves")
+    why: str
+    changes: list[ChangeLine] = Field(description="in the order in which they are carried out")
+
+
+class PlanFile(_Part):
+    """plan.json."""
+
+    schema_version: int = SCHEMA_VERSION
+    digest: str = Field(description="of everything else in this file, and through it of the columns beside it")
+    planner: str = Field(description="the planner's name in the catalog")
+    parameters: dict[str, Any]
+    seed: int
+    facets: list[Facet]
+    observation: str = Field(description="digest of the observation the plan was made from")
+    window: list[int] = Field(description="first and last microsecond (UTC) of what was observed; half-open")
+    before: str = Field(description="digest of the overlay that the plan starts from")
+    after: str = Field(description="digest of the overlay that it leads to")
+    columns: str = Field(description="digest of the changes and steps as columns")
+    cost_before: float
+    cost_after: float
+    steps_total: int
+    changes_total: int
+    steps: list[StepLine] = Field(description=f"all steps, or the first of a plan of over {MOST_LISTED:,} changes")
+
+
+class Columns(NamedTuple):
+    """A plan's changes and steps without its planner."""
+
+    changes: Changes
+    steps: Steps
+
+    def digest(self) -> str:
+        """The same for the same changes, gains and reasons in the same order."""
+        return hashlib.blake2b((self.changes.digest() + self.steps.digest()).encode(), digest_size=16).hexdigest()
+
+
+def plan_id(name: str, parameters: Mapping[str, Any], seed: int, observation: str) -> str:
+    """The planner's name and 8 hex digits of all that decides the plan: solving again is a no-op."""
+    what = json.dumps([parameters, seed, observation], sort_keys=True)
+    return f"{name}-{hashlib.blake2b(what.encode(), digest_size=4).hexdigest()}"
+
+
+def write_plan(
+    plan: Plan,
+    folder: Path,
+    name: str,
+    observation: Observation,
+    names: Names | None = None,
+    *,
+    force: bool = False,
+) -> PlanFile:
+    """Write a plan that the planner of that name made from this observation."""
+    document = describe(plan, name, observation, names)
+    _write(folder, document, plan.after, Columns(plan.changes, plan.steps), force=force)
+    return document
+
+
+def describe(plan: Plan, name: str, observation: Observation, names: Names | None = None) -> PlanFile:
+    """plan.json for this plan."""
+    listed = int(np.searchsorted(plan.steps.start, MOST_LISTED, side="right")) - 1
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "digest": "",
+        "planner": name,
+        "parameters": json.loads(json.dumps(asdict(cast(Any, plan.planner)))),
+        "seed": plan.seed,
+        "facets": list(plan.planner.facets),
+        "observation": observation.digest(),
+        "window": list(observation.window),
+        "before": plan.before.digest(),
+        "after": plan.after.digest(),
+        "columns": Columns(plan.changes, plan.steps).digest(),
+        "cost_before": plan.planner.cost(observation, plan.before),
+        "cost_after": plan.planner.cost(observation, plan.after),
+        "steps_total": len(plan.steps),
+        "changes_total": len(plan.changes),
+        "steps": [_step_line(plan, i, names) for i in range(min(max(listed, 1), len(plan.steps)))],
+    }
+    return _sealed(document)
+
+
+def read_plan(path: Path) -> PlanFile:
+    """plan.json of a plan folder (or named itself), refused if it was altered."""
+    file = path / "plan.json" if path.is_dir() else path
+    document = read_json(file)
+    try:
+        plan = PlanFile.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BadPlan(f"{file}: {where}: {first['msg']}. Is it a plan file?") from None
+    if _sealed({**document, "digest": ""}).digest != plan.digest:
+        raise BadPlan(f"{file}: its content does not have the digest it names: it was altered. Solve again.")
+    return plan
+
+
+def read_columns(path: Path) -> tuple[Overlay, Columns]:
+    """The overlay after and the columns of a plan folder, checked against its digest."""
+    folder = path if path.is_dir() else path.parent
+    document = read_plan(path)
+    try:
+        after = overlay_of(pq.read_table(folder / "after.parquet"))
+        changes = pq.read_table(folder / "changes.parquet")
+        steps = pq.read_table(folder / "steps.parquet")
+    except (OSError, pa.ArrowException) as error:
+        raise BadPlan(f"{folder}: the plan's tables cannot be read: {error}") from None
+    facet = changes["facet"].to_numpy(zero_copy_only=False)
+    codes = np.searchsorted(np.sort(FACETS), facet)
+    columns = Columns(
+        Changes(np.argsort(FACETS)[codes], *(changes[name].to_numpy() for name in ("action", "left", "right"))),
+        Steps(
+            np.concatenate([[0], np.cumsum(np.bincount(changes["step"].to_numpy(), minlength=len(steps)))]),
+            steps["gain"].to_numpy(),
+            steps["reason"].to_numpy(),
+            {name[4:]: steps[name].to_numpy() for name in steps.column_names if name.startswith("arg_")},
+        ),
+    )
+    if columns.digest() != document.columns or after.digest() != document.after:
+        raise BadPlan(f"{folder}: the tables do not have the digest that plan.json names: they were altered")
+    return after, columns
+
+
+def load_plan(path: Path, planners: Mapping[str, type[Planner]]) -> Plan:
+    """The plan itself, with its planner made again from its name and parameters."""
+    document = read_plan(path)
+    after, columns = read_columns(path)
+    if document.planner not in planners:
+        raise Unknown("planner", document.planner, planners)
+    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in document.parameters.items()}
+    planner = planners[document.planner](**parameters)
+    before = after.apply(columns.changes.inverse())
+    return Plan(planner, document.seed, before, after, columns.changes, columns.steps)
+
+
+def cut_plan(path: Path, steps: int, folder: Path, *, force: bool = False) -> PlanFile:
+    """The first steps of a plan as a plan of its own."""
+    document = read_plan(path)
+    after, (changes, all_steps) = read_columns(path)
+    if not 0 <= steps <= document.steps_total:
+        raise BadPlan(f"{path} has {document.steps_total} steps; cannot keep {steps}")
+    end = int(all_steps.start[steps])
+    after = after.apply(changes.between(end, len(changes)).inverse())
+    args = {name: values[:steps] for name, values in all_steps.args.items()}
+    kept = Columns(
+        changes.between(0, end),
+        Steps(all_steps.start[: steps + 1], all_steps.gain[:steps], all_steps.reason[:steps], args),
+    )
+    cut = document.model_dump() | {
+        "digest": "",
+        "after": after.digest(),
+        "columns": kept.digest(),
+        "cost_after": document.cost_before - float(kept.steps.gain.sum()),
+        "steps_total": steps,
+        "changes_total": end,
+        "steps": [line.model_dump() for line in document.steps[:steps]],
+    }
+    sealed = _sealed(cut)
+    _write(folder, sealed, after, kept, force=force)
+    return sealed
+
+
+def plan_difference(ours: Path, theirs: Path) -> tuple[list[str], list[str], int]:
+    """(only in ours, only in theirs, in both): changes by name, in order of the steps."""
+    plans = [read_plan(path) for path in (ours, theirs)]
+    for path, plan in zip((ours, theirs), plans, strict=True):
+        if len(plan.steps) < plan.steps_total:
+            raise BadPlan(f"{path} has {plan.changes_total:,} changes, too many to compare by name")
+    lines = [[str(change) for step in plan.steps for change in step.changes] for plan in plans]
+    first, second = (set(each) for each in lines)
+    only_ours = [line for line in lines[0] if line not in second]
+    only_theirs = [line for line in lines[1] if line not in first]
+    return only_ours, only_theirs, len(first & second)
+
+
+def _step_line(plan: Plan, i: int, names: Names | None) -> dict[str, Any]:
+    step = plan.step(i)
+    lines = []
+    for facet, action, left, right in zip(
+        *(getattr(step.changes, f) for f in ("facet", "action", "left", "right")), strict=True
+    ):
+        kinds = ENDS[FACETS[facet]]
+        lines.append(
+            {
+                "action": "add" if action > 0 else "remove",
+                "facet": FACETS[facet],
+                "left": name_of(kinds[0], int(left), names),
+                "right": name_of(kinds[1], int(right), names),
+            }
+        )
+    return {"step": i + 1, "gain": step.gain, "why": plan.why(i, names), "changes": lines}
+
+
+def _sealed(document: dict[str, Any]) -> PlanFile:
+    plain = json.dumps({**document, "digest": ""}, sort_keys=True)
+    digest = hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
+    return PlanFile.model_validate({**document, "digest": digest})
+
+
+def _write(folder: Path, document: PlanFile, after: Overlay, columns: Columns, *, force: bool) -> None:
+    changes, steps = columns
+    step_of = np.repeat(np.arange(len(steps)), np.diff(steps.start))
+    change_table = pa.table(
+        {
+            "facet": np.asarray(FACETS)[changes.facet],
+            "action": changes.action,
+            "left": changes.left,
+            "right": changes.right,
+            "step": step_of,
+        }
+    )
+    args = {f"arg_{name}": values for name, values in steps.args.items()}
+    step_table = pa.table({"gain": steps.gain, "reason": steps.reason, **args})
+    with whole_folder(folder, force=force) as beside:
+        pq.write_table(overlay_table(after), beside / "after.parquet", compression="zstd")
+        pq.write_table(conform(change_table, "changes"), beside / "changes.parquet", compression="zstd")
+        pq.write_table(step_table, beside / "steps.parquet", compression="zstd")
+        write_json(beside / "plan.json", document.model_dump())

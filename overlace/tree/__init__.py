@@ -1,0 +1,1 @@
+"""The facet `tree`: how brokers are wired (OCBR07)."""

@@ -1,0 +1,56 @@
+"""What a broker tree costs: OCBR07 (1).
+
+Each traffic class pays, per message, alpha times the cost of the links and beta times the cost of the
+brokers in the minimal subtree that joins its clients. A class with one client costs nothing (R8). The
+link between a client and its broker is the same in every tree and not counted.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from overlace.arrays.jit import Floats
+from overlace.arrays.trees import subtree_costs
+from overlace.errors import BadOverlay, NotObserved
+from overlace.model import Observation, Overlay, name_of
+
+Weight = Literal["messages", "bytes"]
+
+
+def cost(
+    observation: Observation,
+    overlay: Overlay,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    weight: Weight = "messages",
+) -> float:
+    """OCBR07 (1): demand x (alpha x links + beta x brokers), summed over the classes."""
+    classes = observation.classes
+    demand = classes.demand if weight == "messages" else classes.bytes
+    return float((demand * class_costs(observation, overlay, alpha=alpha, beta=beta)).sum())
+
+
+def class_costs(observation: Observation, overlay: Overlay, *, alpha: float = 1.0, beta: float = 0.0) -> Floats:
+    """What one message of each class costs. While there is no tree, no message crosses one: 0."""
+    classes, network = observation.classes, observation.network
+    if network.brokers == 0:
+        raise NotObserved("tree: no brokers were observed. Ingest the tables brokers and links.")
+    if len(overlay.tree) == 0 and network.brokers > 1:
+        return np.zeros(len(classes))
+    homes = overlay.homes(observation.clients)[classes.members]
+    if (homes < 0).any() or (homes >= network.brokers).any():
+        client = int(classes.members[np.flatnonzero((homes < 0) | (homes >= network.brokers))[0]])
+        raise BadOverlay(
+            f"tree: a traffic class names {name_of('client', client)}, which has no home among the "
+            f"{network.brokers} brokers. Ingest its sessions, or leave its messages out."
+        )
+    tree = overlay.rooted(network.brokers)
+    link_cost = np.zeros(network.brokers)
+    below = tree.link >= 0
+    link_cost[below] = alpha * network.costs_of(overlay.tree)[tree.link[below]]
+    costs = subtree_costs(tree, link_cost, beta * network.broker_cost, classes.start, homes)
+    costs[np.diff(classes.start) < 2] = 0.0  # R8
+    return costs

@@ -1,0 +1,64 @@
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import overlace
+
+PACKAGE = Path(overlace.__file__).parent
+
+ASK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import overlace.arrays.trees as trees
+assert sys.argv[1] in trees.__file__, trees.__file__
+links = np.array([[0, 1], [1, 2]])
+rooted = trees.root_at(3, links, 0)
+print(trees.hops_between(rooted, np.array([0]), np.array([2]))[0], end=" ")
+print(sum(trees.hops_between.stats.cache_hits.values()) if hasattr(trees.hops_between, "stats") else "plain")
+"""
+
+
+def zipped(folder: Path) -> Path:
+    path = folder / "overlace.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for source in PACKAGE.rglob("*.py"):
+            archive.write(source, Path("overlace") / source.relative_to(PACKAGE))
+    return path
+
+
+def ask(archive: Path, cache: Path, **more: str) -> str:
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_DISABLE_JIT"}
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, str(archive)],
+        env={**environment, "OVERLACE_CACHE": str(cache), **more},
+        cwd=archive.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="it is the compiled cache that is tested")
+def test_kernels_from_a_zip_are_compiled_once_even_when_the_zip_lies_elsewhere(tmp_path):
+    """Each Spark application unpacks the package to another folder of an executor."""
+    cache = tmp_path / "cache"
+    for place, hits in (("first", "0"), ("second", "1")):
+        (tmp_path / place).mkdir()
+        assert ask(zipped(tmp_path / place), cache) == f"2 {hits}"
+
+
+def test_kernels_from_a_zip_run_as_plain_python_too(tmp_path):
+    assert ask(zipped(tmp_path), tmp_path / "cache", NUMBA_DISABLE_JIT="1") == "2 plain"
+
+
+def test_a_cache_that_cannot_be_written_is_no_reason_to_fail(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    assert ask(zipped(tmp_path), blocked).startswith("2 ")
