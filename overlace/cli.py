@@ -26,7 +26,8 @@ from typer.core import TyperGroup
 import overlace
 from overlace.errors import OverlaceError, Unknown
 
-out = Console(soft_wrap=True, highlight=False)
+PIPED = 160  # columns, where nobody has a window that says how many fit
+out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else PIPED)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="the result as JSON on standard output")]

