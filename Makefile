@@ -35,7 +35,7 @@ demo: $(VENV)/.ready ## set up, then run the demo into RUN (demo-run)
 	@$(BIN)/overlace demo --out $(RUN) --force
 
 test: $(VENV)/.ready-dev ## set up, then run all tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 	@echo "== the kernels again as plain Python"
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/arrays
 

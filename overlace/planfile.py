@@ -159,10 +159,9 @@ def read_plan(path: Path) -> PlanFile:
     return plan
 
 
-def read_columns(path: Path) -> tuple[Overlay, Columns]:
-    """The overlay after and the columns of a plan folder, checked against its digest."""
+def read_columns(path: Path, document: PlanFile) -> tuple[Overlay, Columns]:
+    """The overlay after and the columns beside a plan.json, checked against its digest."""
     folder = path if path.is_dir() else path.parent
-    document = read_plan(path)
     try:
         after = overlay_of(pq.read_table(folder / "after.parquet"))
         changes = pq.read_table(folder / "changes.parquet")
@@ -194,7 +193,7 @@ def _columns(changes: pa.Table, steps: pa.Table) -> Columns:
 def load_plan(path: Path, planners: Mapping[str, type[Planner]]) -> Plan:
     """The plan itself, with its planner made again from its name and parameters."""
     document = read_plan(path)
-    after, columns = read_columns(path)
+    after, columns = read_columns(path, document)
     if document.planner not in planners:
         raise Unknown("planner", document.planner, planners)
     parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in document.parameters.items()}
@@ -206,7 +205,7 @@ def load_plan(path: Path, planners: Mapping[str, type[Planner]]) -> Plan:
 def cut_plan(path: Path, steps: int, folder: Path, *, force: bool = False) -> PlanFile:
     """The first steps of a plan as a plan of its own."""
     document = read_plan(path)
-    after, (changes, all_steps) = read_columns(path)
+    after, (changes, all_steps) = read_columns(path, document)
     if not 0 <= steps <= document.steps_total:
         raise BadPlan(f"{path} has {document.steps_total} steps; cannot keep {steps}")
     end = int(all_steps.start[steps])

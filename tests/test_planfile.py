@@ -102,12 +102,12 @@ def test_tables_of_another_plan_are_refused(tmp_path):
         kept = (tmp_path / "a" / name).read_bytes()
         (tmp_path / "a" / name).write_bytes((tmp_path / "b" / name).read_bytes())
         with pytest.raises(BadPlan, match="altered"):
-            read_columns(tmp_path / "a")
+            read_columns(tmp_path / "a", read_plan(tmp_path / "a"))
         (tmp_path / "a" / name).write_bytes(kept)
-    read_columns(tmp_path / "a")
+    read_columns(tmp_path / "a", read_plan(tmp_path / "a"))
     (tmp_path / "a/after.parquet").unlink()
     with pytest.raises(BadPlan, match="cannot be read"):
-        read_columns(tmp_path / "a")
+        read_columns(tmp_path / "a", read_plan(tmp_path / "a"))
 
 
 def test_what_is_no_plan_is_said(tmp_path):
