@@ -17,7 +17,7 @@ $(BIN)/python:
 
 $(VENV)/.ready: requirements.txt requirements-java.txt pyproject.toml | $(BIN)/python
 	@echo "== packages (requirements.txt; about 1 GB on disk, once)"
-	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -q -r requirements.txt
+	@$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt
 	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-build-isolation --no-deps -e .
 	@echo "== Java for Spark"
 	@$(BIN)/python -m overlace.spark.java 2>/dev/null \
@@ -58,7 +58,7 @@ docs: $(VENV)/.ready-dev ## write the generated pages and pictures anew
 	@$(BIN)/python scripts/picture.py
 
 bench: $(VENV)/.ready-dev ## run the benchmarks; each writes its .md in benchmarks/
-	@for each in benchmarks/*.py; do $(BIN)/python $$each || exit 1; done
+	@for each in $(filter-out benchmarks/protocol.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$each || exit 1; done
 
 pins: $(VENV)/.ready-dev ## write requirements*.txt from what is installed
 	@$(BIN)/python scripts/pins.py

@@ -48,7 +48,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def machine() -> str:
     """Where and with what the figures were made."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}, {packages}"
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {system}, {packages}"
 
 
 def write(script: str, title: str, parts: Sequence[str]) -> None:
