@@ -1,0 +1,1 @@
+"""Traffic to observation, as batch functions."""

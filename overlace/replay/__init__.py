@@ -1,0 +1,1 @@
+"""What a trace costs on an overlay, as batch functions."""
