@@ -27,12 +27,12 @@ import overlace
 from overlace.errors import OverlaceError, Unknown
 
 PIPED = 160  # columns, where nobody has a window that says how many fit
-out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else PIPED)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+out = Console(soft_wrap=True, highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPED)
+err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="the result as JSON on standard output")]
 Force = Annotated[bool, typer.Option("--force", help="replace what is there")]
-Seed = Annotated[int, typer.Option("--seed", help="same seed, same result")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="same seed, same result")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder", metavar="RUN")]
 PlanPath = Annotated[Path, typer.Argument(help="a plan folder, or its plan.json", metavar="PLAN")]
 
@@ -65,7 +65,8 @@ def bar(what: str) -> Iterator[Any]:
 def answer(as_json: bool, document: Any, *text: Any) -> None:
     """The result, once: as JSON or as text."""
     if as_json:
-        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        plain = "utf" not in (sys.stdout.encoding or "utf-8").lower()
+        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=plain) + "\n")
     else:
         for each in text:
             out.print(each)
@@ -84,7 +85,7 @@ def options(
 
 @app.command(
     "demo",
-    epilog="Then: [bold]overlace plan show demo-run/plans/tree.mst-*[/bold]",
+    epilog="Then: [bold]overlace plan show PLAN[/bold] with the folder it prints",
 )
 def demo_command(
     folder: Annotated[Path, typer.Option("--out", help="the run folder to make")] = Path("demo-run"),
@@ -103,8 +104,8 @@ def demo_command(
         f"{made.observation.network.brokers} brokers, {made.observation.clients} clients, "
         f"{int(made.observation.classes.demand.sum()):,} messages in {len(made.observation.classes)} traffic classes",
         *plan_lines(made.solved.document, most=8),
-        f"plan     {made.solved.folder}",
-        f"picture  {made.picture}",
+        escape(f"plan     {made.solved.folder}"),
+        escape(f"picture  {made.picture}"),
     )
 
 
@@ -190,12 +191,12 @@ def solve_command(name: str, run: Path, seed: int, force: bool, as_json: bool, g
     with bar(name) as progress:
         document, folder, again = solve(planner, observation, run, names, seed=seed, force=force, progress=progress)
     if again:
-        err.print(f"solved before: {folder} (--force solves again)")
+        err.print(escape(f"solved before: {folder} (--force solves again)"))
     answer(
         as_json,
         {**document.model_dump(), "plan": str(folder)},
         *plan_lines(document, most=8),
-        f"plan     {folder}",
+        escape(f"plan     {folder}"),
     )
 
 
@@ -217,7 +218,8 @@ def plan_lines(document: Any, most: int | None = None) -> list[Any]:
         table = Table("step", "gain", "changes", "why", box=None, pad_edge=False, header_style="dim")
         for line in shown:
             changes = line.changes[:4]
-            more = f" (+{len(line.changes) - 4} more)" if len(line.changes) > 4 else ""
+            left_out = len(line.changes) - len(changes) + line.more
+            more = f" (+{left_out:,} more)" if left_out else ""
             text = "; ".join(f"{'+' if c.action == 'add' else '-'} {c.left} {c.right}" for c in changes)
             table.add_row(str(line.step), amount(line.gain), escape(text + more), escape(line.why))
         yielded.append(table)
@@ -226,10 +228,10 @@ def plan_lines(document: Any, most: int | None = None) -> list[Any]:
     return yielded
 
 
-@plans.command("show", epilog="Example: [bold]overlace plan show demo-run/plans/tree.mst-* --steps 3[/bold]")
+@plans.command("show", epilog="Example: [bold]overlace plan show demo-run/plans/tree.mst-b44d36db --steps 3[/bold]")
 def plan_show(
     plan: PlanPath,
-    steps: Annotated[int | None, typer.Option(help="how many steps to list (default: all)")] = None,
+    steps: Annotated[int | None, typer.Option(min=0, help="how many steps to list (default: all)")] = None,
     as_json: AsJson = False,
 ) -> None:
     """What a plan costs and saves, and each step with its reason."""
@@ -275,7 +277,7 @@ def plan_cut(
         as_json,
         {**document.model_dump(), "plan": str(folder)},
         *plan_lines(document, most=0),
-        f"plan     {folder}",
+        escape(f"plan     {folder}"),
     )
 
 

@@ -53,4 +53,17 @@ class Unknown(OverlaceError):
         super().__init__(f"no {kind} is called {name!r}. {hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (OverlaceError, self.args)
+        return (_unknown, self.args)
+
+
+def _unknown(message: str) -> Unknown:
+    """An Unknown again from its message, after pickling."""
+    made = Unknown.__new__(Unknown)
+    Exception.__init__(made, message)
+    return made
+
+
+class BadParameter(OverlaceError):
+    """A planner's field or a command's option with a value outside its range."""
+
+    exit_code = 2

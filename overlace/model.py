@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from overlace.arrays.components import components, spanning_forest
+from overlace.arrays.csr import sort_groups
 from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.arrays.masks import MOST_BITS
 from overlace.arrays.pairs import difference, order_of, patch, positions, sort_pairs, undirected
@@ -68,9 +70,18 @@ class Changes(Record):
     left: IntColumn = column(np.int64)
     right: IntColumn = column(np.int64)
 
+    fault = BadPlan
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._lengths("facet", "action", "left", "right")
+        if len(self) and not (np.isin(self.action, (-1, 1)).all() and np.isin(self.facet, range(len(FACETS))).all()):
+            raise BadPlan("Changes: an action is +1 or -1, a facet 0 to 3 (an index into FACETS)")
+        turned = np.isin(self.facet, (FACETS.index("tree"), FACETS.index("mesh"))) & (self.left > self.right)
+        if turned.any():  # links are kept with the lower end left
+            left, right = np.where(turned, self.right, self.left), np.where(turned, self.left, self.right)
+            self._put("left", left, np.int64)
+            self._put("right", right, np.int64)
 
     def __len__(self) -> int:
         return len(self.left)
@@ -120,6 +131,7 @@ class Overlay(Record):
     tree: IntColumn = column(np.int64, pairs=True)  # (broker, broker)
     channels: IntColumn = column(np.int64, pairs=True)  # (combination, channel)
     mesh: IntColumn = column(np.int64, pairs=True)  # (client, client)
+    fault = BadOverlay
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,7 +141,7 @@ class Overlay(Record):
             if len(loops):
                 end = name_of(ENDS[facet][0], int(loops[0, 0]))
                 raise BadOverlay(f"{facet}: a link joins {end} with itself; a link needs two different ends")
-            self._put(facet, frozen(links, np.int64, 2, facet))
+            self._put(facet, links, np.int64, 2)
 
     def relation(self, facet: Facet) -> Pairs:
         """The pairs of one facet."""
@@ -173,6 +185,8 @@ class Overlay(Record):
 
     def rooted(self, brokers: int) -> Rooted:
         """The tree, rooted at broker 0. Refused, naming the links, unless it is one."""
+        if brokers == 0:
+            raise BadOverlay("tree: there are no brokers")
         check_tree(self.tree, brokers)
         return root_at(brokers, self.tree, 0)
 
@@ -232,30 +246,44 @@ class Network(Record):
         self._fill("latency_us", len(self.links), 0)
         self._lengths("region", "broker_cost", "capacity", "max_degree")
         if len(self.links) and (self.links.min() < 0 or self.links.max() >= brokers):
-            raise BadObservation(f"Network.links: a link names broker {self.links.max()}; there are {brokers}")
-        for name in ("broker_cost", "link_cost", "access_cost"):
+            wrong = int(self.links.min() if self.links.min() < 0 else self.links.max())
+            raise BadObservation(f"Network.links: a link names broker {wrong}; there are {brokers}")
+        for name in ("broker_cost", "link_cost", "access_cost", "latency_us", "access_latency_us"):
             costs = getattr(self, name)
-            if costs.size and not bool((costs >= 0).all()):
-                row = int(np.argwhere(~(costs >= 0))[0, 0])
-                raise BadObservation(f"Network.{name}: row {row} is {costs[row]}; costs are 0 or more")
+            fine = np.isfinite(costs) & (costs >= 0)
+            if not fine.all():
+                row = int(np.argwhere(~fine)[0, 0])
+                raise BadObservation(f"Network.{name}: row {row} is {costs[row]}; costs are finite and 0 or more")
+        for name in ("access_cost", "access_latency_us"):
+            table = getattr(self, name)
+            highest = self.client_region.max(initial=-1)
+            if table.size and (table.shape[1] != brokers or highest >= len(table)):
+                raise BadObservation(
+                    f"Network.{name}: {table.shape[0]} regions x {table.shape[1]} brokers, but clients are in regions "
+                    f"up to {highest} and there are {brokers} brokers"
+                )
+            if not table.size:
+                self._put(name, np.empty((0, 0)), table.dtype.type, 2)
 
     def _fill(self, name: str, size: int, default: Any) -> None:
         if size and len(getattr(self, name)) == 0:
             dtype = getattr(self, name).dtype
-            self._put(name, frozen(np.broadcast_to(np.asarray(default, dtype), (size,)).copy(), dtype, 1, name))
+            self._put(name, np.broadcast_to(np.asarray(default, dtype), (size,)), dtype.type)
 
     def _sort_links(self) -> None:
         """Links in order, left < right, their costs and latencies with them."""
-        links = np.sort(self.links, axis=1).reshape(-1, 2)
+        if self.links.size and self.links.shape[1] != 2:
+            raise BadObservation(f"Network.links: expected rows of two brokers, found shape {self.links.shape}")
+        links = np.sort(self.links.reshape(-1, 2), axis=1)
         for name in ("link_cost", "latency_us"):
             if len(getattr(self, name)) not in (0, len(links)):
                 raise BadObservation(f"Network: {len(links)} links but {len(getattr(self, name))} {name}")
         order = order_of(links)
-        self._put("links", frozen(links[order], np.int64, 2, "Network.links"))
+        self._put("links", links[order], np.int64, 2)
         for name in ("link_cost", "latency_us"):
             values = getattr(self, name)
             if len(values):
-                self._put(name, frozen(values[order], values.dtype, 1, name))
+                self._put(name, values[order], values.dtype.type)
         again = np.flatnonzero((self.links[1:] == self.links[:-1]).all(axis=1))
         loops = np.flatnonzero(self.links[:, 0] == self.links[:, 1])
         if len(again) or len(loops):
@@ -296,13 +324,17 @@ class Flows(Record):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.bytes) == 0:
-            self._put("bytes", frozen(np.zeros(len(self.sender)), np.int64, 1, "Flows.bytes"))
+            self._put("bytes", np.zeros(len(self.sender)), np.int64)
         self._lengths("sender", "receiver", "messages", "bytes")
+        _not_negative(self, "messages", "bytes")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Classes(Record):
-    """Traffic classes (OCBR07's T and d): the clients a message joins, publisher included, and how often."""
+    """Traffic classes (OCBR07's T and d): the clients a message joins, publisher included, and how often.
+
+    Members are kept sorted, each once.
+    """
 
     start: IntColumn = column(np.int64)  # members[start[k]:start[k + 1]] are class k's clients
     members: IntColumn = column(np.int64)
@@ -312,15 +344,17 @@ class Classes(Record):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.start) == 0:
-            self._put("start", frozen(np.zeros(1), np.int64, 1, "Classes.start"))
+            self._put("start", np.zeros(1), np.int64)
         if len(self.bytes) == 0:
-            self._put("bytes", frozen(np.zeros(len(self.demand)), np.int64, 1, "Classes.bytes"))
+            self._put("bytes", np.zeros(len(self.demand)), np.int64)
         self._lengths("demand", "bytes")
-        if len(self.start) != len(self.demand) + 1 or self.start[-1] != len(self.members):
-            raise BadObservation(
-                f"Classes: {len(self.start)} starts up to {self.start[-1]} for {len(self.demand)} classes "
-                f"with {len(self.members)} members; expected one more start than classes, the last at the end"
-            )
+        if len(self.start) != len(self.demand) + 1:
+            raise BadObservation(f"Classes: {len(self.start)} starts for {len(self.demand)} classes; expected one more")
+        self._starts("start", len(self.members))
+        _not_negative(self, "demand", "bytes")
+        start, members = sort_groups(self.start, self.members)
+        self._put("start", start, np.int64)
+        self._put("members", members, np.int64)
 
     def __len__(self) -> int:
         return len(self.demand)
@@ -347,7 +381,7 @@ class Offers(Record):
         n = len(self.publisher)
         for name, default in (("connections", UNLIMITED), ("messages", 1)):
             if len(getattr(self, name)) == 0:
-                self._put(name, frozen(np.full(n, default), np.int64, 1, name))
+                self._put(name, np.full(n, default), np.int64)
         self._lengths("publisher", "attributes", "connections", "messages")
 
 
@@ -365,7 +399,11 @@ class Requests(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observation(Record):
-    """What a window of the log says: the overlay as it was, the network, and the traffic."""
+    """What a window of the log says: the overlay as it was, the network, and the traffic.
+
+    clients, topics, sent and sent_bytes follow from the other fields unless they are given. `replace`
+    gives them: with other flows, also pass clients=0 and sent=() to have them follow anew.
+    """
 
     window: tuple[int, int] = (0, 0)  # UTC microseconds, half-open; (0, 0): no times
     overlay: Overlay = field(default_factory=Overlay)
@@ -382,6 +420,7 @@ class Observation(Record):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._put("window", (int(self.window[0]), int(self.window[1])))
         named = {
             "overlay.placement": self.overlay.placement[:, 0],
             "overlay.mesh": self.overlay.mesh,
@@ -402,11 +441,15 @@ class Observation(Record):
                 sums = np.zeros(self.clients, dtype=np.int64)
                 if weight is not None:
                     np.add.at(sums, sender, weight)
-                self._put(name, frozen(sums, np.int64, 1, name))
+                self._put(name, sums, np.int64)
             elif len(getattr(self, name)) != self.clients:
                 raise BadObservation(
                     f"Observation.{name}: {len(getattr(self, name))} values for {self.clients} clients"
                 )
+
+        if len(self.network.client_region) not in (0, self.clients):
+            known = len(self.network.client_region)
+            raise BadObservation(f"Network.client_region: {known} values for {self.clients} clients")
 
     def _count(self, given: int, kind: str, named: Mapping[str, Ints]) -> int:
         """The number of clients or topics: as given, if no id goes beyond it."""
@@ -419,6 +462,13 @@ class Observation(Record):
                     raise BadObservation(f"Observation.{where}: id {ids.max()}, but there are {given} {kind}")
                 most = max(most, int(ids.max()) + 1)
         return int(given or most)
+
+
+def _not_negative(record: Record, *names: str) -> None:
+    for name in names:
+        values = getattr(record, name)
+        if values.size and values.min() < 0:
+            raise BadObservation(f"{type(record).__name__}.{name}: {values.min()}; expected 0 or more")
 
 
 # --- plans -------------------------------------------------------------------------------------------
@@ -450,27 +500,21 @@ class Steps(Record):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.start) == 0:
-            self._put("start", frozen(np.zeros(1), np.int64, 1, "Steps.start"))
+            self._put("start", np.zeros(1), np.int64)
         columns = {}
         for name, values in self.args.items():
-            kept = np.asarray(values)
-            columns[name] = frozen(kept, kept.dtype.type, 1, f"Steps.args[{name!r}]")
-        self._put("args", columns)
+            whole = np.issubdtype(np.asarray(values).dtype, np.integer)
+            try:
+                columns[name] = frozen(values, np.int64 if whole else np.float64)
+            except ValueError as error:
+                raise BadPlan(f"Steps.args[{name!r}]: {error}; names are shown for ids, not kept") from None
+        self._put("args", MappingProxyType(columns))
         sizes = {len(self.start) - 1, len(self.gain), len(self.reason), *map(len, columns.values())}
         if len(sizes) > 1:
             raise BadPlan(f"Steps: columns of unequal length: {sorted(sizes)} steps")
+        self._starts("start", int(self.start[-1]))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Steps):
-            return NotImplemented
-        alike = ("start", "gain", "reason")
-        return (
-            all(np.array_equal(getattr(self, name), getattr(other, name)) for name in alike)
-            and self.args.keys() == other.args.keys()
-            and all(np.array_equal(self.args[name], other.args[name]) for name in self.args)
-        )
-
-    __hash__ = None
+    fault = BadPlan
 
     def __len__(self) -> int:
         return len(self.gain)
@@ -562,7 +606,7 @@ class Metrics(Record):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.other) == 0:
-            self._put("other", frozen(np.full(len(self.key), -1), np.int64, 1, "Metrics.other"))
+            self._put("other", np.full(len(self.key), -1), np.int64)
         self._lengths("metric", "scope", "key", "other", "value")
 
     def of(self, metric: str, scope: str = "overall", key: int = 0, other: int = -1) -> float:

@@ -9,20 +9,16 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
-from overlace.errors import OverlaceError, Unknown
+from overlace.errors import BadParameter, Unknown
 from overlace.model import Names, Planner, name_of
 
-
-class BadOption(OverlaceError):
-    """A value that does not fit its field."""
-
-    exit_code = 2
+UNLIMITED = "unlimited"
 
 
 def parameters_of(planner: type[Planner]) -> list[inspect.Parameter]:
@@ -30,8 +26,8 @@ def parameters_of(planner: type[Planner]) -> list[inspect.Parameter]:
     hints = get_type_hints(planner)
     found = []
     for field in dataclasses.fields(planner):  # type: ignore[arg-type]
-        kind = hints[field.name]
         default: Any = getattr(planner(), field.name)
+        kind, optional = _without_none(hints[field.name])
         many = get_origin(kind) is tuple
         text = field.metadata.get("help", "")
         if many:
@@ -39,11 +35,14 @@ def parameters_of(planner: type[Planner]) -> list[inspect.Parameter]:
             kind, default = list[str], [str(value) for value in default] or None
             kind = kind if default else list[str] | None
             text += f" ({what}s by name, pattern or id; may be given several times)" if what else " (several times)"
-        elif default is None:
-            text += " (default: unlimited)"
+        elif optional:
+            text += " (or: unlimited)"
         flag = "--" + field.name.replace("_", "-")
         names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
-        option = typer.Option(*names, help=text, show_default=default is not None)
+        parser = _or_unlimited(kind) if optional and not many else None
+        metavar = f"{kind.__name__}|{UNLIMITED}" if parser else None
+        option = typer.Option(*names, help=text, show_default=default is not None, parser=parser, metavar=metavar)
+        kind = Any if parser else kind
         found.append(
             inspect.Parameter(
                 field.name,
@@ -55,6 +54,28 @@ def parameters_of(planner: type[Planner]) -> list[inspect.Parameter]:
     return found
 
 
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    """(type, optional): a type without its None."""
+    if get_origin(hint) in (Union, types.UnionType):
+        rest = [each for each in get_args(hint) if each is not type(None)]
+        return rest[0], len(rest) < len(get_args(hint))
+    return hint, False
+
+
+def _or_unlimited(kind: Any) -> Callable[[str], Any]:
+    """What people type for a field that may be unlimited."""
+
+    def parse(text: str) -> Any:
+        if text == UNLIMITED:
+            return text
+        try:
+            return kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r}: expected {kind.__name__} or {UNLIMITED}") from None
+
+    return parse
+
+
 def make_planner(planner: type[Planner], given: Mapping[str, Any], names: Names, counts: Mapping[str, int]) -> Planner:
     """The planner with these options; names and patterns become ids."""
     hints = get_type_hints(planner)
@@ -63,9 +84,14 @@ def make_planner(planner: type[Planner], given: Mapping[str, Any], names: Names,
         if field.name not in given:
             continue
         value = given[field.name]
-        if get_origin(hints[field.name]) is tuple:
+        hint, _ = _without_none(hints[field.name])
+        if value == UNLIMITED:
+            value = None
+        elif get_origin(hint) is tuple and value is not None:
             kind = field.metadata.get("ids")
-            value = ids_of(kind, value or (), names, counts) if kind else _plain(hints[field.name], value or ())
+            value = ids_of(kind, value, names, counts) if kind else _plain(hint, value)
+        elif get_origin(hint) is tuple:
+            value = getattr(planner(), field.name)
         values[field.name] = value
     return planner(**values)
 
@@ -93,7 +119,7 @@ def _plain(hint: Any, values: Sequence[str]) -> tuple[Any, ...]:
     try:
         return tuple(element(value) for value in values)
     except ValueError:
-        raise BadOption(f"expected {element.__name__}s, found {' '.join(values)}") from None
+        raise BadParameter(f"expected {element.__name__}s, found {' '.join(values)}") from None
 
 
 def type_name(hint: Any) -> str:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +65,7 @@ class StepLine(_Part):
     gain: float = Field(description="how much of the planner's cost the step saves")
     why: str
     changes: list[ChangeLine] = Field(description="in the order in which they are carried out")
+    more: int = Field(default=0, description="changes of this step that are not listed here")
 
 
 class PlanFile(_Part):
@@ -99,6 +100,16 @@ class Columns(NamedTuple):
         return hashlib.blake2b((self.changes.digest() + self.steps.digest()).encode(), digest_size=16).hexdigest()
 
 
+def parameters_of(planner: Planner) -> dict[str, Any]:
+    """A planner's fields as plain JSON values; 2 is 2.0 where the field is a float."""
+    hints = get_type_hints(type(planner))
+    values = {}
+    for name, value in asdict(cast(Any, planner)).items():
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        values[name] = float(value) if whole and hints[name] in (float, float | None) else value
+    return cast(dict[str, Any], json.loads(json.dumps(values)))
+
+
 def plan_id(name: str, parameters: Mapping[str, Any], seed: int, observation: str) -> str:
     """The planner's name and 8 hex digits of all that decides the plan: solving again is a no-op."""
     what = json.dumps([parameters, seed, observation], sort_keys=True)
@@ -122,24 +133,24 @@ def write_plan(
 
 def describe(plan: Plan, name: str, observation: Observation, names: Names | None = None) -> PlanFile:
     """plan.json for this plan."""
-    listed = int(np.searchsorted(plan.steps.start, MOST_LISTED, side="right")) - 1
+    listed = int(np.searchsorted(plan.steps.start, MOST_LISTED))  # steps that begin within the limit
     document = {
         "schema_version": SCHEMA_VERSION,
         "digest": "",
         "planner": name,
-        "parameters": json.loads(json.dumps(asdict(cast(Any, plan.planner)))),
-        "seed": plan.seed,
+        "parameters": parameters_of(plan.planner),
+        "seed": int(plan.seed),
         "facets": list(plan.planner.facets),
         "observation": observation.digest(),
         "window": list(observation.window),
         "before": plan.before.digest(),
         "after": plan.after.digest(),
         "columns": Columns(plan.changes, plan.steps).digest(),
-        "cost_before": plan.planner.cost(observation, plan.before),
-        "cost_after": plan.planner.cost(observation, plan.after),
+        "cost_before": float(plan.planner.cost(observation, plan.before)),
+        "cost_after": float(plan.planner.cost(observation, plan.after)),
         "steps_total": len(plan.steps),
         "changes_total": len(plan.changes),
-        "steps": [_step_line(plan, i, names) for i in range(min(max(listed, 1), len(plan.steps)))],
+        "steps": [_step_line(plan, i, names) for i in range(min(listed, len(plan.steps)))],
     }
     return _sealed(document)
 
@@ -230,24 +241,42 @@ def cut_plan(path: Path, steps: int, folder: Path, *, force: bool = False) -> Pl
 
 
 def plan_difference(ours: Path, theirs: Path) -> tuple[list[str], list[str], int]:
-    """(only in ours, only in theirs, in both): changes by name, in order of the steps."""
-    plans = [read_plan(path) for path in (ours, theirs)]
-    for path, plan in zip((ours, theirs), plans, strict=True):
-        if len(plan.steps) < plan.steps_total:
-            raise BadPlan(f"{path} has {plan.changes_total:,} changes, too many to compare by name")
-    lines = [[str(change) for step in plan.steps for change in step.changes] for plan in plans]
-    first, second = (set(each) for each in lines)
-    only_ours = [line for line in lines[0] if line not in second]
-    only_theirs = [line for line in lines[1] if line not in first]
-    return only_ours, only_theirs, len(first & second)
+    """(only in ours, only in theirs, in both): changes, told apart by id and shown by name, in order of the steps."""
+    rows, shown = [], []
+    for path in (ours, theirs):
+        document = read_plan(path)
+        _, (changes, _) = read_columns(path, document)
+        rows.append(
+            list(zip(*(getattr(changes, f).tolist() for f in ("facet", "action", "left", "right")), strict=True))
+        )
+        shown.append([str(line) for step in document.steps for line in step.changes])
+    first, second = set(rows[0]), set(rows[1])
+    return (
+        [_shown(shown[0], i, row) for i, row in enumerate(rows[0]) if row not in second],
+        [_shown(shown[1], i, row) for i, row in enumerate(rows[1]) if row not in first],
+        len(first & second),
+    )
+
+
+def _shown(lines: list[str], i: int, row: tuple[int, int, int, int]) -> str:
+    """Change i by name where plan.json lists it, else by id."""
+    facet, action, left, right = row
+    kinds = ENDS[FACETS[facet]]
+    plain = ChangeLine(
+        action="add" if action > 0 else "remove",
+        facet=FACETS[facet],
+        left=name_of(kinds[0], left),
+        right=name_of(kinds[1], right),
+    )
+    return lines[i] if i < len(lines) else str(plain)
 
 
 def _step_line(plan: Plan, i: int, names: Names | None) -> dict[str, Any]:
     step = plan.step(i)
+    shown = max(0, min(len(step.changes), MOST_LISTED - int(plan.steps.start[i])))
+    listed = step.changes.between(0, shown)
     lines = []
-    for facet, action, left, right in zip(
-        *(getattr(step.changes, f) for f in ("facet", "action", "left", "right")), strict=True
-    ):
+    for facet, action, left, right in zip(listed.facet, listed.action, listed.left, listed.right, strict=True):
         kinds = ENDS[FACETS[facet]]
         lines.append(
             {
@@ -257,13 +286,21 @@ def _step_line(plan: Plan, i: int, names: Names | None) -> dict[str, Any]:
                 "right": name_of(kinds[1], int(right), names),
             }
         )
-    return {"step": i + 1, "gain": step.gain, "why": plan.why(i, names), "changes": lines}
+    return {
+        "step": i + 1,
+        "gain": step.gain,
+        "why": plan.why(i, names),
+        "changes": lines,
+        "more": len(step.changes) - shown,
+    }
 
 
 def _sealed(document: dict[str, Any]) -> PlanFile:
-    plain = json.dumps({**document, "digest": ""}, sort_keys=True)
+    """The document with the digest of all else, taken after it has its final form."""
+    unsealed = PlanFile.model_validate({**document, "digest": ""})
+    plain = json.dumps(unsealed.model_dump(), sort_keys=True, allow_nan=False)
     digest = hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
-    return PlanFile.model_validate({**document, "digest": digest})
+    return unsealed.model_copy(update={"digest": digest})
 
 
 def _write(folder: Path, document: PlanFile, after: Overlay, columns: Columns, *, force: bool) -> None:
@@ -280,7 +317,7 @@ def _write(folder: Path, document: PlanFile, after: Overlay, columns: Columns, *
     )
     args = {f"arg_{name}": values for name, values in steps.args.items()}
     step_table = pa.table({"gain": steps.gain, "reason": steps.reason, **args})
-    with whole_folder(folder, force=force) as beside:
+    with whole_folder(folder, "plan.json", force=force) as beside:
         pq.write_table(overlay_table(after), beside / "after.parquet", compression="zstd")
         pq.write_table(conform(change_table, "changes"), beside / "changes.parquet", compression="zstd")
         pq.write_table(step_table, beside / "steps.parquet", compression="zstd")

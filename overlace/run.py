@@ -1,6 +1,5 @@
 """A run folder: what was observed, and the plans made from it.
 
-    RUN/run.json            the trace, its digest, the cut between train and held-out
     RUN/observation/        the observation as Parquet tables, and observation.json
     RUN/plans/ID/           one plan each (planfile.py)
 
@@ -24,14 +23,19 @@ import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace
 from overlace.model import FACETS, Classes, Flows, Names, Network, Observation, Offers, Overlay, Requests
-from overlace.tables import SCHEMA_VERSION, conform
+from overlace.tables import OBSERVATION, SCHEMA_VERSION, conform
 
 
 @contextmanager
-def whole_folder(path: Path, *, force: bool = False) -> Iterator[Path]:
-    """A folder to fill; it takes its name only when everything is in it."""
+def whole_folder(path: Path, mark: str, *, force: bool = False) -> Iterator[Path]:
+    """A folder to fill; it takes its name only when everything is in it.
+
+    With force it replaces a folder of its own kind, known by the file `mark`; never any other.
+    """
     if path.exists() and not force:
         raise BadTrace(f"{path} is there already. Choose another name, or --force to replace it.")
+    if path.exists() and not (path / mark).exists():
+        raise BadTrace(f"{path} is there and holds no {mark}, so it is something else. Choose another name.")
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
@@ -52,7 +56,7 @@ def whole_folder(path: Path, *, force: bool = False) -> Iterator[Path]:
 def write_json(path: Path, document: Any) -> None:
     """Indented, with keys in the order given: the same bytes for the same document."""
     beside = path.with_name(f".{path.name}.part")
-    beside.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    beside.write_text(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
     os.replace(beside, path)
 
 
@@ -90,15 +94,18 @@ def overlay_of(table: pa.Table) -> Overlay:
 
 def write_observation(run: Path, observation: Observation, names: Names | None = None, *, force: bool = False) -> None:
     """The observation and the names of what it holds, into RUN/observation."""
-    with whole_folder(run / "observation", force=force) as folder:
+    with whole_folder(run / "observation", "observation.json", force=force) as folder:
         for name, table in _tables(observation, names or {}).items():
-            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+            pq.write_table(conform(table, name), folder / f"{name}.parquet", compression="zstd")
         about = {
             "schema_version": SCHEMA_VERSION,
             "digest": observation.digest(),
             "window": list(observation.window),
             "clients": observation.clients,
             "topics": observation.topics,
+            "regions_known": bool(len(observation.network.client_region)),
+            "access_cost": list(observation.network.access_cost.shape),
+            "access_latency_us": list(observation.network.access_latency_us.shape),
         }
         write_json(folder / "observation.json", about)
 
@@ -110,25 +117,26 @@ def read_observation(run: Path) -> tuple[Observation, Names]:
         raise BadTrace(f"{run} holds no observation. `overlace demo --out {run}` makes a small one.")
     about = read_json(folder / "observation.json")
     try:
-        tables = {path.stem: pq.read_table(path) for path in folder.glob("*.parquet")}
+        tables = {name: pq.read_table(folder / f"{name}.parquet") for name in OBSERVATION}
         observation = _observation(tables, about)
-    except (KeyError, pa.ArrowException) as error:
+        whole = observation.digest() == about["digest"]
+    except (KeyError, OSError, pa.ArrowException) as error:
         raise BadTrace(f"{folder} is not whole: {error}. Observe the trace again.") from None
-    if observation.digest() != about["digest"]:
+    if not whole:
         raise BadTrace(f"{folder} was changed since it was written. Observe the trace again.")
     return observation, _names(tables["names"])
 
 
 def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
-    network, flows, classes = observation.network, observation.flows, observation.classes
-    offers, requests = observation.offers, observation.requests
-    region = np.full(observation.clients, -1)
-    region[: len(network.client_region)] = network.client_region
+    network, classes = observation.network, observation.classes
+    region = network.client_region if len(network.client_region) else np.full(observation.clients, -1)
     rows = [(kind, i, name) for kind in sorted(names) for i, name in enumerate(names[kind])]
     kinds, ids, called = zip(*rows, strict=True) if rows else ((), (), ())
-    tables = {
+    cost, latency = network.access_cost.reshape(-1), network.access_latency_us.reshape(-1)
+    longest = max(len(cost), len(latency))
+    return {
         "overlay": overlay_table(observation.overlay),
-        "flows": _columns(flows, "sender receiver messages bytes"),
+        "flows": _columns(observation.flows, "flows"),
         "classes": pa.table(
             {
                 "members": pa.LargeListArray.from_arrays(classes.start, classes.members),
@@ -137,10 +145,10 @@ def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
             }
         ),
         "interests": pa.table({"client": observation.interests[:, 0], "topic": observation.interests[:, 1]}),
-        "offers": _columns(offers, "publisher attributes connections messages"),
-        "requests": _columns(requests, "client attributes"),
-        "brokers": _columns(network, "region broker_cost capacity max_degree"),
-        "links": pa.table(
+        "offers": _columns(observation.offers, "offers"),
+        "requests": _columns(observation.requests, "requests"),
+        "observed_brokers": _columns(network, "observed_brokers"),
+        "observed_links": pa.table(
             {
                 "left": network.links[:, 0],
                 "right": network.links[:, 1],
@@ -148,7 +156,12 @@ def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
                 "latency_us": network.latency_us,
             }
         ),
-        "clients": pa.table({"sent": observation.sent, "sent_bytes": observation.sent_bytes, "region": region}),
+        "observed_clients": pa.table(
+            {"sent": observation.sent, "sent_bytes": observation.sent_bytes, "region": region}
+        ),
+        "observed_access": pa.table(
+            {"access_cost": _padded(cost, longest), "access_latency_us": _padded(latency, longest)}
+        ),
         "names": pa.table(
             {
                 "kind": pa.array(kinds, pa.string()),
@@ -157,16 +170,15 @@ def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
             }
         ),
     }
-    for name in ("access_cost", "access_latency_us"):
-        matrix = getattr(network, name)
-        tables[name] = pa.table(
-            {"values": matrix.reshape(-1), "region": np.repeat(np.arange(len(matrix)), matrix.shape[1])}
-        )
-    return tables
 
 
-def _columns(record: Any, names: str) -> pa.Table:
-    return pa.table({name: getattr(record, name) for name in names.split()})
+def _columns(record: Any, table: str) -> pa.Table:
+    return pa.table({name: getattr(record, name) for name in OBSERVATION[table].names})
+
+
+def _padded(values: Any, size: int) -> pa.Array:
+    missing = np.arange(size) >= len(values)
+    return pa.array(np.resize(values, size) if len(values) else np.zeros(size, values.dtype), mask=missing)
 
 
 def _observation(tables: Mapping[str, pa.Table], about: Mapping[str, Any]) -> Observation:
@@ -177,8 +189,7 @@ def _observation(tables: Mapping[str, pa.Table], about: Mapping[str, Any]) -> Ob
         return {name: column(table, name) for name in tables[table].column_names}
 
     def matrix(name: str) -> Any:
-        values, region = column(name, "values"), column(name, "region")
-        return values.reshape(int(region[-1]) + 1, -1) if len(values) else values.reshape(0, 0)
+        return tables["observed_access"][name].drop_null().to_numpy().reshape(about[name])
 
     def pairs(table: str, left: str, right: str) -> Any:
         return np.column_stack([column(table, left), column(table, right)])
@@ -186,16 +197,15 @@ def _observation(tables: Mapping[str, pa.Table], about: Mapping[str, Any]) -> Ob
     lists = tables["classes"]["members"].combine_chunks()
     members = lists.values.to_numpy() if len(lists) else np.empty(0, np.int64)
     start = lists.offsets.to_numpy() if len(lists) else np.zeros(1, np.int64)
-    client_region = column("clients", "region")
     return Observation(
         window=(int(about["window"][0]), int(about["window"][1])),
         overlay=overlay_of(tables["overlay"]),
         network=Network(
-            **columns("brokers"),
-            links=pairs("links", "left", "right"),
-            link_cost=column("links", "link_cost"),
-            latency_us=column("links", "latency_us"),
-            client_region=client_region if (client_region >= 0).any() else np.empty(0),
+            **columns("observed_brokers"),
+            links=pairs("observed_links", "left", "right"),
+            link_cost=column("observed_links", "link_cost"),
+            latency_us=column("observed_links", "latency_us"),
+            client_region=column("observed_clients", "region") if about["regions_known"] else (),
             access_cost=matrix("access_cost"),
             access_latency_us=matrix("access_latency_us"),
         ),
@@ -206,8 +216,8 @@ def _observation(tables: Mapping[str, pa.Table], about: Mapping[str, Any]) -> Ob
         requests=Requests(**columns("requests")),
         clients=int(about["clients"]),
         topics=int(about["topics"]),
-        sent=column("clients", "sent"),
-        sent_bytes=column("clients", "sent_bytes"),
+        sent=column("observed_clients", "sent"),
+        sent_bytes=column("observed_clients", "sent_bytes"),
     )
 
 

@@ -81,6 +81,7 @@ RUN: dict[str, pa.Schema] = {
         ("facet", pa.string()), ("action", pa.int8()), ("left", pa.int64()), ("right", pa.int64()),
         ("step", pa.int64()),
     ),
+    "steps": _table(("gain", pa.float64()), ("reason", pa.int64())),
     "runs": _table(
         ("run", pa.string()), ("planner", pa.string()), ("parameters", pa.string()), ("seed", pa.int64()),
         ("plan", pa.string()), ("overlay", pa.string()), ("part", pa.string()), ("since", TIME), ("until", TIME),
@@ -91,9 +92,35 @@ RUN: dict[str, pa.Schema] = {
         ("other", pa.int64()), ("value", pa.float64()), optional="other",
     ),
 }  # fmt: skip
-"""What observe, solve and replay write; `overlay` is also the table of a plan's overlay after."""
+"""What observe, solve and replay write; a plan's steps have one more column for each argument of its reasons."""
 
-TABLES: dict[str, pa.Schema] = {**TRACE, **RUN}
+
+def _integers(names: str) -> pa.Schema:
+    return _table(*((name, pa.int64()) for name in names.split()))
+
+
+OBSERVATION: dict[str, pa.Schema] = {
+    "overlay": RUN["overlay"],
+    "flows": _integers("sender receiver messages bytes"),
+    "classes": _table(("members", pa.large_list(pa.int64())), ("demand", pa.int64()), ("bytes", pa.int64())),
+    "interests": _integers("client topic"),
+    "offers": _integers("publisher attributes connections messages"),
+    "requests": _integers("client attributes"),
+    "observed_brokers": _table(
+        ("region", pa.int64()), ("broker_cost", pa.float64()), ("capacity", pa.float64()), ("max_degree", pa.int64())
+    ),
+    "observed_links": _table(
+        ("left", pa.int64()), ("right", pa.int64()), ("link_cost", pa.float64()), ("latency_us", pa.int64())
+    ),
+    "observed_clients": _integers("sent sent_bytes region"),
+    "observed_access": _table(
+        ("access_cost", pa.float64()), ("access_latency_us", pa.int64()), optional="access_cost access_latency_us"
+    ),
+    "names": TRACE["names"],
+}
+"""The tables of RUN/observation: the objects of model.py, row i being broker, link, client or class i."""
+
+TABLES: dict[str, pa.Schema] = {**TRACE, **RUN, **OBSERVATION}
 
 
 def schema_of(name: str) -> pa.Schema:

@@ -133,11 +133,11 @@ def small_observations(facet: Facet | None = None) -> Mapping[str, Observation]:
         "square": (("placement", "tree"), square(9, 20, 30, seed=1)),
         "no tree yet": (("tree",), _without_tree(square(6, 12, 15, seed=2))),
         "equal costs": (("placement", "tree"), equal_costs()),
-        "four peers": (
+        "four clients": (
             ("mesh",),
             Observation(interests=[[0, 0], [0, 1], [1, 0], [1, 2], [2, 1], [2, 2], [3, 3]]),
         ),
-        "four peers, linked": (("mesh",), linked_peers()),
+        "four clients, linked": (("mesh",), linked_clients()),
         "three publishers": (("channels",), three_publishers()),
         "three publishers, cut": (("channels",), three_publishers(cut=True)),
     }
@@ -175,7 +175,7 @@ def equal_costs() -> Observation:
     )
 
 
-def linked_peers() -> Observation:
+def linked_clients() -> Observation:
     """Four clients with two topics and a mesh that leaves one topic in two parts."""
     interests = [[0, 0], [1, 0], [2, 0], [3, 0], [0, 1], [3, 1]]
     return Observation(interests=interests, overlay=Overlay(mesh=[[0, 1], [1, 2], [2, 3]]))

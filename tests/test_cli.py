@@ -151,6 +151,8 @@ def test_the_doctor_fails_where_java_is_missing(overlace, monkeypatch, tmp_path)
         (("schema", "mesages"), 2, "no table is called 'mesages'. Nearest: messages"),
         (("planners", "trees"), 2, "no facet or planner is called 'trees'. Nearest: tree"),
         (("paln",), 2, "plan"),
+        (("demo", "--seed", "-1"), 2, "--seed"),
+        (("solve", "tree.mst", "demo-run", "--alpha", "-3"), 1, "holds no observation"),
     ],
 )
 def test_mistakes_get_one_clear_line_and_the_right_exit_code(overlace, words, code, says):
@@ -159,6 +161,18 @@ def test_mistakes_get_one_clear_line_and_the_right_exit_code(overlace, words, co
     assert says in err
     assert out == ""
     assert "Traceback" not in err
+
+
+def test_a_parameter_out_of_range_is_wrong_usage(overlace, plan):
+    code, _, err = overlace("solve", "tree.mst", "demo-run", "--alpha", "nan")
+    assert code == 2
+    assert "alpha is nan; expected a number of 0 or more" in err
+
+
+def test_names_of_folders_are_printed_as_they_are(overlace):
+    code, out, _ = overlace("demo", "--out", "x[bold]y:key:")
+    assert code == 0
+    assert "x[bold]y:key:/plans/" in out
 
 
 def test_debug_shows_where_it_happened(overlace):

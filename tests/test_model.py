@@ -87,6 +87,49 @@ def test_records_are_equal_exactly_when_their_digests_are(a, b):
     assert not again.overlay.placement.flags.writeable
 
 
+def test_equal_content_has_equal_digests_however_it_was_given():
+    pairs = [
+        (Network(region=[0], broker_cost=[-0.0]), Network(region=[0], broker_cost=[0])),
+        (
+            Metrics(["a", "bb"], ["x"] * 2, [0, 0], value=[1, 2]),
+            Metrics(np.array(["a", "bb"], "U20"), ["x"] * 2, [0, 0], value=[1, 2]),
+        ),
+        (Steps([0, 1], [1], [0], {"n": np.array([3], np.int32)}), Steps([0, 1], [1], [0], {"n": np.array([3])})),
+        (Observation(window=np.array([0, 5])), Observation(window=(0, 5))),
+        (Network(region=[0], capacity=[np.nan]), Network(region=[0], capacity=[np.nan])),
+        (Classes.of([[1, 0, 1]]), Classes.of([[0, 1]])),
+    ]
+    for a, b in pairs:
+        assert a == b
+        assert a.digest() == b.digest()
+
+
+def test_nobody_can_write_through_a_view_or_into_the_arguments():
+    base = np.arange(3)
+    view = base[:]
+    view.setflags(write=False)
+    observation = Observation(clients=3, sent=view)
+    base[0] = 9
+    assert observation.sent.tolist() == [0, 1, 2]
+    with pytest.raises(TypeError):
+        Steps().args["x"] = 1
+    with pytest.raises(BadPlan, match="names are shown for ids"):
+        Steps([0, 1], [1], [0], {"who": np.array(["x"])})
+
+
+def test_changes_have_known_codes_and_links_their_lower_end_left():
+    assert Changes.of("mesh", 1, [[3, 1]]).left.tolist() == [1]
+    assert Changes.of("placement", 1, [[3, 1]]).left.tolist() == [3]
+    added = Overlay().apply(Changes.of("mesh", 1, [[3, 1]]))
+    with pytest.raises(BadPlan, match="there already"):
+        added.apply(Changes.of("mesh", 1, [[3, 1]]))
+    for facet, action in ((9, 1), (3, 2)):
+        with pytest.raises(BadPlan, match="an action is"):
+            Changes([facet], [action], [0], [1])
+    with pytest.raises(BadPlan, match="expected int8"):
+        Changes([259], [1], [0], [1])
+
+
 @pytest.mark.parametrize("kind", RECORDS)
 def test_every_field_of_every_record_has_a_default_and_nothing_can_be_written(kind):
     record = kind()
@@ -138,9 +181,23 @@ def test_a_cycle_is_named_by_its_links():
         (lambda: Overlay(mesh=[[1, 2, 3]]), "Overlay.mesh: expected rows of two integers"),
         (lambda: Flows([0], [1], [1, 2]), "Flows: columns of unequal length"),
         (lambda: Flows(["x"], [1], [1]), "Flows.sender: expected int64"),
-        (lambda: Classes([0, 2], [1], [1]), "Classes: 2 starts up to 2"),
+        (lambda: Classes([0, 2], [1], [1]), "Classes.start: expected to begin at 0, never to fall, and to end at 1"),
+        (lambda: Classes([0, 9, 2], [0, 1], [1, 1]), "Classes.start: expected to begin at 0"),
+        (lambda: Classes([1, 2], [0, 1], [1]), "Classes.start: expected to begin at 0"),
+        (lambda: Flows([0.7], [1], [1]), "Flows.sender: expected int64 values, found float64, such as"),
+        (lambda: Flows([0], [1], [-1]), "Flows.messages: -1; expected 0 or more"),
+        (lambda: Overlay(channels=[[2**63, 1]]), "Overlay.channels: expected int64"),
+        (lambda: Overlay(channels=[[2**64, 1]]), "Overlay.channels: expected int64"),
+        (lambda: Network(links=[[0, 1, 2], [3, 4, 5]]), "expected rows of two brokers, found shape (2, 3)"),
+        (lambda: Network(links=[[-1, 0]]), "names broker -1; there are 1"),
+        (lambda: Network(links=[[0, 1]], link_cost=[np.inf]), "row 0 is inf"),
+        (lambda: Network(region=[0], client_region=[5], access_cost=[[1.0]]), "clients are in regions up to 5"),
+        (lambda: Observation(clients=2, network=Network(client_region=[0])), "client_region: 1 values for 2 clients"),
         (lambda: Network(region=[0, 0], broker_cost=[1, 2, 3]), "Network: columns of unequal length"),
-        (lambda: Network(links=[[0, 1]], link_cost=[-1]), "Network.link_cost: row 0 is -1.0; costs are 0 or more"),
+        (
+            lambda: Network(links=[[0, 1]], link_cost=[-1]),
+            "Network.link_cost: row 0 is -1.0; costs are finite and 0 or more",
+        ),
         (lambda: Network(links=[[0, 1]], link_cost=[np.nan]), "row 0 is nan"),
         (lambda: Network(links=[[0, 1], [1, 0]]), "link b0-b1 stands twice"),
         (lambda: Network(links=[[1, 1]]), "joins a broker with itself"),

@@ -4,8 +4,8 @@ from typing import ClassVar, Literal, get_type_hints
 
 import pytest
 
-from overlace.errors import Unknown
-from overlace.options import BadOption, ids_of, make_planner, parameters_of, type_name
+from overlace.errors import BadParameter, Unknown
+from overlace.options import ids_of, make_planner, parameters_of, type_name
 
 NAMES = {"client": ["plant-1", "plant-2", "hub"]}
 COUNTS = {"client": 5}
@@ -58,7 +58,7 @@ def test_a_name_that_nobody_has_is_answered_with_the_nearest():
         ids_of("client", ["plant3"], NAMES, COUNTS)
     with pytest.raises(Unknown):
         ids_of("client", ["99"], NAMES, COUNTS)
-    with pytest.raises(BadOption, match="expected ints, found x"):
+    with pytest.raises(BadParameter, match="expected ints, found x"):
         make_planner(Fancy, {"sizes": ["x"]}, NAMES, COUNTS)
 
 
@@ -86,6 +86,8 @@ def test_typer_takes_every_kind_of_field(capsys):
     words = "--keep plant-1 --keep hub --rehome --ties random --cap 2.5 --sizes 4".split()
     app(words, standalone_mode=False)
     assert make_planner(Fancy, got, NAMES, COUNTS) == Fancy(10, True, "random", 2.5, (0, 2), (4,))
+    app(["--cap", "unlimited"], standalone_mode=False)
+    assert make_planner(Fancy, got, NAMES, COUNTS) == Fancy()
     app([], standalone_mode=False)
     assert make_planner(Fancy, got, NAMES, COUNTS) == Fancy()
     app(["--help"], standalone_mode=False)

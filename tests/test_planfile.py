@@ -11,10 +11,12 @@ from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
 from overlace.placement.stay import Stay
 from overlace.planfile import (
+    MOST_LISTED,
     PlanFile,
     cut_plan,
     describe,
     load_plan,
+    parameters_of,
     plan_difference,
     plan_id,
     read_columns,
@@ -130,21 +132,44 @@ def test_two_plans_differ_by_the_changes_of_one_of_them(tmp_path):
     assert plan_difference(tmp_path / "a", tmp_path / "a") == ([], [], 12)
 
 
+def test_changes_are_told_apart_by_id_and_not_by_name(tmp_path):
+    same = {"broker": ["site"] * 9}
+    write_plan(Mst().solve(SQUARE), tmp_path / "a", "tree.mst", SQUARE, same)
+    cut_plan(tmp_path / "a", 3, tmp_path / "b")
+    only_a, only_b, both = plan_difference(tmp_path / "a", tmp_path / "b")
+    assert (len(only_a), only_b, both) == (6, [], 6)
+    assert set(only_a) == {"- tree site site", "+ tree site site"}
+
+
+def test_whole_numbers_are_written_as_the_numbers_they_stand_for(tmp_path):
+    assert parameters_of(Mst(alpha=2)) == parameters_of(Mst(alpha=2.0))
+    plan = Counting().solve(SQUARE, np.int64(3))
+    write_plan(plan, tmp_path / "a", "counting", SQUARE)
+    assert read_plan(tmp_path / "a").cost_before == 140
+
+
+class Counting(Stay):
+    def cost(self, observation, overlay):
+        return 140
+
+
 def test_the_id_follows_from_what_decides_the_plan():
     assert plan_id("tree.mst", {"a": 1, "b": 2}, 0, "x") == plan_id("tree.mst", {"b": 2, "a": 1}, 0, "x")
     ids = {plan_id("tree.mst", {"a": a}, seed, o) for a in (1, 2) for seed in (0, 1) for o in "xy"}
     assert len(ids) == 8
 
 
-def test_a_plan_of_a_million_changes_lists_its_first_steps_and_keeps_all(tmp_path):
+@pytest.mark.parametrize("first", [10, 500_000])
+def test_a_plan_of_a_million_changes_lists_the_first_ones_and_keeps_all(tmp_path, first):
     n = 1_000_000
     mesh = np.column_stack([np.zeros(n, np.int64), np.arange(1, n + 1)])
     changes = Changes.of("mesh", 1, mesh)
-    steps = Steps([0, 10, n], [0.0, 0.0], [0, 0])
+    steps = Steps([0, first, n], [0.0, 0.0], [0, 0])
     plan = Plan(Everything(), 0, Overlay(), Overlay(mesh=mesh), changes, steps)
     document = write_plan(plan, tmp_path / "a", "everything", Observation(clients=n + 1))
-    assert (len(document.steps), document.steps_total, document.changes_total) == (1, 2, n)
-    assert (tmp_path / "a/plan.json").stat().st_size < 10_000
+    assert (document.steps_total, document.changes_total) == (2, n)
+    assert sum(len(step.changes) for step in document.steps) == MOST_LISTED
+    assert sum(len(step.changes) + step.more for step in document.steps) == (n if first == 10 else first)
     assert load_plan(tmp_path / "a", {"everything": Everything}) == plan
 
 

@@ -61,10 +61,22 @@ def test_nothing_is_overwritten_unless_forced(tmp_path):
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path):
     write_observation(tmp_path, small_observations()["square"])
-    with pytest.raises(IsADirectoryError), whole_folder(tmp_path / "observation", force=True) as beside:
+    with (
+        pytest.raises(IsADirectoryError),
+        whole_folder(tmp_path / "observation", "observation.json", force=True) as beside,
+    ):
         beside.write_text("a folder is no file")
     assert read_observation(tmp_path)[0] == small_observations()["square"]
     assert [p.name for p in tmp_path.iterdir()] == ["observation"]
+
+
+def test_force_replaces_only_what_is_of_its_kind(tmp_path):
+    precious = tmp_path / "observation"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    with pytest.raises(BadTrace, match="holds no observation.json"):
+        write_observation(tmp_path, small_observations()["square"], force=True)
+    assert (precious / "thesis.txt").exists()
 
 
 def test_a_run_that_is_not_whole_or_was_altered_is_refused(tmp_path):
@@ -72,11 +84,16 @@ def test_a_run_that_is_not_whole_or_was_altered_is_refused(tmp_path):
         read_observation(tmp_path)
     write_observation(tmp_path, small_observations()["square"])
     (tmp_path / "observation/classes.parquet").rename(tmp_path / "kept")
-    with pytest.raises(BadTrace, match="is not whole: 'classes'"):
+    with pytest.raises(BadTrace, match="is not whole: .*classes.parquet"):
         read_observation(tmp_path)
     (tmp_path / "kept").rename(tmp_path / "observation/classes.parquet")
     other = tmp_path / "other"
     write_observation(other, replace(small_observations()["square"], window=(0, 9)))
+    for gone in ("names.parquet", "observation.json"):
+        write_observation(tmp_path / gone, small_observations()["square"])
+        (tmp_path / gone / "observation" / gone).unlink()
+        with pytest.raises(BadTrace, match=gone):
+            read_observation(tmp_path / gone)
     about = read_json(other / "observation/observation.json")
     write_json(tmp_path / "observation/observation.json", {**about, "window": [0, 1]})
     with pytest.raises(BadTrace, match="was changed since"):

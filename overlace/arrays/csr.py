@@ -42,3 +42,33 @@ def neighbours(n: int, links: Pairs) -> tuple[Ints, Ints, Ints]:
             link[place[v]] = k
             place[v] += 1
     return start, other, link
+
+
+@kernel
+def sort_groups(start: Ints, members: Ints) -> tuple[Ints, Ints]:
+    """(start, members) with the members of each group sorted and distinct."""
+    kept = np.empty(len(members), dtype=np.int64)
+    bounds = np.zeros(len(start), dtype=np.int64)
+    n = 0
+    for g in range(len(start) - 1):
+        own = members[start[g] : start[g + 1]].copy()
+        own.sort()
+        for k in range(len(own)):
+            if k == 0 or own[k] != own[k - 1]:
+                kept[n] = own[k]
+                n += 1
+        bounds[g + 1] = n
+    return bounds, kept[:n].copy()
+
+
+@kernel
+def take_groups(start: Ints, members: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+    """(start, members) of some of the groups."""
+    bounds = np.zeros(len(chosen) + 1, dtype=np.int64)
+    for i in range(len(chosen)):
+        bounds[i + 1] = bounds[i] + start[chosen[i] + 1] - start[chosen[i]]
+    taken = np.empty(bounds[-1], dtype=np.int64)
+    for i in range(len(chosen)):
+        size = bounds[i + 1] - bounds[i]
+        taken[bounds[i] : bounds[i + 1]] = members[start[chosen[i]] : start[chosen[i]] + size]
+    return bounds, taken

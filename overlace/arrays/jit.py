@@ -3,7 +3,7 @@
 `@kernel` is numba's `njit` with a cache on disk. The cache lies beside the source where that can be
 written. Where the package is imported from a zip, as Spark's executors do, every application unpacks
 the zip to another path, and a cache keyed by that path would never be found again; there the module's
-source is kept once, in a folder named by its own hash, and the cache lies beside that copy.
+source is kept once, in a folder named by the package's hash, and the cache lies beside that copy.
 
 `NUMBA_DISABLE_JIT=1` runs every kernel as plain Python.
 """
@@ -15,8 +15,11 @@ import inspect
 import os
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -32,10 +35,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Compile a function of arrays and numbers; callable from other kernels; cached on disk."""
-    if not Path(inspect.getfile(function)).exists():
-        _keep_source(function)
-    return cast(F, numba.njit(function, cache=True))
+    """Compile a function of arrays and numbers; callable from other kernels; cached on disk where that can be."""
+    try:
+        if not Path(inspect.getfile(function)).exists():
+            _keep_source(function)
+        return cast(F, numba.njit(function, cache=True))
+    except (RuntimeError, OSError, TypeError):  # nowhere to write, or typed in at a prompt: compile each time
+        return cast(F, numba.njit(function))
 
 
 def cache_folder() -> Path:
@@ -45,19 +51,39 @@ def cache_folder() -> Path:
 
 
 def _keep_source(function: Callable[..., Any]) -> None:
-    """Point a zipped function's code at a copy of its module that outlives the zip."""
+    """Point a zipped function's code at a copy of its module that outlives the zip.
+
+    Kernels are compiled into those that call them, so the copy lies under the hash of all the package's
+    sources and not only of its own.
+    """
     module = sys.modules[function.__module__]
     source = inspect.getsource(module)
-    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     name = module.__name__.rpartition(".")[2] + ".py"
-    for root in (cache_folder(), Path(tempfile.gettempdir()) / f"overlace-{os.getuid()}"):
-        path = root / "kernels" / digest / name
+    for folder in (cache_folder, _temporary_folder):
         try:
+            path = folder() / "kernels" / _package_hash(module) / name
             _write_once(path, source)
-        except OSError:  # a home that cannot be written, as on many executors
+        except (OSError, RuntimeError):  # a home that is not there or cannot be written, as on many executors
             continue
         function.__code__ = function.__code__.replace(co_filename=str(path))
         return
+
+
+def _temporary_folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"overlace-{os.getuid()}"
+
+
+@cache
+def _package_hash(module: ModuleType) -> str:
+    archive = getattr(module.__loader__, "archive", None)
+    state = hashlib.sha256()
+    if archive:
+        with zipfile.ZipFile(archive) as entries:
+            for entry in sorted(entries.infolist(), key=lambda each: each.filename):
+                if entry.filename.endswith(".py"):
+                    state.update(f"{entry.filename}:{entry.CRC}:{entry.file_size};".encode())
+    state.update(module.__name__.encode())
+    return state.hexdigest()[:16]
 
 
 def _write_once(path: Path, source: str) -> None:

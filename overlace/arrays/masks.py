@@ -13,7 +13,7 @@ MOST_BITS = 63
 def bits(mask: int) -> int:
     """How many bits are set."""
     count = 0
-    while mask:
+    while mask > 0:
         mask &= mask - 1
         count += 1
     return count

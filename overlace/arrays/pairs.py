@@ -22,7 +22,7 @@ def as_pairs(values: ArrayLike) -> Pairs:
         return NO_PAIRS
     if rows.ndim != 2 or rows.shape[1] != 2:
         raise ValueError(f"expected rows of two integers, found an array of shape {rows.shape}")
-    if not (np.issubdtype(rows.dtype, np.integer) or bool(np.all(rows == np.floor(rows)))):
+    if not np.issubdtype(rows.dtype, np.integer):
         raise ValueError(f"expected integers, found {rows.dtype}")
     rows = np.ascontiguousarray(rows, dtype=np.int64)
     return rows if is_sorted(rows) else sort_pairs(rows)

@@ -9,6 +9,8 @@ import shutil
 import sys
 from typing import Literal, NamedTuple
 
+import numba
+
 from overlace import __version__
 from overlace.arrays.jit import cache_folder
 from overlace.errors import OverlaceError
@@ -79,7 +81,7 @@ def _machine() -> Finding:
 
 
 def _kernels() -> Finding:
-    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+    if getattr(numba.config, "DISABLE_JIT", 0):
         return Finding("kernels", "optional", "plain Python: NUMBA_DISABLE_JIT is set", "unset it: 100 times faster")
     from overlace.arrays.masks import submasks
 

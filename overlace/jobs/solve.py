@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from overlace.catalog import planner_name
 from overlace.model import Names, Observation, Planner, Progress
-from overlace.planfile import PlanFile, plan_id, read_plan, write_plan
+from overlace.planfile import PlanFile, parameters_of, plan_id, read_plan, write_plan
 
 
 class Solved(NamedTuple):
@@ -32,8 +30,7 @@ def solve(
 ) -> Solved:
     """The plan of this planner, parameters and seed; read instead of solved if it is there already."""
     name = planner_name(planner)
-    parameters = json.loads(json.dumps(asdict(cast(Any, planner))))
-    folder = run / "plans" / plan_id(name, parameters, seed, observation.digest())
+    folder = run / "plans" / plan_id(name, parameters_of(planner), seed, observation.digest())
     if folder.exists() and not force:
         return Solved(read_plan(folder), folder, again=True)
     plan = planner.solve(observation, seed, progress=progress)

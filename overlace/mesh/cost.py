@@ -1,7 +1,7 @@
 """What a mesh costs: first that every topic hangs together, then few links (TDCD17 §II).
 
 A mesh is topic-connected when the subscribers of each topic are one component, linked only to one
-another. Each component too many weighs as much as all clients, so no saving of links outweighs it.
+another. Each component too many weighs as much as all clients, more than the link that would join it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 
 from overlace.arrays.components import components_per_group
 from overlace.arrays.jit import Ints
+from overlace.errors import BadOverlay
 from overlace.model import Observation, Overlay
 
 
@@ -21,7 +22,10 @@ def cost(observation: Observation, overlay: Overlay) -> float:
 
 def topic_components(observation: Observation, overlay: Overlay) -> Ints:
     """Into how many components the subscribers of each topic fall; 0 for a topic with none."""
-    interests = observation.interests
+    interests, mesh = observation.interests, overlay.mesh
+    if mesh.size and (mesh.min() < 0 or mesh.max() >= observation.clients):
+        wrong = int(mesh.min() if mesh.min() < 0 else mesh.max())
+        raise BadOverlay(f"mesh: client {wrong} does not exist; there are {observation.clients}")
     start = np.searchsorted(interests[:, 0], np.arange(observation.clients + 1))
     topic = np.ascontiguousarray(interests[:, 1])
-    return components_per_group(observation.topics, start, topic, overlay.mesh)
+    return components_per_group(observation.topics, start, topic, mesh)

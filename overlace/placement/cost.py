@@ -30,6 +30,8 @@ def cost(
     flows, network = observation.flows, observation.network
     if network.brokers == 0:
         raise NotObserved("placement: no brokers were observed. Ingest the tables brokers and links.")
+    if network.brokers > 1 and len(overlay.tree) == 0:
+        raise NotObserved("placement: there is no tree to measure distances on. Ingest links that are wired.")
     homes = overlay.homes(observation.clients)
     _check_homes(homes, observation)
     tree = overlay.rooted(network.brokers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from overlace.errors import NotObserved
 from overlace.model import Changes, Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.placement import cost as placement_cost
 
@@ -29,6 +30,8 @@ class Stay:
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """The plan without a step."""
+        if len(observation.flows.sender) == 0:
+            raise NotObserved("placement.stay: no flows were observed. Ingest a log that says who received what.")
         return Plan(self, seed, observation.overlay, observation.overlay, Changes(), Steps())
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:

@@ -41,7 +41,9 @@ def link_loads(observation: Observation, overlay: Overlay) -> Floats:
     classes = observation.classes
     tree = overlay.rooted(observation.network.brokers)
     homes = overlay.homes(observation.clients)[classes.members]
-    start, node = subtree_links(tree, classes.start, homes)
+    placed = homes >= 0
+    bounds = np.append(0, np.cumsum(placed))[classes.start]
+    start, node = subtree_links(tree, bounds, homes[placed])
     demand = np.repeat(classes.demand, np.diff(start))
     loads = np.bincount(tree.link[node], weights=demand, minlength=len(overlay.tree))
     return loads.astype(np.float64)

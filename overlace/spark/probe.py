@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import socket
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     for _ in batches:
         pass
-    jit = not os.environ.get("NUMBA_DISABLE_JIT") and np.array_equal(submasks(0b101), [1, 4, 5])
+    jit = not getattr(numba.config, "DISABLE_JIT", 0) and np.array_equal(submasks(0b101), [1, 4, 5])
     row = {
         "host": socket.gethostname(),
         "python": platform.python_version(),
@@ -34,7 +33,8 @@ def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist([row])
 
 
-def probe(spark: SparkSession, tasks: int = 2) -> list[dict[str, Any]]:
-    """What the workers of this session answer, one row a task."""
+def probe(spark: SparkSession, tasks: int | None = None) -> list[dict[str, Any]]:
+    """What the workers of this session answer: one row a task, as many tasks as it runs at once."""
+    tasks = tasks or spark.sparkContext.defaultParallelism
     rows = spark.range(0, tasks, 1, tasks).mapInArrow(answers, ANSWER).collect()
     return [row.asDict() for row in rows]

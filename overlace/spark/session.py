@@ -37,6 +37,8 @@ def session(
 ) -> Iterator[SparkSession]:
     """The given session, the active one, or one of our own on this master, stopped at the end."""
     spark = given or SparkSession.getActiveSession()
+    if spark is None and SparkContext._active_spark_context is not None:  # started in another thread
+        spark = SparkSession.builder.getOrCreate()
     if spark is not None:
         yield spark
         return

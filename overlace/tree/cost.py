@@ -7,16 +7,24 @@ link between a client and its broker is the same in every tree and not counted.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
 
 from overlace.arrays.jit import Floats
 from overlace.arrays.trees import subtree_costs
-from overlace.errors import BadOverlay, NotObserved
+from overlace.errors import BadOverlay, BadParameter, NotObserved
 from overlace.model import Observation, Overlay, name_of
 
 Weight = Literal["messages", "bytes"]
+
+
+def check_weights(alpha: float, beta: float) -> None:
+    """Refuse weights of (1) that are no numbers of 0 or more."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not (math.isfinite(value) and value >= 0):
+            raise BadParameter(f"{name} is {value}; expected a number of 0 or more")
 
 
 def cost(

@@ -1,6 +1,6 @@
 """The minimum spanning tree of the links that could be wired.
 
-The tree with the least total link cost (Kruskal; ties to the lowest ids). It does not look at the
+The tree with the least total link cost (Kruskal; ties to what is wired, then to the lowest ids). It does not look at the
 traffic, nor at degree limits: a baseline. Swaps bring in the cheapest new link first and take out
 the costliest link of the loop that it closes, so the total link cost never grows on the way; the
 traffic's cost may.
@@ -16,7 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.components import components, spanning_forest
-from overlace.arrays.jit import Ints
+from overlace.arrays.jit import Ints, Pairs
+from overlace.arrays.pairs import positions
 from overlace.errors import BadObservation, NotObserved
 from overlace.model import Changes, Facet, Network, Observation, Overlay, Plan, Progress, Steps, name_of
 from overlace.tree import cost as tree_cost
@@ -39,13 +40,17 @@ class Mst:
         "{left_broker}-{right_broker} costs {new:g} and joins what {from_broker}-{to_broker} joined for {old:g}",
     )
 
+    def __post_init__(self) -> None:
+        tree_cost.check_weights(self.alpha, self.beta)
+
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Swap by swap from the observed tree to the minimum spanning tree."""
         network, before = observation.network, observation.overlay
-        wanted = network.links[spanning_tree(network)]
+        if len(before.tree):
+            before.rooted(network.brokers)  # refuses what is not a tree, naming the links
+        wanted = network.links[spanning_tree(network, before.tree)]
         if len(before.tree) == 0 or len(wanted) == 0:
             return self._build(observation, seed, wanted)
-        observation.overlay.rooted(network.brokers)  # refuses what is not a tree, naming the links
         old_cost, new_cost = network.costs_of(before.tree), network.costs_of(wanted)
         removed, added = swaps(before.tree, old_cost, wanted, new_cost)
         n = len(added)
@@ -93,11 +98,12 @@ class Mst:
         return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
 
 
-def spanning_tree(network: Network) -> Ints:
-    """The rows of the network's links that form its minimum spanning tree."""
+def spanning_tree(network: Network, wired: Pairs) -> Ints:
+    """The rows of the network's links that form a minimum spanning tree; of equal links the wired ones first."""
     if network.brokers == 0 or (network.brokers > 1 and len(network.links) == 0):
         raise NotObserved("tree.mst: no links to choose from. Ingest the tables brokers and links.")
-    order = np.lexsort((network.links[:, 1], network.links[:, 0], network.link_cost))
+    spare = positions(wired, network.links) < 0
+    order = np.lexsort((network.links[:, 1], network.links[:, 0], spare, network.link_cost))
     chosen = np.flatnonzero(spanning_forest(network.brokers, network.links, order))
     if len(chosen) != network.brokers - 1:
         apart = np.unique(components(network.brokers, network.links))

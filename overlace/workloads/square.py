@@ -5,7 +5,7 @@ in hundredths. The tree to start from is a random recursive tree: broker k is li
 choice among those before it, as happens when sites join one after the other. Clients sit at uniform
 brokers. A traffic class has 2 to 6 clients: with `locality` l each further client is, with
 probability l, one of the clients nearest to the first, else anybody. Demands fall off as
-1 / rank ** zipf, from `top` messages down to at least one; messages of a class are of one size, 100
+1 / rank ** zipf (the first client of a class publishes), from `top` messages down to at least one; messages of a class are of one size, 100
 bytes to 10 kB, log-uniform.
 """
 
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from overlace.model import Classes, Network, Observation, Overlay
+from overlace.arrays.jit import Ints
+from overlace.model import Classes, Flows, Network, Observation, Overlay
 
 
 def square(
@@ -45,7 +46,23 @@ def square(
     size = (100 * 100 ** rng.random(classes)).astype(np.int64)
     start = np.cumsum([0, *map(len, members)])
     classed = Classes(start, np.concatenate([*members, []]), demand, demand * size)
-    return Observation(overlay=overlay, network=network, classes=classed, clients=clients)
+    return Observation(
+        overlay=overlay, network=network, classes=classed, flows=_flows(members, demand, size), clients=clients
+    )
+
+
+def _flows(members: list[list[int]], demand: Ints, size: Ints) -> Flows:
+    """The first client of each class sends to the others."""
+    sums: dict[tuple[int, int], list[int]] = {}
+    for group, messages, each in zip(members, demand.tolist(), size.tolist(), strict=True):
+        for receiver in group[1:]:
+            total = sums.setdefault((group[0], receiver), [0, 0])
+            total[0] += messages
+            total[1] += messages * each
+    pairs = sorted(sums)
+    amounts = np.array([sums[pair] for pair in pairs], dtype=np.int64).reshape(-1, 2)
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return Flows(ends[:, 0], ends[:, 1], amounts[:, 0], amounts[:, 1])
 
 
 def _class_members(rng: np.random.Generator, at: np.ndarray, locality: float) -> list[int]:

@@ -23,11 +23,16 @@ print(sum(trees.hops_between.stats.cache_hits.values()) if hasattr(trees.hops_be
 """
 
 
-def zipped(folder: Path) -> Path:
+def zipped(folder: Path, edits: dict[str, tuple[str, str]] | None = None) -> Path:
     path = folder / "overlace.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for source in PACKAGE.rglob("*.py"):
-            archive.write(source, Path("overlace") / source.relative_to(PACKAGE))
+            name = source.relative_to(PACKAGE)
+            text = source.read_text()
+            if str(name) in (edits or {}):
+                assert edits[str(name)][0] in text
+                text = text.replace(*edits[str(name)])
+            archive.writestr(str(Path("overlace") / name), text)
     return path
 
 
@@ -49,9 +54,21 @@ def ask(archive: Path, cache: Path, **more: str) -> str:
 def test_kernels_from_a_zip_are_compiled_once_even_when_the_zip_lies_elsewhere(tmp_path):
     """Each Spark application unpacks the package to another folder of an executor."""
     cache = tmp_path / "cache"
-    for place, hits in (("first", "0"), ("second", "1")):
+    (tmp_path / "first").mkdir()
+    archive = zipped(tmp_path / "first")
+    assert ask(archive, cache) == "2 0"
+    (tmp_path / "second").mkdir()
+    assert ask(archive.rename(tmp_path / "second" / archive.name), cache) == "2 1"
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="it is the compiled cache that is tested")
+def test_an_upgrade_of_any_module_is_compiled_anew(tmp_path):
+    """Kernels are compiled into their callers, so a caller's own source does not say what it does."""
+    cache = tmp_path / "cache"
+    edit = {"arrays/csr.py": ("link[place[v]] = k", "link[place[v]] = k + 0")}
+    for place, edits in (("old", {}), ("new", edit)):
         (tmp_path / place).mkdir()
-        assert ask(zipped(tmp_path / place), cache) == f"2 {hits}"
+        assert ask(zipped(tmp_path / place, edits), cache) == "2 0"
 
 
 def test_kernels_from_a_zip_run_as_plain_python_too(tmp_path):
@@ -62,3 +79,10 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_fail(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     assert ask(zipped(tmp_path), blocked).startswith("2 ")
+    assert ask(zipped(tmp_path), blocked, TMPDIR=str(blocked)).startswith("2 ")
+
+
+def test_a_kernel_may_be_typed_in_at_a_prompt():
+    code = "from overlace.arrays.jit import kernel\nprint(kernel(lambda x: x + 1)(41))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "42", done.stderr

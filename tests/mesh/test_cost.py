@@ -2,9 +2,10 @@ import networkx as nx
 import pytest
 from hypothesis import given
 
+from overlace.errors import BadOverlay
 from overlace.mesh.cost import cost
 from overlace.model import Observation, Overlay
-from overlace.testing import linked_peers
+from overlace.testing import linked_clients
 from tests.strategies import links, rows
 
 
@@ -21,9 +22,15 @@ def test_the_cost_counts_components_first_and_links_second(interests, mesh):
 
 
 def test_a_component_too_many_weighs_more_than_all_links_of_a_star():
-    observation = linked_peers()
+    observation = linked_clients()
     split, joined = Overlay(mesh=[[0, 1], [1, 2]]), Overlay(mesh=[[0, 1], [0, 2], [0, 3]])
     assert cost(observation, joined) < cost(observation, split)
+
+
+@pytest.mark.parametrize("link", [[0, 10**6], [-1, 1]])
+def test_a_link_to_nobody_is_refused(link):
+    with pytest.raises(BadOverlay, match="does not exist; there are 4"):
+        cost(linked_clients(), Overlay(mesh=[link]))
 
 
 @pytest.mark.parametrize("interests", [[], [[0, 5]]])

@@ -52,8 +52,8 @@ def test_one_class_of_demand_2_is_that_class_twice(observation):
 
 def test_a_class_with_one_client_costs_nothing():
     """R8, also where brokers cost something."""
-    observation = replace(three_in_a_row(), classes=Classes.of([[0], [0, 1]], [100, 1]))
-    assert class_costs(observation, observation.overlay, beta=1.0).tolist() == [0.0, 13.0]
+    observation = replace(three_in_a_row(), classes=Classes.of([[0], [0, 1], [0, 0]], [100, 1, 9]))
+    assert class_costs(observation, observation.overlay, beta=1.0).tolist() == [0.0, 13.0, 0.0]
 
 
 def test_two_clients_at_one_broker_pay_for_that_broker_only():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from overlace.errors import BadObservation, BadOverlay, NotObserved
+from overlace.errors import BadObservation, BadOverlay, BadParameter, NotObserved
 from overlace.model import Network, Observation, Overlay
 from overlace.testing import check_planner, three_in_a_row
 from overlace.tree.mst import Mst
@@ -29,6 +29,18 @@ def test_the_links_total_cost_never_grows_on_the_way(observation):
     plan = Mst().solve(observation)
     totals = [observation.network.costs_of(plan.first(k).after.tree).sum() for k in range(len(plan.steps) + 1)]
     assert np.all(np.diff(totals) <= 0)
+
+
+@pytest.mark.parametrize("weights", [{"alpha": -3}, {"beta": float("nan")}, {"alpha": float("inf")}])
+def test_weights_are_numbers_of_0_or_more(weights):
+    with pytest.raises(BadParameter, match="expected a number of 0 or more"):
+        Mst(**weights)
+
+
+@given(observations(2))
+def test_a_tree_that_is_minimal_already_is_left_alone(observation):
+    there = replace(observation, overlay=Mst().solve(observation).after)
+    assert len(Mst().solve(there).steps) == 0
 
 
 def test_progress_is_told_up_to_the_end():

@@ -1,0 +1,108 @@
+"""Hashes of integers that are the same on every machine: for audiences and for order-free digests."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlace.arrays.jit import Ints, kernel
+
+Words = NDArray[np.uint64]
+
+
+@kernel
+def mix(word: np.uint64) -> np.uint64:
+    """Every bit of the result depends on every bit of the word (the finaliser of splitmix64)."""
+    z = word + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel
+def mixed(words: Words) -> Words:
+    """Each word mixed."""
+    out = np.empty(len(words), dtype=np.uint64)
+    for i in range(len(words)):
+        out[i] = mix(words[i])
+    return out
+
+
+@kernel
+def combine(state: Words, words: Words) -> None:
+    """Fold one column of words into the running hash of each row, in place."""
+    for i in range(len(state)):
+        state[i] = mix(state[i] ^ words[i])
+
+
+@kernel
+def hash_groups(start: Ints, members: Ints) -> Ints:
+    """A hash of each group of integers in their order; never 0, which is left to say `no group`."""
+    hashes = np.empty(len(start) - 1, dtype=np.int64)
+    for g in range(len(start) - 1):
+        state = np.uint64(0x243F6A8885A308D3)
+        for k in range(start[g], start[g + 1]):
+            state = mix(state ^ np.uint64(members[k] + 1))
+        hashes[g] = np.int64(state) if state != 0 else 1
+    return hashes
+
+
+@kernel
+def first_clash(hashes: Ints, start: Ints, members: Ints, order: Ints) -> int:
+    """Of groups sorted by hash (order), one whose members differ from those of an equal hash; -1 if none."""
+    for i in range(1, len(order)):
+        a, b = order[i - 1], order[i]
+        if hashes[a] != hashes[b]:
+            continue
+        size = start[a + 1] - start[a]
+        if size != start[b + 1] - start[b]:
+            return int(b)
+        for k in range(size):
+            if members[start[a] + k] != members[start[b] + k]:
+                return int(b)
+    return -1
+
+
+@kernel
+def group_rows(keys: Ints) -> tuple[Ints, Ints]:
+    """(group, first): the group of each row of a matrix, numbered as they come up, and each group's first row."""
+    n, width = keys.shape
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    slot = np.full(size, -1, dtype=np.int64)
+    group = np.empty(n, dtype=np.int64)
+    first = np.empty(n, dtype=np.int64)
+    groups = 0
+    for i in range(n):
+        state = np.uint64(0)
+        for c in range(width):
+            state = mix(state ^ np.uint64(keys[i, c]))
+        at = np.int64(state & np.uint64(size - 1))
+        while True:
+            g = slot[at]
+            if g < 0:
+                slot[at] = groups
+                first[groups] = i
+                group[i] = groups
+                groups += 1
+                break
+            same = True
+            for c in range(width):
+                if keys[first[g], c] != keys[i, c]:
+                    same = False
+                    break
+            if same:
+                group[i] = g
+                break
+            at = (at + 1) & (size - 1)
+    return group, first[:groups].copy()
+
+
+@kernel
+def sum_by(group: Ints, groups: int, values: Ints) -> Ints:
+    """The sum of the values of each group."""
+    sums = np.zeros(groups, dtype=np.int64)
+    for i in range(len(group)):
+        sums[group[i]] += values[i]
+    return sums

@@ -1,0 +1,42 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from overlace.model import Network
+from overlace.report.figures import broker_points, link_loads, save, tree_picture
+from overlace.testing import three_in_a_row
+from overlace.tree.cost import cost
+from overlace.workloads.square import square
+from tests.strategies import observations
+
+
+@given(observations(2))
+def test_loads_times_link_costs_are_the_tree_s_cost(observation):
+    loads = link_loads(observation, observation.overlay)
+    assert loads @ observation.network.costs_of(observation.overlay.tree) == pytest.approx(
+        cost(observation, observation.overlay)
+    )
+
+
+def test_a_client_without_a_home_loads_no_link():
+    observation = three_in_a_row()
+    away = replace(observation.overlay, placement=[[0, 0]])
+    assert link_loads(observation, away).tolist() == [0, 0]
+
+
+def test_brokers_that_are_cheap_to_link_lie_near():
+    observation = square(12, 24, 10, seed=3)
+    points = broker_points(observation.network)
+    apart = np.hypot(*(points[observation.network.links[:, 0]] - points[observation.network.links[:, 1]]).T)
+    assert np.corrcoef(apart, observation.network.link_cost)[0, 1] > 0.99
+    assert np.array_equal(points, broker_points(observation.network))
+
+
+@pytest.mark.parametrize("brokers", [1, 2, 4])
+def test_small_and_unlinked_networks_are_drawn_too(brokers, tmp_path):
+    assert np.isfinite(broker_points(Network(region=range(brokers)))).all()
+    observation = square(brokers, 4, 3)
+    save(tree_picture(observation, {"now": observation.overlay}, {"broker": ["oslo"]}), tmp_path / "tree.svg")
+    assert "oslo" in (tmp_path / "tree.svg").read_text()
