@@ -26,9 +26,10 @@ $(VENV)/.ready: requirements.txt requirements-java.txt pyproject.toml | $(BIN)/p
 	       $(BIN)/python -m overlace.spark.java; }
 	@touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt scripts/system.sh
 	@echo "== packages for tests and checks (requirements-dev.txt)"
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-dev.txt
+	@sh scripts/system.sh
 	@touch $@
 
 demo: $(VENV)/.ready ## set up, then run the demo into RUN (demo-run)

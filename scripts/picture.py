@@ -1,15 +1,25 @@
-"""Draw README's picture: the demo's broker tree before and after."""
+"""Draw README's picture: 24 sites before and after tree.mst."""
 
-import tempfile
 from pathlib import Path
 
-from overlace.jobs.demo import demo
+from overlace.report.figures import save, tree_picture
+from overlace.tree.mst import Mst
+from overlace.workloads.square import square
 
 ROOT = Path(__file__).parent.parent
+SITES = (
+    "aachen basel como dijon essen fulda gent hagen imola jena kassel liege milan nancy olten parma "
+    "reims sion trier ulm vaduz worms xanten zug"
+).split()
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        made = demo(Path(folder) / "run")
-        target = ROOT / "docs/pictures/demo.svg"
-        target.write_bytes(made.picture.read_bytes())
-        print(f"wrote {target.relative_to(ROOT)}")
+    observation = square(len(SITES), 96, 200)
+    plan = Mst().solve(observation)
+    before, after = (plan.planner.cost(observation, each) for each in (plan.before, plan.after))
+    panels = {
+        f"before: cost {before:,.0f}": plan.before,
+        f"after {len(plan.steps)} swaps: cost {after:,.0f}": plan.after,
+    }
+    target = ROOT / "docs/pictures/sites.svg"
+    save(tree_picture(observation, panels, {"broker": SITES}), target)
+    print(f"wrote {target.relative_to(ROOT)}")

@@ -1,5 +1,6 @@
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Compiling a kernel for the first time takes a second: no deadline. CI always draws the same examples.
@@ -12,3 +13,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("overlace")
+
+
+def pytest_collection_modifyitems(items):
+    """Tests that start a JVM share one worker, and with it one session."""
+    for item in items:
+        if item.get_closest_marker("jvm"):
+            item.add_marker(pytest.mark.xdist_group("jvm"))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """One session for all tests that need a JVM."""
+    from overlace.spark.session import start, stop
+
+    session = start("local[2]", {"spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g"})
+    yield session
+    stop(session)

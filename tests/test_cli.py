@@ -9,6 +9,8 @@ import pytest
 
 from overlace.catalog import PLANNERS
 from overlace.cli import main
+from overlace.run import write_observation
+from overlace.workloads.square import square
 
 
 @pytest.fixture
@@ -29,24 +31,65 @@ def overlace(monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def plan(overlace):
-    """The demo's plan folder."""
-    code, out, _ = overlace("demo", "--json")
+    """The folder of a plan in demo-run, made without Spark."""
+    write_observation(Path("demo-run"), square(24, 96, 200), {"broker": [f"site-{b}" for b in range(24)]})
+    code, out, _ = overlace("solve", "tree.mst", "demo-run", "--json")
     assert code == 0
     return Path(json.loads(out)["plan"])
 
 
-def test_the_demo_makes_a_run_with_a_plan_and_a_picture(overlace):
+@pytest.mark.jvm
+def test_the_demo_goes_from_a_generated_log_to_a_report(overlace, spark):
     code, out, err = overlace("demo", "--out", "here")
-    assert code == 0
-    assert "24 brokers, 96 clients" in out
-    assert "tree.mst seed 0: cost" in out
-    picture = Path("here/overlay.svg").read_text()
-    assert picture.startswith("<svg")
-    assert "aachen" in picture
+    assert code == 0, err
+    assert "200,000 messages of 600 clients at 24 brokers" in out
+    assert "on the part of the log that the plan has not seen" in out
+    assert Path("here/report.html").exists()
     code, _, err = overlace("demo", "--out", "here")
     assert code == 1
-    assert "is there already" in err
-    assert overlace("demo", "--out", "here", "--force")[0] == 0
+    assert "is a trace already" in err
+    code, out, _ = overlace("demo", "--out", "here", "--force", "--json")
+    held_out = json.loads(out)["held_out"]
+    assert held_out["cost"][1] < held_out["cost"][0]
+
+
+@pytest.mark.jvm
+def test_a_log_goes_in_and_a_judged_plan_comes_out(overlace, spark):
+    rows = [
+        {
+            "at": 1_767_571_200 + i * 3600,
+            "client": f"c{i % 6}",
+            "broker": f"b{i % 3}",
+            "topic": "t",
+            "receivers": [f"c{(i * 5 + 2) % 6}"],
+        }
+        for i in range(120)
+    ]
+    Path("log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "not a line\n")
+    Path("links.csv").write_text("left,right,cost,wired\nb0,b1,1,yes\nb0,b2,9,yes\nb1,b2,1,no\n")
+    code, out, err = overlace("ingest", "log.jsonl", "--out", "trace")
+    assert code == 0, err
+    assert "121 lines = 120 kept + 0 ignored + 1 quarantined + 0 duplicates (jsonl)" in out
+    assert "such as 'not a line'" in out
+    assert "nothing new" in overlace("ingest", "log.jsonl", "--out", "trace")[1]
+    assert overlace("ingest", "links.csv", "--table", "links", "--out", "trace")[0] == 0
+    assert overlace("observe", "trace", "--out", "run")[0] == 0
+    assert overlace("solve", "tree.mst", "run")[0] == 0
+    code, out, _ = overlace("replay", "run", "--json")
+    judged = {each["run"].split("/")[-1] + each["overlay"]: each["metrics"]["cost"] for each in json.loads(out)}
+    assert judged["held-outafter"] < judged["held-outbefore"]
+    assert overlace("replay", "run", "--master", "local[2]", "--json")[1] == out
+    code, out, err = overlace("report", "run")
+    assert code == 0, err
+    assert Path("run/report.html").exists()
+    code, _, err = overlace("ingest", "log.jsonl", "--strict", "--out", "other")
+    assert code == 1
+    assert "none is allowed with --strict" in err
+    assert not Path("other/trace.json").exists()
+    assert overlace("generate", "sites", "--messages", "500", "--days", "2", "--out", "made")[0] == 0
+    code, _, err = overlace("generate", "sites", "--clients", "1", "--out", "other")
+    assert code == 2
+    assert "clients is 1; expected 2 or more" in err
 
 
 def test_solving_again_reads_the_plan_that_is_there(overlace, plan):
@@ -105,6 +148,13 @@ def test_a_plan_is_cut_and_compared(overlace, plan):
     assert not Path("more").exists()
 
 
+def test_metrics_are_listed_with_unit_direction_and_definition(overlace):
+    code, out, _ = overlace("metrics", "--json")
+    assert code == 0
+    assert {"metric", "unit", "direction", "definition"} <= set(json.loads(out)[0])
+    assert "mean_hops" in overlace("metrics", "hops")[1]
+
+
 def test_planners_are_listed_with_parameters(overlace):
     code, out, _ = overlace("planners", "--json")
     assert code == 0
@@ -152,6 +202,12 @@ def test_the_doctor_fails_where_java_is_missing(overlace, monkeypatch, tmp_path)
         (("planners", "trees"), 2, "no facet or planner is called 'trees'. Nearest: tree"),
         (("paln",), 2, "plan"),
         (("demo", "--seed", "-1"), 2, "--seed"),
+        (("observe", "nowhere", "--out", "run"), 1, "nowhere is no trace"),
+        (("replay", "nowhere"), 1, "nowhere/run.json does not exist"),
+        (("peek", "nowhere"), 1, "nowhere does not exist"),
+        (("ingest", "nowhere", "--table", "sesions", "--out", "t"), 2, "Nearest: sessions"),
+        (("ingest", "nowhere", "--table", "links", "--map", "left", "--out", "t"), 2, "expected FIELD=COLUMN"),
+        (("metrics", "hopes"), 2, "no metric is called 'hopes'"),
         (("solve", "tree.mst", "demo-run", "--alpha", "-3"), 1, "holds no observation"),
     ],
 )
@@ -170,7 +226,8 @@ def test_a_parameter_out_of_range_is_wrong_usage(overlace, plan):
 
 
 def test_names_of_folders_are_printed_as_they_are(overlace):
-    code, out, _ = overlace("demo", "--out", "x[bold]y:key:")
+    write_observation(Path("x[bold]y:key:"), square(6, 12, 10))
+    code, out, _ = overlace("solve", "tree.mst", "x[bold]y:key:")
     assert code == 0
     assert "x[bold]y:key:/plans/" in out
 
@@ -192,7 +249,7 @@ def test_a_plan_from_a_newer_version_is_refused(overlace, plan):
 def test_help_and_version(overlace):
     code, out, _ = overlace("--help")
     assert code == 0
-    for command in ("demo", "solve", "plan", "planners", "schema", "doctor"):
+    for command in "demo generate peek ingest observe solve plan replay report planners metrics schema doctor".split():
         assert command in out
     assert overlace("--version")[1].strip() == "0.1.0"
 

@@ -65,14 +65,22 @@ def _is_text(line: bytes) -> bool:
     return True
 
 
+def joined(lines: pa.Array) -> bytes:
+    """Lines with an end each, in one piece."""
+    ended = pc.binary_join_element_wise(lines, pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string()))
+    bounds = np.frombuffer(ended.buffers()[1], dtype=np.int64)[ended.offset : ended.offset + len(ended) + 1]
+    return bytes(memoryview(ended.buffers()[2])[bounds[0] : bounds[-1]])
+
+
 def in_bulk(
     parse: Callable[[pa.Array], pa.Table], lines: pa.Array
-) -> tuple[pa.Table | None, Ints, list[tuple[int, str]]]:
-    """(rows, places, bad): parse all lines at once; where that fails, halve until the bad ones stand alone.
+) -> tuple[list[tuple[pa.Table, Ints]], list[tuple[int, str]]]:
+    """(good, bad): parse all lines at once; where that fails, halve until the bad ones stand alone.
 
-    `parse` must give one row a line or raise; places are the lines that the rows came from.
+    `parse` must give one row a line or raise. Good are tables with the lines that their rows came from,
+    several where neighbours differ in type; bad are lines with the reason.
     """
-    good: list[tuple[pa.Table, int, int]] = []
+    good: list[tuple[pa.Table, Ints]] = []
     bad: list[tuple[int, str]] = []
     todo = [(0, len(lines))]
     while todo:
@@ -90,8 +98,5 @@ def in_bulk(
                 middle = (first + last) // 2
                 todo += [(middle, last), (first, middle)]
         else:
-            good.append((rows, first, last))
-    if not good:
-        return None, np.empty(0, np.int64), bad
-    places = np.concatenate([np.arange(first, last) for _, first, last in good])
-    return pa.concat_tables([rows for rows, _, _ in good], promote_options="default"), places, bad
+            good.append((rows, np.arange(first, last)))
+    return good, bad

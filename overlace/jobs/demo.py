@@ -1,49 +1,53 @@
-"""The demo: a generated system, planned, with every step explained.
-
-Sites of a company joined one after the other and each dialled some site that was there before; most
-traffic is local. The demo observes that, plans a cheaper tree and shows both.
-"""
+"""The demo: a generated trace, observed, planned, replayed on traffic the plan has not seen, and reported."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from overlace.catalog import PLANNERS
+from overlace.jobs.observe import observe
+from overlace.jobs.replay import replay
 from overlace.jobs.solve import Solved, solve
-from overlace.model import Names, Observation, Progress
-from overlace.planfile import load_plan
-from overlace.report.figures import save, tree_picture
-from overlace.run import write_observation
+from overlace.model import Observation, Progress
+from overlace.report.page import write_report
+from overlace.spark.generate import generate
+from overlace.spark.session import session
+from overlace.trace import Trace
 from overlace.tree.mst import Mst
-from overlace.workloads.square import square
+from overlace.workloads.sites import Sites
 
-SITES = (
-    "aachen basel como dijon essen fulda gent hagen imola jena kassel liege milan nancy olten parma "
-    "reims sion trier ulm vaduz worms xanten zug"
-).split()
+SHOWN = ("cost", "crossings", "mean_hops", "mean_latency_us", "max_link_load", "cut_share_max")
 
 
 class Demo(NamedTuple):
     """What the demo made, and where."""
 
+    trace: Trace
     observation: Observation
     solved: Solved
-    picture: Path
+    held_out: dict[str, tuple[float, float]]  # metric: before, after
+    report: Path
 
 
 def demo(out: Path, *, seed: int = 0, force: bool = False, progress: Progress | None = None) -> Demo:
-    """Make the observation, solve, and write observation, plan and picture into OUT."""
-    observation = square(len(SITES), 96, 200, seed=seed)
-    homes = observation.overlay.homes(observation.clients)
-    names: Names = {"broker": SITES, "client": [f"{SITES[b]}-{c}" for c, b in enumerate(homes)]}
-    write_observation(out, observation, names, force=force)
-    solved = solve(Mst(), observation, out, names, seed=seed, force=force, progress=progress)
-    plan, document = load_plan(solved.folder, PLANNERS), solved.document
-    panels = {
-        f"before: cost {document.cost_before:,.0f}": plan.before,
-        f"after {len(plan.steps)} swaps: cost {document.cost_after:,.0f}": plan.after,
-    }
-    picture = out / "overlay.svg"
-    save(tree_picture(observation, panels, names), picture)
-    return Demo(observation, solved, picture)
+    """Everything, into OUT."""
+    tell = progress or (lambda share, what: None)
+    if force and (out / "run.json").exists():
+        shutil.rmtree(out)
+    path = str(out / "trace")
+    tell(0.05, "starting Spark")
+    with session() as spark:
+        tell(0.3, "generating a log")
+        trace = generate(Sites(seed=seed), path, spark)
+    tell(0.75, "observing")
+    observation, _ = observe(path, out)
+    tell(0.8, "planning")
+    solved = solve(Mst(), observation, out, trace.names, seed=seed)
+    tell(0.85, "replaying")
+    done = {(each.overlay, each.part): each.metrics for each in replay(out)}
+    before, after = done["before", "held-out"], done["after", "held-out"]
+    tell(0.9, "writing the report")
+    report = write_report(out)
+    tell(1.0, "done")
+    return Demo(trace, observation, solved, {m: (before.of(m), after.of(m)) for m in SHOWN}, report)

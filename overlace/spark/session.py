@@ -6,14 +6,17 @@ given or the active one; only a session that it started itself is stopped.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -58,6 +61,9 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
     quiet = Path(str(files("overlace.spark") / "log4j2.properties"))
     conf = SparkConf().setMaster(master).setAppName("overlace")
     conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={quiet.as_uri()}")
+    if not master.startswith("local[") and master != "local":
+        conf.set("spark.submit.pyFiles", str(packed()))
+        os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     for key, value in {**EMBEDDED, **(config or {})}.items():
         conf.set(key, value)
     with log_file().open("ab") as log:
@@ -65,6 +71,22 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
             conf, popen_kwargs={"stderr": log, "stdout": log}
         )
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
+
+
+def packed() -> Path:
+    """This package as a zip that executors import, the same file for the same sources."""
+    root = Path(str(files("overlace")))
+    sources = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".properties", ".j2"))
+    state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    target = Path(tempfile.gettempdir()) / f"overlace-{state}" / "overlace.zip"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{os.getpid()}.part")
+        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sources:
+                archive.writestr(zipfile.ZipInfo(str(Path("overlace") / path.relative_to(root))), path.read_bytes())
+        beside.replace(target)
+    return target
 
 
 def stop(spark: SparkSession) -> None:

@@ -1,7 +1,7 @@
 """The minimum spanning tree of the links that could be wired.
 
-The tree with the least total link cost (Kruskal; ties to what is wired, then to the lowest ids). It does not look at the
-traffic, nor at degree limits: a baseline. Swaps bring in the cheapest new link first and take out
+The tree with the least total link cost (Kruskal; ties to what is wired, then to the lowest ids). It
+does not look at the traffic, nor at degree limits: a baseline. Swaps bring in the cheapest new link first and take out
 the costliest link of the loop that it closes, so the total link cost never grows on the way; the
 traffic's cost may.
 

@@ -1,12 +1,12 @@
-"""Brokers in the unit square: the recipe behind the tree facet's demo, tests and benchmarks.
+"""Brokers in the unit square: the recipe behind the tree facet's tests, benchmarks and README's picture.
 
 Brokers are uniform points in the unit square; every two could be linked, at a cost of 1 + the distance
 in hundredths. The tree to start from is a random recursive tree: broker k is linked to a uniform
 choice among those before it, as happens when sites join one after the other. Clients sit at uniform
 brokers. A traffic class has 2 to 6 clients: with `locality` l each further client is, with
-probability l, one of the clients nearest to the first, else anybody. Demands fall off as
-1 / rank ** zipf (the first client of a class publishes), from `top` messages down to at least one; messages of a class are of one size, 100
-bytes to 10 kB, log-uniform.
+probability l, one of the clients nearest to the first, else anybody; its lowest client publishes.
+Demands fall off as 1 / rank ** zipf, from `top` messages down to at least one; messages of a class are
+of one size, 100 bytes to 10 kB, log-uniform.
 """
 
 from __future__ import annotations

@@ -51,9 +51,10 @@ def test_bad_lines_are_found_by_halving(words):
     def parse(lines):
         return pa.table({"n": lines.cast(pa.int64())})
 
-    rows, places, bad = in_bulk(parse, pa.array(words, pa.large_string()))
+    good, bad = in_bulk(parse, pa.array(words, pa.large_string()))
     wanted = [(i, int(word)) for i, word in enumerate(words) if word.isdigit()]
-    assert list(zip(places.tolist(), rows["n"].to_pylist() if rows else [], strict=True)) == wanted
+    found = [pair for rows, at in good for pair in zip(at.tolist(), rows["n"].to_pylist(), strict=True)]
+    assert found == wanted
     assert [i for i, _ in bad] == [i for i, word in enumerate(words) if not word.isdigit()]
 
 
@@ -61,8 +62,8 @@ def test_a_parser_that_loses_a_row_is_not_believed():
     def parse(lines):
         return pa.table({"n": [1] * (len(lines) + ("ab" in lines.to_pylist()))})
 
-    _, places, bad = in_bulk(parse, pa.array(["a", "ab", "c", "d"]))
-    assert places.tolist() == [0, 2, 3]
+    good, bad = in_bulk(parse, pa.array(["a", "ab", "c", "d"]))
+    assert [i for _, at in good for i in at.tolist()] == [0, 2, 3]
     assert bad == [(1, "2 rows in 1 lines")]
 
 

@@ -1,112 +1,21 @@
-"""The command line: one command per verb; a planner's flags are its fields.
-
-Results go to standard output, as text or with --json as JSON; progress and prose go to standard
-error. Exit codes: 0 done, 1 bad input or a failure, 2 wrong usage, 3 nothing better.
-"""
+"""Planning on the command line: solve, plan files, the catalog. A planner's flags are its fields."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
-import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperGroup
 
-import overlace
-from overlace.errors import OverlaceError, Unknown
+from overlace.cli.console import AsJson, Force, PlanPath, RunPath, Seed, amount, answer, bar, err
+from overlace.errors import Unknown
 
-PIPED = 160  # columns, where nobody has a window that says how many fit
-out = Console(soft_wrap=True, highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPED)
-err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
-
-AsJson = Annotated[bool, typer.Option("--json", help="the result as JSON on standard output")]
-Force = Annotated[bool, typer.Option("--force", help="replace what is there")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="same seed, same result")]
-RunPath = Annotated[Path, typer.Argument(help="a run folder", metavar="RUN")]
-PlanPath = Annotated[Path, typer.Argument(help="a plan folder, or its plan.json", metavar="PLAN")]
-
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Plans better overlays for distributed publish/subscribe systems, from their traffic.",
-    epilog="Start with [bold]overlace demo[/bold]; what this machine lacks: [bold]overlace doctor[/bold].",
-)
 plans = typer.Typer(no_args_is_help=True, help="Plan files: look at one, compare two, keep the first steps.")
-app.add_typer(plans, name="plan")
-
-
-@contextmanager
-def bar(what: str) -> Iterator[Any]:
-    """A progress bar on standard error, as the callback that planners take."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=err, transient=True) as progress:
-        task = progress.add_task(what, total=1.0)
-        yield lambda share, text: progress.update(task, completed=share, description=f"{what}: {text}")
-
-
-def answer(as_json: bool, document: Any, *text: Any) -> None:
-    """The result, once: as JSON or as text."""
-    if as_json:
-        plain = "utf" not in (sys.stdout.encoding or "utf-8").lower()
-        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=plain) + "\n")
-    else:
-        for each in text:
-            out.print(each)
-
-
-@app.callback(invoke_without_command=True)
-def options(
-    version: Annotated[bool, typer.Option("--version", help="the version, and no more")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="the whole trace of an error")] = False,
-) -> None:
-    """Plans better overlays for distributed publish/subscribe systems, from their traffic."""
-    if version:
-        out.print(overlace.__version__)
-        raise typer.Exit
-
-
-@app.command(
-    "demo",
-    epilog="Then: [bold]overlace plan show PLAN[/bold] with the folder it prints",
-)
-def demo_command(
-    folder: Annotated[Path, typer.Option("--out", help="the run folder to make")] = Path("demo-run"),
-    seed: Seed = 0,
-    force: Force = False,
-    as_json: AsJson = False,
-) -> None:
-    """A generated system of 24 sites: observed, planned with tree.mst, every step explained."""
-    from overlace.jobs.demo import demo
-
-    with bar("demo") as progress:
-        made = demo(folder, seed=seed, force=force, progress=progress)
-    answer(
-        as_json,
-        {**made.solved.document.model_dump(), "plan": str(made.solved.folder), "picture": str(made.picture)},
-        f"{made.observation.network.brokers} brokers, {made.observation.clients} clients, "
-        f"{int(made.observation.classes.demand.sum()):,} messages in {len(made.observation.classes)} traffic classes",
-        *plan_lines(made.solved.document, most=8),
-        escape(f"plan     {made.solved.folder}"),
-        escape(f"picture  {made.picture}"),
-    )
 
 
 class PlannerGroup(TyperGroup):
@@ -148,9 +57,6 @@ solvers = typer.Typer(
 @solvers.callback()
 def solve_options() -> None:
     """One plan, into RUN/plans/. Each planner has its own options: overlace solve PLANNER --help."""
-
-
-app.add_typer(solvers, name="solve")
 
 
 def solve_function(name: str) -> Any:
@@ -198,11 +104,6 @@ def solve_command(name: str, run: Path, seed: int, force: bool, as_json: bool, g
         *plan_lines(document, most=8),
         escape(f"plan     {folder}"),
     )
-
-
-def amount(value: float) -> str:
-    """A cost or gain for people: whole from 1,000 on, else four digits."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def plan_lines(document: Any, most: int | None = None) -> list[Any]:
@@ -281,7 +182,6 @@ def plan_cut(
     )
 
 
-@app.command("planners", epilog="Example: [bold]overlace planners tree[/bold]")
 def planners_command(
     facet: Annotated[str | None, typer.Argument(help="only this facet, or one planner by name")] = None,
     as_json: AsJson = False,
@@ -316,74 +216,3 @@ def planners_command(
             escape("\n".join(f"{f['name']} = {f['default']}" for f in fields)),
         )
     answer(as_json, rows, table)
-
-
-@app.command("schema", epilog="Examples: [bold]overlace schema plan[/bold], [bold]overlace schema traffic[/bold]")
-def schema_command(
-    name: Annotated[str | None, typer.Argument(help="plan, or a table's name; none: list them")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """The JSON Schema of plan files, or the columns of a table."""
-    from overlace.planfile import PlanFile
-    from overlace.tables import RUN, TABLES, TRACE, schema_of
-
-    if name == "plan":
-        answer(True, PlanFile.model_json_schema())
-        return
-    if name is None:
-        listing = {"file": ["plan"], "trace": list(TRACE), "run": list(RUN)}
-        answer(
-            as_json,
-            listing,
-            *(f"[bold]{kind}[/bold]  {' '.join(tables)}" for kind, tables in listing.items()),
-        )
-        return
-    if name not in TABLES:
-        raise Unknown("table", name, ["plan", *TABLES])
-    columns = [{"column": f.name, "type": str(f.type), "nullable": f.nullable} for f in schema_of(name)]
-    table = Table("column", "type", "may be empty", box=None, pad_edge=False, header_style="dim")
-    for each in columns:
-        table.add_row(str(each["column"]), escape(str(each["type"])), "yes" if each["nullable"] else "")
-    answer(as_json, {"table": name, "columns": columns}, table)
-
-
-@app.command("doctor", epilog="Example: [bold]overlace doctor --master 'local[2]'[/bold] also starts Spark")
-def doctor_command(
-    master: Annotated[str | None, typer.Option(help="also start Spark there and ask its executors")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """What this machine (and with --master each executor) has and lacks."""
-    from overlace.jobs.doctor import examine
-
-    findings = examine(master)
-    table = Table("", "what", "found", "to do", box=None, pad_edge=False, header_style="dim")
-    marks = {"ok": "[green]ok[/green]", "optional": "[yellow]-[/yellow]", "missing": "[red]missing[/red]"}
-    for each in findings:
-        table.add_row(marks[each.state], *map(escape, (each.what, each.found, each.advice)))
-    answer(as_json, [each._asdict() for each in findings], table)
-    if any(each.state == "missing" for each in findings):
-        raise typer.Exit(1)
-
-
-def main() -> None:
-    """The entry point: every failure is one clear line and an exit code, or with --debug the whole trace."""
-    try:
-        app()
-    except OverlaceError as error:
-        fail(error, error.exit_code)
-    except KeyboardInterrupt:
-        err.print("stopped")
-        sys.exit(130)
-    except Exception as error:
-        fail(error, 1)
-
-
-def fail(error: Exception, code: int) -> None:
-    """Say what went wrong and leave."""
-    if "--debug" in sys.argv:
-        traceback.print_exception(error)
-    else:
-        known = isinstance(error, OverlaceError)
-        text = str(error) if known else f"{type(error).__name__}: {error} (overlace --debug ... shows where)"
-        err.print(f"[red]error:[/red] {escape(text)}")
-    sys.exit(code)

@@ -1,0 +1,74 @@
+"""What there is: file formats, metrics, and what this machine has and lacks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from overlace.cli.console import AsJson, answer
+from overlace.errors import Unknown
+
+
+def metrics_command(
+    name: Annotated[str | None, typer.Argument(help="only metrics whose name holds this")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Every metric with its unit, direction, definition and source."""
+    from overlace.replay.metrics import METRICS
+
+    chosen = {key: each for key, each in METRICS.items() if name is None or name in key}
+    if not chosen:
+        raise Unknown("metric", name or "", METRICS)
+    rows = [{"metric": key, **each.__dict__} for key, each in chosen.items()]
+    table = Table("metric", "unit", "better", "what it is", "source", box=None, pad_edge=False, header_style="dim")
+    for key, each in chosen.items():
+        table.add_row(key, *map(escape, (each.unit, each.direction, each.definition, each.citation)))
+    answer(as_json, rows, table)
+
+
+def schema_command(
+    name: Annotated[str | None, typer.Argument(help="plan, or a table's name; none: list them")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The JSON Schema of plan files, or the columns of a table."""
+    from overlace.planfile import PlanFile
+    from overlace.tables import RUN, TABLES, TRACE, schema_of
+
+    if name == "plan":
+        answer(True, PlanFile.model_json_schema())
+        return
+    if name is None:
+        listing = {"file": ["plan"], "trace": list(TRACE), "run": list(RUN)}
+        answer(
+            as_json,
+            listing,
+            *(f"[bold]{kind}[/bold]  {' '.join(tables)}" for kind, tables in listing.items()),
+        )
+        return
+    if name not in TABLES:
+        raise Unknown("table", name, ["plan", *TABLES])
+    columns = [{"column": f.name, "type": str(f.type), "nullable": f.nullable} for f in schema_of(name)]
+    table = Table("column", "type", "may be empty", box=None, pad_edge=False, header_style="dim")
+    for each in columns:
+        table.add_row(str(each["column"]), escape(str(each["type"])), "yes" if each["nullable"] else "")
+    answer(as_json, {"table": name, "columns": columns}, table)
+
+
+def doctor_command(
+    master: Annotated[str | None, typer.Option(help="also start Spark there and ask its executors")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What this machine (and with --master each executor) has and lacks."""
+    from overlace.jobs.doctor import examine
+
+    findings = examine(master)
+    table = Table("", "what", "found", "to do", box=None, pad_edge=False, header_style="dim")
+    marks = {"ok": "[green]ok[/green]", "optional": "[yellow]-[/yellow]", "missing": "[red]missing[/red]"}
+    for each in findings:
+        table.add_row(marks[each.state], *map(escape, (each.what, each.found, each.advice)))
+    answer(as_json, [each._asdict() for each in findings], table)
+    if any(each.state == "missing" for each in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,110 @@
+"""CSV and other text with columns: one row a line, the columns mapped to fields.
+
+A row is a message or, with a `receiver`, one delivery of it: rows with one key are one message. The
+key is the mapped id, else (sender, at, topic, bytes), else the fields named by `group`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from overlace.formats.columns import as_events, bad_events, ignored_events, mapping
+from overlace.formats.events import Format
+from overlace.formats.lines import in_bulk, joined, split, text_of
+
+DELIMITERS = ",;\t |"
+
+
+def layout(head: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
+    """delimiter, columns and whether there is a header line: as the options say, else from the first lines."""
+    text = head.decode("utf-8", "replace").splitlines() or [""]
+    delimiter = options.get("delimiter") or max(
+        DELIMITERS, key=lambda d: (min(line.count(d) for line in text[:5]), -DELIMITERS.index(d))
+    )
+    first = next(csv.reader([text[0]], delimiter=delimiter), [])
+    header = options.get("header")
+    if header is None:
+        header = not any(cell.strip().lstrip("-").replace(".", "", 1).isdigit() for cell in first)
+    columns = first if header else [str(i) for i in range(len(first))]
+    return {**options, "delimiter": delimiter, "header": header, "columns": columns}
+
+
+def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Events of CSV rows; options as `layout` gives them, with `map` and `group`."""
+    columns, delimiter = list(options["columns"]), options["delimiter"]
+    fields = mapping(columns, options.get("map") or {})
+    group = options.get("group") or ()
+    if not group and "key" not in fields:
+        group = tuple(name for name in ("client", "at", "topic", "bytes") if name in fields)
+    reading = pacsv.ReadOptions(column_names=columns, use_threads=False, block_size=1 << 30)
+    parsing = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=False, ignore_empty_lines=False)
+    strings = pacsv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=False)
+
+    def parse(lines: pa.Array) -> pa.Table:
+        return pacsv.read_csv(io.BytesIO(joined(lines)), reading, parsing, strings)
+
+    for offset, block in blocks:
+        lines, offsets = split(offset, block)
+        text, broken = text_of(lines)
+        blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(text)), 0).to_numpy(zero_copy_only=False)
+        blank[broken] = False
+        use = ~blank
+        use[broken] = False
+        if options["header"] and len(offsets) and offsets[0] == 0:
+            use[0] = blank[0] = False
+            yield ignored_events(offsets[:1], "header")
+        if blank.any():
+            yield ignored_events(offsets[blank], "blank")
+        if len(broken):
+            yield bad_events(offsets[broken], ["not UTF-8"] * len(broken), [""] * len(broken))
+        at = np.flatnonzero(use)
+        if len(at) == 0:
+            continue
+        chosen = text.take(pa.array(at))
+        good, bad = in_bulk(parse, chosen)
+        for rows, places in good:
+            yield as_events(rows, chosen.take(pa.array(places)), offsets[at[places]], fields, group)
+        if bad:
+            where = [i for i, _ in bad]
+            yield bad_events(offsets[at[where]], [_reason(why) for _, why in bad], [chosen[i].as_py() for i in where])
+
+
+def _reason(error: str) -> str:
+    """An Arrow message without the line it quotes."""
+    return (
+        error.partition(": Row #")[0].partition("CSV parse error: ")[2].partition(":")[0] or "not a row of this table"
+    )
+
+
+def sniff(head: bytes) -> float:
+    """How much it looks like columns: every line has as many."""
+    if head[:1] in (b"{", b"["):
+        return 0.0
+    lines = head.decode("utf-8", "replace").splitlines()[:20]
+    if len(head) > 4000:
+        lines = lines[:-1]
+    found = layout(head, {})
+    counts = {line.count(found["delimiter"]) for line in lines if line}
+    return 0.6 if len(counts) == 1 and counts != {0} else 0.1
+
+
+FORMAT = Format(
+    name="csv",
+    scope="line",
+    sniff=sniff,
+    read=read,
+    options={
+        "map": "field=column, several times; fields: key at client receiver receivers topic bytes broker weight",
+        "group": "rows that agree in these fields are one message: sender,at for e-mail",
+        "delimiter": "what stands between columns (default: found out)",
+        "header": "whether the first line names the columns (default: found out)",
+    },
+)

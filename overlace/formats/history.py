@@ -1,0 +1,124 @@
+"""Sessions, subscriptions and links from events: who was where, and asked for what, since when until when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from overlace.tables import schema_of
+
+EVER = np.iinfo(np.int64).min
+
+
+def sessions_of(events: pa.Table, seen: pa.Table | None, ids: Mapping[str, pa.Array]) -> pa.Table:
+    """A client's session runs from its connect to its next connect or disconnect.
+
+    A client without a connect in the log was at each broker from when it was first seen there until it was
+    first seen at the next.
+    """
+    known = pc.is_in(events["kind"], pa.array(["connect", "disconnect"]))
+    life = events.filter(known).sort_by([("client", "ascending"), ("at", "ascending"), ("offset", "ascending")])
+    client = _ids(life["client"], ids["client"])
+    broker = _ids(life["broker"], ids["broker"])
+    at = life["at"].cast(pa.int64()).fill_null(0).to_numpy()
+    opens = pc.equal(life["kind"], "connect").to_numpy() if life.num_rows else np.empty(0, bool)
+    same = np.append(client[1:] == client[:-1], False) if len(client) else np.empty(0, bool)
+    until = np.where(same, np.append(at[1:], 0) if len(at) else at, -1)
+    rows = [(client[opens], broker[opens], at[opens], until[opens])]
+    if seen is not None and seen.num_rows:
+        order = seen.sort_by([("client", "ascending"), ("at_min", "ascending"), ("broker", "ascending")])
+        who, where, since = (order[name].to_numpy() for name in ("client", "broker", "at_min"))
+        new = ~np.isin(who, client)
+        who, where, since = who[new], where[new], since[new]
+        follows = np.append(who[1:] == who[:-1], False) if len(who) else np.empty(0, bool)
+        ends = np.where(follows, np.append(since[1:], 0) if len(since) else since, -1)
+        rows.append((who, where, since, ends))
+    columns = [np.concatenate(each) for each in zip(*rows, strict=True)]
+    return _lived({"client": columns[0], "broker": columns[1]}, columns[2], columns[3], "sessions")
+
+
+def seen_before(sessions: pa.Table | None, seen: pa.Table | None) -> pa.Table:
+    """Who was first seen where and when, over all parts of a log, sessions known from an earlier part among them."""
+    sessions = schema_of("sessions").empty_table() if sessions is None else sessions
+    since = sessions["since"].cast(pa.int64()).fill_null(EVER)
+    kind = {name: pa.int64() for name in ("client", "broker", "at_min")}
+    known = pa.table({"client": sessions["client"], "broker": sessions["broker"], "at_min": since}).cast(
+        pa.schema(kind)
+    )
+    parts = [known] if seen is None else [known, seen.select(list(kind)).cast(pa.schema(kind))]
+    first = pa.concat_tables(parts).group_by(["client", "broker"]).aggregate([("at_min", "min")])
+    return first.rename_columns(["client", "broker", "at_min"])
+
+
+def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
+    """A subscription runs from its subscribe to the unsubscribe of the same client and filter."""
+    known = pc.is_in(events["kind"], pa.array(["subscribe", "unsubscribe"]))
+    life = events.filter(known)
+    what = pc.coalesce(life["filter"], life["topic"])
+    life = life.append_column("what", what).sort_by(
+        [("client", "ascending"), ("what", "ascending"), ("at", "ascending"), ("offset", "ascending")]
+    )
+    client, at = _ids(life["client"], ids["client"]), life["at"].cast(pa.int64()).fill_null(0).to_numpy()
+    named = life["what"].to_numpy()
+    same = (
+        np.append((client[1:] == client[:-1]) & (named[1:] == named[:-1]), False) if len(client) else np.empty(0, bool)
+    )
+    opens = pc.equal(life["kind"], "subscribe").to_numpy() if life.num_rows else np.empty(0, bool)
+    fresh = (
+        opens & ~np.append(False, same[:-1] & opens[:-1]) if len(opens) else opens
+    )  # asking again is no new subscription
+    closes = np.full(len(at), -1, dtype=np.int64)
+    end = -1
+    for i in range(len(at) - 1, -1, -1):  # subscriptions are few
+        if not same[i]:
+            end = -1
+        if not opens[i]:
+            end = int(at[i])
+        else:
+            closes[i] = end
+    picked = life.filter(pa.array(fresh))
+    plain = pc.if_else(picked["filter"].is_valid(), None, picked["topic"])
+    topic = pc.index_in(plain.combine_chunks(), value_set=ids["topic"]) if picked.num_rows else pa.array([], pa.int32())
+    columns = {
+        "client": client[fresh],
+        "topic": topic,
+        "filter": picked["filter"],
+        "dialect": picked["dialect"],
+        "group": picked["group"],
+    }
+    return _lived(columns, at[fresh], closes[fresh], "subscriptions")
+
+
+def links_of(events: Sequence[pa.Table], ids: Mapping[str, pa.Array]) -> tuple[pa.Table, pa.Table] | None:
+    """(brokers, links) from bridges: each joins the broker that dials with the one that it names."""
+    rows = set()
+    for table in events:
+        bridges = table.filter(pc.equal(table["kind"], "bridge"))
+        for broker, far in zip(bridges["broker"].to_pylist(), bridges["topic"].to_pylist(), strict=True):
+            if broker and far:
+                rows.add((broker, far))
+    place = {name: i for i, name in enumerate(ids["broker"].to_pylist())}
+    pairs = sorted({tuple(sorted((place[a], place[b]))) for a, b in rows if a in place and b in place and a != b})
+    if not pairs:
+        return None
+    n = len(place)
+    brokers = pa.table({"broker": np.arange(n), "region": np.arange(n), "cost": np.ones(n)})
+    left, right = (np.array(each) for each in zip(*pairs, strict=True))
+    wired = np.ones(len(pairs), dtype=bool)
+    return brokers, pa.table({"left": left, "right": right, "cost": np.ones(len(pairs)), "wired": wired})
+
+
+def _ids(values: pa.ChunkedArray, names: pa.Array) -> Any:
+    flat = values.combine_chunks()
+    return pc.index_in(flat, value_set=names).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _lived(columns: Mapping[str, Any], since: Any, until: Any, table: str) -> pa.Table:
+    """Rows with since and until, -1 being none."""
+    time = schema_of(table).field("since").type
+    ends = {"since": pa.array(since, pa.int64(), mask=since < 0), "until": pa.array(until, pa.int64(), mask=until < 0)}
+    return pa.table({**columns, **{name: values.cast(time) for name, values in ends.items()}})

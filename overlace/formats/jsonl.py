@@ -1,0 +1,94 @@
+"""JSON lines: one object a line, its members mapped to fields.
+
+    {"at": "2026-01-05T08:00:00Z", "client": "plc2", "topic": "fab/4/temp", "bytes": 4, "receivers": ["hmi7"]}
+
+A line is a message. With an `id` lines of one id are one message; without, each is its own.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pajson
+
+from overlace.formats.columns import COMMON, as_events, bad_events, ignored_events, mapping
+from overlace.formats.events import Format
+from overlace.formats.lines import in_bulk, joined, split, text_of
+
+NO_OBJECT = "not one JSON object"
+
+
+def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Events of JSON objects, a line each; options: `map` and `group`."""
+    asked = dict(options.get("map") or {})
+    group = tuple(options.get("group") or ())
+
+    def parse(lines: pa.Array) -> pa.Table:
+        reading = pajson.ReadOptions(use_threads=False, block_size=1 << 30)
+        return pajson.read_json(io.BytesIO(joined(lines)), read_options=reading)
+
+    for offset, block in blocks:
+        lines, offsets = split(offset, block)
+        text, broken = text_of(lines)
+        trimmed = pc.utf8_trim_whitespace(text)
+        blank = pc.equal(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
+        blank[broken] = False
+        use = ~blank
+        use[broken] = False
+        if blank.any():
+            yield ignored_events(offsets[blank], "blank")
+        if len(broken):
+            yield bad_events(offsets[broken], ["not UTF-8"] * len(broken), [""] * len(broken))
+        braced = pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}")).to_numpy(zero_copy_only=False)
+        odd = np.flatnonzero(use & ~braced)  # Arrow's reader crashes on a line that is only null
+        if len(odd):
+            yield bad_events(offsets[odd], [NO_OBJECT] * len(odd), trimmed.take(pa.array(odd)).to_pylist())
+        at = np.flatnonzero(use & braced)
+        if len(at) == 0:
+            continue
+        chosen = trimmed.take(pa.array(at))
+        good, bad = in_bulk(parse, chosen)
+        for rows, places in good:
+            yield _events(rows, chosen.take(pa.array(places)), offsets[at[places]], asked, group)
+        if bad:
+            where = [i for i, _ in bad]
+            reasons = [NO_OBJECT] * len(bad)
+            yield bad_events(offsets[at[where]], reasons, [chosen[i].as_py() for i in where])
+
+
+def _events(
+    rows: pa.Table, lines: pa.Array, offsets: Any, asked: Mapping[str, str], group: tuple[str, ...]
+) -> pa.RecordBatch:
+    """Rows to events; a member that no row of this block has is empty, one that was asked for too."""
+    for column in asked.values():
+        if column not in rows.column_names:
+            rows = rows.append_column(column, pa.nulls(rows.num_rows, pa.string()))
+    nested = [f.name for f in rows.schema if pa.types.is_struct(f.type) or pa.types.is_map(f.type)]
+    fields = mapping([c for c in rows.column_names if c not in nested], asked)
+    return as_events(rows.drop_columns(nested), lines, offsets, fields, group)
+
+
+def sniff(head: bytes) -> float:
+    """How much it looks like JSON objects, a line each, with members that logs have."""
+    line = head.lstrip().partition(b"\n")[0].strip()
+    if not line.startswith(b"{"):
+        return 0.0
+    known = sum(f'"{name}"'.encode() in line for names in COMMON.values() for name in names)
+    return 0.95 if known >= 2 and line.endswith(b"}") else 0.5
+
+
+FORMAT = Format(
+    name="jsonl",
+    scope="line",
+    sniff=sniff,
+    read=read,
+    options={
+        "map": "field=member, several times; fields: key at client receiver receivers topic bytes broker weight",
+        "group": "lines that agree in these fields are one message",
+    },
+)

@@ -1,0 +1,55 @@
+"""Observe: what the first part of a trace says, into a run folder; the rest is held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from overlace.errors import BadTrace
+from overlace.model import Observation
+from overlace.observe.cut import Cut, cut
+from overlace.observe.observation import observe as observation_of
+from overlace.run import read_json, write_json, write_observation
+from overlace.tables import SCHEMA_VERSION
+from overlace.trace import Trace
+
+
+class Observed(NamedTuple):
+    """What was observed, and where the log was cut."""
+
+    observation: Observation
+    cut: Cut
+
+
+def observe(path: str, run: Path, *, train: float = 0.7, force: bool = False) -> Observed:
+    """Cut the log in time, observe the first part, and write both into RUN."""
+    trace = Trace.open(path)
+    parts = cut(trace, train)
+    observation = observation_of(trace, parts.train if parts.train != (0, 0) else None)
+    run.mkdir(parents=True, exist_ok=True)
+    write_observation(run, observation, trace.names, force=force)
+    about = {
+        "schema_version": SCHEMA_VERSION,
+        "trace": path,
+        "trace_digest": trace.digest(),
+        "unit": trace.unit,
+        "train": list(parts.train),
+        "held_out": list(parts.held_out),
+        "share": parts.share,
+        "warning": parts.warning,
+    }
+    write_json(run / "run.json", about)
+    return Observed(observation, parts)
+
+
+def trace_of(run: Path) -> tuple[Trace, Cut]:
+    """The trace that a run was observed from, refused if it has changed since, and its cut."""
+    about = read_json(run / "run.json")
+    trace = Trace.open(about["trace"])
+    if trace.digest() != about["trace_digest"]:
+        raise BadTrace(
+            f"{about['trace']} has changed since {run} was observed (digest {trace.digest()}, then "
+            f"{about['trace_digest']}). Observe it again into a new run."
+        )
+    train, held_out = tuple(about["train"]), tuple(about["held_out"])
+    return trace, Cut((train[0], train[1]), (held_out[0], held_out[1]), about["share"], about["warning"])

@@ -1,0 +1,119 @@
+"""Peek: what a log is, in two seconds and without a JVM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from overlace.formats.events import EVENT
+from overlace.formats.lines import blocks
+from overlace.formats.source import FORMATS, find_files, look, opened
+
+SEEN = 4 << 20
+"""Bytes of each file that are looked at."""
+
+FEW = 3
+"""Messages up to which a client counts as short-lived."""
+
+LOOKS_RANDOM = re.compile(r"[0-9a-f]{12,}|auto-|mqttjs_|paho\d{6,}|mosq-\w{10,}|[0-9a-f]{8}-[0-9a-f]{4}-", re.I)
+
+
+class Peek(NamedTuple):
+    """What the first bytes of a log say."""
+
+    format: str
+    options: Mapping[str, Any]
+    lines: int
+    kinds: Mapping[str, int]  # events by kind, bad and ignored with their reason
+    rows: list[dict[str, Any]]  # ten events
+    clients: int
+    topics: int
+    brokers: int
+    bridges: list[str]
+    unstable: list[str]  # clients whose ids look made up for one connection
+    whole: bool  # everything was looked at
+    facets: Mapping[str, str]  # possible, or what is missing
+
+
+def peek(paths: Sequence[str], form: str | None = None, options: Mapping[str, Any] | None = None) -> Peek:
+    """Look at the first bytes of each file."""
+    tables, whole, source = [], True, None
+    for path in find_files(paths):
+        source = look(path, form, options)
+        with opened(path) as file:
+            head = _first(file)
+        whole = whole and (len(head) < SEEN)
+        tables += list(FORMATS[source.format].read(iter((head and [(0, head)]) or []), source.options))
+    assert source is not None
+    events = pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()
+    return _said(events, source.format, source.options, whole)
+
+
+def _first(file: Any) -> bytes:
+    for _, block in blocks(file, 0, SEEN, SEEN):
+        return block
+    return b""
+
+
+def _said(events: pa.Table, form: str, options: Mapping[str, Any], whole: bool) -> Peek:
+    counts = events.group_by(["kind", "reason"]).aggregate([("offset", "count")]).to_pylist()
+    kinds: dict[str, int] = {}
+    for row in counts:
+        name = f"{row['kind']}: {row['reason']}" if row["kind"] in ("bad", "ignored") and row["reason"] else row["kind"]
+        kinds[name] = kinds.get(name, 0) + row["offset_count"]
+    messages = events.filter(pc.is_in(events["kind"], pa.array(["message", "counts"])))
+    senders = pc.unique(messages["client"]).drop_null().to_pylist()
+    lists = messages["receivers"].combine_chunks()
+    receivers = pc.unique(lists.flatten()).drop_null().to_pylist() if messages.num_rows else []
+    clients = sorted({*senders, *receivers, *pc.unique(events["client"]).drop_null().to_pylist()})
+    bridges = events.filter(pc.equal(events["kind"], "bridge"))
+    named = sorted(
+        {*pc.unique(bridges["topic"]).drop_null().to_pylist(), *pc.unique(bridges["client"]).drop_null().to_pylist()}
+    )
+    clients = [name for name in clients if name not in named]
+    has = {
+        "receivers": messages.num_rows > 0 and lists.null_count < len(lists),
+        "subscriptions": "subscribe" in kinds,
+        "broker": (pc.count(events["broker"]).as_py() > 0 and form != "csv") or _seen(events, "broker"),
+        "bridges": bool(named),
+        "attributes": _seen(messages, "attributes"),
+        "topic": _seen(messages, "topic"),
+    }
+    shown = messages.slice(0, 10).to_pylist()
+    rows = [{k: v for k, v in row.items() if v is not None and k != "kind"} for row in shown]
+    return Peek(
+        form, options, events.num_rows, kinds, rows, len(clients), _distinct(messages, "topic"),
+        _distinct(events, "broker"),
+        named, [name for name in clients if LOOKS_RANDOM.search(name)], whole, _facets(has),
+    )  # fmt: skip
+
+
+def _seen(table: pa.Table, column: str) -> bool:
+    return bool(pc.count(table[column]).as_py() > 0)
+
+
+def _distinct(table: pa.Table, column: str) -> int:
+    return int(pc.count_distinct(table[column], mode="only_valid").as_py())
+
+
+def _facets(has: Mapping[str, bool]) -> dict[str, str]:
+    """For each facet: possible, or the tables that are missing."""
+    audience = has["receivers"] or has["subscriptions"]
+    lacking = {
+        "placement": [
+            *([] if audience else ["receivers (log them, or --table subscriptions)"]),
+            *([] if has["broker"] else ["where clients are (--table sessions)"]),
+            *([] if has["bridges"] else ["how brokers are wired (--table links, or --topology)"]),
+        ],
+        "channels": [] if has["attributes"] else ["what publishers offer (--table advertisements)"],
+        "mesh": []
+        if has["subscriptions"] or (has["receivers"] and has["topic"])
+        else ["interests (--table interests)"],
+    }
+    lacking["tree"] = lacking["placement"]
+    order = ("placement", "tree", "channels", "mesh")
+    return {name: "possible" if not lacking[name] else "missing: " + "; ".join(lacking[name]) for name in order}

@@ -1,0 +1,67 @@
+"""The cut between the part of a log that plans and the part that judges."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from overlace.errors import BadParameter, BadTrace
+from overlace.trace import DAY_US, Trace
+
+WEEK_US = 7 * DAY_US
+
+
+class Cut(NamedTuple):
+    """Two windows, the share of messages in the first, and what to be warned of."""
+
+    train: tuple[int, int]
+    held_out: tuple[int, int]
+    share: float
+    warning: str = ""
+
+
+def cut(trace: Trace, train: float = 0.7) -> Cut:
+    """The boundary before which the share of messages first reaches `train`.
+
+    A whole week from two weeks on, a whole day when the log spans several days, else a bucket. Both
+    parts hold traffic if two such pieces do.
+    """
+    if not 0 < train <= 1:
+        raise BadParameter(f"train is {train}; expected a share above 0 and up to 1")
+    rows = trace.read("traffic", ["bucket", "messages"])
+    if rows.num_rows == 0:
+        return Cut((0, 0), (0, 0), 1.0)  # interests only: one window
+    bucket, messages = rows["bucket"].cast(pa.int64()).to_numpy(), rows["messages"].to_numpy()
+    begin, end = trace.span()
+    if train == 1:
+        return Cut((begin, end), (end, end), 1.0, "nothing is held out: the plan is judged by nothing")
+    span = end - begin
+    unit = WEEK_US if span >= 2 * WEEK_US else DAY_US if span >= 2 * DAY_US else trace.bucket_us
+    piece = (bucket - (begin // DAY_US * DAY_US if unit >= DAY_US else begin)) // unit
+    sums = np.bincount(piece, weights=messages)
+    share = np.cumsum(sums) / sums.sum()
+    filled = np.flatnonzero(sums)
+    if len(filled) < 2:
+        raise BadTrace(
+            "the log is too short to cut: all its messages fall into one piece of "
+            f"{unit / 1e6:.0f} s. Record longer, or plan on all of it with --train 1."
+        )
+    at = min(int(np.searchsorted(share, train - 1e-12)), int(filled[-1]) - 1)
+    origin = begin // DAY_US * DAY_US if unit >= DAY_US else begin
+    boundary = int(origin + (at + 1) * unit)
+    return Cut((begin, boundary), (boundary, end), float(share[at]), _weekdays(bucket, messages, boundary))
+
+
+def _weekdays(bucket: np.ndarray, messages: np.ndarray, boundary: int) -> str:
+    """A warning when the two parts differ in their share of weekend traffic."""
+    weekend = (bucket // DAY_US + 3) % 7 >= 5  # 1970 began on a Thursday
+    halves = (bucket < boundary, bucket >= boundary)
+    shares = [float(messages[mine & weekend].sum() / max(messages[mine].sum(), 1)) for mine in halves]
+    if abs(shares[0] - shares[1]) > 0.15:
+        return (
+            f"{shares[0]:.0%} of the messages that plan and {shares[1]:.0%} of those that judge are from weekends: "
+            "the two parts may differ for that reason alone"
+        )
+    return ""

@@ -1,0 +1,196 @@
+"""Every metric that a replay can measure: its unit, which way is better, what it is, where it is from.
+
+`overlace metrics` prints this list; a test holds it equal to what the replays produce, scope by scope.
+Where there is nothing to divide by, a share or a mean is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Direction = Literal["lower", "higher", "neither"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric, in all scopes in which it is measured."""
+
+    unit: str
+    direction: Direction
+    scopes: tuple[str, ...]
+    definition: str
+    citation: str = ""  # paper key and place, or empty
+
+
+def _of(unit: str, direction: Direction, scopes: str, definition: str, citation: str = "") -> Metric:
+    return Metric(unit, direction, tuple(scopes.split(", ")), definition, citation)
+
+
+ROUTING: dict[str, Metric] = {
+    "messages": _of(
+        "messages", "neither", "overall, link, channel",
+        "Messages published; over a link, those that cross it; in a channel, those published there.",
+        "OCBR07 (1), PART10 §5.1",
+    ),
+    "bytes": _of("bytes", "neither", "overall, link", "Bytes published; over a link, those that cross it."),
+    "deliveries": _of(
+        "deliveries", "neither", "overall, region pair",
+        "Messages x receivers, where both have a home and are not one client; by the regions of the two homes.",
+    ),
+    "delivered_bytes": _of(
+        "bytes", "neither", "overall, region pair", "Bytes x receivers, for what counts as a delivery."
+    ),
+    "to_self": _of(
+        "messages", "neither", "overall", "Messages whose sender is among their receivers; that makes no delivery."
+    ),
+    "homeless": _of(
+        "deliveries", "lower", "overall", "Deliveries dropped because the sender or the receiver has no home."
+    ),
+    "homeless_messages": _of("messages", "lower", "overall", "Messages whose sender has no home; they go nowhere."),
+    "mean_hops": _of(
+        "links", "lower", "overall", "Links per delivery, the two client links counted: broker hops + 2.",
+        "CC12 (1), R8",
+    ),
+    "mean_broker_hops": _of("links", "lower", "overall", "Links between the two homes, per delivery.", "CC12 (1)"),
+    "hops": _of(
+        "deliveries", "neither", "bin", "Deliveries with as many links as the key, both client links counted.",
+        "CC12 Figures 5, 6, 7, 9",
+    ),
+    "broker_hops": _of("deliveries", "neither", "bin", "Deliveries with as many links between homes as the key."),
+    "crossings": _of(
+        "links", "lower", "overall",
+        "Links of the minimal subtree that joins the homes of sender and receivers, per message of a sender with one.",
+        "OCBR07 (1)",
+    ),
+    "link_messages": _of(
+        "messages", "lower", "overall, client, topic",
+        "Messages x links they cross; by the client that sent them or by their topic, the largest only.",
+        "OCBR07 (1)",
+    ),
+    "link_bytes": _of("bytes", "lower", "overall, client, topic", "Bytes x links they cross, as link_messages."),
+    "crossing_messages": _of(
+        "messages", "lower", "overall, region pair, client, topic",
+        "Messages x links they cross between two regions; by pair of regions, over the links that join the two "
+        "(or lie in the one).",
+    ),
+    "crossing_bytes": _of(
+        "bytes", "lower", "overall, region pair, client, topic", "Bytes instead of messages, as crossing_messages."
+    ),
+    "cost": _of(
+        "the links' unit", "lower", "overall, link, region pair",
+        "Messages over a link x its cost (per GB: bytes / 10^9 x cost); over all links, or those between two regions.",
+        "OCBR07 (1), alpha = 1, beta = 0",
+    ),
+    "sent": _of(
+        "messages", "neither", "broker, region", "Messages sent by clients that are at home there.", "CC12 (5), R2"
+    ),
+    "handled": _of(
+        "messages", "lower", "broker, region", "Messages whose minimal subtree touches the broker, or the region.",
+        "CC12 §IV",
+    ),
+    "handled_bytes": _of("bytes", "lower", "broker", "Bytes of the messages that the broker handles."),
+    "clients": _of("clients", "neither", "broker, region", "Clients that are at home there."),
+    "backbone_load": _of(
+        "messages", "lower", "overall", "Messages handled, added up over the brokers of the backbone (region -1).",
+        "CC12 Tables II, IV",
+    ),
+    "backbone_share": _of(
+        "share", "lower", "overall", "Share of messages (of senders with a home) that touch the backbone."
+    ),
+    "local_share": _of("share", "higher", "overall", "Share of deliveries between two clients of one broker."),
+    "region_local_share": _of("share", "higher", "overall", "Share of deliveries between two clients of one region."),
+    "mean_latency_us": _of(
+        "microseconds", "lower", "overall",
+        "Latency per delivery: links of the path and both ways between client and home, 0 where not known; "
+        "without service times.",
+        "CC12 Tables I, III",
+    ),
+    "p50_latency_us": _of("microseconds", "lower", "overall", "The least latency that half of the deliveries keep."),
+    "p95_latency_us": _of("microseconds", "lower", "overall", "The least latency that 95 % of the deliveries keep."),
+    "p99_latency_us": _of("microseconds", "lower", "overall", "The least latency that 99 % of the deliveries keep."),
+    "latency_us": _of("deliveries", "neither", "bin", "Deliveries whose latency is the key."),
+    "cut_share": _of(
+        "share", "lower", "broker, link",
+        "Share of deliveries lost if it fails: those whose path touches or crosses it.",
+    ),
+    "cut_share_max": _of("share", "lower", "overall", "The largest cut_share of a broker."),
+    "max_broker_load": _of("messages", "lower", "overall", "The most messages that one broker handles."),
+    "max_link_load": _of("messages", "lower", "overall", "The most messages that cross one link."),
+}  # fmt: skip
+"""What `routing` measures; `messages` stands in a channel too."""
+
+DELIVERY: dict[str, Metric] = {
+    "channels": _of("channels", "neither", "overall", "Channels, one for what is in none included.", "PART10 §5"),
+    "publishers": _of("clients", "neither", "overall", "Clients that advertise something."),
+    "subscribers": _of(
+        "subscribers", "neither", "overall, channel",
+        "Subscribers; of a channel, those whose combination it holds (channel -1 holds what no other does).",
+        "PART10 §3.1",
+    ),
+    "combinations": _of(
+        "combinations", "neither", "channel", "Combinations that the channel holds.", "PART10 Figures 5.9, 5.10"
+    ),
+    "connections": _of(
+        "channels", "lower", "client", "Channels that hold a combination the publisher offers.", "PART10 §3.2.1, R3"
+    ),
+    "mean_connections": _of("channels", "lower", "overall", "Connections per publisher.", "PART10 Figure 5.4"),
+    "max_connections": _of("channels", "lower", "overall", "The most connections of one publisher."),
+    "over_limit": _of(
+        "advertisements", "lower", "overall", "Advertisements that meet more channels than they may.", "PART10 §4.3"
+    ),
+    "received": _of(
+        "messages", "lower", "overall, channel", "D: messages received, subscribers x messages over the channels.",
+        "PART10 §5.1, R6",
+    ),
+    "true_positives": _of(
+        "messages", "neither", "overall", "Messages received that have all attributes asked for; alike for every cut.",
+        "PART10 §3.1",
+    ),
+    "false_positives": _of(
+        "messages", "lower", "overall", "Messages received that lack an attribute asked for.", "PART10 §3.1"
+    ),
+    "false_positive_rate": _of(
+        "share", "lower", "overall, channel", "False positives / messages received.", "PART10 §5.1, R6"
+    ),
+}  # fmt: skip
+"""What `delivery` measures, beside `messages`."""
+
+SHAPE: dict[str, Metric] = {
+    "links": _of("links", "lower", "overall", "Links of the mesh.", "TDCD17 §II"),
+    "average_degree": _of(
+        "links", "lower", "overall", "Links per client, both ends counted.", "TDCD17 Tables I, III, V"
+    ),
+    "max_degree": _of("links", "lower", "overall", "The most links of one client.", "TDCD17 Tables II, IV, VI"),
+    "degree": _of("clients", "neither", "bin", "Clients with as many links as the key."),
+    "topic_connected": _of(
+        "1 or 0", "higher", "overall", "1 if the subscribers of every topic are one component of their own links.",
+        "TDCD17 §II",
+    ),
+    "components_too_many": _of(
+        "components", "lower", "overall, topic", "Components of the topic's subgraph less one; added up over topics."
+    ),
+    "diameter": _of(
+        "links", "lower", "topic",
+        "The longest of the shortest ways between two subscribers inside the topic's subgraph, where it is connected.",
+        "TDCD17 §II, R5",
+    ),
+    "max_diameter": _of("links", "lower", "overall", "The largest diameter of a connected topic.", "TDCD17 §II, R5"),
+    "mean_diameter": _of(
+        "links", "lower", "overall", "The mean diameter of connected topics with two or more subscribers."
+    ),
+    "diameter_sampled": _of(
+        "searches, topics", "neither", "overall, topic",
+        "For a topic whose diameter is only known to be at least so much, the searches made; overall, such topics.",
+    ),
+    "shared_topics": _of("topics", "higher", "overall", "Topics that both ends of a link subscribe to, per link."),
+    "flood_messages": _of(
+        "messages", "lower", "overall, topic",
+        "Messages to flood a topic's subgraph with one publication, 2 x links - (subscribers - 1) if it is connected; "
+        "overall the mean over topics with two or more subscribers.",
+    ),
+}  # fmt: skip
+"""What `shape` measures."""
+
+METRICS: dict[str, Metric] = {**ROUTING, **DELIVERY, **SHAPE}
+"""All of them, by name."""

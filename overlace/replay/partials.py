@@ -1,0 +1,171 @@
+"""Traffic as replay reads it, and what a batch function hands on: integers that add up.
+
+A partial row is (metric, scope, key, other, amount). The amounts of rows that agree in the first four
+may be added in any order, by Spark's `groupBy`, by `add_up` or by both: the result is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from overlace.arrays.csr import group
+from overlace.arrays.jit import Ints
+from overlace.errors import BadTrace
+from overlace.tables import TRACE
+
+TRAFFIC: pa.Schema = TRACE["traffic"].append(pa.field("receivers", pa.list_(pa.int32()), nullable=False))
+"""The table traffic with the receivers of each row's audience: sorted, distinct, the sender perhaps among them."""
+
+PARTIAL: pa.Schema = pa.schema(
+    [
+        pa.field("metric", pa.string(), nullable=False),
+        pa.field("scope", pa.string(), nullable=False),
+        pa.field("key", pa.int64(), nullable=False),
+        pa.field("other", pa.int64(), nullable=False),
+        pa.field("amount", pa.int64(), nullable=False),
+    ]
+)
+"""What `Routing.partial` yields; `other` is -1 where a scope has one key."""
+
+
+class Rows(NamedTuple):
+    """The columns of one batch of traffic that routing needs; receivers[start[i]:start[i + 1]] are row i's."""
+
+    client: NDArray[np.int32]
+    topic: NDArray[np.int32]  # -1: none
+    messages: Ints
+    bytes: Ints
+    start: Ints
+    receivers: NDArray[np.int32]
+
+
+def rows_of(batch: pa.RecordBatch) -> Rows:
+    """A batch of traffic as arrays; columns that routing does not need may be missing."""
+    lists = _whole(_column(batch, "receivers"), "receivers")
+    return Rows(
+        _numpy(_whole(_column(batch, "client"), "client")),
+        _numpy(_column(batch, "topic"), null=-1),
+        _numpy(_whole(_column(batch, "messages"), "messages")),
+        _numpy(_whole(_column(batch, "bytes"), "bytes")),
+        _numpy(lists.offsets).astype(np.int64),
+        _numpy(_whole(lists.values, "receivers")),
+    )
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    if name not in batch.schema.names:
+        raise BadTrace(f"traffic: no column {name} among {', '.join(batch.schema.names)}. Join audiences to traffic.")
+    return batch.column(name).cast(TRAFFIC.field(name).type)
+
+
+def _whole(column: pa.Array, name: str) -> pa.Array:
+    if column.null_count:
+        raise BadTrace(
+            f"traffic.{name}: {column.null_count:,} of {len(column):,} values are empty. "
+            "Every row of traffic needs an audience that stands in audiences."
+        )
+    return column
+
+
+# Arrow's pa.array, pa.scalar and to_numpy import pandas, a fifth of a second in every fresh process.
+
+
+def _numpy(column: pa.Array, null: int = 0) -> NDArray[Any]:
+    """Integers, read-only, not copied unless there are nulls to be filled."""
+    place = slice(column.offset, column.offset + len(column))
+    known, buffer = column.buffers()
+    values: NDArray[Any] = np.frombuffer(buffer if buffer is not None else b"", dtype=str(column.type))[place]
+    if column.null_count:
+        bits = np.unpackbits(np.frombuffer(known, dtype=np.uint8), bitorder="little")[place]
+        values = np.where(bits, values, values.dtype.type(null))
+    values.flags.writeable = False
+    return values
+
+
+def _arrow(values: Ints) -> pa.Array:
+    """Integers for Arrow, not copied if they lie in one piece."""
+    whole = np.ascontiguousarray(values, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)])
+
+
+def _repeated(word: str, times: int) -> pa.Array:
+    """One word, again and again."""
+    text = word.encode()
+    start = np.arange(times + 1, dtype=np.int32) * len(text)
+    return pa.StringArray.from_buffers(times, pa.py_buffer(start), pa.py_buffer(text * times))
+
+
+class Partials:
+    """Sums under way to becoming one record batch; what is zero is left out."""
+
+    def __init__(self) -> None:
+        self._columns: list[list[pa.Array]] = [[] for _ in PARTIAL]
+
+    def add(self, metric: str, scope: str, amount: Ints, key: Ints | None = None, other: Ints | None = None) -> None:
+        """The amounts of keys 0, 1, ... unless the keys are given."""
+        kept = np.flatnonzero(amount)
+        keys = kept if key is None else key[kept]
+        others = np.full(len(kept), -1) if other is None else other[kept]
+        names = (_repeated(metric, len(kept)), _repeated(scope, len(kept)))
+        numbers = (_arrow(each) for each in (keys, others, amount[kept]))
+        for column, values in zip(self._columns, (*names, *numbers), strict=True):
+            column.append(values)
+
+    def batch(self) -> pa.RecordBatch:
+        """All rows so far."""
+        return pa.RecordBatch.from_arrays([pa.concat_arrays(parts) for parts in self._columns], schema=PARTIAL)
+
+
+class Sums:
+    """Partial rows added up, asked for by metric and scope."""
+
+    def __init__(self, table: pa.Table) -> None:
+        columns = {name: table[name].combine_chunks() for name in PARTIAL.names}
+        self._numbers = tuple(_numpy(columns[name]) for name in ("key", "other", "amount"))
+        metric, scope = (columns[name].dictionary_encode() for name in ("metric", "scope"))
+        self._metrics, self._scopes = metric.dictionary.to_pylist(), scope.dictionary.to_pylist()
+        family = _numpy(metric.indices).astype(np.int64) * len(self._scopes) + _numpy(scope.indices)
+        self._start, self._order = group(family, len(self._metrics) * len(self._scopes))
+
+    def of(self, metric: str, scope: str) -> tuple[Ints, Ints, Ints]:
+        """(key, other, amount), in order of the keys, each pair of keys once."""
+        rows = self._order[:0]
+        if metric in self._metrics and scope in self._scopes:
+            family = self._metrics.index(metric) * len(self._scopes) + self._scopes.index(scope)
+            rows = self._order[self._start[family] : self._start[family + 1]]
+        key, other, amount = (column[rows] for column in self._numbers)
+        order = np.lexsort((other, key))
+        key, other, amount = key[order], other[order], amount[order]
+        fresh = np.ones(len(key), dtype=np.bool_)
+        fresh[1:] = (key[1:] != key[:-1]) | (other[1:] != other[:-1])
+        if len(key):
+            amount = np.add.reduceat(amount, np.flatnonzero(fresh))
+        return key[fresh], other[fresh], amount
+
+    def dense(self, metric: str, scope: str, size: int) -> Ints:
+        """The amounts of keys 0 to size - 1."""
+        key, _, amount = self.of(metric, scope)
+        values = np.zeros(size, dtype=np.int64)
+        values[key] = amount
+        return values
+
+    def overall(self, metric: str) -> int:
+        """The one amount of the whole trace."""
+        return int(self.dense(metric, "overall", 1)[0])
+
+
+def add_up(partials: Iterable[pa.RecordBatch]) -> Sums:
+    """Add the amounts of rows that agree in metric, scope, key and other."""
+    return Sums(pa.Table.from_batches(_conform(partials), schema=PARTIAL))
+
+
+def _conform(partials: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows under exactly PARTIAL, whatever an engine in between made of their types."""
+    for batch in partials:
+        columns = [batch.column(each.name).cast(each.type) for each in PARTIAL]
+        yield pa.RecordBatch.from_arrays(columns, schema=PARTIAL)

@@ -1,0 +1,604 @@
+"""The report, first edition: the bill. One HTML file that opens anywhere, offline.
+
+    write_report(run)       RUN/report.html
+
+It explains the trace even without a plan: what the traffic costs, what crosses between regions and over
+each link, who causes it, what breaks. Where there are plans, each is shown before and after on the part
+of the log that it has not seen. The file holds no script and asks for nothing from anywhere; the same
+run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+import pyarrow as pa
+import pyarrow.parquet as pq
+from markupsafe import Markup
+
+from overlace import __version__
+from overlace.errors import BadTrace
+from overlace.model import Names, Observation
+from overlace.planfile import PlanFile, read_plan
+from overlace.replay.metrics import METRICS
+from overlace.report.figures import bars_svg, overlay_map, overlay_svg
+from overlace.report.tables import (
+    LABELS,
+    Amount,
+    Calls,
+    Change,
+    Histogram,
+    Row,
+    Sheet,
+    Sheets,
+    Table,
+    amount,
+    broker_table,
+    caller_table,
+    change,
+    channel_table,
+    cut_table,
+    histogram,
+    link_load_table,
+    link_table,
+    metric_table,
+    more_of,
+    pair_table,
+    read_sheets,
+    region_matrix,
+    region_table,
+    shown,
+    visible,
+)
+from overlace.run import read_json, read_observation
+from overlace.trace import Trace
+
+MOST_STEPS = 20
+MOST_SOURCES = 15
+
+COST_UNITS = {
+    "message": "messages × the cost of the links they cross",
+    "gb": "GB × the price of the links they cross",
+    "ms": "messages × the milliseconds of the links they cross",
+}
+
+
+class Family(NamedTuple):
+    """Facets that are judged by the same metrics; the first is what counts."""
+
+    name: str
+    facets: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+
+BILL = Family("bill", ("placement", "tree"), ("cost", "crossings", "mean_hops", "mean_latency_us", "local_share"))
+CHANNELS = Family(
+    "channels", ("channels",), ("received", "false_positive_rate", "mean_connections", "over_limit", "channels")
+)
+MESH = Family("mesh", ("mesh",), ("average_degree", "max_degree", "topic_connected", "links", "max_diameter"))
+FAMILIES = (BILL, CHANNELS, MESH)
+
+ALL_METRICS: Mapping[str, tuple[str, ...]] = {
+    "bill": (
+        *BILL.metrics, "p95_latency_us", "region_local_share", "crossing_messages", "max_broker_load",
+        "max_link_load", "cut_share_max",
+    ),
+    "channels": (
+        "channels", "publishers", "subscribers", "received", "true_positives", "false_positives",
+        "false_positive_rate", "mean_connections", "max_connections", "over_limit",
+    ),
+    "mesh": (
+        "links", "average_degree", "max_degree", "topic_connected", "components_too_many", "max_diameter",
+        "mean_diameter", "shared_topics", "flood_messages",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A plan of the run and what its overlay measured; empty sheets if it was not replayed."""
+
+    id: str
+    document: PlanFile
+    train: Sheet
+    judged: Sheet
+
+    def within(self, family: Family) -> bool:
+        """Whether the plan is about this family, and was measured."""
+        mine = any(facet in family.facets for facet in self.document.facets)
+        return mine and self.judged.of(family.metrics[0]) is not None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """All that the page is made of."""
+
+    run: Path
+    about: Mapping[str, Any]
+    observation: Observation
+    names: Names
+    runs: Sequence[Mapping[str, Any]]
+    part: str  # the part that judges: held-out, or train where nothing is held out
+    today: Sheet  # what the overlay as it was measured on that part
+    today_train: Sheet  # and on the part that the plans were made from
+    plans: Sequence[Judged]
+    account: Account
+
+    @cached_property
+    def calls(self) -> Calls:
+        """What things are called."""
+        return Calls(self.names, self.observation.network)
+
+    def best(self, family: Family) -> Judged | None:
+        """The plan that does best by what counts in its family."""
+        mine = [plan for plan in self.plans if plan.within(family)]
+        return min(mine, key=lambda plan: _rank(plan, family), default=None)
+
+    def sheets(self, family: Family) -> Sheets:
+        """What the family's tables compare: today, and after the best plan."""
+        best = self.best(family)
+        return [("today", self.today), *([("after", best.judged)] if best else [])]
+
+
+def _rank(plan: Judged, family: Family) -> tuple[float, float, str]:
+    broken = 1 - (plan.judged.of("topic_connected") or 0) if family is MESH else 0.0
+    return broken, plan.judged.of(family.metrics[0]) or 0.0, plan.id
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where the lines of the log went; or why that is not known."""
+
+    problem: str = ""
+    sources: Sequence[Mapping[str, Any]] = ()
+    quarantine: Sequence[Mapping[str, Any]] = ()
+    totals: Mapping[str, int] = field(default_factory=dict)
+
+
+COUNTS = ("lines", "kept", "ignored", "quarantined", "duplicates")
+
+
+def write_report(run: Path) -> Path:
+    """RUN/report.html: one self-contained page, written beside and renamed."""
+    page = render(load(run))
+    beside, path = run / ".report.html.part", run / "report.html"
+    beside.write_text(page, encoding="utf-8")
+    beside.replace(path)
+    return path
+
+
+# --- what the page is made of ------------------------------------------------------------------------
+
+
+def load(run: Path) -> Loaded:
+    """Everything in a run folder that the page shows, and the accounts of its trace."""
+    about = read_json(run / "run.json")
+    observation, names = read_observation(run)
+    for name in ("metrics", "runs"):
+        if not (run / f"{name}.parquet").exists():
+            raise BadTrace(f"{run} has no {name}.parquet: nothing was measured yet. `overlace replay {run}` does it.")
+    sheets = read_sheets(run / "metrics.parquet")
+    runs = pq.read_table(run / "runs.parquet").to_pylist()
+    today = {part: sheets.get(f"before/{part}", Sheet()) for part in ("held-out", "train")}
+    routed = {name.rpartition("/")[2] for name, sheet in sheets.items() if sheet.of("messages") is not None}
+    part = "train" if routed == {"train"} else "held-out"
+    folders = sorted(path.parent for path in (run / "plans").glob("*/plan.json"))
+    plans = [
+        Judged(each.name, read_plan(each), *(sheets.get(f"{each.name}/{name}", Sheet()) for name in ("train", part)))
+        for each in folders
+    ]
+    return Loaded(run, about, observation, names, runs, part, today[part], today["train"], plans, account(about))
+
+
+def account(about: Mapping[str, Any]) -> Account:
+    """The trace's own accounts, or why they cannot be had."""
+    path = str(about.get("trace", ""))
+    try:
+        trace = Trace.open(path)
+        if trace.digest() != about.get("trace_digest"):
+            return Account(f"The trace {path} has changed since this run was observed, so its accounts are not shown.")
+        sources, quarantine = (trace.read(table).to_pylist() for table in ("sources", "quarantine"))
+    except (BadTrace, OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        return Account(f"The trace {path} cannot be read any more, so its accounts are not shown: {error}")
+    totals = {name: sum(source[name] for source in sources) for name in COUNTS}
+    if not sources:
+        return Account("The trace holds no accounts of a log: it was generated, or made from tables.")
+    sources.sort(key=lambda source: (-source["lines"], source["name"]))
+    quarantine.sort(key=lambda row: (-row["count"], row["source"], row["reason"]))
+    return Account("", sources, quarantine, totals)
+
+
+# --- what it says ------------------------------------------------------------------------------------
+
+
+class Tile(NamedTuple):
+    """A number on top: today and, if there is a plan, after."""
+
+    label: str
+    help: str
+    today: Amount
+    after: Amount | None
+    change: Change
+
+
+def tiles(loaded: Loaded) -> list[Tile]:
+    """The key numbers of each family that was measured."""
+    found = []
+    for family in FAMILIES:
+        best = loaded.best(family)
+        for metric in family.metrics:
+            now = loaded.today.of(metric)
+            then = best.judged.of(metric) if best else None
+            if now is None and then is None:
+                continue
+            after = amount(metric, then) if best else None
+            text = METRICS[metric].definition
+            found.append(Tile(_label(metric), text, amount(metric, now), after, change(metric, now, then)))
+    return found
+
+
+def _label(metric: str) -> str:
+    return LABELS.get(metric, metric.replace("_", " "))
+
+
+class Verdict(NamedTuple):
+    """A plan in one sentence: before and after by what counts for it, on both parts."""
+
+    plan: Judged
+    metric: str
+    before: Amount
+    after: Amount
+    change: Change
+    train: Change
+
+
+def verdicts(loaded: Loaded) -> list[Verdict]:
+    """Each plan by the metric that counts for its facets, best first within a family."""
+    found = []
+    for family in FAMILIES:
+        metric = family.metrics[0]
+        for plan in sorted((p for p in loaded.plans if p.within(family)), key=lambda p: _rank(p, family)):
+            now, then = loaded.today.of(metric), plan.judged.of(metric)
+            train = change(metric, loaded.today_train.of(metric), plan.train.of(metric))
+            each = (_label(metric), amount(metric, now), amount(metric, then), change(metric, now, then))
+            found.append(Verdict(plan, *each, train))
+    return found
+
+
+def comparison(loaded: Loaded, family: Family) -> Table | None:
+    """Today and every plan of a family, one a row."""
+    mine = sorted((plan for plan in loaded.plans if plan.within(family)), key=lambda plan: _rank(plan, family))
+    if len(mine) < 2:
+        return None  # the sentence and the numbers on top say it already
+    shown_metrics = [metric for metric in family.metrics if mine[0].judged.of(metric) is not None]
+    counts, now = family.metrics[0], loaded.today
+
+    def row(name: str, steps: Amount, sheet: Sheet) -> Row:
+        cells: list[Amount | str] = [steps]
+        for metric in shown_metrics:
+            cells.append(amount(metric, sheet.of(metric)))
+            if metric == counts:
+                cells.append("" if sheet is now else change(metric, now.of(metric), sheet.of(metric)).text)
+        return Row((name,), tuple(cells))
+
+    heads = ["overlay", "steps"]
+    for metric in shown_metrics:
+        heads += [_label(metric), *(["change"] if metric == counts else [])]
+    rows = [row("today", Amount(None), now)]
+    rows += [row(plan.id, Amount(plan.document.steps_total), plan.judged) for plan in mine[:12]]
+    return Table("Today and every plan", tuple(heads), rows, more_of(len(mine) - 12 if len(mine) > 12 else 0, "plans"))
+
+
+def missing(loaded: Loaded) -> list[str]:
+    """What the page cannot say, and what would bring it."""
+    observation, today = loaded.observation, loaded.today
+    said = []
+    if observation.network.brokers == 0:
+        said.append(
+            "No brokers were observed, so nobody has a home and no link is crossed: there are no routes, loads or "
+            "failures to show. The tables sessions, brokers and links would bring them."
+        )
+    elif today.of("deliveries") is None and not any(plan.judged.of("deliveries") for plan in loaded.plans):
+        said.append(
+            "There are brokers, but no links that join them or no traffic between their clients, so there are no "
+            "routes to bill. The tables links and messages would bring them."
+        )
+    if today.of("deliveries") is not None:
+        said += _missing_of_the_bill(loaded)
+    unmeasured = [plan.id for plan in loaded.plans if not plan.judged]
+    if unmeasured:
+        again = f"overlace replay {shlex.quote(str(loaded.run))}"
+        said.append(f"Not measured yet: {', '.join(unmeasured[:8])}. Run: {again}")
+    return said
+
+
+def _missing_of_the_bill(loaded: Loaded) -> Iterator[str]:
+    today, network = loaded.today, loaded.observation.network
+    homeless, made = today.of("homeless") or 0.0, today.of("deliveries") or 0.0
+    if homeless:
+        lost = shown(homeless / (homeless + made), "share")
+        yield f"{homeless:,.0f} deliveries ({lost}) are left out: their sender or receiver has no home."
+    alone = today.of("to_self") or 0.0
+    if alone:
+        yield f"{alone:,.0f} messages went to their own sender; that makes no delivery and crosses no link."
+    if not today.of("mean_latency_us"):
+        yield "Latencies of links are not known and count 0."
+    if not today.of("bytes"):
+        yield "Sizes of messages are not known, so bytes are 0."
+    if network.brokers > 1 and not loaded.calls.regions_given:
+        yield "No regions were given: each broker is its own."
+    if not len(today.column("link_messages", "topic").key):
+        yield "Topics were not logged, or nothing crosses a link."
+
+
+# --- pictures ----------------------------------------------------------------------------------------
+
+
+def histogram_svg(sheets: Sheets, metric: str, title: str, axis: str, *, scale: float = 1.0) -> Markup | None:
+    """A histogram of a metric, before and after; None where there is nothing to draw."""
+    found: Histogram | None = histogram(sheets, metric, axis, scale=scale)
+    if found is None:
+        return None
+    names = [heading for heading, _ in sheets]
+    return bars_svg(found.labels, found.series, names, title, found.axis, at_edges=found.at_edges)
+
+
+class Picture(NamedTuple):
+    """The overlay as panels, and what they show."""
+
+    panels: Sequence[tuple[str, Markup]]
+    drawn: str
+    near: bool
+    most: float
+
+
+def picture(loaded: Loaded) -> Picture | None:
+    """The overlay today and after the best plan, on one map; loads are the metrics'."""
+    network, sheets = loaded.observation.network, loaded.sheets(BILL)
+    links = [sheet.by_pair("messages", "link") for _, sheet in sheets]
+    measured = [each for each in links if each]
+    if not measured:
+        return None
+    handled = next(sheet.by("handled", "broker") for _, sheet in sheets if sheet.by("handled", "broker"))
+    here = overlay_map(network, measured[0], handled, loaded.names, loaded.calls.region)
+    most = max(max(each.values()) for each in measured)
+    panels = []
+    for (heading, _), each in zip(sheets, links, strict=True):
+        before = links[0] if heading != "today" and links[0] else None
+        if each:
+            panels.append((heading, overlay_svg(here, each, most, f"The overlay, {heading}", before)))
+    return Picture(panels, here.drawn, here.near, most)
+
+
+# --- how it was made ---------------------------------------------------------------------------------
+
+
+def utc(us: int) -> str:
+    """A time as people read it."""
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(us))
+    except OverflowError:
+        return f"{us} µs"
+    return at.strftime("%Y-%m-%d %H:%M" + (":%S" if at.second or at.microsecond else ""))
+
+
+def window_text(window: Sequence[int]) -> str:
+    """A half-open window: from, to, and how long."""
+    since, until = int(window[0]), int(window[1])
+    if (since, until) == (0, 0):
+        return "all of it (the log has no times)"
+    if since >= until:
+        return "nothing"
+    return f"{utc(since)} to {utc(until)} UTC ({_duration(until - since)})"
+
+
+def _duration(us: int) -> str:
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        if us >= size * 1_000_000:
+            count = us / size / 1e6
+            return f"{count:,.3g} {unit}{'' if count == 1 else 's'}" if count < 1000 else f"{count:,.0f} {unit}s"
+    return f"{us} µs"
+
+
+def commands(loaded: Loaded) -> list[str]:
+    """What to type to make the page again."""
+    run, trace = shlex.quote(str(loaded.run)), shlex.quote(str(loaded.about.get("trace", "TRACE")))
+    lines = [f"overlace observe {trace} --out {run} --train {loaded.about.get('share', 0.7)!r}"]
+    for plan in loaded.plans:
+        document = plan.document
+        flags = " ".join(_flags(document.parameters))
+        lines.append(f"overlace solve {document.planner} {run} --seed {document.seed} {flags}".rstrip())
+    return [*lines, f"overlace replay {run}", f"overlace report {run}"]
+
+
+def _flags(parameters: Mapping[str, Any]) -> Iterator[str]:
+    """A planner's parameters as options of `overlace solve`."""
+    for name, value in parameters.items():
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            yield flag if value else f"--no-{flag[2:]}"
+        elif isinstance(value, list):
+            yield from (f"{flag} {shlex.quote(str(each))}" for each in value)
+        else:
+            yield f"{flag} {'unlimited' if value is None else shlex.quote(str(value))}"
+
+
+def _plain(value: Any) -> Any:
+    """Whatever the template shows: text without control characters."""
+    return visible(value, len(value)) if type(value) is str else value
+
+
+def steps_of(plan: Judged) -> list[Mapping[str, Any]]:
+    """The first steps of a plan: gain, reason, changes."""
+    found: list[Mapping[str, Any]] = []
+    for step in plan.document.steps[:MOST_STEPS]:
+        changes = [str(line) for line in step.changes[:6]]
+        more = len(step.changes) - len(changes) + step.more
+        share = step.gain / plan.document.cost_before if plan.document.cost_before else None
+        found.append(
+            {
+                "step": step.step,
+                "gain": Amount(step.gain),
+                "share": Amount(share, "share"),
+                "why": step.why,
+                "changes": changes,
+                "more": more,
+            }
+        )
+    return found
+
+
+# --- the page ----------------------------------------------------------------------------------------
+
+
+def render(loaded: Loaded) -> str:
+    """The page as HTML."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined, finalize=_plain
+    )
+    environment.filters["visible"] = visible
+    template = environment.from_string(files("overlace.report").joinpath("bill.html.j2").read_text("utf-8"))
+    return template.render(_context(loaded)).lstrip()
+
+
+def _context(loaded: Loaded) -> dict[str, Any]:
+    observation, about = loaded.observation, loaded.about
+    bill, channels, mesh = (loaded.best(family) for family in FAMILIES)
+    routed = loaded.today.of("deliveries") is not None
+    return {
+        "shown": shown,
+        "title": Path(str(about.get("trace", ""))).name or loaded.run.name,
+        "part": loaded.part,
+        "window": window_text(about["held_out" if loaded.part == "held-out" else "train"]),
+        "today": {metric: amount(metric, loaded.today.of(metric)) for metric in METRICS},
+        "routed": routed,
+        "cost_unit": COST_UNITS.get(str(about.get("unit")), str(about.get("unit"))),
+        "counts": _counts(loaded),
+        "tiles": tiles(loaded),
+        "verdicts": verdicts(loaded),
+        "comparisons": [table for family in FAMILIES if (table := comparison(loaded, family))],
+        "missing": missing(loaded),
+        "best": bill.id if bill else "",
+        "bill": _bill(loaded) if routed else None,
+        "loads": _loads(loaded),
+        "picture": picture(loaded) if observation.network.brokers else None,
+        "channels": _family(loaded, CHANNELS, channels),
+        "mesh": _family(loaded, MESH, mesh),
+        "plans": [{"id": plan.id, "document": plan.document, "steps": steps_of(plan)} for plan in loaded.plans],
+        "made": _made(loaded),
+    }
+
+
+def _counts(loaded: Loaded) -> dict[str, int]:
+    network = loaded.observation.network
+    return {
+        "clients": loaded.observation.clients,
+        "topics": loaded.observation.topics,
+        "brokers": network.brokers,
+        "regions": len(set(network.region.tolist())),
+        "regions_given": int(loaded.calls.regions_given),
+        "links": len(loaded.observation.overlay.tree),
+    }
+
+
+def _bill(loaded: Loaded) -> dict[str, Any]:
+    today, calls = loaded.today, loaded.calls
+    matrices = []
+    if len(set(loaded.observation.network.region.tolist())) > 1:
+        matrices.append(region_matrix(today, "deliveries", "Deliveries between regions", calls))
+        if calls.regions_given:  # else the regions are the brokers, and this is the table of links
+            matrices.append(
+                region_matrix(today, "crossing_messages", "Messages over the links between and within regions", calls)
+            )
+    return {
+        "matrices": matrices,
+        "regions": region_table(today, calls) if calls.regions_given else None,
+        "links": link_table(today, calls),
+        "callers": [
+            table
+            for table in (
+                caller_table(today, "client", loaded.names),
+                caller_table(today, "topic", loaded.names),
+                pair_table(loaded.observation, loaded.names),
+            )
+            if table.rows
+        ],
+    }
+
+
+def _loads(loaded: Loaded) -> dict[str, Any] | None:
+    sheets, calls = loaded.sheets(BILL), loaded.calls
+    if not any(sheet.of("deliveries") is not None for _, sheet in sheets):
+        return None
+    charts = (
+        ("Links per delivery", histogram_svg(sheets, "hops", "Links per delivery", "links, both client links counted")),
+        ("Latency per delivery", histogram_svg(sheets, "latency_us", "Latency", "milliseconds", scale=1000.0)),
+    )
+    return {
+        "metrics": metric_table(sheets, ALL_METRICS["bill"], "The bill in numbers"),
+        "brokers": broker_table(sheets, calls),
+        "links": link_load_table(sheets, calls),
+        "charts": [(caption, svg) for caption, svg in charts if svg],
+        "cut": [table for scope in ("broker", "link") if (table := cut_table(sheets, scope, calls)).rows],
+        "compared": len(sheets) > 1,
+    }
+
+
+def _family(loaded: Loaded, family: Family, best: Judged | None) -> dict[str, Any] | None:
+    """Channels or mesh: the metrics before and after, and what lies behind them."""
+    sheets = loaded.sheets(family)
+    if all(sheet.of(family.metrics[0]) is None for _, sheet in sheets):
+        return None
+    found: dict[str, Any] = {
+        "best": best.id if best else "",
+        "metrics": metric_table(sheets, ALL_METRICS[family.name], f"The {family.name} in numbers"),
+        "compared": len(sheets) > 1,
+    }
+    if family is CHANNELS:
+        return found | {"table": channel_table(sheets, loaded.names)}
+    chart = histogram_svg(sheets, "degree", "Links per client", "links of a client")
+    return found | {"charts": [("Links per client", chart)] if chart else []}
+
+
+def _replays(loaded: Loaded) -> list[dict[str, Any]]:
+    """One row an overlay: its parameters, its seed, and how long each part took."""
+    rows: dict[str, dict[str, Any]] = {}
+    for each in loaded.runs:
+        row = rows.setdefault(each["plan"] or "", {"plan": each["plan"] or "", "seconds": {}})
+        row |= {"parameters": each["parameters"], "seed": each["seed"]}
+        row["seconds"][each["part"]] = each["seconds"]
+    return list(rows.values())
+
+
+def _made(loaded: Loaded) -> dict[str, Any]:
+    about, held = loaded.about, loaded.account
+    return {
+        "trace": str(about.get("trace", "")),
+        "digest": str(about.get("trace_digest", "")),
+        "observation": loaded.observation.digest(),
+        "train": window_text(about["train"]),
+        "held_out": window_text(about["held_out"]),
+        "share": Amount(float(about.get("share", 0)), "share"),
+        "warning": str(about.get("warning", "")),
+        "problem": held.problem,
+        "sources": held.sources[:MOST_SOURCES],
+        "sources_more": more_of(max(0, len(held.sources) - MOST_SOURCES), "sources"),
+        "totals": held.totals,
+        "rest": held.totals.get("lines", 0) - sum(held.totals.get(name, 0) for name in COUNTS[1:]),
+        "quarantine": held.quarantine[:MOST_SOURCES],
+        "quarantine_more": more_of(max(0, len(held.quarantine) - MOST_SOURCES), "reasons"),
+        "runs": _replays(loaded),
+        "versions": sorted({str(each["version"]) for each in loaded.runs}),
+        "version": __version__,
+        "python": platform.python_version(),
+        "commands": commands(loaded),
+    }

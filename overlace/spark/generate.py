@@ -1,0 +1,121 @@
+"""Generate: a seeded trace of any size, written by Spark, the same however the work is cut.
+
+Messages come in pieces of a fixed number; a task makes whole pieces, writes their messages and stages
+their reduction. Pieces are numbered, so the files, and with them the trace, do not depend on how many
+tasks there were or where they ran.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from overlace.errors import BadTrace
+from overlace.model import Progress
+from overlace.observe.reduction import NONE, Messages, Reduction, merge, reduce
+from overlace.spark.tasks import ENCODED, Job, _stage, _written
+from overlace.trace import HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
+from overlace.workloads.sites import Sites
+
+PIECE = 1_000_000
+MERGED = 64
+"""Reductions that the driver holds before it merges them."""
+
+
+def generate(
+    workload: Sites,
+    out: str,
+    spark: SparkSession,
+    *,
+    force: bool = False,
+    piece: int = PIECE,
+    progress: Progress | None = None,
+) -> Trace:
+    """Write the trace of a workload; refused where there is one, unless forced."""
+    out = absolute(out)
+    if Trace.exists(out) and not force:
+        raise BadTrace(f"{out} is a trace already. Choose another name, or --force to replace it.")
+    tell = progress or (lambda share, what: None)
+    writer = Writer(out)
+    bucket_us = HOUR_US if workload.days > 1 else MINUTE_US
+    job = Job(trace=out, staging=f".staging-{writer.id}", sources=(), bucket_us=bucket_us, id=writer.id)
+    pieces = [(n, first) for n, first in enumerate(range(0, workload.messages, piece))]
+    try:
+        tell(0.05, f"{workload.messages:,} messages")
+        frame = spark.createDataFrame(pieces, "number int, first long").repartition(len(pieces), "number")
+        rows = frame.mapInArrow(make(workload, job, piece), ENCODED).toArrow().to_pylist()
+        writer.add("messages", sorted((Part(r["path"], r["rows"], int(r["hash"])) for r in rows), key=lambda p: p.path))
+        tell(0.8, "merging")
+        merged = _merged(job, len(pieces))
+        writer.write("traffic", merged.traffic)
+        writer.write("audiences", merged.audiences)
+        for name, table in workload.tables().items():
+            writer.write(name, table)
+        made = {key: value for key, value in workload.__dict__.items() if isinstance(value, int | float | bool)}
+        trace = writer.commit(bucket_us=bucket_us, unit="message", notes={"generated": {"sites": made}})
+    finally:
+        files, at = place(f"{job.trace}/{job.staging}")
+        with contextlib.suppress(OSError):
+            files.delete_dir(at)
+    tell(1.0, "done")
+    return trace
+
+
+def make(workload: Sites, job: Job, piece: int) -> Any:
+    """The batch function that makes pieces: parts of the trace out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield _make_piece(workload, job, row["number"], row["first"], piece)
+
+    return run
+
+
+def _make_piece(workload: Sites, job: Job, number: int, first: int, piece: int) -> pa.RecordBatch:
+    count = min(piece, workload.messages - first)
+    columns = workload.part(first, count)
+    ones = np.ones(count, dtype=np.int64)
+    messages = Messages(
+        at=columns["at"], client=columns["client"], topic=columns["topic"], attributes=np.full(count, NONE),
+        bytes=columns["bytes"], weight=ones, logged=ones, start=columns["start"], receivers=columns["receivers"],
+    )  # fmt: skip
+    identity = np.arange(first, first + count)
+    rows = [
+        {"table": "messages", **part, "source": 0}
+        for part, _ in _written(job, messages, identity, f"{job.id}-{number}")
+    ]
+    made = reduce(messages, job.bucket_us)
+    _stage(job, f"traffic/{number}.parquet", made.traffic)
+    _stage(job, f"audiences/{number}.parquet", made.audiences)
+    schema = pa.schema(
+        [
+            ("table", pa.string()),
+            ("path", pa.string()),
+            ("rows", pa.int64()),
+            ("hash", pa.string()),
+            ("source", pa.int32()),
+        ]
+    )
+    return pa.RecordBatch.from_pylist(rows, schema)
+
+
+def _merged(job: Job, pieces: int) -> Reduction:
+    """All staged reductions as one, a few at a time."""
+    files, at = place(f"{job.trace}/{job.staging}")
+    held: list[Reduction] = []
+    for number in range(pieces):
+        tables = (
+            pq.read_table(f"{at}/{t}/{number}.parquet", filesystem=files, partitioning=None)
+            for t in ("traffic", "audiences")
+        )
+        held.append(Reduction(*tables))
+        if len(held) == MERGED:
+            held = [merge(held)]
+    return merge(held)

@@ -1,0 +1,438 @@
+"""Ingest: raw logs to a trace, every line accounted for.
+
+Two Spark jobs and little between them. The first parses byte ranges of the sources into staged events;
+the driver then numbers the names. Events that share a key are grouped by Spark into one message. The
+second job encodes messages with ids, writes them and reduces them; the driver merges the reductions.
+Nothing counts before the manifest is written, so a killed ingest leaves the trace as it was.
+
+Of a source that grew, only the new bytes are read where each line stands alone; where state or keys run
+through the file, it is read anew and replaces what it gave before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from overlace.errors import BadParameter, BadTrace
+from overlace.formats.events import EVENT
+from overlace.formats.history import links_of, seen_before, sessions_of, subscriptions_of
+from overlace.formats.source import FORMATS, Source, find_files, look
+from overlace.model import Progress
+from overlace.observe.reduction import Reduction, merge
+from overlace.spark.tasks import ENCODED, IDS, PARSED, SPLIT, Job, encode, parse, staged
+from overlace.trace import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
+
+KEY_VARIABLE = "OVERLACE_KEY"
+KEPT = ("message", "counts", "connect", "disconnect", "subscribe", "unsubscribe", "advertise", "bridge", "follows")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read a log."""
+
+    format: str | None = None
+    map: Mapping[str, str] = field(default_factory=dict)
+    group: tuple[str, ...] = ()
+    delimiter: str | None = None
+    header: bool | None = None
+    broker: str | None = None
+    bridges: tuple[str, ...] = ()
+    identity: str | None = None  # client, broker/client, or a pattern; default: what the format needs
+    keep_topics: bool = False
+    pseudonymise: bool = False
+    strict: bool = False
+    max_bad: float = 1.0  # the share of bad lines above which nothing is ingested
+
+    def of_format(self) -> dict[str, Any]:
+        """What a format's reader gets."""
+        given: dict[str, Any] = {"map": dict(self.map), "group": self.group, "bridges": list(self.bridges)}
+        given |= {"delimiter": self.delimiter, "header": self.header}
+        return {**given, **({"broker": self.broker} if self.broker else {})}
+
+
+class Account(NamedTuple):
+    """What became of the lines of one source."""
+
+    source: str
+    digest: str
+    format: str
+    lines: int
+    kept: int
+    ignored: Mapping[str, int]
+    quarantined: Mapping[str, tuple[int, str]]  # by reason: how many, and a sample
+    duplicates: int
+
+    def adds_up(self) -> bool:
+        """lines = kept + ignored + quarantined + duplicates."""
+        bad = sum(count for count, _ in self.quarantined.values())
+        return self.lines == self.kept + sum(self.ignored.values()) + bad + self.duplicates
+
+
+class Ingested(NamedTuple):
+    """A trace and how it came about."""
+
+    trace: Trace
+    accounts: list[Account]
+    known: list[str]  # sources that were ingested before and have not changed
+    folded: int  # topic names that collapsing saved
+
+
+def ingest(
+    paths: Sequence[str],
+    out: str,
+    spark: SparkSession,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Ingested:
+    """Read logs into the trace at `out`, new or existing."""
+    chosen = options or Options()
+    paths, out = [absolute(path) for path in paths], absolute(out)
+    tell = progress or (lambda share, what: None)
+    base = Trace.open(out) if Trace.exists(out) else None
+    notes = dict(base.notes) if base else {}
+    sources, known = _new_sources(paths, chosen, notes.get("sources", {}))
+    sources = _numbered(sources, notes.get("sources", {}))
+    if not sources:
+        if base is None:
+            raise BadTrace("nothing to ingest: no source was named")
+        return Ingested(base, [], known, 0)
+    writer = Writer(out, base)
+    identity = chosen.identity or ("broker/client" if any(s.format == "mosquitto" for s in sources) else "client")
+    job = Job(
+        trace=out, staging=f".staging-{writer.id}", sources=tuple(sources), identity=identity, id=writer.id,
+        keep_topics=chosen.keep_topics, key=_key(chosen),
+    )  # fmt: skip
+    try:
+        tell(0.05, "reading lines")
+        said = _parse(job, spark)
+        bucket_us = base.bucket_us if base else _bucket(said)
+        job = replace(job, bucket_us=bucket_us)
+        tell(0.45, "numbering names")
+        _number_names(job, writer, base)
+        tell(0.5, "grouping messages")
+        files, doubles = _messages(job, spark, said)
+        accounts = [_account(job, i, said, doubles) for i in range(len(sources))]
+        _judge(accounts, chosen)
+        tell(0.6, "encoding and reducing")
+        _encode(job, spark, files, writer)
+        tell(0.9, "writing")
+        _tables(job, writer, accounts)
+        notes["sources"] = {**notes.get("sources", {}), **_noted(sources, doubles)}
+        trace = writer.commit(bucket_us=bucket_us, unit=base.unit if base else "message", notes=notes)
+    finally:
+        _clear(job)
+    tell(1.0, "done")
+    per_split = {(r["source"], r["number"]): r["folded"] for r in said.to_pylist()}
+    return Ingested(trace, accounts, known, sum(per_split.values()))
+
+
+def _key(options: Options) -> bytes:
+    """The key for pseudonyms, from the environment; it enters no file."""
+    if not options.pseudonymise:
+        return b""
+    key = os.environ.get(KEY_VARIABLE, "")
+    if not key:
+        raise BadParameter(f"pseudonyms need a key in the environment: set {KEY_VARIABLE}, and keep it")
+    return key.encode()
+
+
+def _new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Any]) -> tuple[list[Source], list[str]]:
+    """What has to be read, and the names of what has not changed."""
+    found, known = [], []
+    for path in find_files(paths):
+        source = look(path, options.format, options.of_format())
+        before = noted.get(source.digest) or _shorter(path, noted)
+        if before is None:
+            found.append(source)
+        elif before["end"] == source.size:
+            known.append(source.name)
+        elif before["end"] > source.size:
+            raise BadTrace(
+                f"{path} is {source.size:,} bytes long, but {before['end']:,} bytes of it were ingested before. "
+                "Was it cut? Ingest it into a new trace."
+            )
+        else:
+            alone = FORMATS[source.format].scope == "line" and before["whole"] and not before["keyed"]
+            digest = before.get("digest", source.digest)
+            begin = before["end"] if alone and not source.packed else 0
+            found.append(replace(source, begin=begin, digest=digest, head=before["head"]))
+    return found, known
+
+
+def _numbered(sources: Sequence[Source], noted: Mapping[str, Any]) -> list[Source]:
+    """Each source with its own number: the one it has, or the next."""
+    free = len(noted)
+    numbered = []
+    for source in sources:
+        if source.digest in noted:
+            numbered.append(replace(source, number=noted[source.digest]["number"]))
+        else:
+            numbered.append(replace(source, number=free))
+            free += 1
+    return numbered
+
+
+def _shorter(path: str, noted: Mapping[str, Any]) -> Any:
+    """A known source that this file begins with, for one that was shorter than 4 KB."""
+    import hashlib
+
+    from overlace.formats.source import HEAD, opened
+
+    with opened(path) as stream:
+        head = stream.read(HEAD)
+    for digest, before in noted.items():
+        if before["head"] < HEAD and hashlib.blake2b(head[: before["head"]], digest_size=8).hexdigest() == digest:
+            return {**before, "digest": digest}
+    return None
+
+
+def _noted(sources: Sequence[Source], keyed: Mapping[int, int]) -> dict[str, Any]:
+    """What the next ingest must know of each source."""
+    return {
+        s.digest: {
+            "name": s.name,
+            "end": s.size,
+            "head": s.head,
+            "whole": s.whole,
+            "keyed": i in keyed,
+            "number": s.number,
+        }
+        for i, s in enumerate(sources)
+    }
+
+
+def _parse(job: Job, spark: SparkSession) -> pa.Table:
+    """Run the first job: a row a split and kind of event."""
+    splits = [(i, n, *ends) for i, source in enumerate(job.sources) for n, ends in enumerate(source.splits())]
+    frame = spark.createDataFrame(splits, SPLIT).repartition(len(splits), "source", "number")
+    return frame.mapInArrow(parse(job), PARSED).toArrow()
+
+
+def _bucket(said: pa.Table) -> int:
+    """An hour; a minute when the log spans less than a day."""
+    first, last = pc.min(said["first"]).as_py(), pc.max(said["last"]).as_py()
+    return HOUR_US if first is None or last - first >= DAY_US else MINUTE_US
+
+
+def _number_names(job: Job, writer: Writer, base: Trace | None) -> None:
+    """Ids for new names: sorted, after those that are there."""
+    files, at = place(f"{job.trace}/{job.staging}/names")
+    used = pa.concat_tables(
+        [
+            pq.read_table(info.path, filesystem=files, partitioning=None)
+            for info in files.get_file_info(pafs.FileSelector(at))
+        ]
+    )
+    tables = []
+    for kind in IDS:
+        have = pa.array(base.names.get(kind, []) if base else [], pa.string())
+        new = pc.unique(used.filter(pc.equal(used["kind"], kind))["name"].combine_chunks())
+        new = new.filter(pc.invert(pc.is_in(new, value_set=have))) if len(have) else new
+        new = new.take(pc.sort_indices(new))
+        if kind == "attribute" and len(have) + len(new) > 63:
+            raise BadTrace(f"{len(have) + len(new)} attributes; a mask holds at most 63. Leave some out with --map.")
+        both = pa.concat_arrays([have, new])
+        tables.append(
+            pa.table(
+                {
+                    "kind": pa.array([kind] * len(both), pa.string()),
+                    "id": np.arange(len(both), dtype=np.int32),
+                    "name": both,
+                }
+            )
+        )
+    others = [
+        (k, i, n) for k, names in (base.names if base else {}).items() if k not in IDS for i, n in enumerate(names)
+    ]
+    every = pa.concat_tables(tables)
+    if others:
+        kinds, ids, names = zip(*others, strict=True)
+        extra = {
+            "kind": pa.array(kinds, pa.string()),
+            "id": pa.array(ids, pa.int32()),
+            "name": pa.array(names, pa.string()),
+        }
+        every = pa.concat_tables([every, pa.table(extra)])
+    writer.write("names", every, replace=True)
+    files, at = place(f"{job.trace}/{job.staging}/ids.parquet")
+    pq.write_table(every, at, filesystem=files)
+
+
+def _messages(job: Job, spark: SparkSession, said: pa.Table) -> tuple[list[str], dict[int, int]]:
+    """(files, duplicates by source): staged files with messages, those with keys grouped by Spark first."""
+    files, at = place(f"{job.trace}/{job.staging}/events")
+    direct = sorted(f"events/{info.base_name}" for info in files.get_file_info(pafs.FileSelector(at)))
+    events = spark.read.parquet(at if "://" not in job.trace else f"{job.trace}/{job.staging}/events")
+    keyed = events.where((F.col("kind") == "message") & F.col("key").isNotNull())
+    may_be = any(s.format == "csv" or s.options.get("group") or s.format == "jsonl" for s in job.sources)
+    if not may_be or keyed.isEmpty():
+        return direct, {}
+    first = F.struct("at", "source", "offset", "client", "topic", "bytes", "weight", "broker", "attributes")
+    grouped = keyed.groupBy("key").agg(
+        F.min(first).alias("first"),
+        F.count("*").alias("lines"),
+        F.max(F.size("receivers")).alias("most"),
+        F.count("receivers").alias("logged"),
+        F.sort_array(F.array_distinct(F.flatten(F.collect_list("receivers")))).alias("receivers"),
+    )
+    receivers = F.when(F.col("logged") > 0, F.col("receivers")).alias("receivers")
+    single = (F.col("logged") > 0) & (F.col("most") <= 1)
+    extra = F.when(single, F.col("lines") - F.greatest(F.size("receivers"), F.lit(1))).otherwise(F.col("lines") - 1)
+    rows = grouped.select("first.*", receivers, extra.alias("extra"))
+    target = f"{job.trace}/{job.staging}/grouped"
+    local = target if "://" in job.trace else f"file://{place(target)[1]}"
+    rows.sortWithinPartitions("source", "offset").write.parquet(local)
+    doubles = {
+        r["source"]: int(r["extra"])
+        for r in spark.read.parquet(local).groupBy("source").agg(F.sum("extra").alias("extra")).collect()
+    }
+    files, at = place(target)
+    made = [
+        f"grouped/{info.base_name}"
+        for info in files.get_file_info(pafs.FileSelector(at))
+        if info.extension == "parquet"
+    ]
+    return [*direct, *sorted(made)], doubles
+
+
+def _account(job: Job, i: int, said: pa.Table, doubles: Mapping[int, int]) -> Account:
+    rows = [row for row in said.to_pylist() if row["source"] == i]
+    source = job.sources[i]
+    lines = sum(row["events"] for row in rows)
+    kept = sum(row["events"] for row in rows if row["kind"] in KEPT) - doubles.get(i, 0)
+    ignored: dict[str, int] = {}
+    bad: dict[str, tuple[int, str]] = {}
+    for row in rows:
+        reason = row["reason"] or "other"
+        if row["kind"] == "ignored":
+            ignored[reason] = ignored.get(reason, 0) + row["events"]
+        elif row["kind"] == "bad":
+            count, sample = bad.get(reason, (0, row["sample"] or ""))
+            bad[reason] = (count + row["events"], min(sample, row["sample"] or sample))
+    return Account(source.name, source.digest, source.format, lines, kept, ignored, bad, doubles.get(i, 0))
+
+
+def _judge(accounts: Sequence[Account], options: Options) -> None:
+    """Refuse a log with too many bad lines, before anything counts."""
+    for account in accounts:
+        if not account.adds_up():
+            raise BadTrace(f"{account.source}: the lines do not add up: {account}. Please report this.")
+        bad = sum(count for count, _ in account.quarantined.values())
+        if bad and (options.strict or bad > options.max_bad * account.lines):
+            reason, (count, sample) = max(account.quarantined.items(), key=lambda item: item[1][0])
+            limit = "none is allowed with --strict" if options.strict else f"--max-bad allows {options.max_bad:.1%}"
+            raise BadTrace(
+                f"{account.source}: {bad:,} of {account.lines:,} lines cannot be read and {limit}. "
+                f"Most often ({count:,}): {reason}; for example {sample!r}. Nothing was ingested."
+            )
+
+
+def _encode(job: Job, spark: SparkSession, files: Sequence[str], writer: Writer) -> None:
+    """Run the second job and merge what it reduced, source by source."""
+    frame = spark.createDataFrame([(path, n) for n, path in enumerate(files)], "path string, number int")
+    rows = frame.repartition(len(files), "number").mapInArrow(encode(job), ENCODED).toArrow().to_pylist()
+    for i, source in enumerate(job.sources):
+        if source.begin == 0:
+            for table in ("messages", "traffic", "audiences", "sessions", "subscriptions"):
+                writer.drop(table, source.digest)
+        mine = [row for row in rows if row["source"] == i]
+        writer.add("messages", [Part(r["path"], r["rows"], int(r["hash"]), source.digest) for r in mine])
+        before = [part for part in writer.parts.get("traffic", []) if part.source == source.digest]
+        parts = [Reduction(*(_staged_all(job, table, i) for table in ("traffic", "audiences")))]
+        if before and writer.base:
+            own = replace(
+                writer.base,
+                parts={
+                    t: [p for p in writer.base.parts.get(t, []) if p.source == source.digest]
+                    for t in ("traffic", "audiences")
+                },
+            )
+            parts.append(Reduction(own.read("traffic"), own.read("audiences")))
+            for table in ("traffic", "audiences"):
+                writer.drop(table, source.digest)
+        merged = merge([*parts, Reduction(*(each.slice(0, 0) for each in parts[0]))])
+        writer.write("traffic", merged.traffic, source=source.digest, name=f"-{i}")
+        writer.write("audiences", merged.audiences, source=source.digest, name=f"-{i}")
+
+
+def _staged_all(job: Job, folder: str, source: int) -> pa.Table:
+    """What the tasks staged for one source."""
+    from overlace.tables import schema_of
+
+    files, at = place(f"{job.trace}/{job.staging}/{folder}")
+    found = files.get_file_info(pafs.FileSelector(at, allow_not_found=True))
+    own = sorted(info.base_name for info in found if info.base_name.startswith(f"{source}-"))
+    empty = schema_of(folder).empty_table() if folder in ("traffic", "audiences") else None
+    tables = [staged(job, f"{folder}/{name}") for name in own]
+    if empty is not None:
+        tables = [table.cast(empty.schema) for table in tables]
+    return pa.concat_tables(tables) if tables else empty
+
+
+def _tables(job: Job, writer: Writer, accounts: Sequence[Account]) -> None:
+    """Sessions, subscriptions, links and the accounting: few rows, made on the driver."""
+    names = staged(job, "ids.parquet")
+    ids = {kind: names.filter(pc.equal(names["kind"], kind)).sort_by("id")["name"].combine_chunks() for kind in IDS}
+    for i, source in enumerate(job.sources):
+        events = _life_events(job, i)
+        own = [part for part in writer.parts.get("sessions", ()) if part.source == source.digest]
+        before = (
+            replace(writer.base, parts={"sessions": own} if source.begin else {}).read("sessions")
+            if writer.base
+            else None
+        )
+        seen = seen_before(before, _staged_all(job, "seen", i))
+        writer.drop("sessions", source.digest)
+        writer.write("sessions", sessions_of(events, seen, ids), source=source.digest, name=f"-{i}")
+        writer.write("subscriptions", subscriptions_of(events, ids), source=source.digest, name=f"-{i}")
+    kept = {row["digest"]: row for row in (writer.base.read("sources").to_pylist() if writer.base else [])}
+    for account, source in zip(accounts, job.sources, strict=True):
+        bad = sum(count for count, _ in account.quarantined.values())
+        row = {"digest": account.digest, "name": account.source, "format": account.format, "lines": account.lines,
+               "kept": account.kept, "ignored": sum(account.ignored.values()), "quarantined": bad,
+               "duplicates": account.duplicates}  # fmt: skip
+        if source.begin and account.digest in kept:
+            row = {k: (v + kept[account.digest][k] if isinstance(v, int) else v) for k, v in row.items()}
+        kept[account.digest] = row
+    from overlace.tables import schema_of
+
+    writer.write("sources", pa.Table.from_pylist(list(kept.values()), schema_of("sources")), replace=True)
+    rows = [
+        {"source": a.source, "reason": reason, "count": count, "sample": sample}
+        for a in accounts
+        for reason, (count, sample) in a.quarantined.items()
+    ]
+    if rows:
+        writer.write("quarantine", pa.Table.from_pylist(rows, schema_of("quarantine")))
+    links = links_of([_life_events(job, i) for i in range(len(job.sources))], ids)
+    if links is not None:
+        brokers, wired = links
+        writer.write("brokers", brokers, replace=True) if not writer.parts.get("brokers") else None
+        writer.write("links", wired, replace=True) if not writer.parts.get("links") else None
+
+
+def _life_events(job: Job, source: int) -> pa.Table:
+    """Staged events of sessions, subscriptions and bridges of one source."""
+    files, at = place(f"{job.trace}/{job.staging}/events")
+    own = [info.path for info in files.get_file_info(pafs.FileSelector(at)) if info.base_name.startswith(f"{source}-")]
+    wanted = pc.field("kind").isin(["connect", "disconnect", "subscribe", "unsubscribe", "bridge", "advertise"])
+    tables = [pq.read_table(path, filesystem=files, filters=wanted, partitioning=None) for path in sorted(own)]
+    return pa.concat_tables(tables) if tables else EVENT.empty_table()
+
+
+def _clear(job: Job) -> None:
+    files, at = place(f"{job.trace}/{job.staging}")
+    with contextlib.suppress(OSError):
+        files.delete_dir(at)

@@ -1,0 +1,332 @@
+"""What tasks of an ingest do, as batch functions: they run in Spark's workers, or in a list.
+
+Parsing turns byte ranges of sources into staged events with the names they use. Encoding turns staged
+messages into rows with ids, writes them, and reduces them. Each task writes files of its own and
+answers with a row about them; nothing that a task writes counts until the trace's manifest names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from overlace.arrays.csr import sort_groups
+from overlace.errors import BadTrace
+from overlace.formats.events import EVENT
+from overlace.formats.lines import blocks
+from overlace.formats.source import FORMATS, Source, opened
+from overlace.matching.topics import collapse, pseudonyms
+from overlace.observe.reduction import NONE, Messages, Reduction, audience_hashes, merge, reduce
+from overlace.tables import TIME, conform
+from overlace.trace import DAY_US, place, write_part
+
+STAGED = EVENT.append(pa.field("source", pa.int32(), nullable=False))
+
+SPLIT = "source int, number int, begin long, finish long"
+PARSED = (
+    "source int, number int, kind string, reason string, sample string, events long, first long, last long, folded long"
+)
+ENCODED = "table string, path string, rows long, hash string, source int"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task of one ingest knows."""
+
+    trace: str
+    staging: str  # a folder of the trace
+    sources: tuple[Source, ...]
+    identity: str = "client"
+    keep_topics: bool = False
+    key: bytes = field(default=b"", repr=False)  # for pseudonyms; none: names stay as they are
+    bucket_us: int = 0
+    id: str = ""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse(job: Job) -> Any:
+    """The batch function that parses splits: events and names into files, a row a kind of event out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for split in batch.to_pylist():
+                yield _parse_split(job, **split)
+
+    return run
+
+
+def _parse_split(job: Job, source: int, number: int, begin: int, finish: int) -> pa.RecordBatch:
+    origin = job.sources[source]
+    form = FORMATS[origin.format]
+    with opened(origin.path) as file:
+        finish_at = None if origin.packed or form.scope == "file" else finish
+        start = 0 if form.scope == "file" or origin.packed else begin
+        parts = [_settled(batch, job) for batch in form.read(blocks(file, start, finish_at), origin.options)]
+    table = pa.Table.from_batches(parts, EVENT) if parts else EVENT.empty_table()
+    raw_topics = pc.count_distinct(table["topic"], mode="only_valid").as_py() if table.num_rows else 0
+    if not job.keep_topics:
+        table = _replaced(table, "topic", collapse(_flat(table["topic"])))
+    folded = raw_topics - (pc.count_distinct(table["topic"], mode="only_valid").as_py() if table.num_rows else 0)
+    table = table.append_column(STAGED.field("source"), pa.array(np.full(table.num_rows, source, np.int32)))
+    table = table.sort_by("offset")
+    _stage(job, f"events/{source}-{number}.parquet", table)
+    _stage(job, f"names/{source}-{number}.parquet", _names_in(table))
+    said = table.group_by(["kind", "reason"]).aggregate([("sample", "min"), ("offset", "count")])
+    times = table.filter(pc.is_in(table["kind"], pa.array(["message", "counts"])))["at"].cast(pa.int64())
+    ends = pc.min_max(times)
+    rows = [
+        {
+            "source": source, "number": number, "kind": row["kind"], "reason": row["reason"],
+            "sample": row["sample_min"],
+            "events": row["offset_count"], "first": ends["min"].as_py(), "last": ends["max"].as_py(), "folded": folded,
+        }
+        for row in said.to_pylist()
+    ]  # fmt: skip
+    kinds = [("source", pa.int32()), ("number", pa.int32()), ("kind", pa.string()), ("reason", pa.string())]
+    kinds += [("sample", pa.string()), *((name, pa.int64()) for name in ("events", "first", "last", "folded"))]
+    return pa.RecordBatch.from_pylist(rows, pa.schema(kinds))
+
+
+def _settled(batch: pa.RecordBatch, job: Job) -> pa.RecordBatch:
+    """Who is one client, and pseudonyms: by rule, on whole columns."""
+    table = pa.Table.from_batches([batch])
+    lists = _flat(table["receivers"])
+    client, receivers = _flat(table["client"]), lists.values
+    if job.identity == "broker/client":
+        broker = _flat(table["broker"])
+        client = pc.if_else(broker.is_valid(), pc.binary_join_element_wise(broker, client, "/"), client)
+        at = broker.take(pc.list_parent_indices(lists)) if len(receivers) else broker.slice(0, 0)
+        receivers = lists.flatten()
+        receivers = pc.if_else(at.is_valid(), pc.binary_join_element_wise(at, receivers, "/"), receivers)
+        lists = _lists_like(lists, receivers)
+    elif job.identity != "client":
+        client = _extracted(client, job.identity)
+        lists = _lists_like(lists, _extracted(lists.flatten(), job.identity))
+    if job.key:
+        key = job.key
+        client = pseudonyms(client, key)
+        lists = _lists_like(lists, pseudonyms(lists.flatten(), key))
+        for name in ("broker", "group", "key"):
+            table = _replaced(table, name, pseudonyms(_flat(table[name]), key))
+        for name in ("topic", "filter"):
+            table = _replaced(table, name, pseudonyms(_flat(table[name]), key, "/."))
+        table = _replaced(table, "sample", pc.if_else(table["sample"].is_valid(), "(hidden)", None))
+    table = _replaced(_replaced(table, "client", client), "receivers", lists)
+    return table.combine_chunks().to_batches()[0] if table.num_rows else batch
+
+
+def _extracted(names: pa.Array, pattern: str) -> pa.Array:
+    """The part of each name that the pattern names `client`, or the whole name where it does not match."""
+    found = pc.extract_regex(names, pattern if "(?P<" in pattern else f"(?P<client>{pattern})")
+    part = found.field("client") if found.type.get_field_index("client") >= 0 else found.field(0)
+    return pc.if_else(found.is_valid(), part, names)
+
+
+def _lists_like(lists: pa.Array, values: pa.Array) -> pa.Array:
+    """The same lists with other values."""
+    valid = lists.is_valid().to_numpy(zero_copy_only=False)
+    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    bounds = np.append(0, np.cumsum(sizes)).astype(np.int32)
+    made = pa.ListArray.from_arrays(pa.array(bounds), values)
+    return made if valid.all() else pc.if_else(pa.array(valid), made, None)
+
+
+def _flat(values: Any) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    return values
+
+
+def _replaced(table: pa.Table, name: str, values: Any) -> pa.Table:
+    at = table.schema.get_field_index(name)
+    return table.set_column(at, table.schema.field(at), values)
+
+
+def _names_in(table: pa.Table) -> pa.Table:
+    """Every name that the events use, by kind."""
+    used = table.filter(pc.invert(pc.is_in(table["kind"], pa.array(["bad", "ignored", "follows"]))))
+    bridge = pc.equal(used["kind"], "bridge")
+    sets = {
+        "client": [used.filter(pc.invert(bridge))["client"], _flat(used["receivers"]).flatten()],
+        "topic": [used.filter(pc.invert(bridge))["topic"]],
+        "broker": [used["broker"]],
+        "attribute": [_flat(used["attributes"]).flatten()],
+    }
+    kinds, names = [], []
+    for kind, columns in sets.items():
+        found = pc.unique(pa.concat_arrays([_flat(c) for c in columns])).drop_null()
+        kinds.append(pa.array([kind] * len(found), pa.string()))
+        names.append(found)
+    return pa.table({"kind": pa.concat_arrays(kinds), "name": pa.concat_arrays(names)})
+
+
+def _stage(job: Job, path: str, table: pa.Table) -> None:
+    files, at = place(f"{job.trace}/{job.staging}/{path}")
+    files.create_dir(at.rpartition("/")[0], recursive=True)
+    pq.write_table(table, at, filesystem=files, compression="lz4")
+
+
+def staged(job: Job, path: str) -> pa.Table:
+    """A staged file."""
+    files, at = place(f"{job.trace}/{job.staging}/{path}")
+    return pq.read_table(at, filesystem=files, partitioning=None)
+
+
+MESSAGE = ("source", "offset", "at", "client", "broker", "topic", "attributes", "bytes", "receivers", "weight")
+
+
+def encode(job: Job) -> Any:
+    """The batch function that encodes staged messages, given by file: parts of the trace out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = staged(job, "ids.parquet")
+        ids = {kind: _flat(names.filter(pc.equal(names["kind"], kind)).sort_by("id")["name"]) for kind in IDS}
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield _encode_file(job, row["path"], row["number"], ids)
+
+    return run
+
+
+IDS = ("client", "topic", "broker", "attribute")
+
+
+def _encode_file(job: Job, path: str, number: int, ids: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    table = staged(job, path)
+    if "kind" in table.column_names:
+        counted = table.filter(pc.equal(table["kind"], "counts"))
+        table = table.filter(pc.and_(pc.equal(table["kind"], "message"), pc.is_null(table["key"])))
+    else:
+        counted = table.slice(0, 0)
+    rows: list[dict[str, Any]] = []
+    for source in pc.unique(
+        pa.chunked_array([*table["source"].chunks, *counted["source"].chunks], pa.int32())
+    ).to_pylist():
+        own = table.filter(pc.equal(table["source"], source))
+        tally = counted.filter(pc.equal(counted["source"], source))
+        rows += _encode_source(job, own, tally, source, number, ids)
+    schema = pa.schema(
+        [
+            ("table", pa.string()),
+            ("path", pa.string()),
+            ("rows", pa.int64()),
+            ("hash", pa.string()),
+            ("source", pa.int32()),
+        ]
+    )
+    return pa.RecordBatch.from_pylist(rows, schema)
+
+
+def _encode_source(
+    job: Job, table: pa.Table, tally: pa.Table, source: int, number: int, ids: Mapping[str, pa.Array]
+) -> list[dict[str, Any]]:
+    rows = []
+    parts: list[Reduction] = []
+    if table.num_rows:
+        here = job.sources[source].format == "mosquitto"  # a broker logs what it sends to its own clients
+        messages, seen = _messages(table, ids, here)
+        identity = (job.sources[source].number << 40) | table["offset"].to_numpy()
+        for name, day in _written(job, messages, identity, f"{job.id}-{source}-{number}"):
+            rows.append({"table": "messages", **name, "source": source, "day": day})
+        parts.append(reduce(messages, job.bucket_us))
+        _stage(job, f"seen/{source}-{number}.parquet", seen)
+    if tally.num_rows:
+        counts, _ = _messages(tally, ids, False)
+        once = counts._replace(bytes=np.zeros_like(counts.bytes))
+        made = reduce(once, job.bucket_us)
+        with_bytes = reduce(counts._replace(weight=np.ones_like(counts.weight)), job.bucket_us)
+        at = made.traffic.schema.get_field_index("bytes")
+        parts.append(
+            Reduction(
+                made.traffic.set_column(at, made.traffic.schema.field(at), with_bytes.traffic["bytes"]), made.audiences
+            )
+        )
+    if parts:
+        merged = merge(parts)
+        _stage(job, f"traffic/{source}-{number}.parquet", merged.traffic)
+        _stage(job, f"audiences/{source}-{number}.parquet", merged.audiences)
+    return [{k: v for k, v in row.items() if k != "day"} for row in rows]
+
+
+def _ids(values: pa.Array, names: pa.Array, what: str) -> Any:
+    """Ids of names, NONE for null."""
+    found = pc.index_in(values, value_set=names)
+    lost = pc.and_(found.is_null(), values.is_valid())
+    if pc.any(lost).as_py():
+        raise BadTrace(f"the {what} {values.filter(lost)[0].as_py()!r} has no id: the log changed while it was read")
+    return found.cast(pa.int64()).fill_null(NONE).to_numpy(zero_copy_only=False)
+
+
+def _messages(table: pa.Table, ids: Mapping[str, pa.Array], with_receivers: bool) -> tuple[Messages, pa.Table]:
+    """Messages with ids, and who was seen at which broker since when: senders, or receivers as well."""
+    client = _ids(_flat(table["client"]), ids["client"], "client")
+    lists = _flat(table["receivers"])
+    logged = lists.is_valid().to_numpy(zero_copy_only=False)
+    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    receivers = _ids(lists.flatten(), ids["client"], "client")
+    start, receivers = sort_groups(np.append(0, np.cumsum(sizes)).astype(np.int64), receivers)
+    at = table["at"].cast(TIME).cast(pa.int64()).fill_null(0).to_numpy()
+    broker = _ids(_flat(table["broker"]), ids["broker"], "broker")
+    messages = Messages(
+        at=at,
+        client=client,
+        topic=_ids(_flat(table["topic"]), ids["topic"], "topic"),
+        attributes=_masks(_flat(table["attributes"]), ids["attribute"]),
+        bytes=table["bytes"].fill_null(0).to_numpy(),
+        weight=table["weight"].fill_null(1).to_numpy(),
+        logged=logged.astype(np.int64),
+        start=start,
+        receivers=receivers,
+    )
+    per = np.diff(start) if with_receivers else np.zeros(len(client), np.int64)
+    everyone = np.concatenate([client, receivers if with_receivers else receivers[:0]])
+    where, when = (np.concatenate([each, np.repeat(each, per)]) for each in (broker, at))
+    known = where != NONE
+    seen = pa.table({"client": everyone[known], "broker": where[known], "at": when[known]})
+    return messages, seen.group_by(["client", "broker"]).aggregate([("at", "min")])
+
+
+def _masks(lists: pa.Array, names: pa.Array) -> Any:
+    """Attribute lists as masks, NONE for null."""
+    if len(names) > 63:
+        raise BadTrace(f"{len(names)} attributes; a mask holds at most 63. Leave some out with --map.")
+    valid = lists.is_valid().to_numpy(zero_copy_only=False)
+    masks = np.where(valid, 0, NONE).astype(np.int64)
+    bits = _ids(lists.flatten(), names, "attribute")
+    parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+    np.bitwise_or.at(masks, parents, np.left_shift(1, bits))
+    return masks
+
+
+def _written(job: Job, messages: Messages, identity: Any, name: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Write messages by day, sorted by message; a row about each file."""
+    day = messages.at // DAY_US
+    audience = audience_hashes(messages)
+    for each in np.unique(day):
+        mine = np.flatnonzero(day == each)
+        mine = mine[np.argsort(identity[mine], kind="stable")]
+
+        def column(values: Any, chosen: Any = mine) -> pa.Array:
+            return pa.array(values[chosen], mask=values[chosen] == NONE)
+
+        rows = pa.table(
+            {
+                "message": identity[mine],
+                "at": pa.array(messages.at[mine]).cast(TIME),
+                "client": messages.client[mine],
+                "topic": column(messages.topic),
+                "attributes": column(messages.attributes),
+                "bytes": messages.bytes[mine],
+                "audience": pa.array(audience[mine], mask=messages.logged[mine] == 0),
+                "weight": messages.weight[mine],
+            }
+        )
+        date = str(np.datetime64(int(each), "D"))
+        part = write_part(job.trace, "messages", conform(rows, "messages"), f"day={date}/{name}")
+        yield {"path": part.path, "rows": part.rows, "hash": str(part.hash)}, int(each)

@@ -1,0 +1,246 @@
+"""A trace: a log reduced to tables, as Parquet files and one manifest that names the files that count.
+
+    TRACE/trace.json            schema version, bucket width, unit of costs, and for each table its files
+    TRACE/TABLE/*.parquet       the tables of tables.py
+
+trace.json is written last, in one piece, so a killed write leaves the trace as it was; files that it
+does not name are no part of it. A trace lies at any path that Arrow's file systems reach.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from overlace.arrays.hashing import combine, hash_groups, mixed
+from overlace.errors import BadTrace
+from overlace.model import Names
+from overlace.tables import SCHEMA_VERSION, TRACE, conform, schema_of
+
+HOUR_US, MINUTE_US, DAY_US = 3_600_000_000, 60_000_000, 86_400_000_000
+
+
+def place(path: str) -> tuple[pafs.FileSystem, str]:
+    """The file system and the path in it: a local path, or an address like s3://bucket/folder."""
+    if "://" in path:
+        found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(path)
+        return found
+    from pathlib import Path
+
+    return pafs.LocalFileSystem(), str(Path(path).absolute())
+
+
+def absolute(path: str) -> str:
+    """The same path for every process, wherever it runs: addresses as they are, local paths from the root."""
+    return path if "://" in path else place(path)[1]
+
+
+def digest(table: pa.Table) -> tuple[int, int]:
+    """(rows, hash): the same for the same rows in any order; digests of parts add up (modulo 2**64)."""
+    state = np.zeros(table.num_rows, dtype=np.uint64)
+    for i, name in enumerate(sorted(table.column_names)):
+        combine(state, _words(table[name].combine_chunks()) ^ np.uint64(i + 1))
+    with np.errstate(over="ignore"):
+        return table.num_rows, int(mixed(state).sum(dtype=np.uint64)) if len(state) else 0
+
+
+def _words(values: pa.Array) -> Any:
+    """A 64-bit word for each value; null has one of its own."""
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    null = values.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        import hashlib
+
+        coded = values.fill_null("").dictionary_encode()
+        each = [hashlib.blake2b(v.encode(), digest_size=8).digest() for v in coded.dictionary.to_pylist()]
+        words = np.frombuffer(b"".join(each), dtype=np.uint64)[coded.indices.to_numpy()]
+    elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        offsets = values.offsets.to_numpy().astype(np.int64)
+        words = hash_groups(offsets, values.values.to_numpy(zero_copy_only=False).astype(np.int64)).view(np.uint64)
+    elif pa.types.is_floating(values.type):
+        words = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64).view(np.uint64)
+    elif pa.types.is_timestamp(values.type):
+        words = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
+    else:
+        words = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
+    return np.where(null, np.uint64(0xFFFF_0000_FFFF_0001), words).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of a table: where it lies in the trace, its rows, its digest, and the source it came from."""
+
+    path: str
+    rows: int
+    hash: int
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace as its manifest says it is."""
+
+    path: str
+    bucket_us: int = HOUR_US
+    unit: str = "message"  # of link costs: message, gb, ms
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What ingest keeps for the next ingest: by source, what was read of it."""
+
+    @classmethod
+    def open(cls, path: str) -> Trace:
+        """The trace there, or an error that says what is missing."""
+        files, at = place(path)
+        try:
+            with files.open_input_stream(f"{at}/trace.json") as stream:
+                about = json.loads(stream.read())
+        except FileNotFoundError:
+            raise BadTrace(
+                f"{path} is no trace: it has no trace.json. `overlace ingest ... --out {path}` makes one."
+            ) from None
+        except (OSError, ValueError) as error:
+            raise BadTrace(f"{path}/trace.json cannot be read: {error}") from None
+        version = about.get("schema_version")
+        if not isinstance(version, int) or version > SCHEMA_VERSION:
+            raise BadTrace(
+                f"{path} has schema version {version}; this Overlace reads up to {SCHEMA_VERSION}. Update Overlace."
+            )
+        parts = {table: [Part(**part) for part in listed] for table, listed in about["tables"].items()}
+        return cls(path, about["bucket_us"], about["unit"], parts, about.get("notes", {}))
+
+    @classmethod
+    def exists(cls, path: str) -> bool:
+        """Whether there is a trace."""
+        files, at = place(path)
+        return bool(files.get_file_info(f"{at}/trace.json").type == pafs.FileType.File)
+
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows of a table, none if the trace has no such table."""
+        schema = schema_of(table)
+        wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+        tables = [_read(self.path, part.path, wanted) for part in self.parts.get(table, ())]
+        return pa.concat_tables(tables) if tables else wanted.empty_table()
+
+    def rows(self, table: str) -> int:
+        """How many rows a table has, without reading it."""
+        return sum(part.rows for part in self.parts.get(table, ()))
+
+    def digest(self, *tables: str) -> str:
+        """16 hex digits for some tables, or for all but the log's own accounting: the same for the same rows."""
+        chosen = tables or tuple(sorted(set(TRACE) - {"sources", "quarantine"}))
+        state = np.zeros(1, dtype=np.uint64)
+        for table in chosen:
+            total = sum(part.hash for part in self.parts.get(table, ())) & 0xFFFF_FFFF_FFFF_FFFF
+            combine(state, np.array([total], np.uint64))
+            combine(state, np.array([self.rows(table)], np.uint64))
+        return f"{int(state[0]):016x}"
+
+    @cached_property
+    def names(self) -> Names:
+        """Names by kind, at the place of their id."""
+        table = self.read("names").sort_by([("kind", "ascending"), ("id", "ascending")])
+        found: dict[str, list[str]] = {}
+        for kind, name in zip(table["kind"].to_pylist(), table["name"].to_pylist(), strict=True):
+            found.setdefault(kind, []).append(name)
+        return found
+
+    def count(self, kind: str) -> int:
+        """How many things of a kind have an id."""
+        return len(self.names.get(kind, ()))
+
+    def span(self) -> tuple[int, int]:
+        """First and last-plus-one microsecond of its traffic, whole buckets; (0, 0) without traffic."""
+        bucket = self.read("traffic", ["bucket"])["bucket"]
+        if len(bucket) == 0:
+            return (0, 0)
+        ends = pc.min_max(bucket.cast(pa.int64()))
+        return ends["min"].as_py(), ends["max"].as_py() + self.bucket_us
+
+
+def _read(root: str, path: str, schema: pa.Schema) -> pa.Table:
+    files, at = place(root)
+    try:
+        found = pq.read_table(f"{at}/{path}", filesystem=files, columns=schema.names, partitioning=None)
+    except (OSError, pa.ArrowException) as error:
+        raise BadTrace(f"{root}/{path} is named by trace.json but cannot be read: {error}") from None
+    return found.cast(schema)
+
+
+class Writer:
+    """Adds files to a trace; nothing counts until commit."""
+
+    def __init__(self, path: str, base: Trace | None = None) -> None:
+        self.path = path
+        self.base = base
+        self.id = uuid.uuid4().hex[:12]
+        self.parts: dict[str, list[Part]] = {t: list(p) for t, p in base.parts.items()} if base else {}
+
+    def write(self, table: str, rows: pa.Table, *, source: str = "", name: str = "", replace: bool = False) -> None:
+        """Write a file of a table; with replace it becomes the whole table."""
+        part = write_part(self.path, table, conform(rows, table), f"{self.id}{name}", source)
+        kept = [] if replace else self.parts.get(table, [])
+        self.parts[table] = [*kept, part] if part.rows else list(kept)
+
+    def add(self, table: str, parts: Sequence[Part]) -> None:
+        """Count files that tasks have written."""
+        self.parts[table] = [*self.parts.get(table, []), *parts]
+
+    def drop(self, table: str, source: str) -> None:
+        """No longer count the files that came from a source."""
+        self.parts[table] = [part for part in self.parts.get(table, []) if part.source != source]
+
+    def commit(self, *, bucket_us: int, unit: str, notes: Mapping[str, Any]) -> Trace:
+        """Write the manifest: from now on the trace is what was written."""
+        files, at = place(self.path)
+        listed = {t: [part.__dict__ for part in self.parts[t]] for t in sorted(self.parts) if self.parts[t]}
+        about = {
+            "schema_version": SCHEMA_VERSION, "bucket_us": bucket_us, "unit": unit, "tables": listed, "notes": notes,
+        }  # fmt: skip
+        text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+        files.create_dir(at, recursive=True)
+        if isinstance(files, pafs.LocalFileSystem):
+            beside = f"{at}/.trace.json-{self.id}"
+            with files.open_output_stream(beside) as stream:
+                stream.write(text.encode())
+            files.move(beside, f"{at}/trace.json")
+        else:  # object stores put a whole object or none
+            with files.open_output_stream(f"{at}/trace.json") as stream:
+                stream.write(text.encode())
+        self._sweep(files, at)
+        return Trace.open(self.path)
+
+    def _sweep(self, files: pafs.FileSystem, at: str) -> None:
+        """Remove files that no longer count: replaced ones, and what killed writes have left."""
+        counted = {part.path for parts in self.parts.values() for part in parts}
+        for table in TRACE:
+            listing = pafs.FileSelector(f"{at}/{table}", allow_not_found=True, recursive=True)
+            for info in files.get_file_info(listing):
+                if info.type == pafs.FileType.File and info.path.removeprefix(f"{at}/") not in counted:
+                    files.delete_file(info.path)
+
+
+def write_part(root: str, table: str, rows: pa.Table, name: str, source: str = "") -> Part:
+    """Write one Parquet file of a table and say what it holds; callable from any task."""
+    files, at = place(root)
+    path = f"{table}/{name}.parquet"
+    if rows.num_rows:
+        folder = f"{at}/{path}".rpartition("/")[0]
+        files.create_dir(folder, recursive=True)
+        pq.write_table(rows, f"{at}/{path}", filesystem=files, compression="zstd")
+    return Part(path, *digest(rows), source)
+
+
+def batches(table: pa.Table, size: int = 1 << 17) -> Iterator[pa.RecordBatch]:
+    """A table as the record batches that batch functions take."""
+    yield from table.to_batches(max_chunksize=size)

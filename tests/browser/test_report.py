@@ -1,0 +1,130 @@
+"""The report in a real browser: it opens from a file, asks for nothing, fits every screen."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from overlace.report.page import write_report
+from tests.report.test_page import run_of_sites
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+WIDTHS = (400, 1400)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser at {CHROMIUM}: apt-get install chromium, or set CHROMIUM to its path")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module", params=["plain", "hostile", "alone", "many"])
+def report(request, tmp_path_factory):
+    options = {
+        "plain": {},
+        "hostile": {"hostile": True},
+        "alone": {"plan": False},
+        "many": {"regions": 48, "per_region": 2, "clients": 200},
+    }
+    return write_report(run_of_sites(tmp_path_factory.mktemp(request.param), **options[request.param]))
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(request, browser, report):
+    """The open page, with all that it asked for and complained of."""
+    context = browser.new_context(color_scheme=request.param)
+    page = context.new_page()
+    page.asked, page.said = [], []
+    page.on("request", lambda asked: page.asked.append(asked.url))
+    page.on("console", lambda said: page.said.append(said.text))
+    page.on("pageerror", lambda error: page.said.append(str(error)))
+    page.on("dialog", lambda dialog: page.said.append(f"dialog: {dialog.message}"))
+    page.goto(report.as_uri())
+    yield page
+    context.close()
+
+
+def test_it_asks_for_nothing_but_itself_and_does_not_complain(page, report):
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("scrollTo(0, document.scrollingElement.scrollHeight)")
+    assert page.asked == [report.as_uri()]
+    assert page.said == []
+    assert "the bill" in page.title()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_sticks_out_sideways(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    sticking = page.evaluate(
+        """[...document.querySelectorAll('body *')]
+            .filter(e => !e.closest('.scroll, svg, .hidden') && e.getBoundingClientRect().right > innerWidth + 1)
+            .map(e => e.outerHTML.slice(0, 80))"""
+    )
+    assert sticking == []
+
+
+def test_pictures_have_text_alternatives(page):
+    pictures = page.locator("svg").all()
+    assert pictures
+    for each in pictures:
+        assert each.get_attribute("role") == "img"
+        assert len(each.get_attribute("aria-label")) > 20
+    assert page.locator("img:not([alt])").count() == 0
+
+
+def test_names_in_a_picture_do_not_overlap(page):
+    overlaps = page.evaluate(
+        """[...document.querySelectorAll('svg')].flatMap(svg => {
+            const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+            return boxes.flatMap(([a, p], i) => boxes.slice(i + 1)
+                .filter(([b, q]) => Math.min(p.right, q.right) - Math.max(p.left, q.left) > 2
+                    && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 4)
+                .map(([b]) => a + ' | ' + b));
+        })"""
+    )
+    assert overlaps == []
+
+
+def test_text_stands_out_from_its_ground(page):
+    """WCAG AA: 4.5 to 1, for body text, soft text and every heat."""
+    worst = page.evaluate(
+        """() => {
+            const part = c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
+            const light = ([r, g, b]) => .2126 * part(r) + .7152 * part(g) + .0722 * part(b);
+            const numbers = text => text.match(/[\\d.]+/g).map(Number);
+            const paper = numbers(getComputedStyle(document.body).backgroundColor).slice(0, 3);
+            const over = (top, ground) => {
+                const a = top.length > 3 ? top[3] : 1;
+                return ground.map((v, i) => a * top[i] + (1 - a) * v);
+            };
+            let worst = [99, ''];
+            for (const e of document.querySelectorAll('p, td, th, li, dt, dd, figcaption, .change, .none, pre')) {
+                const style = getComputedStyle(e), ground = over(numbers(style.backgroundColor), paper);
+                const ink = light(numbers(style.color).slice(0, 3)), back = light(ground);
+                const ratio = (Math.max(ink, back) + .05) / (Math.min(ink, back) + .05);
+                if (ratio < worst[0]) worst = [ratio, e.outerHTML.slice(0, 120)];
+            }
+            return worst;
+        }"""
+    )
+    assert worst[0] >= 4.5, worst
+
+
+def test_it_can_be_printed(page, browser):
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 794, "height": 1123})
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    assert len(page.pdf(format="A4")) > 10_000

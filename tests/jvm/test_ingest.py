@@ -1,0 +1,247 @@
+"""Raw logs to observations on Spark, against plain Python."""
+
+import json
+import random
+
+import pyarrow.parquet as pq
+import pytest
+
+from overlace.errors import BadTrace
+from overlace.formats import source as sources
+from overlace.observe.cut import cut
+from overlace.observe.observation import observe
+from overlace.spark.ingest import Options, ingest
+from overlace.trace import Trace
+from tests.observe.brute import observed, of_observation
+
+pytestmark = pytest.mark.jvm
+
+START = 1_767_571_200  # a Monday
+
+
+def made_up(seed, count=400, clients=12, days=3):
+    rng = random.Random(seed)
+    messages = []
+    for i in range(count):
+        sender = rng.randrange(clients)
+        messages.append(
+            {
+                "at": START + i * days * 86400 // count,
+                "client": f"c{sender}",
+                "broker": f"b{sender % 3}",
+                "topic": f"t/{rng.randrange(5)}",
+                "bytes": rng.randrange(1000),
+                "receivers": sorted({f"c{rng.randrange(clients)}" for _ in range(rng.randrange(5))}),
+            }
+        )
+    return messages
+
+
+def written(path, messages):
+    path.write_text("".join(json.dumps(each) + "\n" for each in messages))
+    return str(path)
+
+
+def test_an_observation_is_what_plain_python_counts(spark, tmp_path):
+    messages = made_up(1)
+    done = ingest([written(tmp_path / "log.jsonl", messages)], str(tmp_path / "trace"), spark)
+    assert of_observation(observe(done.trace), done.trace.names) == observed(messages)
+    assert done.trace.rows("messages") == 400
+    homes = observe(done.trace).overlay.placement
+    names = done.trace.names
+    for client, broker in homes.tolist():
+        senders = [m["broker"] for m in messages if m["client"] == names["client"][client]]
+        assert names["broker"][broker] in {"b0", "b1", "b2"}
+        assert senders
+
+
+def test_the_order_of_lines_and_the_cut_into_files_change_nothing_but_message_ids(spark, tmp_path):
+    messages = made_up(2)
+    whole = ingest([written(tmp_path / "one.jsonl", messages)], str(tmp_path / "a"), spark).trace
+    shuffled = random.Random(0).sample(messages, len(messages))
+    parts = [written(tmp_path / f"part{i}.jsonl", shuffled[i::3]) for i in range(3)]
+    split = ingest(parts, str(tmp_path / "b"), spark).trace
+    assert observe(whole) == observe(split)
+    assert whole.names == split.names
+    assert of_observation(observe(split), split.names) == observed(messages)
+
+
+def test_a_file_read_in_splits_gives_the_same_trace(spark, tmp_path, monkeypatch):
+    path = written(tmp_path / "log.jsonl", made_up(3))
+    whole = ingest([path], str(tmp_path / "a"), spark).trace
+    monkeypatch.setattr(sources, "SPLIT", 7_001)
+    split = ingest([path], str(tmp_path / "b"), spark).trace
+    assert len(sources.look(path).splits()) > 3
+    assert whole.digest() == split.digest()
+
+
+def test_every_line_is_accounted_for(spark, tmp_path):
+    rng = random.Random(4)
+    lines = [json.dumps(each) for each in made_up(4, 3000)]
+    for i in rng.sample(range(len(lines)), 700):
+        lines[i] = rng.choice(
+            [
+                "",
+                "   ",
+                "{",
+                "null",
+                "[1]",
+                lines[i][: rng.randrange(1, len(lines[i]))],
+                lines[i] * 2,
+                "\udcff",
+                '{"at": "never", "client": "x"}',
+                '{"at": 5}',
+            ]
+        )
+    path = tmp_path / "log.jsonl"
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
+    done = ingest([str(path)], str(tmp_path / "trace"), spark)
+    (account,) = done.accounts
+    assert account.lines == len(lines)
+    assert account.adds_up()
+    assert sum(account.ignored.values()) == sum(not line.strip() for line in lines)
+    assert account.kept == done.trace.rows("messages") > 2000
+    row = done.trace.read("sources").to_pylist()[0]
+    assert row["lines"] == row["kept"] + row["ignored"] + row["quarantined"] + row["duplicates"]
+    assert sum(done.trace.read("quarantine")["count"].to_pylist()) == row["quarantined"]
+
+
+@pytest.mark.parametrize("options", [Options(strict=True), Options(max_bad=0.001)])
+def test_too_many_bad_lines_and_nothing_is_ingested(spark, tmp_path, options):
+    messages = made_up(5, 50)
+    good = ingest([written(tmp_path / "good.jsonl", messages)], str(tmp_path / "trace"), spark).trace
+    path = tmp_path / "bad.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in made_up(55, 50)) + "oops\n")
+    with pytest.raises(BadTrace, match="1 of 51 lines cannot be read.*'oops'. Nothing was ingested"):
+        ingest([str(path)], str(tmp_path / "trace"), spark, options)
+    assert Trace.open(str(tmp_path / "trace")).digest() == good.digest()
+    assert not list((tmp_path / "trace").glob(".staging*"))
+
+
+def test_the_same_file_twice_changes_nothing_and_a_longer_one_adds_what_is_new(spark, tmp_path):
+    messages = made_up(6, 300)
+    path = tmp_path / "log.jsonl"
+    for upto in (3, 100, 100, 300):
+        written(path, messages[:upto])
+        done = ingest([str(path)], str(tmp_path / "grown"), spark)
+        assert done.trace.rows("messages") == upto
+        assert of_observation(observe(done.trace), done.trace.names) == observed(messages[:upto])
+    assert done.accounts[0].lines == 200
+    with pytest.raises(BadTrace, match="Was it cut"):
+        written(path, messages[:200])
+        ingest([str(path)], str(tmp_path / "grown"), spark)
+
+
+def test_growing_by_parts_is_the_same_as_all_at_once(spark, tmp_path):
+    """Where the first part already has every name: ids are given once and never change."""
+    messages = made_up(16, 300)
+    path = tmp_path / "log.jsonl"
+    for upto in (250, 280, 300):
+        grown = ingest([written(path, messages[:upto])], str(tmp_path / "grown"), spark).trace
+    assert grown.digest() == ingest([str(path)], str(tmp_path / "once"), spark).trace.digest()
+
+
+def test_an_ingest_that_dies_leaves_the_trace_as_it_was(spark, tmp_path, monkeypatch):
+    first = ingest([written(tmp_path / "a.jsonl", made_up(7, 50))], str(tmp_path / "trace"), spark).trace
+    from overlace.spark import ingest as module
+
+    for step in ("_number_names", "_messages", "_encode", "_tables"):
+
+        def die(*_, **__):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(module, step, die)
+            with pytest.raises(KeyboardInterrupt):
+                ingest([written(tmp_path / "b.jsonl", made_up(8, 50))], str(tmp_path / "trace"), spark)
+        assert Trace.open(str(tmp_path / "trace")).digest() == first.digest()
+        assert observe(Trace.open(str(tmp_path / "trace"))) == observe(first)
+
+
+def test_rows_with_one_key_are_one_message_and_doubles_are_counted(spark, tmp_path):
+    path = tmp_path / "mail.csv"
+    rows = ["src,dst,time", "a,b,100", "a,c,100", "a,b,100", "b,c,100", "a,b,200"]
+    path.write_text("\n".join(rows) + "\n")
+    done = ingest([str(path)], str(tmp_path / "trace"), spark, Options(group=("sender", "at")))
+    (account,) = done.accounts
+    assert (account.lines, account.kept, account.duplicates, account.ignored) == (6, 4, 1, {"header": 1})
+    expected = [
+        {"client": "a", "receivers": ["b", "c"]},
+        {"client": "b", "receivers": ["c"]},
+        {"client": "a", "receivers": ["b"]},
+    ]
+    assert of_observation(observe(done.trace), done.trace.names) == observed(expected)
+
+
+def test_counts_go_straight_into_traffic_and_receivers_follow_from_subscriptions(spark, tmp_path):
+    from overlace.jobs.tables import add_tables
+
+    (tmp_path / "counts.csv").write_text(
+        "hour,client,topic,messages,bytes\n2026-01-05T00:00,a,x/1,10,500\n2026-01-05T00:00,a,x/1,5,100\n2026-01-06T07:00,b,y,7,70\n"
+    )
+    (tmp_path / "subs.csv").write_text("client,filter,dialect\nc,x/+,mqtt\nd,#,mqtt\na,x/1,mqtt\n")
+    ingest([str(tmp_path / "counts.csv")], str(tmp_path / "trace"), spark, Options(format="counts"))
+    trace, _ = add_tables([str(tmp_path / "subs.csv")], "subscriptions", str(tmp_path / "trace"), {})
+    flows, classes, sent = of_observation(observe(trace), trace.names)
+    assert sent == {"a": 15, "b": 7}
+    assert flows == {
+        ("a", "c"): 15,
+        ("a", "c", "bytes"): 600,
+        ("a", "d"): 15,
+        ("a", "d", "bytes"): 600,
+        ("b", "d"): 7,
+        ("b", "d", "bytes"): 70,
+    }
+    assert classes == {frozenset("acd"): 15, frozenset("bd"): 7}
+
+
+def test_held_out_rows_do_not_reach_the_observation(spark, tmp_path):
+    messages = made_up(9, 600, days=6)
+    trace = ingest([written(tmp_path / "a.jsonl", messages)], str(tmp_path / "a"), spark).trace
+    parts = cut(trace)
+    early = [m for m in messages if m["at"] * 10**6 < parts.train[1]]
+    late = [
+        {**m, "receivers": ["c1"], "topic": "t/0", "bytes": 1} for m in messages if m["at"] * 10**6 >= parts.train[1]
+    ]
+    other = ingest([written(tmp_path / "b.jsonl", [*early, *late])], str(tmp_path / "b"), spark).trace
+    assert cut(other) == parts
+    assert 0.6 < parts.share < 0.9
+    assert observe(trace, parts.train) == observe(other, parts.train)
+    assert observe(trace, parts.held_out) != observe(other, parts.held_out)
+
+
+def test_names_can_be_hidden_and_the_rest_stays_the_same(spark, tmp_path, monkeypatch):
+    monkeypatch.setenv("OVERLACE_KEY", "a secret")
+    messages = made_up(10, 100)
+    path = written(tmp_path / "log.jsonl", messages)
+    with open(path, "a") as log:
+        log.write("c3 said something secret\n")
+    plain = ingest([path], str(tmp_path / "plain"), spark).trace
+    hidden = ingest([path], str(tmp_path / "hidden"), spark, Options(pseudonymise=True)).trace
+    files = b"".join(p.read_bytes() for p in (tmp_path / "hidden").rglob("*") if p.is_file())
+    assert b"secret" not in files
+    assert not set(plain.names["client"]) & set(hidden.names["client"])
+    a, b = observe(plain), observe(hidden)
+    assert sorted(a.sent) == sorted(b.sent)
+    assert sorted(a.classes.demand) == sorted(b.classes.demand)
+
+
+def test_unknown_formats_and_fields_are_answered_with_what_there_is(spark, tmp_path):
+    path = tmp_path / "prose.txt"
+    path.write_text("once upon a time\nthere was, a log\n\n")
+    with pytest.raises(BadTrace, match="does not exist"):
+        ingest([str(tmp_path / "none")], str(tmp_path / "t"), spark)
+    with pytest.raises(BadTrace, match="no known format"):
+        ingest([str(path)], str(tmp_path / "t"), spark)
+
+
+def test_messages_are_sorted_by_id_and_lie_by_day(spark, tmp_path):
+    trace = ingest([written(tmp_path / "log.jsonl", made_up(11))], str(tmp_path / "t"), spark).trace
+    days = set()
+    for part in trace.parts["messages"]:
+        table = pq.read_table(tmp_path / "t" / part.path, partitioning=None)
+        ids = table["message"].to_pylist()
+        assert ids == sorted(ids)
+        days.add(part.path.split("/")[1])
+        assert {str(at.date()) for at in table["at"].to_pylist()} == {part.path.split("/")[1].removeprefix("day=")}
+    assert len(days) == 3

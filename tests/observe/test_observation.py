@@ -1,0 +1,140 @@
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlace.errors import BadOverlay, BadParameter, BadTrace
+from overlace.observe.cut import cut
+from overlace.observe.observation import observe
+from overlace.observe.traffic import traffic_of
+from overlace.tables import TIME
+from overlace.trace import DAY_US, HOUR_US
+from tests.observe.brute import observed, of_observation
+from tests.observe.test_reduction import some
+from tests.traces import trace_of
+
+
+def times(values):
+    return pa.array(values, pa.int64()).cast(TIME)
+
+
+@settings(max_examples=25)
+@given(some)
+def test_an_observation_is_what_plain_python_counts(tmp_path_factory, messages):
+    logged = [(at, c, t, b, r or []) for at, c, t, b, r in messages]
+    trace = trace_of(tmp_path_factory.mktemp("t") / "trace", logged)
+    plain = [{"client": f"c{c}", "receivers": [f"c{x}" for x in r], "bytes": b} for _, c, _, b, r in logged]
+    assert of_observation(observe(trace), trace.names) == observed(plain)
+
+
+@settings(max_examples=25)
+@given(some, st.integers(0, 5 * HOUR_US), st.integers(0, 5 * HOUR_US))
+def test_a_window_that_cuts_a_bucket_holds_exactly_its_messages(tmp_path_factory, messages, a, b):
+    since, until = min(a, b), max(a, b) + 1
+    logged = [(at, c, t, size, r or []) for at, c, t, size, r in messages]
+    trace = trace_of(tmp_path_factory.mktemp("t") / "trace", logged)
+    inside = [m for m in logged if since <= m[0] < until]
+    plain = [{"client": f"c{c}", "receivers": [f"c{x}" for x in r], "bytes": size} for _, c, _, size, r in inside]
+    flows, classes, sent = of_observation(observe(trace, (since, until)), trace.names)
+    assert (flows, classes, sent) == observed(plain)
+
+
+def test_receivers_that_were_not_logged_follow_from_subscriptions_of_their_bucket(tmp_path):
+    subscriptions = {
+        "client": [1, 2, 3],
+        "topic": pa.array([0, 0, None], pa.int32()),
+        "filter": pa.array([None, None, "t+" if False else "#"]),
+        "dialect": pa.array([None, None, "mqtt"]),
+        "since": times([None, HOUR_US, None]),
+        "until": times([HOUR_US, None, None]),
+    }
+    messages = [(5, 0, 0, 1, None), (HOUR_US + 5, 0, 0, 1, None), (HOUR_US + 6, 0, 1, 1, None), (7, 0, None, 1, None)]
+    trace = trace_of(tmp_path / "t", messages, {"client": ["c0", "c1", "c2", "c3"]}, subscriptions=subscriptions)
+    rows = {(int(r["bucket"].timestamp()), r["topic"]): r["receivers"] for r in traffic_of(trace).to_pylist()}
+    assert rows == {(0, 0): [1, 3], (3600, 0): [2, 3], (3600, 1): [3], (0, None): []}
+
+
+@pytest.mark.parametrize("messages", [1, 7, 12])
+def test_groups_take_turns_lowest_id_first(tmp_path, messages):
+    subscriptions = {
+        "client": [1, 2, 3, 4, 5, 6],
+        "topic": pa.array([0] * 6, pa.int32()),
+        "group": ["a", "a", "b", "b", "b", None],
+    }
+    log = [(i, 0, 0, 10, None) for i in range(messages)]
+    trace = trace_of(tmp_path / "t", log, {"client": [f"c{i}" for i in range(7)]}, subscriptions=subscriptions)
+    rows = traffic_of(trace).to_pylist()
+    assert sum(r["messages"] for r in rows) == sum(r["rows"] for r in rows) == messages
+    assert sum(r["bytes"] for r in rows) == 10 * messages
+    got = Counter()
+    for row in rows:
+        for receiver in row["receivers"]:
+            got[receiver] += row["messages"]
+    assert got[6] == messages
+    assert [got[1], got[2]] == [(messages + 1) // 2, messages // 2]
+    assert [got[3], got[4], got[5]] == [(messages + 2) // 3, (messages + 1) // 3, messages // 3]
+
+
+def test_home_is_the_last_session_open_in_the_window(tmp_path):
+    sessions = {
+        "client": [0, 0, 1, 2],
+        "broker": [0, 1, 1, 0],
+        "since": times([None, 100, None, 900]),
+        "until": times([100, 800, 50, None]),
+    }
+    trace = trace_of(
+        tmp_path / "t", [(5, 0, 0, 1, [1])], {"broker": ["x", "y"], "client": ["a", "b", "c"]}, sessions=sessions
+    )
+    assert observe(trace, (0, 90)).overlay.placement.tolist() == [[0, 0], [1, 1]]
+    assert observe(trace, (60, 500)).overlay.placement.tolist() == [[0, 1]]
+    assert observe(trace, (0, 1000)).overlay.placement.tolist() == [[0, 1], [1, 1], [2, 0]]
+
+
+def test_the_network_is_that_of_the_end_of_the_window_and_a_cycle_is_named(tmp_path):
+    links = {
+        "left": [0, 1, 0], "right": [1, 2, 2], "cost": [1.0, 2.0, 3.0], "wired": [True, True, True],
+        "since": times([None, None, 500]), "until": times([None, None, None]),
+    }  # fmt: skip
+    names = {"broker": ["oslo", "rome", "paris"]}
+    brokers = {"broker": [0, 1, 2], "region": [0, 0, 1], "cost": [1.0, 1.0, 4.0]}
+    trace = trace_of(tmp_path / "t", [(5, 0, 0, 1, [1])], names, links=links, brokers=brokers)
+    found = observe(trace, (0, 100))
+    assert found.overlay.tree.tolist() == [[0, 1], [1, 2]]
+    assert found.network.broker_cost.tolist() == [1, 1, 4]
+    with pytest.raises(BadOverlay, match="rome-paris close a cycle"):
+        observe(trace, (0, 1000))
+
+
+def log_of(days, per_day=10, start=4 * DAY_US):
+    return [(start + d * DAY_US + i * HOUR_US, 0, 0, 1, [1]) for d in range(days) for i in range(per_day)]
+
+
+@pytest.mark.parametrize(("days", "unit"), [(1, HOUR_US), (5, DAY_US), (21, 7 * DAY_US)])
+def test_the_cut_is_a_whole_bucket_day_or_week(tmp_path, days, unit):
+    trace = trace_of(tmp_path / "t", log_of(days))
+    parts = cut(trace, 0.6)
+    assert (parts.train[1] - 4 * DAY_US) % unit == 0
+    assert parts.train[0] == 4 * DAY_US
+    assert parts.held_out[0] == parts.train[1] < parts.held_out[1]
+    assert parts.share >= 0.6
+    earlier = np.mean([m[0] < parts.train[1] - unit for m in log_of(days)])
+    assert earlier < 0.6
+
+
+def test_a_log_that_cannot_be_cut_is_told_so(tmp_path):
+    short = trace_of(tmp_path / "a", [(5, 0, 0, 1, [1])])
+    with pytest.raises(BadTrace, match="too short to cut"):
+        cut(short)
+    assert cut(short, 1).train == (0, HOUR_US)
+    with pytest.raises(BadParameter, match="train is 0"):
+        cut(short, 0)
+    assert cut(trace_of(tmp_path / "b", [])).train == (0, 0)
+
+
+def test_a_cut_between_weekdays_and_weekend_is_warned_of(tmp_path):
+    trace = trace_of(tmp_path / "t", log_of(7))  # Monday to Sunday
+    assert "from weekends" in cut(trace, 0.7).warning
+    assert cut(trace_of(tmp_path / "u", log_of(28)), 0.5).warning == ""

@@ -1,0 +1,62 @@
+import ast
+from pathlib import Path
+
+import overlace.replay
+from overlace.model import Network, Observation, Offers, Overlay
+from overlace.replay.delivery import delivery
+from overlace.replay.metrics import DELIVERY, METRICS, ROUTING, SHAPE
+from overlace.replay.shape import shape
+from tests.replay.traffic import batch_of, replay
+
+
+def names(metrics):
+    return set(zip(metrics.metric.tolist(), metrics.scope.tolist(), strict=True))
+
+
+def everything():
+    """All metrics of a small overlay that has something of everything."""
+    overlay = Overlay(
+        placement=[[0, 0], [1, 1], [2, 0]],
+        tree=[[0, 1]],
+        channels=[[1, 0]],
+        mesh=[[v, v + 1] for v in range(5)],
+    )
+    observation = Observation(
+        network=Network(region=[0, 1], links=[[0, 1]]),
+        offers=Offers([0, 1], [3, 5]),
+        interests=[(v, 0) for v in range(6)] + [(0, 1), (5, 1)],
+        overlay=overlay,
+    )
+    yield replay(observation, overlay, [batch_of([(0, 4, 2, 100, [1, 2])])])
+    yield delivery(observation, overlay)
+    yield shape(observation, overlay, most_exact=1, sources=1)
+
+
+def test_every_metric_that_is_measured_is_listed_and_every_listed_one_is_measured():
+    measured = set().union(*map(names, everything()))
+    listed = {(name, scope) for name, metric in METRICS.items() for scope in metric.scopes}
+    assert measured == listed
+
+
+def test_no_metric_stands_in_two_lists():
+    assert len(METRICS) == len(ROUTING) + len(DELIVERY) + len(SHAPE)
+
+
+def test_every_metric_says_what_it_is():
+    scopes = {"overall", "broker", "link", "region", "region pair", "channel", "client", "topic", "bin"}
+    for name, metric in METRICS.items():
+        assert metric.unit, name
+        assert metric.direction in ("lower", "higher", "neither"), name
+        assert set(metric.scopes) <= scopes, name
+        assert metric.definition.endswith("."), name
+        assert metric.citation == "" or metric.citation.split()[0] in ("CC12", "OCBR07", "PART10", "TDCD17"), name
+
+
+def test_replay_knows_no_facet():
+    """A planner's cost and replay's are two implementations that check each other."""
+    allowed = {"overlace.arrays", "overlace.errors", "overlace.model", "overlace.replay", "overlace.tables"}
+    for path in Path(overlace.replay.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = node.module if isinstance(node, ast.ImportFrom) else ""
+            if (module or "").startswith("overlace"):
+                assert ".".join(module.split(".")[:2]) in allowed, (path.name, module)
