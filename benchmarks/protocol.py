@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -32,6 +33,57 @@ def peak_bytes(run: Callable[[], Any]) -> int:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return peak
+
+
+def _processes() -> dict[int, tuple[int, float, int]]:
+    """Every process: its parent, its CPU seconds (with those of children it waited for), its resident bytes."""
+    tick, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                stat = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            cpu = sum(int(stat[i]) for i in (11, 12, 13, 14)) / tick
+            found[int(folder.name)] = (int(stat[1]), cpu, int(stat[21]) * page)
+    return found
+
+
+def _family(processes: dict[int, tuple[int, float, int]]) -> list[int]:
+    mine, grown = {os.getpid()}, True
+    while grown:
+        more = {pid for pid, (parent, _, _) in processes.items() if parent in mine} - mine
+        mine, grown = mine | more, bool(more)
+    return list(mine)
+
+
+def tree_cpu() -> float:
+    """CPU seconds of this process and all below it."""
+    processes = _processes()
+    return sum(processes[pid][1] for pid in _family(processes) if pid in processes)
+
+
+class Measured:
+    """Wall and CPU seconds of a block for the whole process tree, and the peak of its resident memory."""
+
+    def __enter__(self) -> Measured:
+        self._stop = threading.Event()
+        self.peak = 0
+        self._watch = threading.Thread(target=self._sample, daemon=True)
+        self._watch.start()
+        self._cpu, self._wall = tree_cpu(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall, self.cpu = time.perf_counter() - self._wall, tree_cpu() - self._cpu
+        self._stop.set()
+        self._watch.join()
+
+    def _sample(self) -> None:
+        while not self._stop.wait(0.2):
+            processes = _processes()
+            self.peak = max(self.peak, sum(processes[pid][2] for pid in _family(processes) if pid in processes))
 
 
 def short(value: float) -> str:

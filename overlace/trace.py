@@ -171,7 +171,8 @@ class Trace:
 def _read(root: str, path: str, schema: pa.Schema) -> pa.Table:
     files, at = place(root)
     try:
-        found = pq.read_table(f"{at}/{path}", filesystem=files, columns=schema.names, partitioning=None)
+        with files.open_input_file(f"{at}/{path}") as file:
+            found = pq.ParquetFile(file).read(columns=schema.names)
     except (OSError, pa.ArrowException) as error:
         raise BadTrace(f"{root}/{path} is named by trace.json but cannot be read: {error}") from None
     return found.cast(schema)

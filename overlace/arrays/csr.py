@@ -51,11 +51,25 @@ def sort_groups(start: Ints, members: Ints) -> tuple[Ints, Ints]:
     bounds = np.zeros(len(start), dtype=np.int64)
     n = 0
     for g in range(len(start) - 1):
-        own = members[start[g] : start[g + 1]].copy()
-        own.sort()
-        for k in range(len(own)):
-            if k == 0 or own[k] != own[k - 1]:
-                kept[n] = own[k]
+        first = n
+        if start[g + 1] - start[g] > 32:
+            own = members[start[g] : start[g + 1]].copy()
+            own.sort()
+            for k in range(len(own)):
+                if k == 0 or own[k] != own[k - 1]:
+                    kept[n] = own[k]
+                    n += 1
+        else:  # most groups are small: put each member where it belongs
+            for k in range(start[g], start[g + 1]):
+                value = members[k]
+                at = n
+                while at > first and kept[at - 1] > value:
+                    at -= 1
+                if at > first and kept[at - 1] == value:
+                    continue
+                for move in range(n, at, -1):
+                    kept[move] = kept[move - 1]
+                kept[at] = value
                 n += 1
         bounds[g + 1] = n
     return bounds, kept[:n].copy()

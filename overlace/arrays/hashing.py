@@ -48,19 +48,38 @@ def hash_groups(start: Ints, members: Ints) -> Ints:
 
 
 @kernel
-def first_clash(hashes: Ints, start: Ints, members: Ints, order: Ints) -> int:
-    """Of groups sorted by hash (order), one whose members differ from those of an equal hash; -1 if none."""
-    for i in range(1, len(order)):
-        a, b = order[i - 1], order[i]
-        if hashes[a] != hashes[b]:
-            continue
-        size = start[a + 1] - start[a]
-        if size != start[b + 1] - start[b]:
-            return int(b)
-        for k in range(size):
-            if members[start[a] + k] != members[start[b] + k]:
-                return int(b)
-    return -1
+def distinct_groups(hashes: Ints, start: Ints, members: Ints) -> tuple[Ints, Ints, int]:
+    """(group, first, clash): the number of each hash as they come up, where each came up first, and the first
+    group whose members differ from those of its hash; -1 if there is none."""
+    n = len(hashes)
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    slot = np.full(size, -1, dtype=np.int64)
+    group = np.empty(n, dtype=np.int64)
+    first = np.empty(n, dtype=np.int64)
+    found = 0
+    clash = -1
+    for i in range(n):
+        at = np.int64(mix(np.uint64(hashes[i])) & np.uint64(size - 1))
+        while slot[at] >= 0 and hashes[first[slot[at]]] != hashes[i]:
+            at = (at + 1) & (size - 1)
+        if slot[at] < 0:
+            slot[at] = found
+            first[found] = i
+            found += 1
+        g = slot[at]
+        group[i] = g
+        j = first[g]
+        if clash < 0 and j != i:
+            same = start[i + 1] - start[i] == start[j + 1] - start[j]
+            k = 0
+            while same and k < start[i + 1] - start[i]:
+                same = members[start[i] + k] == members[start[j] + k]
+                k += 1
+            if not same:
+                clash = i
+    return group, first[:found].copy(), clash
 
 
 @kernel

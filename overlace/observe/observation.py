@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.csr import take_groups
-from overlace.arrays.hashing import first_clash, group_rows, hash_groups, sum_by
+from overlace.arrays.hashing import distinct_groups, group_rows, hash_groups, sum_by
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadObservation
 from overlace.model import Classes, Flows, Network, Observation, Offers, Overlay, Requests, check_tree
@@ -95,12 +95,12 @@ def classes_of(client: Ints, start: Ints, receivers: Ints, messages: Ints, size:
     some = np.flatnonzero(np.diff(bounds) > 1)
     bounds, members = take_groups(bounds, members, some)
     hashes = hash_groups(bounds, members)
-    distinct, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-    clash = first_clash(hashes, bounds, members, np.argsort(hashes, kind="stable"))
+    group, first, clash = distinct_groups(hashes, bounds, members)
     if clash >= 0:
         raise BadObservation(f"two different traffic classes have the hash {hashes[clash]}. Observe a shorter window.")
-    sums = (sum_by(group.astype(np.int64), len(distinct), each[some]) for each in (messages, size))
-    return Classes(*take_groups(bounds, members, first.astype(np.int64)), *sums)
+    order = np.argsort(hashes[first], kind="stable")
+    sums = (sum_by(group, len(first), each[some])[order] for each in (messages, size))
+    return Classes(*take_groups(bounds, members, first[order]), *sums)
 
 
 def network_of(trace: Trace, window: tuple[int, int]) -> Network:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import take_groups
-from overlace.arrays.hashing import first_clash, group_rows, hash_groups, sum_by
+from overlace.arrays.hashing import distinct_groups, group_rows, hash_groups, sum_by
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.tables import TIME, schema_of
@@ -120,15 +120,13 @@ def _summed(keys: Ints, messages: Ints, rows: Ints, size: Ints) -> pa.Table:
 
 def _distinct(hashes: Ints, start: Ints, members: Ints) -> pa.Table:
     """Audiences by hash, each once."""
-    order = np.argsort(hashes, kind="stable")
-    clash = first_clash(hashes, start, members, order)
+    _, first, clash = distinct_groups(hashes, start, members)
     if clash >= 0:
         raise BadTrace(
             f"two different audiences have the hash {hashes[clash]}. This happens once in 10**8 traces of a "
             "million audiences; ingest the sources into two traces."
         )
-    fresh = np.ones(len(order), dtype=np.bool_)
-    fresh[1:] = hashes[order[1:]] != hashes[order[:-1]]
-    bounds, taken = take_groups(start, members, order[fresh])
+    first = first[np.argsort(hashes[first], kind="stable")]
+    bounds, taken = take_groups(start, members, first)
     lists = pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(taken.astype(np.int32)))
-    return pa.table([pa.array(hashes[order[fresh]]), lists], schema=schema_of("audiences"))
+    return pa.table([pa.array(hashes[first]), lists], schema=schema_of("audiences"))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.arrays.hashing import first_clash, group_rows, hash_groups
+from overlace.arrays.hashing import distinct_groups, group_rows, hash_groups
 from overlace.errors import BadTrace
 from overlace.observe.reduction import NONE, Messages, Reduction, _distinct, merge, receivers_of, reduce
 from overlace.trace import HOUR_US, digest
@@ -95,6 +95,7 @@ def test_two_audiences_with_one_hash_are_not_taken_for_one():
     hashes = np.array([7, 7])
     with pytest.raises(BadTrace, match="two different audiences have the hash 7"):
         _distinct(hashes, np.array([0, 1, 2]), np.array([1, 2]))
-    assert first_clash(hashes, np.array([0, 1, 2]), np.array([3, 3]), np.array([0, 1])) == -1
+    group, first, clash = distinct_groups(hashes, np.array([0, 1, 2]), np.array([3, 3]))
+    assert (group.tolist(), first.tolist(), clash) == ([0, 0], [0], -1)
     assert (hash_groups(np.array([0, 0, 1]), np.array([0])) != 0).all()
     assert NONE < 0

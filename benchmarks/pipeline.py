@@ -1,0 +1,229 @@
+"""The pipeline: deliveries in sorted Parquet to traffic and audiences, beside DuckDB doing the same; observe and replay.
+
+python benchmarks/pipeline.py [DELIVERIES ...]      default: 1000000 10000000
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from protocol import Measured, short, table, write
+
+from overlace.spark.deliveries import by_expressions, reduce_deliveries
+from overlace.spark.session import session
+from overlace.tables import TIME
+from overlace.trace import HOUR_US, MINUTE_US, Writer, digest
+from overlace.workloads.sites import Sites
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "friendly": {"clients": 1000, "topics": 600},
+    "every audience distinct": {"clients": 1000, "topics": 600, "scatter": True},
+}
+
+
+def raw(path: Path, workload: Sites) -> int:
+    """Write one row a delivery, sorted by message; how many."""
+    writer, rows = None, 0
+    for first in range(0, workload.messages, 500_000):
+        count = min(500_000, workload.messages - first)
+        part = workload.part(first, count)
+        per = np.diff(part["start"])
+        columns = {
+            "message": np.repeat(np.arange(first, first + count), per),
+            "at": pa.array(np.repeat(part["at"], per)).cast(TIME),
+            "client": np.repeat(part["client"], per).astype(np.int32),
+            "topic": np.repeat(part["topic"], per).astype(np.int32),
+            "bytes": np.repeat(part["bytes"], per).astype(np.int32),
+            "receiver": part["receivers"].astype(np.int32),
+        }
+        made = pa.table(columns)
+        writer = writer or pq.ParquetWriter(path, made.schema, compression="zstd")
+        writer.write_table(made, row_group_size=1_000_000)
+        rows += made.num_rows
+    assert writer is not None
+    writer.close()
+    return rows
+
+
+DUCKDB = """
+import duckdb, json, resource, sys, time
+path, bucket, way = sys.argv[1:]
+con = duckdb.connect()
+con.execute("set threads = 2; set preserve_insertion_order = false")
+began = time.perf_counter()
+if way == "lists":
+    con.execute(f'''create table m as select message, any_value("at") "at", any_value(client) client, any_value(topic) topic,
+        any_value(bytes) bytes, list_sort(list(receiver)) receivers from '{path}' group by message''')
+    con.execute(f'''create table traffic as select epoch_us("at") // {bucket} * {bucket} bucket, client, topic, receivers,
+        count(*) messages, sum(bytes) bytes from m group by all''')
+    con.execute("create table audiences as select distinct receivers from m")
+else:
+    con.execute(f'''create table m as select message, any_value("at") "at", any_value(client) client, any_value(topic) topic,
+        any_value(bytes) bytes, bit_xor(hash(receiver + 1)) h, count(*) k from '{path}' group by message''')
+    con.execute(f'''create table traffic as select epoch_us("at") // {bucket} * {bucket} bucket, client, topic, h, k,
+        count(*) messages, sum(bytes) bytes from m group by all''')
+    con.execute(f'''create table audiences as select h, k, list_sort(list(receiver)) receivers from '{path}'
+        join (select h, k, min(message) message from m group by h, k) using (message) group by h, k''')
+wall = time.perf_counter() - began
+rows = con.execute("select count(*), sum(messages), sum(bytes), (select count(*) from audiences) from traffic").fetchone()
+usage = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * 1024, [int(r) for r in rows]]))
+"""
+
+
+def duck(path: Path, bucket_us: int) -> tuple[float, float, int, list[int], str]:
+    """The faster of two correct queries: CPU, wall, peak, and the sums to compare."""
+    found = []
+    for way in ("lists", "hashes"):
+        done = subprocess.run(
+            [sys.executable, "-c", DUCKDB, str(path), str(bucket_us), way], capture_output=True, text=True, check=True
+        )
+        found.append((*json.loads(done.stdout), way))
+    return min(found)
+
+
+def sums(named: Any) -> list[int]:
+    """Rows, messages, bytes and audiences, as DuckDB counts them."""
+    traffic, audiences = named.reduction
+    return [traffic.num_rows, *(int(traffic[c].to_numpy().sum()) for c in ("messages", "bytes")), audiences.num_rows]
+
+
+COMMAND = [sys.executable, "-c", "from overlace.cli import main; main()"]
+
+
+def observe_and_replay(named: Any, workload: Sites, folder: Path) -> list[str]:
+    """CPU seconds of both commands in fresh processes, imports included."""
+    writer = Writer(str(folder / "trace"))
+    writer.write("traffic", named.reduction.traffic)
+    writer.write("audiences", named.reduction.audiences)
+    names = [("client", i, n) for i, n in enumerate(named.clients.to_pylist())]
+    names += [("topic", i, n) for i, n in enumerate(named.topics.to_pylist())]
+    for name, made in workload.tables().items():
+        if name == "names":
+            broker = made.filter(pa.compute.is_in(made["kind"], pa.array(["broker", "region"])))
+            names += list(
+                zip(broker["kind"].to_pylist(), broker["id"].to_pylist(), broker["name"].to_pylist(), strict=True)
+            )
+        elif name in ("brokers", "links", "sessions"):
+            writer.write(name, made)
+    kinds, ids, called = zip(*names, strict=True)
+    writer.write("names", pa.table({"kind": kinds, "id": pa.array(ids, pa.int32()), "name": called}))
+    writer.commit(bucket_us=HOUR_US, unit="message", notes={})
+    found = []
+    for words in (["observe", str(folder / "trace"), "--out", str(folder / "run")], ["replay", str(folder / "run")]):
+        subprocess.run([*COMMAND, "--version"], capture_output=True, check=True)
+        with Measured() as used:
+            subprocess.run([*COMMAND, *words], capture_output=True, check=True)
+        found.append(f"{used.cpu:.2f} s")
+    return found
+
+
+def main() -> None:
+    sizes = [int(word) for word in sys.argv[1:]] or [1_000_000, 10_000_000]
+    with Measured() as starting:
+        context = session(master="local[2]")
+        spark = context.__enter__()
+    with Measured() as first_worker:
+        spark.range(2).repartition(2).mapInArrow(lambda batches: batches, "id long").collect()
+    parts = [
+        f"Spark's own start: session {short(starting.wall)} ({starting.cpu:.1f} CPU s), "
+        f"first Python worker {short(first_worker.wall)} ({first_worker.cpu:.1f} CPU s). Not counted below."
+    ]
+    rows, small = [], []
+    try:
+        for variant, parameters in VARIANTS.items():
+            for size in sizes:
+                if variant != "friendly" and size > 10_000_000:
+                    continue
+                messages = int(size / (4.87 if variant == "friendly" else 5))
+                workload = Sites(messages=messages, days=7, **parameters)
+                with tempfile.TemporaryDirectory() as folder:
+                    path = Path(folder) / "raw.parquet"
+                    deliveries = raw(path, workload)
+                    for bucket, width in (("1 h", HOUR_US), ("1 min", MINUTE_US)):
+                        if bucket == "1 min" and (variant != "friendly" or size < max(sizes)):
+                            continue
+                        rows += compare(path, spark, variant, deliveries, bucket, width, expressions=size <= 10_000_000)
+                    named = reduce_deliveries([str(path)], spark, HOUR_US)
+                    small.append((variant, f"{deliveries:,}", f"{named.reduction.traffic.num_rows:,}",
+                                  f"{named.reduction.audiences.num_rows:,}", *observe_and_replay(named, workload, Path(folder))))  # fmt: skip
+    finally:
+        context.__exit__(None, None, None)
+    head = (
+        "variant",
+        "deliveries",
+        "bucket",
+        "way",
+        "wall",
+        "CPU s",
+        "/ DuckDB's CPU",
+        "peak memory",
+        "rows of traffic",
+    )
+    parts += ["## Raw deliveries to traffic and audiences\n\n" + table(head, rows)]
+    head = ("variant", "deliveries", "rows of traffic", "audiences", "observe, CPU", "replay, CPU")
+    parts += [
+        "## Observe and replay from the reduction, each in a fresh process, imports included\n\n" + table(head, small)
+    ]
+    write(__file__, "Pipeline", parts)
+
+
+def compare(
+    path: Path, spark: Any, variant: str, deliveries: int, bucket: str, width: int, *, expressions: bool
+) -> list[Any]:
+    """One row a way of doing it, after checking that all give the same."""
+    cpu, wall, peak, expected, way = duck(path, width)
+    rows = [
+        (
+            variant,
+            f"{deliveries:,}",
+            bucket,
+            f"DuckDB ({way})",
+            short(wall),
+            f"{cpu:.1f}",
+            "1",
+            f"{peak / 1e9:.2f} GB",
+            f"{expected[0]:,}",
+        )
+    ]
+    ways: list[tuple[str, Callable[[], Any]]] = [
+        ("native, first run", lambda: reduce_deliveries([str(path)], spark, width)),
+        ("native, second run", lambda: reduce_deliveries([str(path)], spark, width)),
+    ]
+    if expressions:
+        ways.append(("expressions", lambda: by_expressions(spark.read.parquet(str(path)), width)))
+    seen = set()
+    for name, run in ways:
+        with Measured() as used:
+            named = run()
+        assert sums(named) == expected, (name, sums(named), expected)
+        seen.add((digest(named.reduction.traffic), digest(named.reduction.audiences)))
+        ratio = f"{used.cpu / cpu:.1f}"
+        rows.append(
+            (
+                variant,
+                f"{deliveries:,}",
+                bucket,
+                name,
+                short(used.wall),
+                f"{used.cpu:.1f}",
+                ratio,
+                f"{used.peak / 1e9:.2f} GB",
+                f"{expected[0]:,}",
+            )
+        )
+    assert len(seen) == 1, "the ways differ"
+    return rows
+
+
+if __name__ == "__main__":
+    main()
