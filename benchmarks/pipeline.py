@@ -1,4 +1,4 @@
-"""The pipeline: deliveries in sorted Parquet to traffic and audiences, beside DuckDB doing the same; observe and replay.
+"""The pipeline: deliveries in sorted Parquet to traffic and audiences, beside DuckDB; observe and replay.
 
 python benchmarks/pipeline.py [DELIVERIES ...]      default: 1000000 10000000
 """
@@ -58,23 +58,27 @@ DUCKDB = """
 import duckdb, json, resource, sys, time
 path, bucket, way = sys.argv[1:]
 con = duckdb.connect()
-con.execute("set threads = 2; set preserve_insertion_order = false")
+con.execute("set threads = 2; set preserve_insertion_order = false; set enable_progress_bar = false")
 began = time.perf_counter()
 if way == "lists":
-    con.execute(f'''create table m as select message, any_value("at") "at", any_value(client) client, any_value(topic) topic,
+    con.execute(f'''create table m as select message, any_value("at") "at", any_value(client) client,
+        any_value(topic) topic,
         any_value(bytes) bytes, list_sort(list(receiver)) receivers from '{path}' group by message''')
-    con.execute(f'''create table traffic as select epoch_us("at") // {bucket} * {bucket} bucket, client, topic, receivers,
+    con.execute(f'''create table traffic as select epoch_us("at") // {bucket} * {bucket} bucket, client, topic,
+        receivers,
         count(*) messages, sum(bytes) bytes from m group by all''')
     con.execute("create table audiences as select distinct receivers from m")
 else:
-    con.execute(f'''create table m as select message, any_value("at") "at", any_value(client) client, any_value(topic) topic,
+    con.execute(f'''create table m as select message, any_value("at") "at", any_value(client) client,
+        any_value(topic) topic,
         any_value(bytes) bytes, bit_xor(hash(receiver + 1)) h, count(*) k from '{path}' group by message''')
     con.execute(f'''create table traffic as select epoch_us("at") // {bucket} * {bucket} bucket, client, topic, h, k,
         count(*) messages, sum(bytes) bytes from m group by all''')
     con.execute(f'''create table audiences as select h, k, list_sort(list(receiver)) receivers from '{path}'
         join (select h, k, min(message) message from m group by h, k) using (message) group by h, k''')
 wall = time.perf_counter() - began
-rows = con.execute("select count(*), sum(messages), sum(bytes), (select count(*) from audiences) from traffic").fetchone()
+sums = "select count(*), sum(messages), sum(bytes), (select count(*) from audiences) from traffic"
+rows = con.execute(sums).fetchone()
 usage = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps([usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * 1024, [int(r) for r in rows]]))
 """
@@ -154,8 +158,9 @@ def main() -> None:
                             continue
                         rows += compare(path, spark, variant, deliveries, bucket, width, expressions=size <= 10_000_000)
                     named = reduce_deliveries([str(path)], spark, HOUR_US)
-                    small.append((variant, f"{deliveries:,}", f"{named.reduction.traffic.num_rows:,}",
-                                  f"{named.reduction.audiences.num_rows:,}", *observe_and_replay(named, workload, Path(folder))))  # fmt: skip
+                    reduced = [f"{each.num_rows:,}" for each in named.reduction]
+                    used = observe_and_replay(named, workload, Path(folder))
+                    small.append((variant, f"{deliveries:,}", *reduced, *used))
     finally:
         context.__exit__(None, None, None)
     head = (

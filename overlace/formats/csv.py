@@ -11,14 +11,13 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from overlace.formats.columns import as_events, bad_events, ignored_events, mapping
+from overlace.formats.columns import as_events, mapping
 from overlace.formats.events import Format
-from overlace.formats.lines import in_bulk, joined, split, text_of
+from overlace.formats.lines import joined
+from overlace.formats.rows import read_rows
 
 DELIMITERS = ",;\t |"
 
@@ -51,30 +50,10 @@ def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Ite
     def parse(lines: pa.Array) -> pa.Table:
         return pacsv.read_csv(io.BytesIO(joined(lines)), reading, parsing, strings)
 
-    for offset, block in blocks:
-        lines, offsets = split(offset, block)
-        text, broken = text_of(lines)
-        blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(text)), 0).to_numpy(zero_copy_only=False)
-        blank[broken] = False
-        use = ~blank
-        use[broken] = False
-        if options["header"] and len(offsets) and offsets[0] == 0:
-            use[0] = blank[0] = False
-            yield ignored_events(offsets[:1], "header")
-        if blank.any():
-            yield ignored_events(offsets[blank], "blank")
-        if len(broken):
-            yield bad_events(offsets[broken], ["not UTF-8"] * len(broken), [""] * len(broken))
-        at = np.flatnonzero(use)
-        if len(at) == 0:
-            continue
-        chosen = text.take(pa.array(at))
-        good, bad = in_bulk(parse, chosen)
-        for rows, places in good:
-            yield as_events(rows, chosen.take(pa.array(places)), offsets[at[places]], fields, group)
-        if bad:
-            where = [i for i, _ in bad]
-            yield bad_events(offsets[at[where]], [_reason(why) for _, why in bad], [chosen[i].as_py() for i in where])
+    def events_of(rows: pa.Table, lines: pa.Array, offsets: Any) -> pa.RecordBatch:
+        return as_events(rows, lines, offsets, fields, group)
+
+    yield from read_rows(blocks, parse, events_of, _reason, header=options["header"])
 
 
 def _reason(error: str) -> str:

@@ -11,14 +11,14 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pajson
 
-from overlace.formats.columns import COMMON, as_events, bad_events, ignored_events, mapping
+from overlace.formats.columns import COMMON, as_events, mapping
 from overlace.formats.events import Format
-from overlace.formats.lines import in_bulk, joined, split, text_of
+from overlace.formats.lines import joined
+from overlace.formats.rows import read_rows
 
 NO_OBJECT = "not one JSON object"
 
@@ -32,33 +32,13 @@ def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Ite
         reading = pajson.ReadOptions(use_threads=False, block_size=1 << 30)
         return pajson.read_json(io.BytesIO(joined(lines)), read_options=reading)
 
-    for offset, block in blocks:
-        lines, offsets = split(offset, block)
-        text, broken = text_of(lines)
-        trimmed = pc.utf8_trim_whitespace(text)
-        blank = pc.equal(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
-        blank[broken] = False
-        use = ~blank
-        use[broken] = False
-        if blank.any():
-            yield ignored_events(offsets[blank], "blank")
-        if len(broken):
-            yield bad_events(offsets[broken], ["not UTF-8"] * len(broken), [""] * len(broken))
-        braced = pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}")).to_numpy(zero_copy_only=False)
-        odd = np.flatnonzero(use & ~braced)  # Arrow's reader crashes on a line that is only null
-        if len(odd):
-            yield bad_events(offsets[odd], [NO_OBJECT] * len(odd), trimmed.take(pa.array(odd)).to_pylist())
-        at = np.flatnonzero(use & braced)
-        if len(at) == 0:
-            continue
-        chosen = trimmed.take(pa.array(at))
-        good, bad = in_bulk(parse, chosen)
-        for rows, places in good:
-            yield _events(rows, chosen.take(pa.array(places)), offsets[at[places]], asked, group)
-        if bad:
-            where = [i for i, _ in bad]
-            reasons = [NO_OBJECT] * len(bad)
-            yield bad_events(offsets[at[where]], reasons, [chosen[i].as_py() for i in where])
+    def events_of(rows: pa.Table, lines: pa.Array, offsets: Any) -> pa.RecordBatch:
+        return _events(rows, lines, offsets, asked, group)
+
+    def braced(lines: pa.Array) -> pa.Array:  # Arrow's reader crashes on a line that is only null
+        return pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))
+
+    yield from read_rows(blocks, parse, events_of, lambda error: NO_OBJECT, shaped=braced)
 
 
 def _events(

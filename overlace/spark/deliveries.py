@@ -229,8 +229,10 @@ def _renumbered(part: Named, clients: pa.Array, topics: pa.Array) -> Reduction:
     traffic = part.reduction.traffic
     audience = new[order][np.searchsorted(old[order], traffic["audience"].to_numpy())]
     columns = {
-        "client": to_client[traffic["client"].to_numpy()], "topic": to_topic[traffic["topic"].to_numpy()], "audience": audience,
-    }  # fmt: skip
+        "client": to_client[traffic["client"].to_numpy()],
+        "topic": to_topic[traffic["topic"].to_numpy()],
+        "audience": audience,
+    }
     for name, values in columns.items():
         at = traffic.schema.get_field_index(name)
         traffic = traffic.set_column(at, traffic.schema.field(at), pa.array(values).cast(traffic.schema.field(at).type))

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from overlace.errors import BadTrace
 from overlace.model import Progress
 from overlace.observe.reduction import NONE, Messages, Reduction, merge, reduce
-from overlace.spark.tasks import ENCODED, Job, _stage, _written
+from overlace.spark.tasks import ENCODED, Job, parts_batch, stage, written
 from overlace.trace import HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
 from overlace.workloads.sites import Sites
 
@@ -88,22 +88,12 @@ def _make_piece(workload: Sites, job: Job, number: int, first: int, piece: int) 
     )  # fmt: skip
     identity = np.arange(first, first + count)
     rows = [
-        {"table": "messages", **part, "source": 0}
-        for part, _ in _written(job, messages, identity, f"{job.id}-{number}")
+        {"table": "messages", **part, "source": 0} for part, _ in written(job, messages, identity, f"{job.id}-{number}")
     ]
     made = reduce(messages, job.bucket_us)
-    _stage(job, f"traffic/{number}.parquet", made.traffic)
-    _stage(job, f"audiences/{number}.parquet", made.audiences)
-    schema = pa.schema(
-        [
-            ("table", pa.string()),
-            ("path", pa.string()),
-            ("rows", pa.int64()),
-            ("hash", pa.string()),
-            ("source", pa.int32()),
-        ]
-    )
-    return pa.RecordBatch.from_pylist(rows, schema)
+    stage(job, f"traffic/{number}.parquet", made.traffic)
+    stage(job, f"audiences/{number}.parquet", made.audiences)
+    return parts_batch(rows)
 
 
 def _merged(job: Job, pieces: int) -> Reduction:

@@ -75,8 +75,8 @@ def _parse_split(job: Job, source: int, number: int, begin: int, finish: int) ->
     folded = raw_topics - (pc.count_distinct(table["topic"], mode="only_valid").as_py() if table.num_rows else 0)
     table = table.append_column(STAGED.field("source"), pa.array(np.full(table.num_rows, source, np.int32)))
     table = table.sort_by("offset")
-    _stage(job, f"events/{source}-{number}.parquet", table)
-    _stage(job, f"names/{source}-{number}.parquet", _names_in(table))
+    stage(job, f"events/{source}-{number}.parquet", table)
+    stage(job, f"names/{source}-{number}.parquet", _names_in(table))
     said = table.group_by(["kind", "reason"]).aggregate([("sample", "min"), ("offset", "count")])
     times = table.filter(pc.is_in(table["kind"], pa.array(["message", "counts"])))["at"].cast(pa.int64())
     ends = pc.min_max(times)
@@ -166,7 +166,8 @@ def _names_in(table: pa.Table) -> pa.Table:
     return pa.table({"kind": pa.concat_arrays(kinds), "name": pa.concat_arrays(names)})
 
 
-def _stage(job: Job, path: str, table: pa.Table) -> None:
+def stage(job: Job, path: str, table: pa.Table) -> None:
+    """Write a file that only this ingest reads."""
     files, at = place(f"{job.trace}/{job.staging}/{path}")
     files.create_dir(at.rpartition("/")[0], recursive=True)
     pq.write_table(table, at, filesystem=files, compression="lz4")
@@ -178,7 +179,10 @@ def staged(job: Job, path: str) -> pa.Table:
     return pq.read_table(at, filesystem=files, partitioning=None)
 
 
-MESSAGE = ("source", "offset", "at", "client", "broker", "topic", "attributes", "bytes", "receivers", "weight")
+def parts_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Parts of the trace as the rows that a task answers with (ENCODED)."""
+    names = {"table": pa.string(), "path": pa.string(), "rows": pa.int64(), "hash": pa.string(), "source": pa.int32()}
+    return pa.RecordBatch.from_pylist(rows, pa.schema(names))
 
 
 def encode(job: Job) -> Any:
@@ -211,16 +215,7 @@ def _encode_file(job: Job, path: str, number: int, ids: Mapping[str, pa.Array]) 
         own = table.filter(pc.equal(table["source"], source))
         tally = counted.filter(pc.equal(counted["source"], source))
         rows += _encode_source(job, own, tally, source, number, ids)
-    schema = pa.schema(
-        [
-            ("table", pa.string()),
-            ("path", pa.string()),
-            ("rows", pa.int64()),
-            ("hash", pa.string()),
-            ("source", pa.int32()),
-        ]
-    )
-    return pa.RecordBatch.from_pylist(rows, schema)
+    return parts_batch(rows)
 
 
 def _encode_source(
@@ -232,10 +227,10 @@ def _encode_source(
         here = job.sources[source].format == "mosquitto"  # a broker logs what it sends to its own clients
         messages, seen = _messages(table, ids, here)
         identity = (job.sources[source].number << 40) | table["offset"].to_numpy()
-        for name, day in _written(job, messages, identity, f"{job.id}-{source}-{number}"):
+        for name, day in written(job, messages, identity, f"{job.id}-{source}-{number}"):
             rows.append({"table": "messages", **name, "source": source, "day": day})
         parts.append(reduce(messages, job.bucket_us))
-        _stage(job, f"seen/{source}-{number}.parquet", seen)
+        stage(job, f"seen/{source}-{number}.parquet", seen)
     if tally.num_rows:
         counts, _ = _messages(tally, ids, False)
         once = counts._replace(bytes=np.zeros_like(counts.bytes))
@@ -249,8 +244,8 @@ def _encode_source(
         )
     if parts:
         merged = merge(parts)
-        _stage(job, f"traffic/{source}-{number}.parquet", merged.traffic)
-        _stage(job, f"audiences/{source}-{number}.parquet", merged.audiences)
+        stage(job, f"traffic/{source}-{number}.parquet", merged.traffic)
+        stage(job, f"audiences/{source}-{number}.parquet", merged.audiences)
     return [{k: v for k, v in row.items() if k != "day"} for row in rows]
 
 
@@ -304,7 +299,7 @@ def _masks(lists: pa.Array, names: pa.Array) -> Any:
     return masks
 
 
-def _written(job: Job, messages: Messages, identity: Any, name: str) -> Iterator[tuple[dict[str, Any], int]]:
+def written(job: Job, messages: Messages, identity: Any, name: str) -> Iterator[tuple[dict[str, Any], int]]:
     """Write messages by day, sorted by message; a row about each file."""
     day = messages.at // DAY_US
     audience = audience_hashes(messages)
