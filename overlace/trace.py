@@ -10,6 +10,7 @@ does not name are no part of it. A trace lies at any path that Arrow's file syst
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,9 @@ from overlace.arrays.hashing import combine, hash_groups, mixed
 from overlace.errors import BadTrace
 from overlace.model import Names
 from overlace.tables import SCHEMA_VERSION, TRACE, conform, schema_of
+
+OURS = re.compile(r"[0-9a-f]{12}[^/]*\.parquet$")
+"""Names of the files that a writer makes: its id first."""
 
 HOUR_US, MINUTE_US, DAY_US = 3_600_000_000, 60_000_000, 86_400_000_000
 
@@ -184,6 +188,8 @@ class Writer:
     def __init__(self, path: str, base: Trace | None = None) -> None:
         self.path = path
         self.base = base
+        if base is None:
+            _refuse_foreign(path)
         self.id = uuid.uuid4().hex[:12]
         self.parts: dict[str, list[Part]] = {t: list(p) for t, p in base.parts.items()} if base else {}
 
@@ -222,13 +228,22 @@ class Writer:
         return Trace.open(self.path)
 
     def _sweep(self, files: pafs.FileSystem, at: str) -> None:
-        """Remove files that no longer count: replaced ones, and what killed writes have left."""
+        """Remove files of ours that no longer count: replaced ones, and what killed writes have left."""
         counted = {part.path for parts in self.parts.values() for part in parts}
         for table in TRACE:
             listing = pafs.FileSelector(f"{at}/{table}", allow_not_found=True, recursive=True)
             for info in files.get_file_info(listing):
-                if info.type == pafs.FileType.File and info.path.removeprefix(f"{at}/") not in counted:
+                ours = OURS.match(info.base_name) and info.type == pafs.FileType.File
+                if ours and info.path.removeprefix(f"{at}/") not in counted:
                     files.delete_file(info.path)
+
+
+def _refuse_foreign(path: str) -> None:
+    """A new trace goes into a new folder, or into what a killed first write has left."""
+    files, at = place(path)
+    for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
+        if info.base_name not in TRACE and info.base_name != "trace.json" and not info.base_name.startswith("."):
+            raise BadTrace(f"{path} holds other things ({info.base_name}) and is no trace. Choose another name for it.")
 
 
 def write_part(root: str, table: str, rows: pa.Table, name: str, source: str = "") -> Part:

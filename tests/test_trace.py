@@ -24,10 +24,20 @@ def test_nothing_counts_until_it_is_committed(tmp_path):
 def test_files_that_no_longer_count_are_removed(tmp_path):
     path = str(tmp_path / "t")
     writer = Writer(path, trace_of(path, [(5, 0, 0, 1, [1])]))
-    (tmp_path / "t/traffic/left-by-a-killed-write.parquet").write_bytes(b"half")
+    (tmp_path / "t/traffic/0123456789ab-left-by-a-killed-write.parquet").write_bytes(b"half")
+    (tmp_path / "t/traffic/mine.parquet").write_bytes(b"somebody's own")
+    (tmp_path / "t/messages/day1.jsonl").write_bytes(b"somebody's log")
     writer.write("names", NAMES, replace=True)
     writer.commit(bucket_us=HOUR_US, unit="message", notes={})
+    assert (tmp_path / "t/messages/day1.jsonl").exists()
+    (tmp_path / "t/traffic/mine.parquet").unlink()
     assert len(list((tmp_path / "t").rglob("*.parquet"))) == sum(map(len, Trace.open(path).parts.values()))
+
+
+def test_a_folder_with_other_things_does_not_become_a_trace(tmp_path):
+    (tmp_path / "thesis.txt").write_text("...")
+    with pytest.raises(BadTrace, match="holds other things .thesis.txt."):
+        Writer(str(tmp_path))
 
 
 def test_a_source_s_files_can_be_dropped(tmp_path):

@@ -234,6 +234,8 @@ def ingest_command(
     as_json: AsJson = False,
 ) -> None:
     """Raw logs to a trace on Spark, every line accounted for; again, and only what is new is read."""
+    if (table or topology) and pseudonymise:
+        raise BadParameter("--pseudonymise works on logs; hide the names of a table before it is ingested")
     if table or topology:
         _ingest_plain(logs, out, table, mapped, delimiter, header, both_ways, as_json)
         return
@@ -257,12 +259,15 @@ def ingest_command(
         f"  quarantined {n:,}: {why}; such as {s!r}" for a in done.accounts for why, (n, s) in a.quarantined.items()
     ]
     known = [f"{name}: nothing new" for name in done.known]
+    for note in done.notes:
+        err.print(f"[yellow]note:[/yellow] {escape(note)}")
     folded = [f"{done.folded:,} topic names were folded away (--keep-topics keeps them)"] if done.folded else []
     document = {
         **summary(done.trace),
         "sources": [a._asdict() for a in done.accounts],
         "known": done.known,
         "folded": done.folded,
+        "notes": done.notes,
     }
     answer(as_json, document, *map(escape, [*lines, *details, *known, *folded]), *told(done.trace))
 

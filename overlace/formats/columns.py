@@ -33,6 +33,10 @@ COMMON: Mapping[str, tuple[str, ...]] = {
 """The fields of a log and what people call them, the best name first."""
 
 
+LARGEST = 2**31 - 1
+"""The largest size or weight of a message."""
+
+
 def mapping(columns: Sequence[str], asked: Mapping[str, str]) -> dict[str, str]:
     """Field -> column: as asked, else by its common names."""
     for name, column in asked.items():
@@ -58,7 +62,7 @@ def as_events(
     wrong = np.full(n, "", dtype=object)
     for name in ("client", "broker", "topic", "key", "filter", "group"):
         if name in fields:
-            columns[name] = _text(rows[fields[name]])
+            columns[name] = _named(_text(rows[fields[name]]))
     if "at" in fields:
         columns["at"], ok = times(_text(rows[fields["at"]]))
         wrong[~ok] = f"{fields['at']}: not a time"
@@ -68,18 +72,21 @@ def as_events(
         if name in fields:
             columns[name], ok = whole_numbers(_text(rows[fields[name]]))
             wrong[~ok] = f"{fields[name]}: not a whole number of 0 or more"
+            large = pc.fill_null(pc.greater(columns[name], LARGEST), False).to_numpy(zero_copy_only=False)
+            wrong[large] = f"{fields[name]}: above {LARGEST:,}"
     for name in ("receivers", "attributes"):
         if name in fields:
             columns[name] = _lists(rows[fields[name]])
     if "receiver" in fields:
-        columns["receivers"] = _single(_text(rows[fields["receiver"]]))
+        columns["receivers"] = _single(_named(_text(rows[fields["receiver"]])))
     if "client" in columns:
         empty = pc.fill_null(pc.equal(pc.utf8_length(columns["client"]), 0), True).to_numpy(zero_copy_only=False)
         wrong[empty & (wrong == "")] = f"{fields['client']}: empty"
     else:
         wrong[:] = "no client"
     if group:
-        columns["key"] = pc.binary_join_element_wise(*(_text(rows[fields[name]]) for name in group), "\x1f")
+        parts = (pc.fill_null(_text(rows[fields[name]]), "") for name in group)
+        columns["key"] = pc.binary_join_element_wise(*parts, "\x1f")
     bad = wrong != ""
     columns["kind"] = np.where(bad, "bad", "message").tolist()
     if bad.any():
@@ -102,7 +109,7 @@ def ignored_events(offsets: Any, reason: str) -> pa.RecordBatch:
 def times(text: pa.Array) -> tuple[pa.Array, Any]:
     """(times, readable): ISO 8601, or a number of seconds, milli-, micro- or nanoseconds since 1970 by its size."""
     trimmed = pc.utf8_trim_whitespace(text)
-    number = pc.fill_null(pc.match_substring_regex(trimmed, r"^-?\d{1,18}(\.\d+)?$"), False)
+    number = pc.fill_null(pc.match_substring_regex(trimmed, r"^-?[0-8]?\d{1,18}(\.\d+)?$"), False)
     seconds = pc.if_else(number, trimmed, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
     whole = pc.if_else(number, pc.replace_substring_regex(trimmed, r"\..*$", ""), None).cast(pa.int64())
     exact = whole.fill_null(0).to_numpy(zero_copy_only=False)
@@ -162,6 +169,11 @@ def whole_numbers(text: pa.Array) -> tuple[pa.Array, Any]:
     return plain.cast(pa.int64()), (pc.or_(fits, pc.invert(there))).to_numpy(zero_copy_only=False)
 
 
+def _named(text: pa.Array) -> pa.Array:
+    """What is empty has no name."""
+    return pc.if_else(pc.fill_null(pc.equal(pc.utf8_length(text), 0), False), None, text)
+
+
 def _text(values: pa.ChunkedArray) -> pa.Array:
     flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if isinstance(flat, pa.ChunkedArray):
@@ -180,11 +192,17 @@ def _lists(values: pa.ChunkedArray) -> pa.Array:
     if isinstance(flat, pa.ChunkedArray):
         flat = pa.concat_arrays(flat.chunks) if flat.num_chunks else pa.array([], flat.type)
     kind = EVENT.field("receivers").type
+    if pa.types.is_null(flat.type):
+        return pa.nulls(len(flat), kind)
     if pa.types.is_list(flat.type) or pa.types.is_large_list(flat.type):
-        return flat.cast(kind)
-    text = _text(flat)
-    split = pc.split_pattern_regex(pc.utf8_trim_whitespace(text), r"[;|\s]+")
-    return pc.if_else(pc.equal(pc.utf8_length(text), 0), pa.scalar([], kind), split.cast(kind))
+        lists = flat.cast(kind)
+    else:
+        lists = pc.split_pattern_regex(pc.utf8_trim_whitespace(_text(flat)), r"[;|\s]+").cast(kind)
+    inner = lists.flatten()
+    holes = inner.null_count or pc.any(pc.equal(pc.utf8_length(inner), 0)).as_py()
+    if holes:  # an empty name is nobody
+        lists = pa.array([None if each is None else [x for x in each if x] for each in lists.to_pylist()], kind)
+    return lists
 
 
 def _single(text: pa.Array) -> pa.Array:

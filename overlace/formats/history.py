@@ -14,55 +14,61 @@ from overlace.tables import schema_of
 EVER = np.iinfo(np.int64).min
 
 
-def sessions_of(events: pa.Table, seen: pa.Table | None, ids: Mapping[str, pa.Array]) -> pa.Table:
+def sessions_of(events: pa.Table, seen: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     """A client's session runs from its connect to its next connect or disconnect.
 
-    A client without a connect in the log was at each broker from when it was first seen there until it was
-    first seen at the next.
+    A disconnect without a connect ends a session that has always been open. A client with neither was at
+    each broker from when it was seen there until it was seen at another.
     """
     known = pc.is_in(events["kind"], pa.array(["connect", "disconnect"]))
     life = events.filter(known).sort_by([("client", "ascending"), ("at", "ascending"), ("offset", "ascending")])
     client = _ids(life["client"], ids["client"])
     broker = _ids(life["broker"], ids["broker"])
-    at = life["at"].cast(pa.int64()).fill_null(0).to_numpy()
+    at = life["at"].cast(pa.int64()).fill_null(EVER).to_numpy()
     opens = pc.equal(life["kind"], "connect").to_numpy() if life.num_rows else np.empty(0, bool)
-    same = np.append(client[1:] == client[:-1], False) if len(client) else np.empty(0, bool)
-    until = np.where(same, np.append(at[1:], 0) if len(at) else at, -1)
+    follows = np.append(client[1:] == client[:-1], False) if len(client) else np.empty(0, bool)
+    until = np.where(follows, np.append(at[1:], EVER) if len(at) else at, EVER)
+    first = ~np.append(False, follows[:-1]) if len(client) else np.empty(0, bool)
+    early = first & ~opens
     rows = [(client[opens], broker[opens], at[opens], until[opens])]
-    if seen is not None and seen.num_rows:
-        order = seen.sort_by([("client", "ascending"), ("at_min", "ascending"), ("broker", "ascending")])
-        who, where, since = (order[name].to_numpy() for name in ("client", "broker", "at_min"))
-        new = ~np.isin(who, client)
-        who, where, since = who[new], where[new], since[new]
-        follows = np.append(who[1:] == who[:-1], False) if len(who) else np.empty(0, bool)
-        ends = np.where(follows, np.append(since[1:], 0) if len(since) else since, -1)
-        rows.append((who, where, since, ends))
+    rows.append((client[early], broker[early], np.full(early.sum(), EVER), at[early]))
+    new = seen.filter(pc.invert(pc.is_in(seen["client"], pa.array(np.unique(client)))))
+    rows.append(_runs(new))
     columns = [np.concatenate(each) for each in zip(*rows, strict=True)]
     return _lived({"client": columns[0], "broker": columns[1]}, columns[2], columns[3], "sessions")
 
 
+def _runs(seen: pa.Table) -> tuple[Any, Any, Any, Any]:
+    """(client, broker, since, until): sightings in order of time, those at one broker joined."""
+    order = seen.sort_by([("client", "ascending"), ("at_min", "ascending"), ("broker", "ascending")])
+    who, where, since = (order[name].to_numpy() for name in ("client", "broker", "at_min"))
+    if len(who) == 0:
+        return who, where, since, since
+    turn = np.append(True, (who[1:] != who[:-1]) | (where[1:] != where[:-1]))
+    who, where, since = who[turn], where[turn], since[turn]
+    follows = np.append(who[1:] == who[:-1], False)
+    return who, where, since, np.where(follows, np.append(since[1:], EVER), EVER)
+
+
 def seen_before(sessions: pa.Table | None, seen: pa.Table | None) -> pa.Table:
-    """Who was first seen where and when, over all parts of a log, sessions known from an earlier part among them."""
+    """Who was seen where and when, over all parts of a log, sessions known from an earlier part among them."""
     sessions = schema_of("sessions").empty_table() if sessions is None else sessions
     since = sessions["since"].cast(pa.int64()).fill_null(EVER)
-    kind = {name: pa.int64() for name in ("client", "broker", "at_min")}
-    known = pa.table({"client": sessions["client"], "broker": sessions["broker"], "at_min": since}).cast(
-        pa.schema(kind)
-    )
-    parts = [known] if seen is None else [known, seen.select(list(kind)).cast(pa.schema(kind))]
-    first = pa.concat_tables(parts).group_by(["client", "broker"]).aggregate([("at_min", "min")])
-    return first.rename_columns(["client", "broker", "at_min"])
+    kind = pa.schema({name: pa.int64() for name in ("client", "broker", "at_min")})
+    known = pa.table({"client": sessions["client"], "broker": sessions["broker"], "at_min": since}).cast(kind)
+    return known if seen is None else pa.concat_tables([known, seen.select(kind.names).cast(kind)])
 
 
 def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     """A subscription runs from its subscribe to the unsubscribe of the same client and filter."""
     known = pc.is_in(events["kind"], pa.array(["subscribe", "unsubscribe"]))
     life = events.filter(known)
-    what = pc.coalesce(life["filter"], life["topic"])
+    asked = pc.coalesce(life["filter"], life["topic"])
+    what = pc.binary_join_element_wise(pc.fill_null(life["group"], ""), pc.fill_null(asked, ""), "\x1f")
     life = life.append_column("what", what).sort_by(
         [("client", "ascending"), ("what", "ascending"), ("at", "ascending"), ("offset", "ascending")]
     )
-    client, at = _ids(life["client"], ids["client"]), life["at"].cast(pa.int64()).fill_null(0).to_numpy()
+    client, at = _ids(life["client"], ids["client"]), life["at"].cast(pa.int64()).fill_null(EVER).to_numpy()
     named = life["what"].to_numpy()
     same = (
         np.append((client[1:] == client[:-1]) & (named[1:] == named[:-1]), False) if len(client) else np.empty(0, bool)
@@ -71,11 +77,11 @@ def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     fresh = (
         opens & ~np.append(False, same[:-1] & opens[:-1]) if len(opens) else opens
     )  # asking again is no new subscription
-    closes = np.full(len(at), -1, dtype=np.int64)
-    end = -1
+    closes = np.full(len(at), EVER, dtype=np.int64)
+    end = EVER
     for i in range(len(at) - 1, -1, -1):  # subscriptions are few
         if not same[i]:
-            end = -1
+            end = EVER
         if not opens[i]:
             end = int(at[i])
         else:
@@ -118,7 +124,10 @@ def _ids(values: pa.ChunkedArray, names: pa.Array) -> Any:
 
 
 def _lived(columns: Mapping[str, Any], since: Any, until: Any, table: str) -> pa.Table:
-    """Rows with since and until, -1 being none."""
+    """Rows with since and until, EVER being none."""
     time = schema_of(table).field("since").type
-    ends = {"since": pa.array(since, pa.int64(), mask=since < 0), "until": pa.array(until, pa.int64(), mask=until < 0)}
+    ends = {
+        "since": pa.array(since, pa.int64(), mask=since == EVER),
+        "until": pa.array(until, pa.int64(), mask=until == EVER),
+    }
     return pa.table({**columns, **{name: values.cast(time) for name, values in ends.items()}})

@@ -30,7 +30,13 @@ def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Ite
 
     def parse(lines: pa.Array) -> pa.Table:
         reading = pajson.ReadOptions(use_threads=False, block_size=1 << 30)
-        return pajson.read_json(io.BytesIO(joined(lines)), read_options=reading)
+        data = joined(lines)
+        rows = pajson.read_json(io.BytesIO(data), read_options=reading)
+        guessed = {f.name: _as_text(f.type) for f in rows.schema if _as_text(f.type) is not None}
+        if guessed:  # Arrow takes text that looks like a date for one, and names would change
+            explicit = pajson.ParseOptions(explicit_schema=pa.schema(guessed))
+            rows = pajson.read_json(io.BytesIO(data), read_options=reading, parse_options=explicit)
+        return rows
 
     def events_of(rows: pa.Table, lines: pa.Array, offsets: Any) -> pa.RecordBatch:
         return _events(rows, lines, offsets, asked, group)
@@ -39,6 +45,15 @@ def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Ite
         return pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))
 
     yield from read_rows(blocks, parse, events_of, lambda error: NO_OBJECT, shaped=braced)
+
+
+def _as_text(kind: pa.DataType) -> pa.DataType | None:
+    """The type that keeps the text of what was taken for times."""
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_list(kind) and pa.types.is_timestamp(kind.value_type):
+        return pa.list_(pa.string())
+    return None
 
 
 def _events(

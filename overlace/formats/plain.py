@@ -67,7 +67,9 @@ def _read(path: str, options: Mapping[str, Any]) -> pa.Table:
         pa.BufferReader(data),
         pacsv.ReadOptions(column_names=shape["columns"], skip_rows=1 if shape["header"] else 0),
         pacsv.ParseOptions(delimiter=shape["delimiter"]),
-        pacsv.ConvertOptions(column_types=dict.fromkeys(shape["columns"], pa.string()), strings_can_be_null=True),
+        pacsv.ConvertOptions(
+            column_types=dict.fromkeys(shape["columns"], pa.string()), strings_can_be_null=True, null_values=[""]
+        ),
     )
 
 
@@ -95,15 +97,16 @@ def encoded(
     for name in rows.column_names:
         values, kind = rows[name].combine_chunks(), schema.field(name).type
         if name in KINDS and not (name == "region" and _numbers(values)):
-            columns[name] = _ids(values, known.setdefault(KINDS[name], []))
+            kind_of = "client" if table == "peers" and name in ("left", "right") else KINDS[name]
+            columns[name] = _ids(values, known.setdefault(kind_of, []))
         elif name == "attributes":
             columns[name] = _mask(values, known.setdefault("attribute", []))
         elif pa.types.is_timestamp(kind):
-            columns[name] = times(values.cast(pa.string()))[0]
+            columns[name] = _times(values.cast(pa.string()), f"{table}.{name}")
         elif pa.types.is_boolean(kind):
             columns[name] = pc.is_in(pc.utf8_lower(values.cast(pa.string())), pa.array(["1", "true", "yes", "t", "y"]))
         else:
-            columns[name] = values.cast(kind)
+            columns[name] = _cast(values, kind, f"{table}.{name}")
     for name, default in _DEFAULTS.get(table, {}).items():
         if name not in columns:
             columns[name] = pa.array(np.full(rows.num_rows, default))
@@ -130,6 +133,21 @@ def _refuse(rows: pa.Table, table: str) -> Any:
     )
 
 
+def _times(text: pa.Array, what: str) -> pa.Array:
+    found, ok = times(text)
+    wrong = ~ok & text.is_valid().to_numpy(zero_copy_only=False)
+    if wrong.any():
+        raise BadTrace(f"{what}: {text[int(np.flatnonzero(wrong)[0])].as_py()!r} is not a time")
+    return found
+
+
+def _cast(values: pa.Array, kind: pa.DataType, what: str) -> pa.Array:
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise BadTrace(f"{what}: expected {kind}; {str(error).splitlines()[0]}") from None
+
+
 def _numbers(values: pa.Array) -> bool:
     return bool(pa.types.is_integer(values.type))
 
@@ -145,7 +163,8 @@ def _ids(values: pa.Array, names: list[str]) -> pa.Array:
 
 def _mask(values: pa.Array, names: list[str]) -> pa.Array:
     """Masks of attributes that are given as a number, or as names between ; | + or spaces."""
-    if pa.types.is_integer(values.type):
+    digits = pc.all(pc.match_substring_regex(values.cast(pa.string()), r"^\d+$")).as_py()
+    if pa.types.is_integer(values.type) or digits:
         return values.cast(pa.int64())
     split = [None if text is None else [t for t in _pieces(text) if t] for text in values.cast(pa.string()).to_pylist()]
     names += sorted({t for each in split if each for t in each} - set(names))

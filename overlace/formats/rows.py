@@ -30,6 +30,9 @@ def read_rows(
     for offset, block in blocks:
         lines, offsets = split(offset, block)
         text, broken = text_of(lines)
+        if offset == 0:
+            text = pc.utf8_ltrim(text, characters="\ufeff")  # some programs begin a file with a mark
+            broken = broken[broken > 0] if header else broken
         trimmed = pc.utf8_trim_whitespace(text)
         use = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
         blank = ~use

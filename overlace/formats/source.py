@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unknown
 from overlace.formats import counts, csv, jsonl, mosquitto
-from overlace.formats.columns import COMMON
+from overlace.formats.columns import COMMON, mapping
 from overlace.formats.events import Format
 from overlace.trace import place
 
@@ -100,14 +100,16 @@ def look(path: str, form: str | None = None, options: Mapping[str, Any] | None =
         raise BadTrace(f"{path} is not a file")
     with opened(path) as stream:
         head = stream.read(HEAD)
-    name = form or guess(head)
+    shown = head.removeprefix(b"\xef\xbb\xbf")
+    name = form or guess(shown)
     if name is None:
         raise BadTrace(f"{path}: no known format ({', '.join(FORMATS)}) fits its first lines. Name one with --format.")
     given = dict(options or {})
     given["group"] = tuple(_field(each) for each in given.get("group") or ())
     given["map"] = {_field(key): column for key, column in (given.get("map") or {}).items()}
     if name in ("csv", "counts"):
-        given = csv.layout(head, given)
+        given = csv.layout(shown, given)
+        _check_fields(given)
     stem = PurePosixPath(path).name.removesuffix(".gz").rpartition(".")
     given.setdefault("broker", stem[0] or stem[2])
     whole = True
@@ -117,6 +119,14 @@ def look(path: str, form: str | None = None, options: Mapping[str, Any] | None =
             whole = raw.read(1) == b"\n"
     digest = hashlib.blake2b(head, digest_size=8).hexdigest()
     return Source(path, PurePosixPath(path).name, digest, len(head), info.size, whole, name, given)
+
+
+def _check_fields(options: Mapping[str, Any]) -> None:
+    """Refuse a mapping or a group that names what the log does not have, before anything is read."""
+    fields = mapping(options["columns"], options["map"])
+    for name in options["group"]:
+        if name not in fields:
+            raise Unknown("field of this log", name, fields)
 
 
 def guess(head: bytes) -> str | None:

@@ -39,7 +39,7 @@ def demo(out: Path, *, seed: int = 0, force: bool = False, progress: Progress | 
     tell(0.05, "starting Spark")
     with session() as spark:
         tell(0.3, "generating a log")
-        trace = generate(Sites(seed=seed), path, spark)
+        trace = generate(Sites(seed=seed), path, spark, force=force)
     tell(0.75, "observing")
     observation, _ = observe(path, out)
     tell(0.8, "planning")

@@ -11,7 +11,7 @@ from overlace.observe.cut import Cut, cut
 from overlace.observe.observation import observe as observation_of
 from overlace.run import read_json, write_json, write_observation
 from overlace.tables import SCHEMA_VERSION
-from overlace.trace import Trace
+from overlace.trace import Trace, absolute
 
 
 class Observed(NamedTuple):
@@ -30,7 +30,7 @@ def observe(path: str, run: Path, *, train: float = 0.7, force: bool = False) ->
     write_observation(run, observation, trace.names, force=force)
     about = {
         "schema_version": SCHEMA_VERSION,
-        "trace": path,
+        "trace": absolute(path),
         "trace_digest": trace.digest(),
         "unit": trace.unit,
         "train": list(parts.train),

@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlace.errors import BadTrace
 from overlace.formats.events import EVENT
 from overlace.formats.lines import blocks
 from overlace.formats.source import FORMATS, find_files, look, opened
 
 SEEN = 4 << 20
 """Bytes of each file that are looked at."""
-
-FEW = 3
-"""Messages up to which a client counts as short-lived."""
 
 LOOKS_RANDOM = re.compile(r"[0-9a-f]{12,}|auto-|mqttjs_|paho\d{6,}|mosq-\w{10,}|[0-9a-f]{8}-[0-9a-f]{4}-", re.I)
 
@@ -48,7 +46,8 @@ def peek(paths: Sequence[str], form: str | None = None, options: Mapping[str, An
             head = _first(file)
         whole = whole and (len(head) < SEEN)
         tables += list(FORMATS[source.format].read(iter((head and [(0, head)]) or []), source.options))
-    assert source is not None
+    if source is None:
+        raise BadTrace(f"{', '.join(paths)}: no files there. Name the log's files or a folder with them.")
     events = pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()
     return _said(events, source.format, source.options, whole)
 
@@ -109,10 +108,8 @@ def _facets(has: Mapping[str, bool]) -> dict[str, str]:
             *([] if has["broker"] else ["where clients are (--table sessions)"]),
             *([] if has["bridges"] else ["how brokers are wired (--table links, or --topology)"]),
         ],
-        "channels": [] if has["attributes"] else ["what publishers offer (--table advertisements)"],
-        "mesh": []
-        if has["subscriptions"] or (has["receivers"] and has["topic"])
-        else ["interests (--table interests)"],
+        "channels": ["what publishers offer (--table advertisements)"],
+        "mesh": [] if has["subscriptions"] else ["interests (--table interests)"],
     }
     lacking["tree"] = lacking["placement"]
     order = ("placement", "tree", "channels", "mesh")

@@ -7,6 +7,7 @@ counts as sent, and makes no flow and no class.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,20 +33,28 @@ def observe(trace: Trace, window: tuple[int, int] | None = None) -> Observation:
     client = rows["client"].cast(pa.int64()).to_numpy()
     messages, size = rows["messages"].to_numpy(), rows["bytes"].to_numpy()
     start, receivers = receivers_of(rows)
-    clients, topics = trace.count("client"), trace.count("topic")
     network = network_of(trace, span)
+    overlay = overlay_of(trace, span, network)
+    topic = rows["topic"].cast(pa.int64()).fill_null(-1).to_numpy()
+    asked = _plain_topics(trace, span)
+    topics = 1 + max(int(topic.max(initial=-1)), int(asked.max(initial=-1)))
+    interests = interests_of(trace, span, topics)
+    offers, requests = offers_of(trace, span), requests_of(trace, span)
+    people = (client, receivers, overlay.placement[:, 0], overlay.mesh, interests[:, 0], offers[0], requests.client)
+    listed = trace.read("clients", ["client"])["client"].to_numpy()
+    clients = 1 + max(int(each.max(initial=-1)) for each in (*people, listed))
     sent, sent_bytes = np.zeros(clients, np.int64), np.zeros(clients, np.int64)
     np.add.at(sent, client, messages)
     np.add.at(sent_bytes, client, size)
     return Observation(
         window=span,
-        overlay=overlay_of(trace, span, network),
-        network=network,
+        overlay=overlay,
+        network=_for_clients(network, clients),
         flows=flows_of(client, start, receivers, messages, size),
         classes=classes_of(client, start, receivers, messages, size),
-        interests=interests_of(trace, span),
-        offers=offers_of(trace, span, sent),
-        requests=requests_of(trace, span),
+        interests=interests,
+        offers=_with_rates(offers, sent),
+        requests=requests,
         clients=clients,
         topics=topics,
         sent=sent,
@@ -106,21 +115,24 @@ def classes_of(client: Ints, start: Ints, receivers: Ints, messages: Ints, size:
 def network_of(trace: Trace, window: tuple[int, int]) -> Network:
     """Brokers, the links that could be wired by the end of the window, and what it costs to reach them."""
     brokers, links = trace.read("brokers").sort_by("broker"), trace.read("links")
-    n = max(trace.count("broker"), brokers.num_rows)
+    live = links.filter(pa.array(_open(links, window)))
+    homes = homes_of(trace, window)
+    named = (brokers["broker"], live["left"], live["right"])
+    n = 1 + max(int(homes[:, 1].max(initial=-1)), *(int(each.to_numpy().max(initial=-1)) for each in named))
     if n == 0:
         return Network()
     at = brokers["broker"].to_numpy()
 
     def column(name: str, default: Any, dtype: type) -> Any:
-        values = np.full(n, default, dtype=dtype)
+        values: Any = np.full(n, default, dtype=dtype)
         if brokers.num_rows:
             values[at] = pc.fill_null(brokers[name], pa.scalar(default, brokers[name].type)).to_numpy()
         return values
 
     region = np.arange(n)
-    if brokers.num_rows:
-        region = column("region", -1, np.int64)
-    live = links.filter(pa.array(_open(links, window)))
+    if brokers.num_rows:  # a broker that is not listed is a region of its own
+        region += int(brokers["region"].to_numpy().max()) + 1
+        region[at] = brokers["region"].to_numpy()
     pairs = np.column_stack([live["left"].to_numpy(), live["right"].to_numpy()]).astype(np.int64)
     clients, access = trace.read("clients"), trace.read("access")
     known = np.full(trace.count("client"), -1, dtype=np.int64)
@@ -176,25 +188,47 @@ def homes_of(trace: Trace, window: tuple[int, int]) -> Any:
     return rows[last].astype(np.int64)
 
 
-def interests_of(trace: Trace, window: tuple[int, int]) -> Any:
-    """(client, topic): subscriptions that were open at the end of the window."""
+def _plain_topics(trace: Trace, window: tuple[int, int]) -> Any:
+    """Topics that subscriptions open at the end of the window name without wildcards."""
+    rows = trace.read("subscriptions")
+    return rows.filter(pa.array(_open(rows, window)))["topic"].drop_null().to_numpy()
+
+
+def _for_clients(network: Network, clients: int) -> Network:
+    """The network with the regions of just these clients."""
+    if len(network.client_region) == 0:
+        return network
+    known = np.full(clients, -1, dtype=np.int64)
+    some = network.client_region[:clients]
+    known[: len(some)] = some
+    return replace(network, client_region=known)
+
+
+def interests_of(trace: Trace, window: tuple[int, int], topics: int) -> Any:
+    """(client, topic): subscriptions that were open at the end of the window, to topics known by then."""
     known = subscribers(trace)
     end = window[1] if window != (0, 0) else STILL
-    live = (known["since"] < end) & (known["until"] >= end)
+    live = (known["since"] < end) & (known["until"] >= end) & (known["topic"] < topics)
     return np.unique(np.column_stack([known["client"][live], known["topic"][live]]), axis=0)
 
 
-def offers_of(trace: Trace, window: tuple[int, int], sent: Ints) -> Offers:
-    """Advertisements in order of arrival, with what their clients sent."""
+def offers_of(trace: Trace, window: tuple[int, int]) -> tuple[Ints, Ints, Ints]:
+    """(publisher, attributes, connections) of advertisements, in order of arrival."""
     rows = trace.read("advertisements")
     rows = rows.filter(pa.array(_open(rows, window)))
     since = rows["since"].cast(pa.int64()).fill_null(ALWAYS).to_numpy()
     client = rows["client"].cast(pa.int64()).to_numpy()
     order = np.lexsort((rows["attributes"].to_numpy(), client, since))
     limit = rows["connections"].cast(pa.int64()).fill_null(STILL).to_numpy()
+    return client[order], rows["attributes"].to_numpy()[order], limit[order]
+
+
+def _with_rates(offers: tuple[Ints, Ints, Ints], sent: Ints) -> Offers:
+    """Offers with what their clients sent, shared out over their advertisements."""
+    client = offers[0]
     each = np.bincount(client, minlength=len(sent))
-    share = sent[client] // np.maximum(each[client], 1) if sent.any() else np.ones(len(client), np.int64)
-    return Offers(client[order], rows["attributes"].to_numpy()[order], limit[order], share[order])
+    rate = sent[client] // np.maximum(each[client], 1) if sent.any() else np.ones(len(client), np.int64)
+    return Offers(*offers, rate)
 
 
 def requests_of(trace: Trace, window: tuple[int, int]) -> Requests:

@@ -120,6 +120,7 @@ def _by_subscription(trace: Trace, traffic: pa.Table) -> pa.Table:
     topic = traffic["topic"].cast(pa.int64()).fill_null(NONE).to_numpy()
     made = []
     columns = traffic.to_pydict()
+    turn: dict[int, int] = {}  # messages of each topic so far: groups go on where they were
     cache: dict[tuple[int, ...], tuple[Any, list[Any]]] = {}
     first, last = np.searchsorted(known["topic"], topic), np.searchsorted(known["topic"], topic, side="right")
     for i in range(len(bucket)):  # rows that are added up already, not messages
@@ -129,8 +130,9 @@ def _by_subscription(trace: Trace, traffic: pa.Table) -> pa.Table:
         if key not in cache:
             cache[key] = _audience(known["client"][here][open_], known["group"][here][open_])
         everyone, groups = cache[key]
-        for receivers, share in _dealt(everyone, groups, columns["messages"][i]):
-            made.append((i, receivers, share))
+        messages = columns["messages"][i]
+        made += [(i, receivers, share) for receivers, share in _dealt(everyone, groups, messages, turn.get(key[0], 0))]
+        turn[key[0]] = turn.get(key[0], 0) + messages
     return _split(traffic, made)
 
 
@@ -141,14 +143,14 @@ def _audience(client: Ints, group: Any) -> tuple[Ints, list[Ints]]:
     return np.unique(client[alone]), [np.unique(client[np.array([n == name for n in group])]) for name in names]
 
 
-def _dealt(everyone: Ints, groups: list[Ints], messages: int) -> list[tuple[Ints, int]]:
-    """(receivers, messages) for each turn that the groups take."""
+def _dealt(everyone: Ints, groups: list[Ints], messages: int, before: int) -> list[tuple[Ints, int]]:
+    """(receivers, messages) for each turn that the groups take, after so many messages before."""
     if not groups:
         return [(everyone, messages)]
     turns = min(lcm(*(len(members) for members in groups)), messages)
     shares = []
     for turn in range(turns):
-        chosen = [members[turn % len(members)] for members in groups]
+        chosen = [members[(before + turn) % len(members)] for members in groups]
         count = messages // turns + (turn < messages % turns)
         shares.append((np.unique(np.append(everyone, chosen)), count))
     return shares

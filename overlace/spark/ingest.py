@@ -12,7 +12,9 @@ through the file, it is read anew and replaces what it gave before.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -22,13 +24,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from overlace.errors import BadParameter, BadTrace
 from overlace.formats.events import EVENT
 from overlace.formats.history import links_of, seen_before, sessions_of, subscriptions_of
-from overlace.formats.source import FORMATS, Source, find_files, look
+from overlace.formats.source import FORMATS, HEAD, Source, find_files, look, opened
 from overlace.model import Progress
 from overlace.observe.reduction import Reduction, merge
 from overlace.spark.tasks import ENCODED, IDS, PARSED, SPLIT, Job, encode, parse, staged
@@ -87,6 +90,7 @@ class Ingested(NamedTuple):
     accounts: list[Account]
     known: list[str]  # sources that were ingested before and have not changed
     folded: int  # topic names that collapsing saved
+    notes: list[str]  # what a user should know
 
 
 def ingest(
@@ -107,17 +111,20 @@ def ingest(
     if not sources:
         if base is None:
             raise BadTrace("nothing to ingest: no source was named")
-        return Ingested(base, [], known, 0)
+        return Ingested(base, [], known, 0, [])
     writer = Writer(out, base)
+    if chosen.identity == "user":
+        raise BadParameter("no log format here tells users apart; map their column instead: --map client=COLUMN")
     identity = chosen.identity or ("broker/client" if any(s.format == "mosquitto" for s in sources) else "client")
     job = Job(
         trace=out, staging=f".staging-{writer.id}", sources=tuple(sources), identity=identity, id=writer.id,
         keep_topics=chosen.keep_topics, key=_key(chosen),
     )  # fmt: skip
+    _clear_stale(out)
     try:
         tell(0.05, "reading lines")
         said = _parse(job, spark)
-        bucket_us = base.bucket_us if base else _bucket(said)
+        bucket_us = base.bucket_us if base and base.rows("traffic") else _bucket(said)
         job = replace(job, bucket_us=bucket_us)
         tell(0.45, "numbering names")
         _number_names(job, writer, base)
@@ -131,11 +138,20 @@ def ingest(
         _tables(job, writer, accounts)
         notes["sources"] = {**notes.get("sources", {}), **_noted(sources, doubles)}
         trace = writer.commit(bucket_us=bucket_us, unit=base.unit if base else "message", notes=notes)
+    except PythonException as error:
+        raise _from_task(error) from None
     finally:
         _clear(job)
     tell(1.0, "done")
     per_split = {(r["source"], r["number"]): r["folded"] for r in said.to_pylist()}
-    return Ingested(trace, accounts, known, sum(per_split.values()))
+    return Ingested(trace, accounts, known, sum(per_split.values()), _bridge_notes(said))
+
+
+def _from_task(error: PythonException) -> BadTrace:
+    """What a task said, without Spark's words around it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = [line.partition(": ")[2] for line in lines if line.startswith("overlace.errors.")]
+    return BadTrace(said[-1] if said else f"a task failed: {lines[-1] if lines else error}")
 
 
 def _key(options: Options) -> bytes:
@@ -150,25 +166,65 @@ def _key(options: Options) -> bytes:
 
 def _new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Any]) -> tuple[list[Source], list[str]]:
     """What has to be read, and the names of what has not changed."""
-    found, known = [], []
+    found: dict[str, Source] = {}
+    known = []
     for path in find_files(paths):
+        if place(path)[0].get_file_info(place(path)[1]).size == 0:
+            known.append(f"{path} (empty)")
+            continue
         source = look(path, options.format, options.of_format())
-        before = noted.get(source.digest) or _shorter(path, noted)
+        digest, before = _recognised(source, noted, found)
         if before is None:
-            found.append(source)
+            found[digest] = replace(source, digest=digest)
+        elif before["packed"] != source.packed:
+            raise BadTrace(
+                f"{path} begins like {before['name']}, which was ingested before. Ingest it packed or plain, not both."
+            )
         elif before["end"] == source.size:
             known.append(source.name)
-        elif before["end"] > source.size:
-            raise BadTrace(
-                f"{path} is {source.size:,} bytes long, but {before['end']:,} bytes of it were ingested before. "
-                "Was it cut? Ingest it into a new trace."
-            )
         else:
             alone = FORMATS[source.format].scope == "line" and before["whole"] and not before["keyed"]
-            digest = before.get("digest", source.digest)
             begin = before["end"] if alone and not source.packed else 0
-            found.append(replace(source, begin=begin, digest=digest, head=before["head"]))
-    return found, known
+            found[digest] = replace(source, begin=begin, digest=digest, head=before["head"])
+    brokers = [s.options["broker"] for s in found.values() if s.format == "mosquitto"]
+    if len(set(brokers)) < len(brokers):
+        raise BadTrace(
+            f"two logs are of one broker by their file names ({', '.join(sorted(brokers))}). "
+            "Ingest them one by one with --broker."
+        )
+    return list(found.values()), known
+
+
+def _recognised(source: Source, noted: Mapping[str, Any], found: Mapping[str, Source]) -> tuple[str, Any]:
+    """(identity, what is noted): the hash of the first bytes, told apart where the rest differs."""
+    files, at = place(source.path)
+    for digest, before in noted.items():
+        grown = digest.partition("-")[0] == _head_digest(source.path, before["head"])
+        if not grown or (before["head"] < HEAD and before["name"] != source.name):
+            continue
+        if before["packed"] != source.packed:
+            return digest, before
+        if before["end"] <= source.size and before["tail"] == _tail(files, at, before["end"]):
+            return digest, before
+        if before["name"] == source.name and before["end"] > source.size:
+            raise BadTrace(
+                f"{source.path} is {source.size:,} bytes long, but {before['end']:,} bytes of it were ingested before. "
+                "Was it cut? Ingest it into a new trace."
+            )
+    again = sum(digest.partition("-")[0] == source.digest for digest in (*noted, *found))
+    return (f"{source.digest}-{again}" if again else source.digest), None
+
+
+def _head_digest(path: str, size: int) -> str:
+    with opened(path) as stream:
+        return hashlib.blake2b(stream.read(size), digest_size=8).hexdigest()
+
+
+def _tail(files: pafs.FileSystem, at: str, end: int) -> str:
+    """The hash of the last bytes before `end`, as they lie on disk."""
+    with files.open_input_file(at) as raw:
+        raw.seek(max(0, end - HEAD))
+        return hashlib.blake2b(raw.read(min(HEAD, end)), digest_size=8).hexdigest()
 
 
 def _numbered(sources: Sequence[Source], noted: Mapping[str, Any]) -> list[Source]:
@@ -184,33 +240,15 @@ def _numbered(sources: Sequence[Source], noted: Mapping[str, Any]) -> list[Sourc
     return numbered
 
 
-def _shorter(path: str, noted: Mapping[str, Any]) -> Any:
-    """A known source that this file begins with, for one that was shorter than 4 KB."""
-    import hashlib
-
-    from overlace.formats.source import HEAD, opened
-
-    with opened(path) as stream:
-        head = stream.read(HEAD)
-    for digest, before in noted.items():
-        if before["head"] < HEAD and hashlib.blake2b(head[: before["head"]], digest_size=8).hexdigest() == digest:
-            return {**before, "digest": digest}
-    return None
-
-
 def _noted(sources: Sequence[Source], keyed: Mapping[int, int]) -> dict[str, Any]:
     """What the next ingest must know of each source."""
     return {
         s.digest: {
-            "name": s.name,
-            "end": s.size,
-            "head": s.head,
-            "whole": s.whole,
-            "keyed": i in keyed,
-            "number": s.number,
+            "name": s.name, "end": s.size, "head": s.head, "whole": s.whole, "keyed": i in keyed, "number": s.number,
+            "packed": s.packed, "tail": _tail(*place(s.path), s.size),
         }
         for i, s in enumerate(sources)
-    }
+    }  # fmt: skip
 
 
 def _parse(job: Job, spark: SparkSession) -> pa.Table:
@@ -226,8 +264,20 @@ def _bucket(said: pa.Table) -> int:
     return HOUR_US if first is None or last - first >= DAY_US else MINUTE_US
 
 
+def _bridge_notes(said: pa.Table) -> list[str]:
+    """A warning where messages crossed bridges: who sent them is not followed from one log to the next."""
+    rows = said.to_pylist()
+    crossed = sum(row["events"] for row in rows if row["kind"] == "follows" and row["reason"] == "bridge")
+    if not crossed:
+        return []
+    return [
+        f"{crossed:,} lines are of messages that crossed a bridge. They are not followed from one broker's log to the "
+        "next yet, so flows between brokers are missing; wire the brokers with --topology or --table links."
+    ]
+
+
 def _number_names(job: Job, writer: Writer, base: Trace | None) -> None:
-    """Ids for new names: sorted, after those that are there."""
+    """Ids for new names: after those that are there, in order of when they first came up, then by name."""
     files, at = place(f"{job.trace}/{job.staging}/names")
     used = pa.concat_tables(
         [
@@ -238,9 +288,9 @@ def _number_names(job: Job, writer: Writer, base: Trace | None) -> None:
     tables = []
     for kind in IDS:
         have = pa.array(base.names.get(kind, []) if base else [], pa.string())
-        new = pc.unique(used.filter(pc.equal(used["kind"], kind))["name"].combine_chunks())
-        new = new.filter(pc.invert(pc.is_in(new, value_set=have))) if len(have) else new
-        new = new.take(pc.sort_indices(new))
+        own = used.filter(pc.equal(used["kind"], kind)).group_by("name").aggregate([("at_min", "min")])
+        own = own.filter(pc.invert(pc.is_in(own["name"], value_set=have))) if len(have) else own
+        new = own.sort_by([("at_min_min", "ascending"), ("name", "ascending")])["name"].combine_chunks()
         if kind == "attribute" and len(have) + len(new) > 63:
             raise BadTrace(f"{len(have) + len(new)} attributes; a mask holds at most 63. Leave some out with --map.")
         both = pa.concat_arrays([have, new])
@@ -274,13 +324,14 @@ def _messages(job: Job, spark: SparkSession, said: pa.Table) -> tuple[list[str],
     """(files, duplicates by source): staged files with messages, those with keys grouped by Spark first."""
     files, at = place(f"{job.trace}/{job.staging}/events")
     direct = sorted(f"events/{info.base_name}" for info in files.get_file_info(pafs.FileSelector(at)))
-    events = spark.read.parquet(at if "://" not in job.trace else f"{job.trace}/{job.staging}/events")
-    keyed = events.where((F.col("kind") == "message") & F.col("key").isNotNull())
-    may_be = any(s.format == "csv" or s.options.get("group") or s.format == "jsonl" for s in job.sources)
-    if not may_be or keyed.isEmpty():
+    keyed_by = said.group_by("source").aggregate([("keyed", "sum")]).to_pylist()
+    keyed_sources = {row["source"] for row in keyed_by if row["keyed_sum"]}
+    if not keyed_sources:
         return direct, {}
-    first = F.struct("at", "source", "offset", "client", "topic", "bytes", "weight", "broker", "attributes")
-    grouped = keyed.groupBy("key").agg(
+    events = spark.read.parquet(_for_spark(f"{job.trace}/{job.staging}/events"))
+    keyed = events.where((F.col("kind") == "message") & F.col("key").isNotNull())
+    first = F.struct("at", "offset", "client", "topic", "bytes", "weight", "broker", "attributes")
+    grouped = keyed.groupBy("source", "key").agg(
         F.min(first).alias("first"),
         F.count("*").alias("lines"),
         F.max(F.size("receivers")).alias("most"),
@@ -290,13 +341,13 @@ def _messages(job: Job, spark: SparkSession, said: pa.Table) -> tuple[list[str],
     receivers = F.when(F.col("logged") > 0, F.col("receivers")).alias("receivers")
     single = (F.col("logged") > 0) & (F.col("most") <= 1)
     extra = F.when(single, F.col("lines") - F.greatest(F.size("receivers"), F.lit(1))).otherwise(F.col("lines") - 1)
-    rows = grouped.select("first.*", receivers, extra.alias("extra"))
+    rows = grouped.select("source", "first.*", receivers, extra.alias("extra"))
     target = f"{job.trace}/{job.staging}/grouped"
     local = target if "://" in job.trace else f"file://{place(target)[1]}"
     rows.sortWithinPartitions("source", "offset").write.parquet(local)
     doubles = {
         r["source"]: int(r["extra"])
-        for r in spark.read.parquet(local).groupBy("source").agg(F.sum("extra").alias("extra")).collect()
+        for r in spark.read.parquet(_for_spark(target)).groupBy("source").agg(F.sum("extra").alias("extra")).collect()
     }
     files, at = place(target)
     made = [
@@ -307,10 +358,15 @@ def _messages(job: Job, spark: SparkSession, said: pa.Table) -> tuple[list[str],
     return [*direct, *sorted(made)], doubles
 
 
+def _for_spark(path: str) -> str:
+    """A path that Spark reads as it is written, brackets and stars included."""
+    return path if "://" in path else "file://" + re.sub(r"([\\\[\]{}*?])", r"\\\1", place(path)[1])
+
+
 def _account(job: Job, i: int, said: pa.Table, doubles: Mapping[int, int]) -> Account:
     rows = [row for row in said.to_pylist() if row["source"] == i]
     source = job.sources[i]
-    lines = sum(row["events"] for row in rows)
+    lines = sum({row["number"]: row["lines"] for row in rows}.values())
     kept = sum(row["events"] for row in rows if row["kind"] in KEPT) - doubles.get(i, 0)
     ignored: dict[str, int] = {}
     bad: dict[str, tuple[int, str]] = {}
@@ -409,18 +465,20 @@ def _tables(job: Job, writer: Writer, accounts: Sequence[Account]) -> None:
     from overlace.tables import schema_of
 
     writer.write("sources", pa.Table.from_pylist(list(kept.values()), schema_of("sources")), replace=True)
-    rows = [
-        {"source": a.source, "reason": reason, "count": count, "sample": sample}
-        for a in accounts
-        for reason, (count, sample) in a.quarantined.items()
-    ]
-    if rows:
-        writer.write("quarantine", pa.Table.from_pylist(rows, schema_of("quarantine")))
-    links = links_of([_life_events(job, i) for i in range(len(job.sources))], ids)
-    if links is not None:
-        brokers, wired = links
-        writer.write("brokers", brokers, replace=True) if not writer.parts.get("brokers") else None
-        writer.write("links", wired, replace=True) if not writer.parts.get("links") else None
+    for account, source in zip(accounts, job.sources, strict=True):
+        if not source.begin:
+            writer.drop("quarantine", source.digest)
+        rows = [
+            {"source": account.source, "reason": reason, "count": count, "sample": sample}
+            for reason, (count, sample) in account.quarantined.items()
+        ]
+        table = pa.Table.from_pylist(rows, schema_of("quarantine"))
+        writer.write("quarantine", table, source=source.digest, name=f"-{source.number}-{source.begin}")
+    if not writer.parts.get("links"):
+        links = links_of([_life_events(job, i) for i in range(len(job.sources))], ids)
+        if links is not None:
+            writer.write("brokers", links[0], replace=True)
+            writer.write("links", links[1], replace=True)
 
 
 def _life_events(job: Job, source: int) -> pa.Table:
@@ -430,6 +488,14 @@ def _life_events(job: Job, source: int) -> pa.Table:
     wanted = pc.field("kind").isin(["connect", "disconnect", "subscribe", "unsubscribe", "bridge", "advertise"])
     tables = [pq.read_table(path, filesystem=files, filters=wanted, partitioning=None) for path in sorted(own)]
     return pa.concat_tables(tables) if tables else EVENT.empty_table()
+
+
+def _clear_stale(out: str) -> None:
+    """Remove what killed ingests have staged."""
+    files, at = place(out)
+    for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
+        if info.base_name.startswith(".staging-") and info.type == pafs.FileType.Directory:
+            files.delete_dir(info.path)
 
 
 def _clear(job: Job) -> None:

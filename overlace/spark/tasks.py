@@ -30,7 +30,8 @@ STAGED = EVENT.append(pa.field("source", pa.int32(), nullable=False))
 
 SPLIT = "source int, number int, begin long, finish long"
 PARSED = (
-    "source int, number int, kind string, reason string, sample string, events long, first long, last long, folded long"
+    "source int, number int, kind string, reason string, sample string, events long, first long, last long, "
+    "folded long, keyed long, lines long"
 )
 ENCODED = "table string, path string, rows long, hash string, source int"
 
@@ -64,61 +65,79 @@ def parse(job: Job) -> Any:
 def _parse_split(job: Job, source: int, number: int, begin: int, finish: int) -> pa.RecordBatch:
     origin = job.sources[source]
     form = FORMATS[origin.format]
+    counted = Counted()
     with opened(origin.path) as file:
         finish_at = None if origin.packed or form.scope == "file" else finish
         start = 0 if form.scope == "file" or origin.packed else begin
-        parts = [_settled(batch, job) for batch in form.read(blocks(file, start, finish_at), origin.options)]
-    table = pa.Table.from_batches(parts, EVENT) if parts else EVENT.empty_table()
-    raw_topics = pc.count_distinct(table["topic"], mode="only_valid").as_py() if table.num_rows else 0
-    if not job.keep_topics:
-        table = _replaced(table, "topic", collapse(_flat(table["topic"])))
-    folded = raw_topics - (pc.count_distinct(table["topic"], mode="only_valid").as_py() if table.num_rows else 0)
+        read = list(form.read(counted.over(blocks(file, start, finish_at)), origin.options))
+    raw = pa.Table.from_batches(read, EVENT).combine_chunks() if read else EVENT.empty_table()
+    table = _settled(raw, job)
     table = table.append_column(STAGED.field("source"), pa.array(np.full(table.num_rows, source, np.int32)))
     table = table.sort_by("offset")
     stage(job, f"events/{source}-{number}.parquet", table)
     stage(job, f"names/{source}-{number}.parquet", _names_in(table))
-    said = table.group_by(["kind", "reason"]).aggregate([("sample", "min"), ("offset", "count")])
+    said = table.group_by(["kind", "reason"]).aggregate([("sample", "min"), ("offset", "count"), ("key", "count")])
     times = table.filter(pc.is_in(table["kind"], pa.array(["message", "counts"])))["at"].cast(pa.int64())
     ends = pc.min_max(times)
+    about = {
+        "source": source, "number": number, "first": ends["min"].as_py(), "last": ends["max"].as_py(),
+        "folded": _distinct(raw["topic"]) - _distinct(table["topic"]) if not job.keep_topics else 0,
+        "lines": counted.lines,
+    }  # fmt: skip
     rows = [
-        {
-            "source": source, "number": number, "kind": row["kind"], "reason": row["reason"],
-            "sample": row["sample_min"],
-            "events": row["offset_count"], "first": ends["min"].as_py(), "last": ends["max"].as_py(), "folded": folded,
-        }
+        {**about, "kind": row["kind"], "reason": row["reason"], "sample": row["sample_min"],
+         "events": row["offset_count"], "keyed": row["key_count"] if row["kind"] == "message" else 0}
         for row in said.to_pylist()
     ]  # fmt: skip
-    kinds = [("source", pa.int32()), ("number", pa.int32()), ("kind", pa.string()), ("reason", pa.string())]
-    kinds += [("sample", pa.string()), *((name, pa.int64()) for name in ("events", "first", "last", "folded"))]
+    kinds = {
+        "source": pa.int32(),
+        "number": pa.int32(),
+        "kind": pa.string(),
+        "reason": pa.string(),
+        "sample": pa.string(),
+    }
+    kinds |= {name: pa.int64() for name in ("events", "first", "last", "folded", "keyed", "lines")}
     return pa.RecordBatch.from_pylist(rows, pa.schema(kinds))
 
 
-def _settled(batch: pa.RecordBatch, job: Job) -> pa.RecordBatch:
-    """Who is one client, and pseudonyms: by rule, on whole columns."""
-    table = pa.Table.from_batches([batch])
+class Counted:
+    """Counts the lines that go by, on its own account."""
+
+    lines = 0
+
+    def over(self, parts: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """The same blocks."""
+        for offset, block in parts:
+            self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
+            yield offset, block
+
+
+def _distinct(values: pa.ChunkedArray) -> int:
+    return int(pc.count_distinct(values, mode="only_valid").as_py()) if len(values) else 0
+
+
+def _settled(table: pa.Table, job: Job) -> pa.Table:
+    """Who is one client, which topics are folded, and pseudonyms: by rule, on whole columns, in this order."""
     lists = _flat(table["receivers"])
-    client, receivers = _flat(table["client"]), lists.values
+    client, receivers = _flat(table["client"]), lists.flatten()
     if job.identity == "broker/client":
         broker = _flat(table["broker"])
         client = pc.if_else(broker.is_valid(), pc.binary_join_element_wise(broker, client, "/"), client)
         at = broker.take(pc.list_parent_indices(lists)) if len(receivers) else broker.slice(0, 0)
-        receivers = lists.flatten()
         receivers = pc.if_else(at.is_valid(), pc.binary_join_element_wise(at, receivers, "/"), receivers)
-        lists = _lists_like(lists, receivers)
     elif job.identity != "client":
-        client = _extracted(client, job.identity)
-        lists = _lists_like(lists, _extracted(lists.flatten(), job.identity))
-    if job.key:
-        key = job.key
-        client = pseudonyms(client, key)
-        lists = _lists_like(lists, pseudonyms(lists.flatten(), key))
-        for name in ("broker", "group", "key"):
-            table = _replaced(table, name, pseudonyms(_flat(table[name]), key))
+        client, receivers = _extracted(client, job.identity), _extracted(receivers, job.identity)
+    if not job.keep_topics:
         for name in ("topic", "filter"):
-            table = _replaced(table, name, pseudonyms(_flat(table[name]), key, "/."))
+            table = _replaced(table, name, collapse(_flat(table[name])))
+    if job.key:
+        client, receivers = pseudonyms(client, job.key), pseudonyms(receivers, job.key)
+        for name in ("broker", "group", "key"):
+            table = _replaced(table, name, pseudonyms(_flat(table[name]), job.key))
+        for name in ("topic", "filter"):
+            table = _replaced(table, name, pseudonyms(_flat(table[name]), job.key, "/."))
         table = _replaced(table, "sample", pc.if_else(table["sample"].is_valid(), "(hidden)", None))
-    table = _replaced(_replaced(table, "client", client), "receivers", lists)
-    return table.combine_chunks().to_batches()[0] if table.num_rows else batch
+    return _replaced(_replaced(table, "client", client), "receivers", _lists_like(lists, receivers))
 
 
 def _extracted(names: pa.Array, pattern: str) -> pa.Array:
@@ -149,21 +168,26 @@ def _replaced(table: pa.Table, name: str, values: Any) -> pa.Table:
 
 
 def _names_in(table: pa.Table) -> pa.Table:
-    """Every name that the events use, by kind."""
+    """Every name that the events use, by kind, with when it first came up."""
     used = table.filter(pc.invert(pc.is_in(table["kind"], pa.array(["bad", "ignored", "follows"]))))
-    bridge = pc.equal(used["kind"], "bridge")
-    sets = {
-        "client": [used.filter(pc.invert(bridge))["client"], _flat(used["receivers"]).flatten()],
-        "topic": [used.filter(pc.invert(bridge))["topic"]],
-        "broker": [used["broker"]],
-        "attribute": [_flat(used["attributes"]).flatten()],
-    }
-    kinds, names = [], []
-    for kind, columns in sets.items():
-        found = pc.unique(pa.concat_arrays([_flat(c) for c in columns])).drop_null()
-        kinds.append(pa.array([kind] * len(found), pa.string()))
-        names.append(found)
-    return pa.table({"kind": pa.concat_arrays(kinds), "name": pa.concat_arrays(names)})
+    plain = used.filter(pc.not_equal(used["kind"], "bridge"))
+    at = _flat(used["at"].cast(pa.int64()))
+    plain_at = _flat(plain["at"].cast(pa.int64()))
+    receivers, attributes = _flat(used["receivers"]), _flat(used["attributes"])
+    sets = (
+        ("client", _flat(plain["client"]), plain_at),
+        ("client", receivers.flatten(), at.take(pc.list_parent_indices(receivers))),
+        ("topic", _flat(plain["topic"]), plain_at),
+        ("broker", _flat(used["broker"]), at),
+        ("attribute", attributes.flatten(), at.take(pc.list_parent_indices(attributes))),
+    )
+    parts = [
+        pa.table({"kind": pa.array([kind] * len(names), pa.string()), "name": names, "at": when})
+        for kind, names, when in sets
+    ]
+    every = pa.concat_tables(parts)
+    every = every.filter(every["name"].is_valid())
+    return every.group_by(["kind", "name"]).aggregate([("at", "min")])
 
 
 def stage(job: Job, path: str, table: pa.Table) -> None:
@@ -197,6 +221,9 @@ def encode(job: Job) -> Any:
 
     return run
 
+
+SIGHTING_US = 3_600_000_000
+"""A client is noted at a broker at most once in so long."""
 
 IDS = ("client", "topic", "broker", "attribute")
 
@@ -232,7 +259,8 @@ def _encode_source(
         parts.append(reduce(messages, job.bucket_us))
         stage(job, f"seen/{source}-{number}.parquet", seen)
     if tally.num_rows:
-        counts, _ = _messages(tally, ids, False)
+        counts, seen = _messages(tally, ids, False)
+        stage(job, f"seen/{source}-{number}-counts.parquet", seen)
         once = counts._replace(bytes=np.zeros_like(counts.bytes))
         made = reduce(once, job.bucket_us)
         with_bytes = reduce(counts._replace(weight=np.ones_like(counts.weight)), job.bucket_us)
@@ -283,8 +311,9 @@ def _messages(table: pa.Table, ids: Mapping[str, pa.Array], with_receivers: bool
     everyone = np.concatenate([client, receivers if with_receivers else receivers[:0]])
     where, when = (np.concatenate([each, np.repeat(each, per)]) for each in (broker, at))
     known = where != NONE
-    seen = pa.table({"client": everyone[known], "broker": where[known], "at": when[known]})
-    return messages, seen.group_by(["client", "broker"]).aggregate([("at", "min")])
+    hour = when[known] // SIGHTING_US
+    seen = pa.table({"client": everyone[known], "broker": where[known], "hour": hour, "at": when[known]})
+    return messages, seen.group_by(["client", "broker", "hour"]).aggregate([("at", "min")])
 
 
 def _masks(lists: pa.Array, names: pa.Array) -> Any:

@@ -164,7 +164,7 @@ def test_peek_says_what_a_log_is_and_what_is_missing(tmp_path):
     assert len(found.rows) == 10
     assert found.kinds["bad: not one JSON object"] == 1
     assert found.unstable == ["mosq-aB3dE5fG7hJ9"]
-    assert found.facets["mesh"] == "possible"
+    assert found.facets["mesh"] == "missing: interests (--table interests)"
     assert found.facets["tree"] == "missing: how brokers are wired (--table links, or --topology)"
     assert "advertisements" in found.facets["channels"]
     assert found.whole

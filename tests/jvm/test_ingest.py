@@ -1,12 +1,13 @@
 """Raw logs to observations on Spark, against plain Python."""
 
+import gzip
 import json
 import random
 
 import pyarrow.parquet as pq
 import pytest
 
-from overlace.errors import BadTrace
+from overlace.errors import BadParameter, BadTrace, Unknown
 from overlace.formats import source as sources
 from overlace.observe.cut import cut
 from overlace.observe.observation import observe
@@ -49,10 +50,9 @@ def test_an_observation_is_what_plain_python_counts(spark, tmp_path):
     assert done.trace.rows("messages") == 400
     homes = observe(done.trace).overlay.placement
     names = done.trace.names
+    assert len(homes) == 12
     for client, broker in homes.tolist():
-        senders = [m["broker"] for m in messages if m["client"] == names["client"][client]]
-        assert names["broker"][broker] in {"b0", "b1", "b2"}
-        assert senders
+        assert names["broker"][broker] == f"b{int(names['client'][client][1:]) % 3}"
 
 
 def test_the_order_of_lines_and_the_cut_into_files_change_nothing_but_message_ids(spark, tmp_path):
@@ -201,13 +201,93 @@ def test_held_out_rows_do_not_reach_the_observation(spark, tmp_path):
     parts = cut(trace)
     early = [m for m in messages if m["at"] * 10**6 < parts.train[1]]
     late = [
-        {**m, "receivers": ["c1"], "topic": "t/0", "bytes": 1} for m in messages if m["at"] * 10**6 >= parts.train[1]
+        {**m, "client": "a-newcomer", "receivers": ["c1", "another"], "topic": "a-new-topic", "broker": "a-new-broker"}
+        for m in messages
+        if m["at"] * 10**6 >= parts.train[1]
     ]
     other = ingest([written(tmp_path / "b.jsonl", [*early, *late])], str(tmp_path / "b"), spark).trace
     assert cut(other) == parts
     assert 0.6 < parts.share < 0.9
     assert observe(trace, parts.train) == observe(other, parts.train)
     assert observe(trace, parts.held_out) != observe(other, parts.held_out)
+
+
+def test_files_that_begin_alike_are_told_apart(spark, tmp_path):
+    messages = made_up(20, 60)
+    a = written(tmp_path / "a.jsonl", messages[:50])
+    b = written(tmp_path / "b.jsonl", [*messages[:40], *made_up(21, 20)])
+    both = ingest([a, b], str(tmp_path / "t"), spark)
+    assert both.trace.rows("messages") == 50 + 60
+    again = ingest([a, b], str(tmp_path / "t"), spark)
+    assert sorted(again.known) == ["a.jsonl", "b.jsonl"]
+    assert again.trace.digest() == both.trace.digest()
+
+
+def test_empty_files_and_headers_alone_swallow_nothing(spark, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/empty.jsonl").write_text("")
+    written(tmp_path / "logs/x.jsonl", made_up(22, 30))
+    done = ingest([str(tmp_path / "logs")], str(tmp_path / "t"), spark)
+    assert done.trace.rows("messages") == 30
+    for name, rows in (("h1", 0), ("h2", 5), ("h3", 3)):
+        text = "client,at,topic\n" + "".join(f"{name}-{i},{1000 + i},t\n" for i in range(rows))
+        (tmp_path / f"{name}.csv").write_text(text)
+        done = ingest([str(tmp_path / f"{name}.csv")], str(tmp_path / "u"), spark)
+    assert done.trace.rows("messages") == 8
+
+
+def test_a_log_is_not_counted_packed_and_plain(spark, tmp_path):
+    path = written(tmp_path / "log.jsonl", made_up(23, 40))
+    packed = tmp_path / "log.jsonl.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "log.jsonl").read_bytes()))
+    assert ingest([str(packed)], str(tmp_path / "t"), spark).trace.rows("messages") == 40
+    with pytest.raises(BadTrace, match="packed or plain, not both"):
+        ingest([path], str(tmp_path / "t"), spark)
+
+
+def test_ids_of_messages_are_those_of_their_own_file(spark, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("id,client,receiver,at\n1,x,y,100\n1,x,z,100\n1,x,y,100\n")
+    done = ingest([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], str(tmp_path / "t"), spark)
+    assert done.trace.rows("messages") == 2
+    assert [(a.lines, a.kept, a.duplicates) for a in done.accounts] == [(4, 2, 1)] * 2
+
+
+def test_what_is_empty_has_no_name_and_what_looks_like_a_date_keeps_its_text(spark, tmp_path):
+    rows = b"x,y;;z;,,,1767571200000000000\nx,,t,,1767571200\n"
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfclient,receivers,topic,broker,at\n" + rows)
+    done = ingest([str(tmp_path / "a.csv")], str(tmp_path / "t"), spark)
+    assert done.accounts[0].kept == 2
+    assert done.trace.names == {"client": ["x", "y", "z"], "topic": ["t"]}
+    rows = [{"client": "m", "at": START + i, "topic": "2024-01-01", "receivers": ["n", None, ""]} for i in range(3)]
+    named = ingest([written(tmp_path / "d.jsonl", rows)], str(tmp_path / "u"), spark).trace
+    assert named.names == {"client": ["m", "n"], "topic": ["2024-01-01"]}
+    assert of_observation(observe(named), named.names)[0]["m", "n"] == 3
+
+
+def test_home_is_where_a_client_was_seen_last(spark, tmp_path):
+    rows = [{"client": "x", "broker": b, "at": START + i * 7200, "receivers": ["y"]} for i, b in enumerate("ABAAAA")]
+    trace = ingest([written(tmp_path / "l.jsonl", rows)], str(tmp_path / "t"), spark).trace
+    found = observe(trace)
+    assert [trace.names["broker"][b] for _, b in found.overlay.placement.tolist()] == ["A"]
+    middle = (START * 10**6, (START + 2 * 7200 - 1) * 10**6)
+    assert [trace.names["broker"][b] for _, b in observe(trace, middle).overlay.placement.tolist()] == ["B"]
+
+
+def test_a_mapping_that_names_nothing_is_refused_before_anything_is_read(spark, tmp_path):
+    (tmp_path / "a.csv").write_text("client,receiver,at\nx,y,100\n")
+    with pytest.raises(Unknown, match="no column is called 'clint'. Nearest: client"):
+        ingest([str(tmp_path / "a.csv")], str(tmp_path / "t"), spark, Options(map={"client": "clint"}))
+    with pytest.raises(Unknown, match="no field of this log is called 'topic'"):
+        ingest([str(tmp_path / "a.csv")], str(tmp_path / "t"), spark, Options(group=("sender", "topic")))
+    with pytest.raises(BadParameter, match="map their column"):
+        ingest([str(tmp_path / "a.csv")], str(tmp_path / "t"), spark, Options(identity="user"))
+
+
+def test_what_a_task_says_is_one_clear_line(spark, tmp_path):
+    rows = [{"client": "x", "at": START, "attributes": [f"a{i}" for i in range(70)], "receivers": []}]
+    with pytest.raises(BadTrace, match="^70 attributes; a mask holds at most 63"):
+        ingest([written(tmp_path / "l.jsonl", rows)], str(tmp_path / "t[1]"), spark)
 
 
 def test_names_can_be_hidden_and_the_rest_stays_the_same(spark, tmp_path, monkeypatch):

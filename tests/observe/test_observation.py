@@ -78,6 +78,14 @@ def test_groups_take_turns_lowest_id_first(tmp_path, messages):
     assert [got[3], got[4], got[5]] == [(messages + 2) // 3, (messages + 1) // 3, messages // 3]
 
 
+def test_groups_go_on_with_their_turns_from_bucket_to_bucket(tmp_path):
+    subscriptions = {"client": [1, 2], "topic": pa.array([0, 0], pa.int32()), "group": ["a", "a"]}
+    log = [(i * HOUR_US, 0, 0, 10, None) for i in range(20)]
+    trace = trace_of(tmp_path / "t", log, {"client": ["c0", "c1", "c2"]}, subscriptions=subscriptions)
+    got = Counter(r for row in traffic_of(trace).to_pylist() for r in row["receivers"])
+    assert got == {1: 10, 2: 10}
+
+
 def test_home_is_the_last_session_open_in_the_window(tmp_path):
     sessions = {
         "client": [0, 0, 1, 2],
