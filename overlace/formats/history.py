@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -99,23 +99,11 @@ def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     return _lived(columns, at[fresh], closes[fresh], "subscriptions")
 
 
-def links_of(events: Sequence[pa.Table], ids: Mapping[str, pa.Array]) -> tuple[pa.Table, pa.Table] | None:
-    """(brokers, links) from bridges: each joins the broker that dials with the one that it names."""
-    rows = set()
-    for table in events:
-        bridges = table.filter(pc.equal(table["kind"], "bridge"))
-        for broker, far in zip(bridges["broker"].to_pylist(), bridges["topic"].to_pylist(), strict=True):
-            if broker and far:
-                rows.add((broker, far))
-    place = {name: i for i, name in enumerate(ids["broker"].to_pylist())}
-    pairs = sorted({tuple(sorted((place[a], place[b]))) for a, b in rows if a in place and b in place and a != b})
-    if not pairs:
-        return None
-    n = len(place)
-    brokers = pa.table({"broker": np.arange(n), "region": np.arange(n), "cost": np.ones(n)})
-    left, right = (np.array(each) for each in zip(*pairs, strict=True))
-    wired = np.ones(len(pairs), dtype=bool)
-    return brokers, pa.table({"left": left, "right": right, "cost": np.ones(len(pairs)), "wired": wired})
+def links_of(pairs: Iterable[tuple[int, int]]) -> pa.Table:
+    """Wired links of bridges, given as (broker that dials, broker at the far end)."""
+    dials, far = (np.array(each) for each in zip(*sorted(pairs), strict=True))
+    ends = {"left": np.minimum(dials, far), "right": np.maximum(dials, far), "dials": dials}
+    return pa.table({**ends, "cost": np.ones(len(dials)), "wired": np.ones(len(dials), dtype=bool)})
 
 
 def _ids(values: pa.ChunkedArray, names: pa.Array) -> Any:

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from overlace.errors import BadParameter, BadTrace
+from overlace.formats.bridges import Followed, bridge_lines, follow
 from overlace.formats.events import EVENT
 from overlace.formats.history import links_of, seen_before, sessions_of, subscriptions_of
 from overlace.formats.source import FORMATS, HEAD, Source, find_files, look, opened
@@ -38,6 +39,9 @@ from overlace.spark.tasks import ENCODED, IDS, PARSED, SPLIT, Job, encode, parse
 from overlace.trace import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
 
 KEY_VARIABLE = "OVERLACE_KEY"
+BRIDGES = "bridges"
+"""The source of links that the logs themselves show."""
+
 KEPT = ("message", "counts", "connect", "disconnect", "subscribe", "unsubscribe", "advertise", "bridge", "follows")
 
 
@@ -132,10 +136,12 @@ def ingest(
         files, doubles = _messages(job, spark, said)
         accounts = [_account(job, i, said, doubles) for i in range(len(sources))]
         _judge(accounts, chosen)
+        crossed = _follow_bridges(job, said)
+        job = replace(job, bridged=crossed is not None and crossed.receivers.num_rows > 0)
         tell(0.6, "encoding and reducing")
         _encode(job, spark, files, writer)
         tell(0.9, "writing")
-        _tables(job, writer, accounts)
+        _tables(job, writer, accounts, crossed)
         notes["sources"] = {**notes.get("sources", {}), **_noted(sources, doubles)}
         trace = writer.commit(bucket_us=bucket_us, unit=base.unit if base else "message", notes=notes)
     except PythonException as error:
@@ -144,7 +150,7 @@ def ingest(
         _clear(job)
     tell(1.0, "done")
     per_split = {(r["source"], r["number"]): r["folded"] for r in said.to_pylist()}
-    return Ingested(trace, accounts, known, sum(per_split.values()), _bridge_notes(said))
+    return Ingested(trace, accounts, known, sum(per_split.values()), _bridge_notes(crossed))
 
 
 def _from_task(error: PythonException) -> BadTrace:
@@ -264,16 +270,33 @@ def _bucket(said: pa.Table) -> int:
     return HOUR_US if first is None or last - first >= DAY_US else MINUTE_US
 
 
-def _bridge_notes(said: pa.Table) -> list[str]:
-    """A warning where messages crossed bridges: who sent them is not followed from one log to the next."""
-    rows = said.to_pylist()
-    crossed = sum(row["events"] for row in rows if row["kind"] == "follows" and row["reason"] == "bridge")
-    if not crossed:
+def _follow_bridges(job: Job, said: pa.Table) -> Followed | None:
+    """Join the logs of several brokers at their bridges; what was found is staged for the next job."""
+    if not any(row["kind"] == "bridge" or row["reason"] == "bridge" for row in said.to_pylist()):
+        return None
+    files, at = place(f"{job.trace}/{job.staging}/events")
+    paths = sorted(info.path for info in files.get_file_info(pafs.FileSelector(at)))
+    wanted = (pc.field("kind") == "bridge") | (pc.field("reason") == "bridge")
+    tables = [pq.read_table(path, filesystem=files, filters=wanted, partitioning=None) for path in paths]
+    crossed = follow(bridge_lines(pa.concat_tables(tables)))
+    files, at = place(f"{job.trace}/{job.staging}/bridged.parquet")
+    pq.write_table(crossed.receivers, at, filesystem=files)
+    return crossed
+
+
+def _bridge_notes(crossed: Followed | None) -> list[str]:
+    """What became of messages that crossed bridges."""
+    if crossed is None:
         return []
-    return [
-        f"{crossed:,} lines are of messages that crossed a bridge. They are not followed from one broker's log to the "
-        "next yet, so flows between brokers are missing; wire the brokers with --topology or --table links."
-    ]
+    notes = [f"{crossed.matched:,} receives over {len(crossed.links)} bridges were followed back to their publishers"]
+    if crossed.lost:
+        notes.append(
+            f"{crossed.lost:,} receives over bridges have no send in any of these logs: ingest all brokers' logs "
+            "together, or flows between brokers are missing"
+        )
+    if not crossed.links:
+        notes.append("no bridge has both its ends in these logs: ingest all brokers' logs together, or use --topology")
+    return notes
 
 
 def _number_names(job: Job, writer: Writer, base: Trace | None) -> None:
@@ -437,7 +460,7 @@ def _staged_all(job: Job, folder: str, source: int) -> pa.Table:
     return pa.concat_tables(tables) if tables else empty
 
 
-def _tables(job: Job, writer: Writer, accounts: Sequence[Account]) -> None:
+def _tables(job: Job, writer: Writer, accounts: Sequence[Account], crossed: Followed | None) -> None:
     """Sessions, subscriptions, links and the accounting: few rows, made on the driver."""
     names = staged(job, "ids.parquet")
     ids = {kind: names.filter(pc.equal(names["kind"], kind)).sort_by("id")["name"].combine_chunks() for kind in IDS}
@@ -474,11 +497,14 @@ def _tables(job: Job, writer: Writer, accounts: Sequence[Account]) -> None:
         ]
         table = pa.Table.from_pylist(rows, schema_of("quarantine"))
         writer.write("quarantine", table, source=source.digest, name=f"-{source.number}-{source.begin}")
-    if not writer.parts.get("links"):
-        links = links_of([_life_events(job, i) for i in range(len(job.sources))], ids)
-        if links is not None:
-            writer.write("brokers", links[0], replace=True)
-            writer.write("links", links[1], replace=True)
+    if crossed and crossed.links:
+        place_of = {name: i for i, name in enumerate(ids["broker"].to_pylist())}
+        name = [place_of[source.options["broker"]] if not job.key else -1 for source in job.sources]
+        pairs = {(name[a], name[b]) for a, b in crossed.links if name[a] >= 0 and name[b] >= 0}
+        known = [part for part in writer.parts.get("links", ()) if part.source != BRIDGES]
+        if pairs and not known:
+            writer.drop("links", BRIDGES)
+            writer.write("links", links_of(pairs), source=BRIDGES, name="-bridges")
 
 
 def _life_events(job: Job, source: int) -> pa.Table:

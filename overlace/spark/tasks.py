@@ -47,6 +47,7 @@ class Job:
     keep_topics: bool = False
     key: bytes = field(default=b"", repr=False)  # for pseudonyms; none: names stay as they are
     bucket_us: int = 0
+    bridged: bool = False  # some messages crossed bridges
     id: str = ""
     notes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -137,6 +138,10 @@ def _settled(table: pa.Table, job: Job) -> pa.Table:
         for name in ("topic", "filter"):
             table = _replaced(table, name, pseudonyms(_flat(table[name]), job.key, "/."))
         table = _replaced(table, "sample", pc.if_else(table["sample"].is_valid(), "(hidden)", None))
+    crossing = pc.or_(pc.equal(table["kind"], "bridge"), pc.fill_null(pc.equal(table["reason"], "bridge"), False))
+    client = pc.if_else(
+        _flat(crossing), _flat(table["client"]), client
+    )  # a bridge is no client: its ends are joined by id
     return _replaced(_replaced(table, "client", client), "receivers", _lists_like(lists, receivers))
 
 
@@ -169,8 +174,10 @@ def _replaced(table: pa.Table, name: str, values: Any) -> pa.Table:
 
 def _names_in(table: pa.Table) -> pa.Table:
     """Every name that the events use, by kind, with when it first came up."""
-    used = table.filter(pc.invert(pc.is_in(table["kind"], pa.array(["bad", "ignored", "follows"]))))
-    plain = used.filter(pc.not_equal(used["kind"], "bridge"))
+    crossing = pc.fill_null(pc.equal(table["reason"], "bridge"), False)
+    follows = pc.and_(pc.equal(table["kind"], "follows"), pc.invert(crossing))
+    used = table.filter(pc.invert(pc.or_(follows, pc.is_in(table["kind"], pa.array(["bad", "ignored"])))))
+    plain = used.filter(pc.invert(pc.is_in(used["kind"], pa.array(["bridge", "follows"]))))
     at = _flat(used["at"].cast(pa.int64()))
     plain_at = _flat(plain["at"].cast(pa.int64()))
     receivers, attributes = _flat(used["receivers"]), _flat(used["attributes"])
@@ -230,19 +237,64 @@ IDS = ("client", "topic", "broker", "attribute")
 
 def _encode_file(job: Job, path: str, number: int, ids: Mapping[str, pa.Array]) -> pa.RecordBatch:
     table = staged(job, path)
+    arrived = table.slice(0, 0)
     if "kind" in table.column_names:
+        crossing = pc.and_(pc.fill_null(pc.equal(table["reason"], "bridge"), False), table["receivers"].is_valid())
+        arrived = table.filter(pc.and_(crossing, pc.equal(table["kind"], "follows")))
         counted = table.filter(pc.equal(table["kind"], "counts"))
         table = table.filter(pc.and_(pc.equal(table["kind"], "message"), pc.is_null(table["key"])))
     else:
         counted = table.slice(0, 0)
     rows: list[dict[str, Any]] = []
-    for source in pc.unique(
-        pa.chunked_array([*table["source"].chunks, *counted["source"].chunks], pa.int32())
-    ).to_pylist():
-        own = table.filter(pc.equal(table["source"], source))
-        tally = counted.filter(pc.equal(counted["source"], source))
-        rows += _encode_source(job, own, tally, source, number, ids)
+    parts = [*table["source"].chunks, *counted["source"].chunks, *arrived["source"].chunks]
+    for source in pc.unique(pa.chunked_array(parts, pa.int32())).to_pylist():
+        own, tally, came = (each.filter(pc.equal(each["source"], source)) for each in (table, counted, arrived))
+        rows += _encode_source(job, _with_bridged(job, own), tally, source, number, ids)
+        here = job.sources[source].format == "mosquitto"  # a broker logs what it sends to its own clients
+        for name, events, senders, receivers in (
+            ("own", own, True, here),
+            ("counts", tally, True, False),
+            ("came", came, False, True),
+        ):
+            if events.num_rows:
+                seen = _seen(events, ids, senders=senders, receivers=receivers)
+                stage(job, f"seen/{source}-{number}-{name}.parquet", seen)
     return parts_batch(rows)
+
+
+def _with_bridged(job: Job, table: pa.Table) -> pa.Table:
+    """Messages with the receivers that they reached over bridges."""
+    if not job.bridged or table.num_rows == 0:
+        return table
+    more = staged(job, "bridged.parquet")
+    theirs = (more["source"].to_numpy().astype(np.int64) << 40) | more["offset"].to_numpy()
+    mine = (table["source"].to_numpy().astype(np.int64) << 40) | table["offset"].to_numpy()
+    order = np.argsort(mine, kind="stable")
+    at = np.minimum(np.searchsorted(mine[order], theirs), len(mine) - 1)
+    found = np.flatnonzero(mine[order[at]] == theirs)
+    if len(found) == 0:
+        return table
+    lists = table["receivers"].to_pylist()  # only in files with messages that crossed a bridge
+    for row, names in zip(order[at[found]], more["receiver_distinct"].take(pa.array(found)).to_pylist(), strict=True):
+        lists[row] = [*(lists[row] or ()), *names]
+    return _replaced(table, "receivers", pa.array(lists, EVENT.field("receivers").type))
+
+
+def _seen(table: pa.Table, ids: Mapping[str, pa.Array], *, senders: bool, receivers: bool) -> pa.Table:
+    """Who was seen at which broker and when, at most once an hour."""
+    lists = _flat(table["receivers"])
+    parents = pc.list_parent_indices(lists)
+    broker = _ids(_flat(table["broker"]), ids["broker"], "broker")
+    at = table["at"].cast(TIME).cast(pa.int64()).fill_null(0).to_numpy()
+    rows = parents.to_numpy(zero_copy_only=False)
+    parts = [(_ids(_flat(table["client"]), ids["client"], "client"), broker, at)] if senders else []
+    parts += [(_ids(lists.flatten(), ids["client"], "client"), broker[rows], at[rows])] if receivers else []
+    who, where, when = (np.concatenate(each) for each in zip(*parts, strict=True))
+    known = where != NONE
+    seen = pa.table(
+        {"client": who[known], "broker": where[known], "hour": when[known] // SIGHTING_US, "at": when[known]}
+    )
+    return seen.group_by(["client", "broker", "hour"]).aggregate([("at", "min")])
 
 
 def _encode_source(
@@ -251,16 +303,13 @@ def _encode_source(
     rows = []
     parts: list[Reduction] = []
     if table.num_rows:
-        here = job.sources[source].format == "mosquitto"  # a broker logs what it sends to its own clients
-        messages, seen = _messages(table, ids, here)
+        messages = _messages(table, ids)
         identity = (job.sources[source].number << 40) | table["offset"].to_numpy()
         for name, day in written(job, messages, identity, f"{job.id}-{source}-{number}"):
             rows.append({"table": "messages", **name, "source": source, "day": day})
         parts.append(reduce(messages, job.bucket_us))
-        stage(job, f"seen/{source}-{number}.parquet", seen)
     if tally.num_rows:
-        counts, seen = _messages(tally, ids, False)
-        stage(job, f"seen/{source}-{number}-counts.parquet", seen)
+        counts = _messages(tally, ids)
         once = counts._replace(bytes=np.zeros_like(counts.bytes))
         made = reduce(once, job.bucket_us)
         with_bytes = reduce(counts._replace(weight=np.ones_like(counts.weight)), job.bucket_us)
@@ -286,8 +335,8 @@ def _ids(values: pa.Array, names: pa.Array, what: str) -> Any:
     return found.cast(pa.int64()).fill_null(NONE).to_numpy(zero_copy_only=False)
 
 
-def _messages(table: pa.Table, ids: Mapping[str, pa.Array], with_receivers: bool) -> tuple[Messages, pa.Table]:
-    """Messages with ids, and who was seen at which broker since when: senders, or receivers as well."""
+def _messages(table: pa.Table, ids: Mapping[str, pa.Array]) -> Messages:
+    """Messages with ids."""
     client = _ids(_flat(table["client"]), ids["client"], "client")
     lists = _flat(table["receivers"])
     logged = lists.is_valid().to_numpy(zero_copy_only=False)
@@ -295,8 +344,7 @@ def _messages(table: pa.Table, ids: Mapping[str, pa.Array], with_receivers: bool
     receivers = _ids(lists.flatten(), ids["client"], "client")
     start, receivers = sort_groups(np.append(0, np.cumsum(sizes)).astype(np.int64), receivers)
     at = table["at"].cast(TIME).cast(pa.int64()).fill_null(0).to_numpy()
-    broker = _ids(_flat(table["broker"]), ids["broker"], "broker")
-    messages = Messages(
+    return Messages(
         at=at,
         client=client,
         topic=_ids(_flat(table["topic"]), ids["topic"], "topic"),
@@ -307,13 +355,6 @@ def _messages(table: pa.Table, ids: Mapping[str, pa.Array], with_receivers: bool
         start=start,
         receivers=receivers,
     )
-    per = np.diff(start) if with_receivers else np.zeros(len(client), np.int64)
-    everyone = np.concatenate([client, receivers if with_receivers else receivers[:0]])
-    where, when = (np.concatenate([each, np.repeat(each, per)]) for each in (broker, at))
-    known = where != NONE
-    hour = when[known] // SIGHTING_US
-    seen = pa.table({"client": everyone[known], "broker": where[known], "hour": hour, "at": when[known]})
-    return messages, seen.group_by(["client", "broker", "hour"]).aggregate([("at", "min")])
 
 
 def _masks(lists: pa.Array, names: pa.Array) -> Any:
