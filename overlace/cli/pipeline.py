@@ -22,7 +22,7 @@ Mapped = Annotated[
     list[str] | None, typer.Option("--map", help="FIELD=COLUMN, several times: client=src receiver=dst at=time ...")
 ]
 FormatName = Annotated[
-    str | None, typer.Option("--format", help="jsonl, csv, counts or mosquitto (default: found out)")
+    str | None, typer.Option("--format", help="jsonl, csv, counts, mosquitto or parquet (default: found out)")
 ]
 
 
@@ -239,8 +239,17 @@ def ingest_command(
     if table or topology:
         _ingest_plain(logs, out, table, mapped, delimiter, header, both_ways, as_json)
         return
-    from overlace.spark.ingest import Options, ingest
     from overlace.spark.session import session
+
+    if form == "parquet" or all(path.endswith(".parquet") for path in logs):
+        from overlace.spark.deliveries import ingest_frame
+
+        with bar("ingest") as progress, session(master=master) as spark:
+            progress(0.1, "reducing deliveries")
+            trace = ingest_frame(logs, pairs(mapped), out, spark)
+        answer(as_json, summary(trace), *told(trace))
+        return
+    from overlace.spark.ingest import Options, ingest
 
     options = Options(
         format=form, map=pairs(mapped), group=tuple(group.split(",")) if group else (), delimiter=delimiter,

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Ints
+from overlace.errors import BadTrace
 from overlace.matching.topics import match
 from overlace.observe.reduction import NONE, UNLOGGED, Reduction, merge, receivers_of
 from overlace.tables import TIME, schema_of
@@ -68,6 +69,10 @@ def _within(trace: Trace, window: tuple[int, int] | None) -> pa.Table:
 
 def _from_messages(trace: Trace, window: tuple[int, int]) -> pa.Table:
     """Traffic of a part of a bucket."""
+    if trace.rows("messages") == 0 and trace.rows("traffic"):
+        raise BadTrace(
+            f"{trace.path} keeps no messages, so a window must be whole buckets of {trace.bucket_us // 10**6} s"
+        )
     messages = trace.read("messages")
     at = messages["at"].cast(pa.int64())
     mine = messages.filter(pc.and_(pc.greater_equal(at, window[0]), pc.less(at, window[1])))

@@ -16,16 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from overlace.arrays.csr import sort_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints, kernel
-from overlace.errors import BadTrace
+from overlace.errors import BadTrace, Unknown
 from overlace.observe.reduction import NONE, Messages, Reduction, merge, receivers_of, reduce
 from overlace.tables import schema_of
-from overlace.trace import place
+from overlace.trace import HOUR_US, Trace, Writer, absolute, place
 
 COLUMNS = ("message", "at", "client", "topic", "bytes", "receiver")
 PARTIAL = "traffic binary, audiences binary, clients binary, topics binary"
@@ -134,7 +135,7 @@ def _integers(values: pa.ChunkedArray) -> Ints:
 
 def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[list[Ints], pa.Array]:
     """(ids of each column, names): numbered within the task; whole numbers stand by their digits."""
-    if all(pa.types.is_integer(each.type) for each in columns):
+    if all(pa.types.is_integer(each.type) and not each.null_count for each in columns):
         raw = [_integers(each) for each in columns]
         low, high = min(int(r.min(initial=0)) for r in raw), max(int(r.max(initial=0)) for r in raw)
         if low >= 0 and high < 1 << 26:
@@ -148,10 +149,10 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[list[Ints], pa.Array]
         return [np.searchsorted(values, each) for each in raw], pa.array(values).cast(pa.string())
     coded = [each.cast(pa.string()).combine_chunks().dictionary_encode() for each in columns]
     names = pc.unique(pa.concat_arrays([each.dictionary for each in coded])).drop_null()
-    places = [pc.index_in(each.dictionary, value_set=names).to_numpy(zero_copy_only=False) for each in coded]
-    return [
-        p[each.indices.to_numpy(zero_copy_only=False)].astype(np.int64) for p, each in zip(places, coded, strict=True)
-    ], names
+    places = [
+        np.append(pc.index_in(each.dictionary, value_set=names).to_numpy().astype(np.int64), NONE) for each in coded
+    ]
+    return [p[pc.fill_null(each.indices, len(p) - 1).to_numpy()] for p, each in zip(places, coded, strict=True)], names
 
 
 def _reduced(table: pa.Table, bucket_us: int) -> Named:
@@ -212,16 +213,115 @@ def united(parts: Sequence[Named]) -> Named:
     return Named(merge([*moved, none]), clients, topics)
 
 
+def ingest_frame(
+    frame: DataFrame | Sequence[str],
+    mapping: Mapping[str, str],
+    out: str,
+    spark: SparkSession,
+    bucket_us: int = HOUR_US,
+) -> Trace:
+    """A DataFrame, or Parquet files, with a row a delivery into the trace at `out`.
+
+    `mapping` names the columns: message (or none: sender, time, topic and bytes together are the key), at,
+    client, receiver (or receivers, a list), topic, bytes. Files that are sorted by a whole number of a
+    message are reduced natively, anything else by expressions. Only the reduction is kept, no messages: a
+    window of this trace is whole buckets.
+    """
+    out = absolute(out)
+    base = Trace.open(out) if Trace.exists(out) else None
+    if base is not None and base.rows("traffic"):
+        raise BadTrace(f"{out} has traffic already; tables of deliveries cannot be added to it. Make a new trace.")
+    named = _natively(frame, mapping, spark, bucket_us) if not isinstance(frame, DataFrame) else None
+    if named is None:
+        given = frame if isinstance(frame, DataFrame) else spark.read.parquet(*(absolute(p) for p in frame))
+        named = by_expressions(_mapped(given, mapping), bucket_us)
+    writer = Writer(out, base)
+    named = _among(named, base)
+    writer.write("traffic", named.reduction.traffic)
+    writer.write("audiences", named.reduction.audiences)
+    kept = [
+        (k, i, n)
+        for k, names in (base.names if base else {}).items()
+        if k not in ("client", "topic")
+        for i, n in enumerate(names)
+    ]
+    rows = [*kept, *(("client", i, n) for i, n in enumerate(named.clients.to_pylist()))]
+    rows += [("topic", i, n) for i, n in enumerate(named.topics.to_pylist())]
+    kinds, ids, called = zip(*rows, strict=True) if rows else ((), (), ())
+    columns = {
+        "kind": pa.array(kinds, pa.string()),
+        "id": pa.array(ids, pa.int32()),
+        "name": pa.array(called, pa.string()),
+    }
+    writer.write("names", pa.table(columns), replace=True)
+    return writer.commit(bucket_us=bucket_us, unit=base.unit if base else "message", notes=base.notes if base else {})
+
+
+def _natively(paths: Sequence[str], mapping: Mapping[str, str], spark: SparkSession, bucket_us: int) -> Named | None:
+    """The native way, where the files allow it."""
+    if any(mapping.get(name, name) != name for name in COLUMNS):
+        return None
+    try:
+        for path in paths:
+            files, at = place(path)
+            kind = pq.read_schema(at, filesystem=files).field("message").type
+            if not pa.types.is_integer(kind):
+                return None
+        return reduce_deliveries([absolute(path) for path in paths], spark, bucket_us)
+    except (BadTrace, KeyError, PythonException):  # not sorted, or without a column: expressions can do it
+        return None
+
+
+def _mapped(frame: DataFrame, mapping: Mapping[str, str]) -> DataFrame:
+    """The frame with the columns that a reduction takes."""
+    for name, column in mapping.items():
+        if name not in (*COLUMNS, "receivers"):
+            raise Unknown("field", name, (*COLUMNS, "receivers"))
+        if column not in frame.columns:
+            raise Unknown("column", column, frame.columns)
+    have = {
+        name: mapping.get(name, name) for name in (*COLUMNS, "receivers") if mapping.get(name, name) in frame.columns
+    }
+    missing = [name for name in ("at", "client") if name not in have]
+    if missing or not {"receiver", "receivers"} & set(have):
+        lacking = missing or ["receiver"]
+        raise BadTrace(f"the table has no {', '.join(lacking)}; its columns are {', '.join(frame.columns)}. Map them.")
+    rows = frame.select(*(F.col(column).alias(name) for name, column in have.items()))
+    if "receivers" in have:
+        rows = rows.withColumn("receiver", F.explode_outer("receivers")).drop("receivers")
+    for name, kind in (("topic", "string"), ("bytes", "long")):
+        if name not in have:
+            rows = rows.withColumn(name, F.lit(None).cast(kind))
+    if "message" not in have:
+        rows = rows.withColumn("message", F.struct("client", "at", "topic", "bytes"))
+    at = F.col("at") if dict(rows.dtypes)["at"].startswith("timestamp") else F.timestamp_seconds(F.col("at"))
+    return rows.withColumn("at", at.cast("timestamp")).withColumn(
+        "bytes", F.coalesce(F.col("bytes").cast("long"), F.lit(0))
+    )
+
+
+def _among(named: Named, base: Trace | None) -> Named:
+    """The reduction under the ids of a trace that knows some of the names already."""
+    known = base.names if base else {}
+    lists = []
+    for kind, names in (("client", named.clients), ("topic", named.topics)):
+        have = pa.array(list(known.get(kind, ())), pa.string())
+        new = names.filter(pc.invert(pc.is_in(names, value_set=have))) if len(have) else names
+        lists.append(pa.concat_arrays([have, new.cast(pa.string())]))
+    moved = _renumbered(named, *lists)
+    return Named(merge([moved, Reduction(*(each.slice(0, 0) for each in moved))]), *lists)
+
+
 def _all_names(columns: Sequence[Any]) -> pa.Array:
     flat = [each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each for each in columns]
-    names = pc.unique(pa.concat_arrays(flat))
+    names = pc.unique(pa.concat_arrays(flat)).drop_null()
     return names.take(pc.sort_indices(names))
 
 
 def _renumbered(part: Named, clients: pa.Array, topics: pa.Array) -> Reduction:
     """A reduction with its ids exchanged; audiences are hashed anew."""
     to_client = pc.index_in(part.clients, value_set=clients).to_numpy().astype(np.int64)
-    to_topic = pc.index_in(part.topics, value_set=topics).to_numpy().astype(np.int64)
+    to_topic = np.append(pc.index_in(part.topics, value_set=topics).to_numpy().astype(np.int64), NONE)
     start, members = receivers_of(part.reduction.audiences)
     start, members = sort_groups(start, to_client[members])
     old, new = part.reduction.audiences["audience"].to_numpy(), hash_groups(start, members)
@@ -230,12 +330,13 @@ def _renumbered(part: Named, clients: pa.Array, topics: pa.Array) -> Reduction:
     audience = new[order][np.searchsorted(old[order], traffic["audience"].to_numpy())]
     columns = {
         "client": to_client[traffic["client"].to_numpy()],
-        "topic": to_topic[traffic["topic"].to_numpy()],
+        "topic": to_topic[pc.fill_null(traffic["topic"], len(to_topic) - 1).to_numpy()],
         "audience": audience,
     }
     for name, values in columns.items():
         at = traffic.schema.get_field_index(name)
-        traffic = traffic.set_column(at, traffic.schema.field(at), pa.array(values).cast(traffic.schema.field(at).type))
+        column = pa.array(values, mask=values == NONE if name == "topic" else None).cast(traffic.schema.field(at).type)
+        traffic = traffic.set_column(at, traffic.schema.field(at), column)
     lists = pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), pa.array(members.astype(np.int32)))
     return Reduction(traffic, pa.table([pa.array(new), lists], schema=schema_of("audiences")))
 
@@ -255,10 +356,10 @@ def by_expressions(frame: DataFrame, bucket_us: int) -> Named:
     }
     rows = text
     for name, table in ids.items():
-        rows = rows.join(table, F.col(name) == F.col(f"{name}_name"))
+        rows = rows.join(table, F.col(name) == F.col(f"{name}_name"), "left")
     grouped = rows.groupBy("message").agg(
         F.min(F.struct("at", "client_id", "topic_id", "bytes")).alias("first"),
-        F.sort_array(F.collect_set("receiver_id")).alias("receivers"),
+        F.sort_array(F.collect_set("receiver_id")).alias("receivers"),  # leaves out null: a message to nobody
     )
     bucket = F.floor(F.col("first.at") / bucket_us).cast("long") * bucket_us
     summed = grouped.groupBy(

@@ -5,8 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from overlace.errors import BadTrace
-from overlace.spark.deliveries import by_expressions, reduce_deliveries, reduce_split, splits_of, united
+from overlace.errors import BadTrace, Unknown
+from overlace.observe.observation import observe
+from overlace.spark.deliveries import by_expressions, ingest_frame, reduce_deliveries, reduce_split, splits_of, united
 from overlace.tables import TIME
 from overlace.trace import HOUR_US, digest
 from overlace.workloads.sites import Sites
@@ -67,3 +68,46 @@ def test_what_is_not_sorted_or_lacks_a_column_is_refused(spark, tmp_path):
     pq.write_table(table.drop_columns(["topic"]), tmp_path / "less.parquet")
     with pytest.raises(BadTrace, match="no column topic"):
         splits_of(str(tmp_path / "less.parquet"))
+
+
+def test_a_frame_becomes_a_trace_whatever_its_columns_are_called(spark, tmp_path):
+    table = deliveries(text=True)
+    pq.write_table(table, tmp_path / "raw.parquet")
+    native = ingest_frame([str(tmp_path / "raw.parquet")], {}, str(tmp_path / "native"), spark)
+    odd = table.rename_columns(["id", "when", "src", "subject", "size", "dst"])
+    pq.write_table(odd, tmp_path / "odd.parquet")
+    names = {"message": "id", "at": "when", "client": "src", "topic": "subject", "bytes": "size", "receiver": "dst"}
+    frame = spark.read.parquet(str(tmp_path / "odd.parquet")).repartition(3)
+    mapped = ingest_frame(frame, names, str(tmp_path / "mapped"), spark)
+    assert native.digest() == mapped.digest()
+    assert observe(native) == observe(mapped)
+    with pytest.raises(BadTrace, match="keeps no messages"):
+        observe(native, (native.span()[0] + 1, native.span()[1]))
+    with pytest.raises(BadTrace, match="has traffic already"):
+        ingest_frame(frame, names, str(tmp_path / "mapped"), spark)
+
+
+def test_rows_without_an_id_topics_or_receivers_are_messages_too(spark, tmp_path):
+    rows = [("a", 100, ["b", "c"]), ("a", 100, ["c"]), ("b", 4000, [])]
+    frame = spark.createDataFrame(rows, "client string, at long, receivers array<string>")
+    trace = ingest_frame(frame, {}, str(tmp_path / "t"), spark)
+    found = observe(trace)
+    assert trace.names == {"client": ["a", "b", "c"]}
+    assert found.sent.tolist() == [1, 1, 0]
+    assert list(zip(found.flows.sender, found.flows.receiver, found.flows.messages, strict=True)) == [
+        (0, 1, 1),
+        (0, 2, 1),
+    ]
+    with pytest.raises(Unknown, match="no column is called 'x'"):
+        ingest_frame(frame, {"topic": "x"}, str(tmp_path / "u"), spark)
+    with pytest.raises(BadTrace, match="has no receiver"):
+        ingest_frame(frame.drop("receivers"), {}, str(tmp_path / "u"), spark)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_null_topics_stay_null(spark, tmp_path, text):
+    table = deliveries(text=text)
+    nothing = pa.array([None] * table.num_rows, table["topic"].type)
+    pq.write_table(table.set_column(3, "topic", nothing), tmp_path / "raw.parquet")
+    trace = ingest_frame([str(tmp_path / "raw.parquet")], {}, str(tmp_path / "t"), spark)
+    assert trace.read("traffic")["topic"].null_count == trace.rows("traffic") > 0
