@@ -126,7 +126,8 @@ def summary(trace: Any) -> dict[str, Any]:
 
 def told(trace: Any) -> list[str]:
     """A trace for people."""
-    messages, traffic = trace.rows("messages"), trace.rows("traffic")
+    traffic = trace.rows("traffic")
+    messages = trace.rows("messages") or int(trace.read("traffic", ["messages"])["messages"].to_numpy().sum())
     lines = [escape(f"trace    {trace.path}  digest {trace.digest()}")]
     counted = ", ".join(f"{trace.count(kind):,} {kind}s" for kind in ("client", "topic", "broker") if trace.count(kind))
     lines.append(f"{messages:,} messages; {counted}")
