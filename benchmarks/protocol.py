@@ -35,9 +35,9 @@ def peak_bytes(run: Callable[[], Any]) -> int:
     return peak
 
 
-def _processes() -> dict[int, tuple[int, float, int]]:
-    """Every process: its parent, its CPU seconds (with those of children it waited for), its resident bytes."""
-    tick, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+def _processes() -> dict[int, tuple[int, float]]:
+    """Every process: its parent, and its CPU seconds with those of children it waited for."""
+    tick = os.sysconf("SC_CLK_TCK")
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -46,14 +46,14 @@ def _processes() -> dict[int, tuple[int, float, int]]:
             except OSError:
                 continue
             cpu = sum(int(stat[i]) for i in (11, 12, 13, 14)) / tick
-            found[int(folder.name)] = (int(stat[1]), cpu, int(stat[21]) * page)
+            found[int(folder.name)] = (int(stat[1]), cpu)
     return found
 
 
-def _family(processes: dict[int, tuple[int, float, int]]) -> list[int]:
+def _family(processes: dict[int, tuple[int, float]]) -> list[int]:
     mine, grown = {os.getpid()}, True
     while grown:
-        more = {pid for pid, (parent, _, _) in processes.items() if parent in mine} - mine
+        more = {pid for pid, (parent, _) in processes.items() if parent in mine} - mine
         mine, grown = mine | more, bool(more)
     return list(mine)
 
@@ -62,6 +62,15 @@ def tree_cpu() -> float:
     """CPU seconds of this process and all below it."""
     processes = _processes()
     return sum(processes[pid][1] for pid in _family(processes) if pid in processes)
+
+
+def _own_bytes(pid: int) -> int:
+    """Resident memory of a process, what it shares with others counted in part (PSS)."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
 class Measured:
@@ -82,8 +91,7 @@ class Measured:
 
     def _sample(self) -> None:
         while not self._stop.wait(0.2):
-            processes = _processes()
-            self.peak = max(self.peak, sum(processes[pid][2] for pid in _family(processes) if pid in processes))
+            self.peak = max(self.peak, sum(_own_bytes(pid) for pid in _family(_processes())))
 
 
 def short(value: float) -> str:

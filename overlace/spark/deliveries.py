@@ -30,7 +30,7 @@ from overlace.trace import HOUR_US, Trace, Writer, absolute, place
 
 COLUMNS = ("message", "at", "client", "topic", "bytes", "receiver")
 PARTIAL = "traffic binary, audiences binary, clients binary, topics binary"
-ROWS = 4_000_000
+ROWS = 2_000_000
 """Rows that a task holds at once."""
 
 

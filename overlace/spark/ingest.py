@@ -39,6 +39,7 @@ from overlace.spark.tasks import ENCODED, IDS, PARSED, SPLIT, Job, encode, parse
 from overlace.trace import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
 
 KEY_VARIABLE = "OVERLACE_KEY"
+FEW = 3  # messages up to which a client counts as short-lived
 BRIDGES = "bridges"
 """The source of links that the logs themselves show."""
 
@@ -150,7 +151,7 @@ def ingest(
         _clear(job)
     tell(1.0, "done")
     per_split = {(r["source"], r["number"]): r["folded"] for r in said.to_pylist()}
-    return Ingested(trace, accounts, known, sum(per_split.values()), _bridge_notes(crossed))
+    return Ingested(trace, accounts, known, sum(per_split.values()), [*_bridge_notes(crossed), *_short_lived(trace)])
 
 
 def _from_task(error: PythonException) -> BadTrace:
@@ -297,6 +298,19 @@ def _bridge_notes(crossed: Followed | None) -> list[str]:
     if not crossed.links:
         notes.append("no bridge has both its ends in these logs: ingest all brokers' logs together, or use --topology")
     return notes
+
+
+def _short_lived(trace: Trace) -> list[str]:
+    """A warning when many clients sent next to nothing: ids that are made up for each connection look like that."""
+    rows = trace.read("traffic", ["client", "messages"])
+    sent = np.bincount(rows["client"].to_numpy(), weights=rows["messages"].to_numpy()) if rows.num_rows else np.zeros(0)
+    few = int(((sent > 0) & (sent <= FEW)).sum())
+    if few < 20 or few < 0.2 * (sent > 0).sum():
+        return []
+    return [
+        f"{few:,} of {int((sent > 0).sum()):,} senders sent {FEW} messages or fewer in all. If their ids are made up "
+        "for each connection, say who is one client with --identity PATTERN."
+    ]
 
 
 def _number_names(job: Job, writer: Writer, base: Trace | None) -> None:

@@ -290,6 +290,19 @@ def test_what_a_task_says_is_one_clear_line(spark, tmp_path):
         ingest([written(tmp_path / "l.jsonl", rows)], str(tmp_path / "t[1]"), spark)
 
 
+def test_ids_that_are_made_up_for_each_connection_are_warned_of_and_can_be_joined(spark, tmp_path):
+    rows = [{"client": f"app-{i % 3}-{i:08x}", "at": START + i, "receivers": []} for i in range(60)]
+    path = written(tmp_path / "l.jsonl", rows)
+    done = ingest([path], str(tmp_path / "t"), spark)
+    assert done.notes == [
+        "60 of 60 senders sent 3 messages or fewer in all. If their ids are made up for each connection, say who is "
+        "one client with --identity PATTERN."
+    ]
+    joined = ingest([path], str(tmp_path / "u"), spark, Options(identity="app-[0-9]+"))
+    assert joined.trace.names["client"] == ["app-0", "app-1", "app-2"]
+    assert joined.notes == []
+
+
 def test_names_can_be_hidden_and_the_rest_stays_the_same(spark, tmp_path, monkeypatch):
     monkeypatch.setenv("OVERLACE_KEY", "a secret")
     messages = made_up(10, 100)
