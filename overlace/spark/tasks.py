@@ -49,7 +49,6 @@ class Job:
     bucket_us: int = 0
     bridged: bool = False  # some messages crossed bridges
     id: str = ""
-    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse(job: Job) -> Any:

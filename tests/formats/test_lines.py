@@ -22,10 +22,6 @@ def lines_of(log, start, end, size):
 def test_a_log_cut_anywhere_gives_the_same_lines(log, cuts, size):
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     parts = [line for start, end in zip(bounds, bounds[1:], strict=False) for line in lines_of(log, start, end, size)]
-    whole, at = [], 0
-    for line in log.splitlines(keepends=True) if b"\r" not in log else []:
-        whole.append((at, line))
-        at += len(line)
     assert parts == lines_of(log, 0, None, 1 << 20)
     assert b"".join(line for _, line in parts) == log
     assert all(log[offset : offset + len(line)] == line for offset, line in parts)
