@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace, Unknown
-from overlace.formats.topologies import Bridge, NatsReader, Pattern, read_topology
+from overlace.formats.topologies import Bridge, Pattern, read_topology
+from overlace.formats.topologies.nats_conf import NatsReader
 
 GRAPHML = """<?xml version="1.0" encoding="utf-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">

@@ -1,0 +1,132 @@
+"""Brokers and links by name: what every reader of topologies returns, and what they share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import inf, isfinite, nan
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from overlace.errors import BadTrace
+
+LINKS = pa.schema(
+    [
+        pa.field("left", pa.string(), nullable=False),
+        pa.field("right", pa.string(), nullable=False),
+        pa.field("cost", pa.float64(), nullable=False),
+        pa.field("latency_us", pa.int32()),
+        pa.field("wired", pa.bool_(), nullable=False),
+        pa.field("dials", pa.string()),  # the end that connects
+    ]
+)
+"""The links of a topology: those of the table links, with names for ids."""
+
+
+class Pattern(NamedTuple):
+    """One `topic` line of a bridge: which topics cross it, which way, and how they are renamed."""
+
+    pattern: str
+    direction: str = "out"  # out, in or both, seen from the broker that dials
+    qos: int = 0
+    local_prefix: str = ""
+    remote_prefix: str = ""
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A connection of a mosquitto.conf.
+
+    Without a remote_clientid Mosquitto 2.0 calls itself HOSTNAME.CONNECTION at the far end (its manual has it
+    the other way round); without a local_clientid it is `local.` and the remote one at home.
+    """
+
+    broker: str  # that has it in its file, and dials
+    connection: str
+    remote: str  # the broker at the far end
+    addresses: tuple[str, ...]  # host:port; the first is the one in use
+    remote_clientid: str | None = None
+    local_clientid: str | None = None
+    topics: tuple[Pattern, ...] = ()
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Brokers and links by name, as one file or one set of files has them."""
+
+    kind: str
+    brokers: list[str]  # in the order of the file
+    links: pa.Table  # LINKS, sorted by left and right
+    bridges: list[Bridge] = field(default_factory=list)  # of mosquitto.conf
+    groups: dict[str, str] = field(default_factory=dict)  # broker -> the NATS cluster it is part of
+    loops: int = 0  # links from a broker to itself, dropped
+    parallel: int = 0  # further links of a pair, merged
+    notes: list[str] = field(default_factory=list)  # what a user should know
+
+
+class Link(NamedTuple):
+    """One row of LINKS, as a file has it: either end first, any number of times."""
+
+    left: str
+    right: str
+    cost: float = 1.0
+    latency_us: int | None = None
+    wired: bool = False
+    dials: str | None = None
+
+
+def text_of(text: bytes) -> str:
+    """A file as text, whatever its bytes."""
+    return text.decode("utf-8-sig", errors="replace")
+
+
+def merged(links: Iterable[Link]) -> tuple[pa.Table, int, int]:
+    """(table, loops, parallel): each pair of brokers once, wired if any is, else as the cheapest of them."""
+    best: dict[tuple[str, str], Link] = {}
+    loops = parallel = 0
+    for link in links:
+        if link.left == link.right:
+            loops += 1
+            continue
+        pair = (min(link.left, link.right), max(link.left, link.right))
+        parallel += pair in best
+        best[pair] = min(best.get(pair, link), link, key=_rank)
+    rows = [best[pair]._replace(left=pair[0], right=pair[1]) for pair in sorted(best)]
+    columns = [pa.array([row[i] for row in rows], each.type) for i, each in enumerate(LINKS)]
+    return pa.table(columns, schema=LINKS), loops, parallel
+
+
+def _rank(link: Link) -> tuple[bool, float, float]:
+    return not link.wired, link.cost, inf if link.latency_us is None else link.latency_us
+
+
+def distinct(names: list[str], ids: list[str]) -> list[str]:
+    """The names, with the id behind each one that several have."""
+    while len(set(names)) < len(names):
+        times = Counter(names)
+        names = [f"{name} ({each})" if times[name] > 1 else name for name, each in zip(names, ids, strict=True)]
+    return names
+
+
+def amount_of(text: str, where: str, what: str, most: float = inf) -> float:
+    """A finite number from 0 to most, or an error that says where it is not."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not (isfinite(value) and 0 <= value <= most):
+        limit = f" to {most:,.0f}" if isfinite(most) else ""
+        raise BadTrace(f"{where}: {what} is {text!r}. Expected a number from 0{limit}.")
+    return value
+
+
+def could_be_wired(kind: str, brokers: list[str], links: list[Link]) -> Topology:
+    """A topology of links that could be wired."""
+    table, loops, parallel = merged(links)
+    notes = [f"{loops} links from a broker to itself dropped"] if loops else []
+    unknown = table["latency_us"].null_count
+    if unknown:
+        notes.append(f"{unknown} of {table.num_rows} links have an end without coordinates: no latency, cost 1")
+    return Topology(kind, brokers, table, loops=loops, parallel=parallel, notes=notes)
