@@ -16,7 +16,7 @@ from markupsafe import Markup
 from overlace.arrays.jit import Floats, Ints
 from overlace.arrays.trees import subtree_links
 from overlace.model import Names, Network, Observation, Overlay, name_of
-from overlace.report.tables import visible
+from overlace.report.sheets import visible
 
 Chart = Any
 

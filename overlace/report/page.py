@@ -13,38 +13,38 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
-import pyarrow as pa
-import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from overlace import __version__
-from overlace.errors import BadTrace
-from overlace.model import Names, Observation
-from overlace.planfile import PlanFile, read_plan
 from overlace.replay.metrics import METRICS
 from overlace.report.figures import bars_svg, overlay_map, overlay_svg
+from overlace.report.loaded import (
+    ALL_METRICS,
+    BILL,
+    CHANNELS,
+    COUNTS,
+    FAMILIES,
+    MESH,
+    Family,
+    Judged,
+    Loaded,
+    load,
+    rank,
+)
+from overlace.report.sheets import Amount, Change, Sheet, Sheets, amount, change, shown, visible
 from overlace.report.tables import (
     LABELS,
-    Amount,
-    Calls,
-    Change,
     Histogram,
     Row,
-    Sheet,
-    Sheets,
     Table,
-    amount,
     broker_table,
     caller_table,
-    change,
     channel_table,
     cut_table,
     histogram,
@@ -53,14 +53,9 @@ from overlace.report.tables import (
     metric_table,
     more_of,
     pair_table,
-    read_sheets,
     region_matrix,
     region_table,
-    shown,
-    visible,
 )
-from overlace.run import read_json, read_observation
-from overlace.trace import Trace
 
 MOST_STEPS = 20
 MOST_SOURCES = 15
@@ -72,101 +67,6 @@ COST_UNITS = {
 }
 
 
-class Family(NamedTuple):
-    """Facets that are judged by the same metrics; the first is what counts."""
-
-    name: str
-    facets: tuple[str, ...]
-    metrics: tuple[str, ...]
-
-
-BILL = Family("bill", ("placement", "tree"), ("cost", "crossings", "mean_hops", "mean_latency_us", "local_share"))
-CHANNELS = Family(
-    "channels", ("channels",), ("received", "false_positive_rate", "mean_connections", "over_limit", "channels")
-)
-MESH = Family("mesh", ("mesh",), ("average_degree", "max_degree", "topic_connected", "links", "max_diameter"))
-FAMILIES = (BILL, CHANNELS, MESH)
-
-ALL_METRICS: Mapping[str, tuple[str, ...]] = {
-    "bill": (
-        *BILL.metrics, "p95_latency_us", "region_local_share", "crossing_messages", "max_broker_load",
-        "max_link_load", "cut_share_max",
-    ),
-    "channels": (
-        "channels", "publishers", "subscribers", "received", "true_positives", "false_positives",
-        "false_positive_rate", "mean_connections", "max_connections", "over_limit",
-    ),
-    "mesh": (
-        "links", "average_degree", "max_degree", "topic_connected", "components_too_many", "max_diameter",
-        "mean_diameter", "shared_topics", "flood_messages",
-    ),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A plan of the run and what its overlay measured; empty sheets if it was not replayed."""
-
-    id: str
-    document: PlanFile
-    train: Sheet
-    judged: Sheet
-
-    def within(self, family: Family) -> bool:
-        """Whether the plan is about this family, and was measured."""
-        mine = any(facet in family.facets for facet in self.document.facets)
-        return mine and self.judged.of(family.metrics[0]) is not None
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """All that the page is made of."""
-
-    run: Path
-    about: Mapping[str, Any]
-    observation: Observation
-    names: Names
-    runs: Sequence[Mapping[str, Any]]
-    part: str  # the part that judges: held-out, or train where nothing is held out
-    today: Sheet  # what the overlay as it was measured on that part
-    today_train: Sheet  # and on the part that the plans were made from
-    plans: Sequence[Judged]
-    account: Account
-
-    @cached_property
-    def calls(self) -> Calls:
-        """What things are called."""
-        return Calls(self.names, self.observation.network)
-
-    def best(self, family: Family) -> Judged | None:
-        """The plan that does best by what counts in its family."""
-        mine = [plan for plan in self.plans if plan.within(family)]
-        return min(mine, key=lambda plan: _rank(plan, family), default=None)
-
-    def sheets(self, family: Family) -> Sheets:
-        """What the family's tables compare: today, and after the best plan."""
-        best = self.best(family)
-        return [("today", self.today), *([("after", best.judged)] if best else [])]
-
-
-def _rank(plan: Judged, family: Family) -> tuple[float, float, str]:
-    broken = 1 - (plan.judged.of("topic_connected") or 0) if family is MESH else 0.0
-    return broken, plan.judged.of(family.metrics[0]) or 0.0, plan.id
-
-
-@dataclass(frozen=True)
-class Account:
-    """Where the lines of the log went; or why that is not known."""
-
-    problem: str = ""
-    sources: Sequence[Mapping[str, Any]] = ()
-    quarantine: Sequence[Mapping[str, Any]] = ()
-    totals: Mapping[str, int] = field(default_factory=dict)
-
-
-COUNTS = ("lines", "kept", "ignored", "quarantined", "duplicates")
-
-
 def write_report(run: Path) -> Path:
     """RUN/report.html: one self-contained page, written beside and renamed."""
     page = render(load(run))
@@ -174,47 +74,6 @@ def write_report(run: Path) -> Path:
     beside.write_text(page, encoding="utf-8")
     beside.replace(path)
     return path
-
-
-# --- what the page is made of ------------------------------------------------------------------------
-
-
-def load(run: Path) -> Loaded:
-    """Everything in a run folder that the page shows, and the accounts of its trace."""
-    about = read_json(run / "run.json")
-    observation, names = read_observation(run)
-    for name in ("metrics", "runs"):
-        if not (run / f"{name}.parquet").exists():
-            raise BadTrace(f"{run} has no {name}.parquet: nothing was measured yet. `overlace replay {run}` does it.")
-    sheets = read_sheets(run / "metrics.parquet")
-    runs = pq.read_table(run / "runs.parquet").to_pylist()
-    today = {part: sheets.get(f"before/{part}", Sheet()) for part in ("held-out", "train")}
-    routed = {name.rpartition("/")[2] for name, sheet in sheets.items() if sheet.of("messages") is not None}
-    part = "train" if routed == {"train"} else "held-out"
-    folders = sorted(path.parent for path in (run / "plans").glob("*/plan.json"))
-    plans = [
-        Judged(each.name, read_plan(each), *(sheets.get(f"{each.name}/{name}", Sheet()) for name in ("train", part)))
-        for each in folders
-    ]
-    return Loaded(run, about, observation, names, runs, part, today[part], today["train"], plans, account(about))
-
-
-def account(about: Mapping[str, Any]) -> Account:
-    """The trace's own accounts, or why they cannot be had."""
-    path = str(about.get("trace", ""))
-    try:
-        trace = Trace.open(path)
-        if trace.digest() != about.get("trace_digest"):
-            return Account(f"The trace {path} has changed since this run was observed, so its accounts are not shown.")
-        sources, quarantine = (trace.read(table).to_pylist() for table in ("sources", "quarantine"))
-    except (BadTrace, OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        return Account(f"The trace {path} cannot be read any more, so its accounts are not shown: {error}")
-    totals = {name: sum(source[name] for source in sources) for name in COUNTS}
-    if not sources:
-        return Account("The trace holds no accounts of a log: it was generated, or made from tables.")
-    sources.sort(key=lambda source: (-source["lines"], source["name"]))
-    quarantine.sort(key=lambda row: (-row["count"], row["source"], row["reason"]))
-    return Account("", sources, quarantine, totals)
 
 
 # --- what it says ------------------------------------------------------------------------------------
@@ -266,7 +125,7 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
     found = []
     for family in FAMILIES:
         metric = family.metrics[0]
-        for plan in sorted((p for p in loaded.plans if p.within(family)), key=lambda p: _rank(p, family)):
+        for plan in sorted((p for p in loaded.plans if p.within(family)), key=lambda p: rank(p, family)):
             now, then = loaded.today.of(metric), plan.judged.of(metric)
             train = change(metric, loaded.today_train.of(metric), plan.train.of(metric))
             each = (_label(metric), amount(metric, now), amount(metric, then), change(metric, now, then))
@@ -276,7 +135,7 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
 
 def comparison(loaded: Loaded, family: Family) -> Table | None:
     """Today and every plan of a family, one a row."""
-    mine = sorted((plan for plan in loaded.plans if plan.within(family)), key=lambda plan: _rank(plan, family))
+    mine = sorted((plan for plan in loaded.plans if plan.within(family)), key=lambda plan: rank(plan, family))
     if len(mine) < 2:
         return None  # the sentence and the numbers on top say it already
     shown_metrics = [metric for metric in family.metrics if mine[0].judged.of(metric) is not None]
@@ -594,6 +453,7 @@ def _made(loaded: Loaded) -> dict[str, Any]:
         "sources_more": more_of(max(0, len(held.sources) - MOST_SOURCES), "sources"),
         "totals": held.totals,
         "rest": held.totals.get("lines", 0) - sum(held.totals.get(name, 0) for name in COUNTS[1:]),
+        "ignored": held.ignored[:MOST_SOURCES],
         "quarantine": held.quarantine[:MOST_SOURCES],
         "quarantine_more": more_of(max(0, len(held.quarantine) - MOST_SOURCES), "reasons"),
         "runs": _replays(loaded),

@@ -17,7 +17,8 @@ from overlace.jobs.solve import solve
 from overlace.model import Names, Observation
 from overlace.report.figures import MOST_MARKS, bars_svg
 from overlace.report.page import write_report
-from overlace.report.tables import MOST_ROWS, Amount, change, histogram, read_sheets, shown
+from overlace.report.sheets import Amount, change, read_sheets, shown
+from overlace.report.tables import MOST_ROWS, histogram
 from overlace.run import read_observation, write_json, write_observation
 from overlace.tables import schema_of
 from overlace.testing import linked_clients, three_publishers
