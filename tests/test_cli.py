@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -260,3 +261,13 @@ def test_the_command_line_starts_no_jvm_and_loads_no_plotting():
     ask = "import sys, overlace.cli, overlace.catalog; print({'pyspark', 'altair', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.strip() == "set()"
+
+
+def test_a_stage_that_ends_leaves_a_line_with_its_rows_and_seconds():
+    from overlace.cli.console import Stages
+
+    stages = Stages("ingest")
+    assert stages.enter("reading lines") == ""
+    assert stages.enter("reading lines: 1,234 lines") == ""
+    assert re.fullmatch(r"ingest: reading lines, 1,234 lines, \d+\.\d s", stages.enter("writing"))
+    assert re.fullmatch(r"ingest: writing, \d+\.\d s", stages.line())

@@ -20,6 +20,7 @@ from overlace.errors import BadTrace
 from overlace.model import Progress
 from overlace.observe.reduction import NONE, Messages, Reduction, merge, reduce
 from overlace.spark.tasks import ENCODED, Job, parts_batch, stage, written
+from overlace.spark.watch import watched
 from overlace.trace import HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
 from overlace.workloads.sites import Sites
 
@@ -47,12 +48,14 @@ def generate(
     job = Job(trace=out, staging=f".staging-{writer.id}", sources=(), bucket_us=bucket_us, id=writer.id)
     pieces = [(n, first) for n, first in enumerate(range(0, workload.messages, piece))]
     try:
-        tell(0.05, f"{workload.messages:,} messages")
         frame = spark.createDataFrame(pieces, "number int, first long").repartition(len(pieces), "number")
-        rows = frame.mapInArrow(make(workload, job, piece), ENCODED).toArrow().to_pylist()
+        with watched(spark, tell, "making messages", 0.05, 0.8):
+            rows = frame.mapInArrow(make(workload, job, piece), ENCODED).toArrow().to_pylist()
+        tell(0.8, f"making messages: {workload.messages:,} messages")
         writer.add("messages", sorted((Part(r["path"], r["rows"], int(r["hash"])) for r in rows), key=lambda p: p.path))
         tell(0.8, "merging")
         merged = _merged(job, len(pieces))
+        tell(0.9, f"merging: {merged.traffic.num_rows:,} rows of traffic")
         writer.write("traffic", merged.traffic)
         writer.write("audiences", merged.audiences)
         for name, table in workload.tables().items():

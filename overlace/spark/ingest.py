@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -36,6 +37,8 @@ from overlace.formats.source import FORMATS, HEAD, Source, find_files, look, ope
 from overlace.model import Progress
 from overlace.observe.reduction import Reduction, merge
 from overlace.spark.tasks import ENCODED, IDS, PARSED, SPLIT, Job, encode, parse, staged
+from overlace.spark.watch import watched
+from overlace.tables import schema_of
 from overlace.trace import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
 
 KEY_VARIABLE = "OVERLACE_KEY"
@@ -127,8 +130,9 @@ def ingest(
     )  # fmt: skip
     _clear_stale(out)
     try:
-        tell(0.05, "reading lines")
-        said = _parse(job, spark)
+        with watched(spark, tell, "reading lines", 0.05, 0.45):
+            said = _parse(job, spark)
+        tell(0.45, f"reading lines: {_lines(said):,} lines")
         bucket_us = base.bucket_us if base and base.rows("traffic") else _bucket(said)
         job = replace(job, bucket_us=bucket_us)
         tell(0.45, "numbering names")
@@ -139,11 +143,13 @@ def ingest(
         _judge(accounts, chosen)
         crossed = _follow_bridges(job, said)
         job = replace(job, bridged=crossed is not None and crossed.receivers.num_rows > 0)
-        tell(0.6, "encoding and reducing")
-        _encode(job, spark, files, writer)
+        with watched(spark, tell, "encoding and reducing", 0.6, 0.9):
+            _encode(job, spark, files, writer)
+        messages, rows = (sum(part.rows for part in writer.parts.get(t, ())) for t in ("messages", "traffic"))
+        tell(0.9, f"encoding and reducing: {messages:,} messages to {rows:,} rows of traffic")
         tell(0.9, "writing")
         _tables(job, writer, accounts, crossed)
-        notes["sources"] = {**notes.get("sources", {}), **_noted(sources, doubles)}
+        notes["sources"] = {**notes.get("sources", {}), **_noted(sources, doubles, accounts, notes.get("sources", {}))}
         trace = writer.commit(bucket_us=bucket_us, unit=base.unit if base else "message", notes=notes)
     except PythonException as error:
         raise _from_task(error) from None
@@ -247,15 +253,20 @@ def _numbered(sources: Sequence[Source], noted: Mapping[str, Any]) -> list[Sourc
     return numbered
 
 
-def _noted(sources: Sequence[Source], keyed: Mapping[int, int]) -> dict[str, Any]:
-    """What the next ingest must know of each source."""
-    return {
-        s.digest: {
+def _noted(
+    sources: Sequence[Source], keyed: Mapping[int, int], accounts: Sequence[Account], before: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the next ingest must know of each source, and its ignored lines by kind."""
+    noted = {}
+    for i, (s, account) in enumerate(zip(sources, accounts, strict=True)):
+        ignored = Counter(account.ignored)
+        if s.begin:
+            ignored.update(before[s.digest].get("ignored", {}))
+        noted[s.digest] = {
             "name": s.name, "end": s.size, "head": s.head, "whole": s.whole, "keyed": i in keyed, "number": s.number,
-            "packed": s.packed, "tail": _tail(*place(s.path), s.size),
-        }
-        for i, s in enumerate(sources)
-    }  # fmt: skip
+            "packed": s.packed, "tail": _tail(*place(s.path), s.size), "ignored": dict(sorted(ignored.items())),
+        }  # fmt: skip
+    return noted
 
 
 def _parse(job: Job, spark: SparkSession) -> pa.Table:
@@ -263,6 +274,11 @@ def _parse(job: Job, spark: SparkSession) -> pa.Table:
     splits = [(i, n, *ends) for i, source in enumerate(job.sources) for n, ends in enumerate(source.splits())]
     frame = spark.createDataFrame(splits, SPLIT).repartition(len(splits), "source", "number")
     return frame.mapInArrow(parse(job), PARSED).toArrow()
+
+
+def _lines(said: pa.Table) -> int:
+    """How many lines were read."""
+    return sum({(row["source"], row["number"]): row["lines"] for row in said.to_pylist()}.values())
 
 
 def _bucket(said: pa.Table) -> int:
@@ -462,8 +478,6 @@ def _encode(job: Job, spark: SparkSession, files: Sequence[str], writer: Writer)
 
 def _staged_all(job: Job, folder: str, source: int) -> pa.Table:
     """What the tasks staged for one source."""
-    from overlace.tables import schema_of
-
     files, at = place(f"{job.trace}/{job.staging}/{folder}")
     found = files.get_file_info(pafs.FileSelector(at, allow_not_found=True))
     own = sorted(info.base_name for info in found if info.base_name.startswith(f"{source}-"))
@@ -499,8 +513,6 @@ def _tables(job: Job, writer: Writer, accounts: Sequence[Account], crossed: Foll
         if source.begin and account.digest in kept:
             row = {k: (v + kept[account.digest][k] if isinstance(v, int) else v) for k, v in row.items()}
         kept[account.digest] = row
-    from overlace.tables import schema_of
-
     writer.write("sources", pa.Table.from_pylist(list(kept.values()), schema_of("sources")), replace=True)
     for account, source in zip(accounts, job.sources, strict=True):
         if not source.begin:

@@ -2,7 +2,11 @@
 
 import gzip
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -104,6 +108,8 @@ def test_every_line_is_accounted_for(spark, tmp_path):
     row = done.trace.read("sources").to_pylist()[0]
     assert row["lines"] == row["kept"] + row["ignored"] + row["quarantined"] + row["duplicates"]
     assert sum(done.trace.read("quarantine")["count"].to_pylist()) == row["quarantined"]
+    (noted,) = done.trace.notes["sources"].values()
+    assert noted["ignored"] == account.ignored == {"blank": row["ignored"]}
 
 
 @pytest.mark.parametrize("options", [Options(strict=True), Options(max_bad=0.001)])
@@ -156,6 +162,28 @@ def test_an_ingest_that_dies_leaves_the_trace_as_it_was(spark, tmp_path, monkeyp
                 ingest([written(tmp_path / "b.jsonl", made_up(8, 50))], str(tmp_path / "trace"), spark)
         assert Trace.open(str(tmp_path / "trace")).digest() == first.digest()
         assert observe(Trace.open(str(tmp_path / "trace"))) == observe(first)
+
+
+@pytest.mark.parametrize("reached", [".staging-*/names/*", ".staging-*/traffic/*"])
+def test_an_ingest_that_is_killed_leaves_the_trace_as_it_was(spark, tmp_path, reached):
+    """kill -9 to the driver and its JVM as soon as a stage has left its first file."""
+    trace = tmp_path / "trace"
+    first = ingest([written(tmp_path / "a.jsonl", made_up(7, 50))], str(trace), spark).trace
+    log = written(tmp_path / "b.jsonl", made_up(8, 4000, clients=200))
+    words = ["ingest", log, "--out", str(trace), "--master", "local[1]"]
+    command = [sys.executable, "-c", "from overlace.cli import main; main()", *words]
+    killed = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not list(trace.glob(reached)):
+            assert killed.poll() is None, "it was done before it could be killed"
+    finally:
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+    assert Trace.open(str(trace)).digest() == first.digest()
+    assert observe(Trace.open(str(trace))) == observe(first)
+    again = ingest([log], str(trace), spark).trace
+    assert again.rows("messages") == 4050
+    assert not list(trace.glob(".staging*"))
 
 
 def test_rows_with_one_key_are_one_message_and_doubles_are_counted(spark, tmp_path):

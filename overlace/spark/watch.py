@@ -1,0 +1,38 @@
+"""Watch Spark's jobs while they run, for a progress bar: tasks done of all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from overlace.model import Progress
+
+EVERY = 0.3  # seconds between looks
+
+
+@contextmanager
+def watched(spark: SparkSession, progress: Progress, stage: str, begin: float, end: float) -> Iterator[None]:
+    """While the block runs, say how many tasks of its jobs are done, between two shares of the whole."""
+    progress(begin, stage)
+    tracker, over = spark.sparkContext.statusTracker(), threading.Event()
+
+    def look() -> None:
+        while not over.wait(EVERY):
+            done = total = 0
+            for number in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(number)
+                if info:
+                    done, total = done + info.numCompletedTasks, total + info.numTasks
+            if total and not over.is_set():
+                progress(begin + (end - begin) * done / total, f"{stage}: {done:,} of {total:,} tasks")
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
