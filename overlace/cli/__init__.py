@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 import overlace
-from overlace.cli import about, pipeline, plans
+from overlace.cli import about, papers, pipeline, plans
 from overlace.cli.console import err, out
 from overlace.errors import OverlaceError
 
@@ -55,6 +55,7 @@ app.command("report", epilog=_example("overlace report run"))(pipeline.report_co
 app.command("planners", epilog=_example("overlace planners tree"))(plans.planners_command)
 app.command("metrics", epilog=_example("overlace metrics hops"))(about.metrics_command)
 app.command("schema", epilog=_example("overlace schema plan"))(about.schema_command)
+app.command("reproduce", epilog=_example("overlace reproduce tdcd17/table-1"))(papers.reproduce_command)
 app.command("doctor", epilog=_example("overlace doctor --master 'local[2]'"))(about.doctor_command)
 
 

@@ -1,0 +1,38 @@
+"""The papers on the command line: reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from overlace.cli.console import AsJson, answer, bar
+
+
+def reproduce_command(
+    item: Annotated[
+        str | None,
+        typer.Argument(help="a paper (tdcd17) or an item of it (tdcd17/table-1); none: all", metavar="KEY"),
+    ] = None,
+    folder: Annotated[Path, typer.Option("--out", help="where the pages go")] = Path("reproductions"),
+    seeds: Annotated[int | None, typer.Option(min=1, help="how many seeds (default: as published)")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="only list what there is")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """The papers' tables and figures beside ours: a page, a table and pictures for each."""
+    from overlace.jobs.reproduce import chosen_items, reproduce
+
+    if listing:
+        names = [f"{key}/{name}" for key, name in chosen_items(item)]
+        answer(as_json, names, *names)
+        return
+    with bar("reproduce") as progress:
+        done = reproduce(item, folder, seeds=seeds, progress=progress)
+    table = Table("item", "what it is", "page", box=None, pad_edge=False, header_style="dim")
+    for name, result in done.items():
+        table.add_row(name, escape(result.title), escape(str(folder / f"{name}.md")))
+    document = {name: {"title": r.title, "rows": list(r.rows), "notes": list(r.notes)} for name, r in done.items()}
+    answer(as_json, document, table)
