@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace
 from overlace.model import FACETS, Classes, Flows, Names, Network, Observation, Offers, Overlay, Requests
-from overlace.tables import OBSERVATION, SCHEMA_VERSION, conform
+from overlace.tables import OBSERVATION, SCHEMA_VERSION, arrow, groups, lists, numbers, table_of
 
 
 @contextmanager
@@ -80,15 +80,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def overlay_table(overlay: Overlay) -> pa.Table:
     """An overlay as rows of (facet, left, right)."""
-    facets = np.repeat(FACETS, [len(overlay.relation(facet)) for facet in FACETS])
+    facets = [facet for facet in FACETS for _ in range(len(overlay.relation(facet)))]
     rows = np.concatenate([overlay.relation(facet) for facet in FACETS])
-    return conform(pa.table({"facet": facets, "left": rows[:, 0], "right": rows[:, 1]}), "overlay")
+    return table_of("overlay", facets, rows[:, 0], rows[:, 1])
 
 
 def overlay_of(table: pa.Table) -> Overlay:
     """The overlay that overlay_table wrote."""
-    facet = table["facet"].to_numpy(zero_copy_only=False)
-    rows = np.column_stack([table["left"].to_numpy(), table["right"].to_numpy()])
+    facet = np.array(table["facet"].to_pylist(), dtype=np.str_)
+    rows = np.column_stack([numbers(table["left"]), numbers(table["right"])])
     return Overlay(**{each: rows[facet == each] for each in FACETS})
 
 
@@ -96,7 +96,7 @@ def write_observation(run: Path, observation: Observation, names: Names | None =
     """The observation and the names of what it holds, into RUN/observation."""
     with whole_folder(run / "observation", "observation.json", force=force) as folder:
         for name, table in _tables(observation, names or {}).items():
-            pq.write_table(conform(table, name), folder / f"{name}.parquet", compression="zstd")
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
         about = {
             "schema_version": SCHEMA_VERSION,
             "digest": observation.digest(),
@@ -117,7 +117,7 @@ def read_observation(run: Path) -> tuple[Observation, Names]:
         raise BadTrace(f"{run} holds no observation. `overlace demo --out {run}` makes a small one.")
     about = read_json(folder / "observation.json")
     try:
-        tables = {name: pq.read_table(folder / f"{name}.parquet") for name in OBSERVATION}
+        tables = {name: pq.ParquetFile(folder / f"{name}.parquet").read() for name in OBSERVATION}
         observation = _observation(tables, about)
         whole = observation.digest() == about["digest"]
     except (KeyError, OSError, pa.ArrowException) as error:
@@ -134,69 +134,51 @@ def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
     kinds, ids, called = zip(*rows, strict=True) if rows else ((), (), ())
     cost, latency = network.access_cost.reshape(-1), network.access_latency_us.reshape(-1)
     longest = max(len(cost), len(latency))
-    return {
+    tables = {
         "overlay": overlay_table(observation.overlay),
-        "flows": _columns(observation.flows, "flows"),
-        "classes": pa.table(
-            {
-                "members": pa.LargeListArray.from_arrays(classes.start, classes.members),
-                "demand": classes.demand,
-                "bytes": classes.bytes,
-            }
+        "classes": table_of(
+            "classes",
+            lists(classes.start, classes.members, OBSERVATION["classes"].field("members").type),
+            classes.demand,
+            classes.bytes,
         ),
-        "interests": pa.table({"client": observation.interests[:, 0], "topic": observation.interests[:, 1]}),
-        "offers": _columns(observation.offers, "offers"),
-        "requests": _columns(observation.requests, "requests"),
+        "interests": table_of("interests", *observation.interests.T),
         "observed_brokers": _columns(network, "observed_brokers"),
-        "observed_links": pa.table(
-            {
-                "left": network.links[:, 0],
-                "right": network.links[:, 1],
-                "link_cost": network.link_cost,
-                "latency_us": network.latency_us,
-            }
+        "observed_links": table_of("observed_links", *network.links.T, network.link_cost, network.latency_us),
+        "observed_clients": table_of("observed_clients", observation.sent, observation.sent_bytes, region),
+        "observed_access": table_of(
+            "observed_access", _padded(cost, longest, pa.float64()), _padded(latency, longest, pa.int64())
         ),
-        "observed_clients": pa.table(
-            {"sent": observation.sent, "sent_bytes": observation.sent_bytes, "region": region}
-        ),
-        "observed_access": pa.table(
-            {"access_cost": _padded(cost, longest), "access_latency_us": _padded(latency, longest)}
-        ),
-        "names": pa.table(
-            {
-                "kind": pa.array(kinds, pa.string()),
-                "id": pa.array(ids, pa.int32()),
-                "name": pa.array(called, pa.string()),
-            }
-        ),
+        "names": table_of("names", kinds, ids, called),
     }
+    for name in ("flows", "offers", "requests"):
+        tables[name] = _columns(getattr(observation, name), name)
+    return tables
 
 
 def _columns(record: Any, table: str) -> pa.Table:
-    return pa.table({name: getattr(record, name) for name in OBSERVATION[table].names})
+    return table_of(table, *(getattr(record, name) for name in OBSERVATION[table].names))
 
 
-def _padded(values: Any, size: int) -> pa.Array:
-    missing = np.arange(size) >= len(values)
-    return pa.array(np.resize(values, size) if len(values) else np.zeros(size, values.dtype), mask=missing)
+def _padded(values: Any, size: int, kind: pa.DataType) -> pa.Array:
+    return arrow(np.append(values, np.zeros(size - len(values), values.dtype)), kind, np.arange(size) >= len(values))
 
 
 def _observation(tables: Mapping[str, pa.Table], about: Mapping[str, Any]) -> Observation:
     def column(table: str, name: str) -> Any:
-        return tables[table][name].to_numpy()
+        return numbers(tables[table][name])
 
     def columns(table: str) -> dict[str, Any]:
         return {name: column(table, name) for name in tables[table].column_names}
 
     def matrix(name: str) -> Any:
-        return tables["observed_access"][name].drop_null().to_numpy().reshape(about[name])
+        rows, columns = about[name]
+        return numbers(tables["observed_access"][name], 0)[: rows * columns].reshape(rows, columns)
 
     def pairs(table: str, left: str, right: str) -> Any:
         return np.column_stack([column(table, left), column(table, right)])
 
-    lists = tables["classes"]["members"].combine_chunks()
-    members = lists.values.to_numpy() if len(lists) else np.empty(0, np.int64)
-    start = lists.offsets.to_numpy() if len(lists) else np.zeros(1, np.int64)
+    start, members = groups(tables["classes"]["members"])
     return Observation(
         window=(int(about["window"][0]), int(about["window"][1])),
         overlay=overlay_of(tables["overlay"]),

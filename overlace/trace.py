@@ -9,24 +9,24 @@ does not name are no part of it. A trace lies at any path that Arrow's file syst
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from overlace.arrays.hashing import combine, hash_groups, mixed
 from overlace.errors import BadTrace
 from overlace.model import Names
-from overlace.tables import SCHEMA_VERSION, TRACE, conform, schema_of
+from overlace.tables import SCHEMA_VERSION, TRACE, conform, numbers, schema_of
 
 OURS = re.compile(r"[0-9a-f]{12}[^/]*\.parquet$")
 """Names of the files that a writer makes: its id first."""
@@ -61,24 +61,18 @@ def digest(table: pa.Table) -> tuple[int, int]:
 def _words(values: pa.Array) -> Any:
     """A 64-bit word for each value; null has one of its own."""
     if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    null = values.is_null().to_numpy(zero_copy_only=False)
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        import hashlib
-
         coded = values.fill_null("").dictionary_encode()
         each = [hashlib.blake2b(v.encode(), digest_size=8).digest() for v in coded.dictionary.to_pylist()]
-        words = np.frombuffer(b"".join(each), dtype=np.uint64)[coded.indices.to_numpy()]
+        words = np.frombuffer(b"".join(each), dtype=np.uint64)[numbers(coded.indices)]
     elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        offsets = values.offsets.to_numpy().astype(np.int64)
-        words = hash_groups(offsets, values.values.to_numpy(zero_copy_only=False).astype(np.int64)).view(np.uint64)
-    elif pa.types.is_floating(values.type):
-        words = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64).view(np.uint64)
-    elif pa.types.is_timestamp(values.type):
-        words = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
+        words = hash_groups(numbers(values.offsets).astype(np.int64), numbers(values.values).astype(np.int64))
     else:
-        words = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
-    return np.where(null, np.uint64(0xFFFF_0000_FFFF_0001), words).astype(np.uint64)
+        kind = np.float64 if pa.types.is_floating(values.type) else np.int64
+        words = numbers(values, 0).astype(kind)
+    null = numbers(values.is_null())
+    return np.where(null, np.uint64(0xFFFF_0000_FFFF_0001), words.view(np.uint64))
 
 
 @dataclass(frozen=True)
@@ -134,7 +128,7 @@ class Trace:
         schema = schema_of(table)
         wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
         tables = [_read(self.path, part.path, wanted) for part in self.parts.get(table, ())]
-        return pa.concat_tables(tables) if tables else wanted.empty_table()
+        return pa.concat_tables(tables) if tables else pa.Table.from_batches([], wanted)
 
     def rows(self, table: str) -> int:
         """How many rows a table has, without reading it."""
@@ -153,9 +147,8 @@ class Trace:
     @cached_property
     def names(self) -> Names:
         """Names by kind, at the place of their id."""
-        table = self.read("names").sort_by([("kind", "ascending"), ("id", "ascending")])
         found: dict[str, list[str]] = {}
-        for kind, name in zip(table["kind"].to_pylist(), table["name"].to_pylist(), strict=True):
+        for kind, _, name in sorted(zip(*(column.to_pylist() for column in self.read("names").columns), strict=True)):
             found.setdefault(kind, []).append(name)
         return found
 
@@ -168,8 +161,8 @@ class Trace:
         bucket = self.read("traffic", ["bucket"])["bucket"]
         if len(bucket) == 0:
             return (0, 0)
-        ends = pc.min_max(bucket.cast(pa.int64()))
-        return ends["min"].as_py(), ends["max"].as_py() + self.bucket_us
+        at = numbers(bucket)
+        return int(at.min()), int(at.max()) + self.bucket_us
 
 
 def _read(root: str, path: str, schema: pa.Schema) -> pa.Table:
@@ -179,7 +172,7 @@ def _read(root: str, path: str, schema: pa.Schema) -> pa.Table:
             found = pq.ParquetFile(file).read(columns=schema.names)
     except (OSError, pa.ArrowException) as error:
         raise BadTrace(f"{root}/{path} is named by trace.json but cannot be read: {error}") from None
-    return found.cast(schema)
+    return found if found.schema.equals(schema) else found.cast(schema)
 
 
 class Writer:
@@ -260,3 +253,12 @@ def write_part(root: str, table: str, rows: pa.Table, name: str, source: str = "
 def batches(table: pa.Table, size: int = 1 << 17) -> Iterator[pa.RecordBatch]:
     """A table as the record batches that batch functions take."""
     yield from table.to_batches(max_chunksize=size)
+
+
+Runner = Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""How a batch function is run over batches: in this process, or by Spark."""
+
+
+def here(function: Any, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run a batch function in this process."""
+    yield from function(iter(rows))

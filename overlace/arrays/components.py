@@ -29,7 +29,7 @@ def join(leader: Ints, u: int, v: int) -> bool:
     return True
 
 
-@kernel
+@kernel(work=lambda n, links: n + links.size)
 def components(n: int, links: Pairs) -> Ints:
     """For each of n nodes the lowest id in its component."""
     leader = np.arange(n)
@@ -40,7 +40,7 @@ def components(n: int, links: Pairs) -> Ints:
     return leader
 
 
-@kernel
+@kernel(work=lambda n, links, order: n + 2 * links.size)
 def spanning_forest(n: int, links: Pairs, order: Ints) -> Bools:
     """Which links Kruskal keeps when it looks at them in this order: one that closes no cycle."""
     leader = np.arange(n)

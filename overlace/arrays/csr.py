@@ -7,7 +7,7 @@ import numpy as np
 from overlace.arrays.jit import Ints, Pairs, kernel
 
 
-@kernel
+@kernel(work=lambda keys, n: len(keys) + n)
 def group(keys: Ints, n: int) -> tuple[Ints, Ints]:
     """(start, order): rows order[start[k]:start[k + 1]] have key k, in their old order."""
     start = np.zeros(n + 1, dtype=np.int64)
@@ -44,9 +44,19 @@ def neighbours(n: int, links: Pairs) -> tuple[Ints, Ints, Ints]:
     return start, other, link
 
 
-@kernel
 def sort_groups(start: Ints, members: Ints) -> tuple[Ints, Ints]:
     """(start, members) with the members of each group sorted and distinct."""
+    rising = np.ones(len(members) + 1, dtype=np.bool_)
+    np.greater(members[1:], members[:-1], out=rising[1:-1])
+    rising[start] = True
+    if not rising.all():
+        return sorted_groups(start, members)
+    return start.astype(np.int64, copy=False), members.astype(np.int64, copy=False)
+
+
+@kernel(work=lambda start, members: len(start) + 3 * len(members))
+def sorted_groups(start: Ints, members: Ints) -> tuple[Ints, Ints]:
+    """(start, members) with the members of each group sorted and distinct, where they are not yet."""
     kept = np.empty(len(members), dtype=np.int64)
     bounds = np.zeros(len(start), dtype=np.int64)
     n = 0
@@ -75,7 +85,7 @@ def sort_groups(start: Ints, members: Ints) -> tuple[Ints, Ints]:
     return bounds, kept[:n].copy()
 
 
-@kernel
+@kernel(work=lambda start, members, chosen: 2 * len(chosen))
 def take_groups(start: Ints, members: Ints, chosen: Ints) -> tuple[Ints, Ints]:
     """(start, members) of some of the groups."""
     bounds = np.zeros(len(chosen) + 1, dtype=np.int64)

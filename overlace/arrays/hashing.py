@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from overlace.arrays.jit import Ints, kernel
+from overlace.arrays.jit import Ints, kernel, size
 
 Words = NDArray[np.uint64]
 
@@ -19,7 +19,7 @@ def mix(word: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@kernel
+@kernel(work=size)
 def mixed(words: Words) -> Words:
     """Each word mixed."""
     out = np.empty(len(words), dtype=np.uint64)
@@ -28,14 +28,14 @@ def mixed(words: Words) -> Words:
     return out
 
 
-@kernel
+@kernel(work=size)
 def combine(state: Words, words: Words) -> None:
     """Fold one column of words into the running hash of each row, in place."""
     for i in range(len(state)):
         state[i] = mix(state[i] ^ words[i])
 
 
-@kernel
+@kernel(work=size)
 def hash_groups(start: Ints, members: Ints) -> Ints:
     """A hash of each group of integers in their order; never 0, which is left to say `no group`."""
     hashes = np.empty(len(start) - 1, dtype=np.int64)
@@ -47,7 +47,7 @@ def hash_groups(start: Ints, members: Ints) -> Ints:
     return hashes
 
 
-@kernel
+@kernel(work=size)
 def distinct_groups(hashes: Ints, start: Ints, members: Ints) -> tuple[Ints, Ints, int]:
     """(group, first, clash): the number of each hash as they come up, where each came up first, and the first
     group whose members differ from those of its hash; -1 if there is none."""
@@ -82,7 +82,7 @@ def distinct_groups(hashes: Ints, start: Ints, members: Ints) -> tuple[Ints, Int
     return group, first[:found].copy(), clash
 
 
-@kernel
+@kernel(work=size)
 def group_rows(keys: Ints) -> tuple[Ints, Ints]:
     """(group, first): the group of each row of a matrix, numbered as they come up, and each group's first row."""
     n, width = keys.shape
@@ -118,7 +118,7 @@ def group_rows(keys: Ints) -> tuple[Ints, Ints]:
     return group, first[:groups].copy()
 
 
-@kernel
+@kernel(work=size)
 def sum_by(group: Ints, groups: int, values: Ints) -> Ints:
     """The sum of the values of each group."""
     sums = np.zeros(groups, dtype=np.int64)

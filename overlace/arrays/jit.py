@@ -1,6 +1,10 @@
 """The one decorator under which kernels are compiled.
 
-`@kernel` is numba's `njit` with a cache on disk. The cache lies beside the source where that can be
+`@kernel` is numba's `njit` with a cache on disk, put off until the first call: to import numba and to load
+what it compiled costs half a second. A kernel that says how much work a call is (`@kernel(work=size)`) runs
+as plain Python as long as all such calls together are cheaper than that; the results are the same.
+
+The cache lies beside the source where that can be
 written. Where the package is imported from a zip, as Spark's executors do, every application unpacks
 the zip to another path, and a cache keyed by that path would never be found again; there the module's
 source is kept once, in a folder named by the package's hash, and the cache lies beside that copy.
@@ -17,12 +21,11 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property, update_wrapper
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeVar, cast
+from types import FunctionType, ModuleType
+from typing import Any, TypeVar, cast, overload
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,14 +37,77 @@ Pairs = NDArray[np.int64]  # (n, 2): sorted, distinct
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def kernel(function: F) -> F:
-    """Compile a function of arrays and numbers; callable from other kernels; cached on disk where that can be."""
-    try:
-        if not Path(inspect.getfile(function)).exists():
-            _keep_source(function)
-        return cast(F, numba.njit(function, cache=True))
-    except (RuntimeError, OSError, TypeError):  # nowhere to write, or typed in at a prompt: compile each time
-        return cast(F, numba.njit(function))
+Work = Callable[..., int]
+
+PLAIN = 250_000
+"""Units of work, each about a microsecond of plain Python, that a process does before numba pays."""
+
+
+def size(*given: Any) -> int:
+    """The work of a call that looks at each element of its arrays once or a few times."""
+    return sum(each.size if isinstance(each, np.ndarray) else size(*each) for each in given if np.iterable(each))
+
+
+class Kernel:
+    """A function of arrays and numbers, compiled when it is worth it. See `kernel`."""
+
+    left: int = PLAIN  # shared by all kernels
+
+    def __init__(self, function: Any, work: Work | None) -> None:
+        update_wrapper(self, function)
+        self.py_func, self.work = function, work
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Plain while it is cheaper, compiled from then on."""
+        if self.work is not None:
+            work = self.work(*args, **named)
+            if work <= Kernel.left:
+                Kernel.left -= work
+                with np.errstate(over="ignore"):
+                    return self.plain(*args, **named)
+        return self.compiled(*args, **named)
+
+    @cached_property
+    def plain(self) -> Any:
+        """The function as it is written, calling other kernels as they are written."""
+        code, known = self.py_func.__code__, self.py_func.__globals__
+        called = {name: known[name].plain for name in code.co_names if isinstance(known.get(name), Kernel)}
+        function = self.py_func
+        return FunctionType(code, {**known, **called}, code.co_name, function.__defaults__, function.__closure__)
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The function compiled; cached on disk where that can be."""
+        import numba
+
+        function = self.py_func
+        try:
+            if not Path(inspect.getfile(function)).exists():
+                _keep_source(function)
+            return numba.njit(function, cache=True)
+        except (RuntimeError, OSError, TypeError):  # nowhere to write, or typed in at a prompt: compile each time
+            return numba.njit(function)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """How numba sees a kernel that another one calls."""
+        return self.compiled._numba_type_
+
+    def __reduce__(self) -> str:
+        return cast(str, self.__qualname__)  # type: ignore[attr-defined]
+
+
+@overload
+def kernel(function: F) -> F: ...
+@overload
+def kernel(*, work: Work) -> Callable[[F], F]: ...
+def kernel(function: Any = None, *, work: Work | None = None) -> Any:
+    """Compile a function of arrays and numbers at its first call; callable from other kernels.
+
+    With `work`, which is told the arguments of a call and says how many microseconds plain Python would
+    take for it, give or take, little work is done without numba.
+    """
+    return Kernel(function, work) if function else lambda function: Kernel(function, work)
 
 
 def cache_folder() -> Path:

@@ -51,13 +51,10 @@ def undirected(rows: Pairs) -> Pairs:
     return as_pairs(np.sort(rows, axis=1))
 
 
-@kernel
 def is_sorted(rows: Pairs) -> bool:
     """Whether each row is greater than the one before it."""
-    for i in range(1, len(rows)):
-        if rows[i - 1, 0] > rows[i, 0] or (rows[i - 1, 0] == rows[i, 0] and rows[i - 1, 1] >= rows[i, 1]):
-            return False
-    return True
+    left, right = rows[:, 0], rows[:, 1]
+    return bool(((left[:-1] < left[1:]) | ((left[:-1] == left[1:]) & (right[:-1] < right[1:]))).all())
 
 
 @kernel
@@ -138,7 +135,7 @@ def patch(base: Pairs, removed: Pairs, added: Pairs) -> tuple[Pairs, int, int]:
     return rows[:n].copy(), missing + len(removed) - r, present
 
 
-@kernel
+@kernel(work=lambda rows, wanted: 8 * len(wanted) * len(rows).bit_length())
 def positions(rows: Pairs, wanted: Pairs) -> Ints:
     """Where each wanted row stands in sorted rows, or -1."""
     found = np.empty(len(wanted), dtype=np.int64)

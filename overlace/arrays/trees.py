@@ -27,7 +27,7 @@ class Rooted(NamedTuple):
     order: Ints  # nodes from the root down: order[position[v]] == v
 
 
-@kernel
+@kernel(work=lambda n, links, root: 8 * n)
 def root_at(n: int, links: Pairs, root: int) -> Rooted:
     """Root the tree of n nodes. Call it only on trees: n - 1 links that join all nodes."""
     start, other, link_at = neighbours(n, links)

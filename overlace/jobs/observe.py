@@ -11,7 +11,7 @@ from overlace.observe.cut import Cut, cut
 from overlace.observe.observation import observe as observation_of
 from overlace.run import read_json, write_json, write_observation
 from overlace.tables import SCHEMA_VERSION
-from overlace.trace import Trace, absolute
+from overlace.trace import Runner, Trace, absolute, here
 
 
 class Observed(NamedTuple):
@@ -21,11 +21,11 @@ class Observed(NamedTuple):
     cut: Cut
 
 
-def observe(path: str, run: Path, *, train: float = 0.7, force: bool = False) -> Observed:
+def observe(path: str, run: Path, *, train: float = 0.7, force: bool = False, runner: Runner = here) -> Observed:
     """Cut the log in time, observe the first part, and write both into RUN."""
     trace = Trace.open(path)
     parts = cut(trace, train)
-    observation = observation_of(trace, parts.train if parts.train != (0, 0) else None)
+    observation = observation_of(trace, parts.train if parts.train != (0, 0) else None, runner)
     run.mkdir(parents=True, exist_ok=True)
     write_observation(run, observation, trace.names, force=force)
     about = {

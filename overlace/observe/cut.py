@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from overlace.errors import BadParameter, BadTrace
+from overlace.tables import numbers
 from overlace.trace import DAY_US, Trace
 
 WEEK_US = 7 * DAY_US
@@ -33,8 +33,8 @@ def cut(trace: Trace, train: float = 0.7) -> Cut:
     rows = trace.read("traffic", ["bucket", "messages"])
     if rows.num_rows == 0:
         return Cut((0, 0), (0, 0), 1.0)  # interests only: one window
-    bucket, messages = rows["bucket"].cast(pa.int64()).to_numpy(), rows["messages"].to_numpy()
-    begin, end = trace.span()
+    bucket, messages = numbers(rows["bucket"]), numbers(rows["messages"])
+    begin, end = int(bucket.min()), int(bucket.max()) + trace.bucket_us
     if train == 1:
         return Cut((begin, end), (end, end), 1.0, "nothing is held out: the plan is judged by nothing")
     span = end - begin

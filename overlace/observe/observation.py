@@ -11,47 +11,45 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from overlace.arrays.csr import take_groups
-from overlace.arrays.hashing import distinct_groups, group_rows, hash_groups, sum_by
-from overlace.arrays.jit import Ints, kernel
-from overlace.errors import BadObservation
-from overlace.model import Classes, Flows, Network, Observation, Offers, Overlay, Requests, check_tree
-from overlace.observe.reduction import NONE, receivers_of
-from overlace.observe.traffic import subscribers, traffic_of
-from overlace.trace import Trace
+from overlace.arrays.jit import Ints
+from overlace.arrays.pairs import as_pairs
+from overlace.model import Network, Observation, Offers, Overlay, Requests, check_tree
+from overlace.observe.sums import finish, partial
+from overlace.observe.traffic import ALWAYS, STILL, subscribers, traffic_of
+from overlace.tables import numbers
+from overlace.trace import Runner, Trace, here
 
-ALWAYS, STILL = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+NULL: dict[str, float] = {
+    "since": ALWAYS, "until": STILL, "connections": STILL, "capacity": np.inf, "latency_us": 0,
+    "max_degree": -1, "region": -1, "topic": -1, "attributes": -1,
+}  # fmt: skip
+"""What stands for null in the arrays of a column."""
 
 
-def observe(trace: Trace, window: tuple[int, int] | None = None) -> Observation:
+def observe(trace: Trace, window: tuple[int, int] | None = None, run: Runner = here) -> Observation:
     """The observation of a window; without one, of all traffic there is."""
     span = window or trace.span()
     rows = traffic_of(trace, window)
-    client = rows["client"].cast(pa.int64()).to_numpy()
-    messages, size = rows["messages"].to_numpy(), rows["bytes"].to_numpy()
-    start, receivers = receivers_of(rows)
+    sums = finish(run(partial, rows.combine_chunks().to_batches()))
+    flows, classes = sums.objects()
     network = network_of(trace, span)
     overlay = overlay_of(trace, span, network)
-    topic = rows["topic"].cast(pa.int64()).fill_null(-1).to_numpy()
-    asked = _plain_topics(trace, span)
-    topics = 1 + max(int(topic.max(initial=-1)), int(asked.max(initial=-1)))
+    asked = columns(trace, "subscriptions", "topic since until", span)["topic"]
+    topics = 1 + max(int(each.max(initial=-1)) for each in (numbers(rows["topic"], -1), asked))
     interests = interests_of(trace, span, topics)
     offers, requests = offers_of(trace, span), requests_of(trace, span)
-    people = (client, receivers, overlay.placement[:, 0], overlay.mesh, interests[:, 0], offers[0], requests.client)
-    listed = trace.read("clients", ["client"])["client"].to_numpy()
-    clients = 1 + max(int(each.max(initial=-1)) for each in (*people, listed))
+    listed = columns(trace, "clients", "client")["client"]
+    people = (overlay.placement[:, 0], overlay.mesh, interests[:, 0], offers[0], requests.client, listed)
+    clients = max(sums.clients, *(1 + int(each.max(initial=-1)) for each in people))
     sent, sent_bytes = np.zeros(clients, np.int64), np.zeros(clients, np.int64)
-    np.add.at(sent, client, messages)
-    np.add.at(sent_bytes, client, size)
+    sent[sums.sent[0]], sent_bytes[sums.sent[0]] = sums.sent[1:]
     return Observation(
         window=span,
         overlay=overlay,
         network=_for_clients(network, clients),
-        flows=flows_of(client, start, receivers, messages, size),
-        classes=classes_of(client, start, receivers, messages, size),
+        flows=flows,
+        classes=classes,
         interests=interests,
         offers=_with_rates(offers, sent),
         requests=requests,
@@ -62,136 +60,85 @@ def observe(trace: Trace, window: tuple[int, int] | None = None) -> Observation:
     )
 
 
-def flows_of(client: Ints, start: Ints, receivers: Ints, messages: Ints, size: Ints) -> Flows:
-    """Messages and bytes from each sender to each receiver, in order of both."""
-    per = np.diff(start)
-    pairs = np.column_stack([np.repeat(client, per), receivers])
-    other = pairs[:, 0] != pairs[:, 1]
-    pairs = np.ascontiguousarray(pairs[other])
-    group, first = group_rows(pairs)
-    found = pairs[first]
-    order = np.lexsort((found[:, 1], found[:, 0]))
-    sums = (sum_by(group, len(first), np.repeat(each, per)[other])[order] for each in (messages, size))
-    return Flows(found[order, 0], found[order, 1], *sums)
-
-
-@kernel
-def with_sender(client: Ints, start: Ints, receivers: Ints) -> tuple[Ints, Ints]:
-    """(start, members): the sender among its sorted receivers, each once."""
-    members = np.empty(len(receivers) + len(client), dtype=np.int64)
-    bounds = np.zeros(len(start), dtype=np.int64)
-    n = 0
-    for i in range(len(client)):
-        put = False
-        for k in range(start[i], start[i + 1]):
-            if not put and client[i] <= receivers[k]:
-                if client[i] < receivers[k]:
-                    members[n] = client[i]
-                    n += 1
-                put = True
-            members[n] = receivers[k]
-            n += 1
-        if not put:
-            members[n] = client[i]
-            n += 1
-        bounds[i + 1] = n
-    return bounds, members[:n].copy()
-
-
-def classes_of(client: Ints, start: Ints, receivers: Ints, messages: Ints, size: Ints) -> Classes:
-    """The sets of clients that messages joined, with how many did, in order of their members' hash."""
-    bounds, members = with_sender(client, start, receivers)
-    some = np.flatnonzero(np.diff(bounds) > 1)
-    bounds, members = take_groups(bounds, members, some)
-    hashes = hash_groups(bounds, members)
-    group, first, clash = distinct_groups(hashes, bounds, members)
-    if clash >= 0:
-        raise BadObservation(f"two different traffic classes have the hash {hashes[clash]}. Observe a shorter window.")
-    order = np.argsort(hashes[first], kind="stable")
-    sums = (sum_by(group, len(first), each[some])[order] for each in (messages, size))
-    return Classes(*take_groups(bounds, members, first[order]), *sums)
+def columns(trace: Trace, table: str, names: str, window: tuple[int, int] | None = None) -> dict[str, Any]:
+    """Columns of a table as arrays; with a window, of the rows that hold at its end."""
+    read = trace.read(table, names.split())
+    found = {name: numbers(read[name], NULL.get(name)) for name in read.column_names}
+    found = {name: each.astype(np.int64) if each.dtype.kind == "i" else each for name, each in found.items()}
+    if window is None:
+        return found
+    end = window[1] if window != (0, 0) else STILL
+    live = (found["since"] < end) & (found["until"] >= end)
+    return {name: each[live] for name, each in found.items()}
 
 
 def network_of(trace: Trace, window: tuple[int, int]) -> Network:
     """Brokers, the links that could be wired by the end of the window, and what it costs to reach them."""
-    brokers, links = trace.read("brokers").sort_by("broker"), trace.read("links")
-    live = links.filter(pa.array(_open(links, window)))
-    homes = homes_of(trace, window)
-    named = (brokers["broker"], live["left"], live["right"])
-    n = 1 + max(int(homes[:, 1].max(initial=-1)), *(int(each.to_numpy().max(initial=-1)) for each in named))
+    brokers = columns(trace, "brokers", "broker region cost capacity max_degree")
+    links = columns(trace, "links", "left right cost latency_us since until", window)
+    at = brokers["broker"]
+    named = (at, links["left"], links["right"], homes_of(trace, window)[:, 1])
+    n = 1 + max(int(each.max(initial=-1)) for each in named)
     if n == 0:
         return Network()
-    at = brokers["broker"].to_numpy()
 
-    def column(name: str, default: Any, dtype: type) -> Any:
-        values: Any = np.full(n, default, dtype=dtype)
-        if brokers.num_rows:
-            values[at] = pc.fill_null(brokers[name], pa.scalar(default, brokers[name].type)).to_numpy()
+    def column(name: str, default: Any) -> Any:
+        values = np.full(n, default)
+        values[at] = brokers[name]
         return values
 
     region = np.arange(n)
-    if brokers.num_rows:  # a broker that is not listed is a region of its own
-        region += int(brokers["region"].to_numpy().max()) + 1
-        region[at] = brokers["region"].to_numpy()
-    pairs = np.column_stack([live["left"].to_numpy(), live["right"].to_numpy()]).astype(np.int64)
-    clients, access = trace.read("clients"), trace.read("access")
-    known = np.full(trace.count("client"), -1, dtype=np.int64)
-    known[clients["client"].to_numpy()] = clients["region"].cast(pa.int64()).fill_null(-1).to_numpy()
+    if len(at):  # a broker that is not listed is a region of its own
+        region += int(brokers["region"].max()) + 1
+        region[at] = brokers["region"]
+    degree = column("max_degree", -1)
+    clients = columns(trace, "clients", "client region")
+    access = columns(trace, "access", "region broker latency_us cost")
+    known = np.full(trace.count("client"), -1)
+    known[clients["client"]] = clients["region"]
     regions = max(trace.count("region"), int(known.max(initial=-1)) + 1)
     cost, latency = np.zeros((regions, n)), np.zeros((regions, n), dtype=np.int64)
-    if access.num_rows:
-        where = (access["region"].to_numpy(), access["broker"].to_numpy())
-        cost[where], latency[where] = access["cost"].to_numpy(), access["latency_us"].to_numpy()
+    where = (access["region"], access["broker"])
+    cost[where], latency[where] = access["cost"], access["latency_us"]
     return Network(
         region=region,
-        broker_cost=column("cost", 1.0, np.float64),
-        capacity=column("capacity", np.inf, np.float64),
-        max_degree=np.where(column("max_degree", -1, np.int64) < 0, STILL, column("max_degree", -1, np.int64)),
-        links=pairs,
-        link_cost=live["cost"].to_numpy(),
-        latency_us=live["latency_us"].cast(pa.int64()).fill_null(0).to_numpy(),
-        client_region=known if clients.num_rows else (),
-        access_cost=cost if access.num_rows else np.empty((0, 0)),
-        access_latency_us=latency if access.num_rows else np.empty((0, 0)),
+        broker_cost=column("cost", 1.0),
+        capacity=column("capacity", np.inf),
+        max_degree=np.where(degree < 0, STILL, degree),
+        links=np.column_stack([links["left"], links["right"]]),
+        link_cost=links["cost"],
+        latency_us=links["latency_us"],
+        client_region=known if len(clients["client"]) else (),
+        access_cost=cost if len(where[0]) else np.empty((0, 0)),
+        access_latency_us=latency if len(where[0]) else np.empty((0, 0)),
     )
 
 
 def overlay_of(trace: Trace, window: tuple[int, int], network: Network) -> Overlay:
     """The overlay as it was at the end of the window; refused, naming the links, if the tree is none."""
-    links = trace.read("links")
-    wired = links.filter(pa.array(_open(links, window) & links["wired"].to_numpy()))
-    tree = Overlay(tree=np.column_stack([wired["left"].to_numpy(), wired["right"].to_numpy()])).tree
+    links = columns(trace, "links", "left right wired since until", window)
+    tree = Overlay(tree=np.column_stack([links["left"], links["right"]])[links["wired"]]).tree
     if len(tree):
         check_tree(tree, network.brokers, trace.names)
-    peers, channels = trace.read("peers"), trace.read("channels")
-    linked = peers.filter(pa.array(_open(peers, window)))
-    held = channels.filter(pa.array(_open(channels, window)))
+    peers = columns(trace, "peers", "left right since until", window)
+    held = columns(trace, "channels", "combination channel since until", window)
     return Overlay(
         placement=homes_of(trace, window),
         tree=tree,
-        channels=np.column_stack([held["combination"].to_numpy(), held["channel"].to_numpy()]),
-        mesh=np.column_stack([linked["left"].to_numpy(), linked["right"].to_numpy()]).astype(np.int64),
+        channels=np.column_stack([held["combination"], held["channel"]]),
+        mesh=np.column_stack([peers["left"], peers["right"]]),
     )
 
 
 def homes_of(trace: Trace, window: tuple[int, int]) -> Any:
     """(client, broker): the last session of each client that was open in the window."""
-    sessions = trace.read("sessions")
-    since = sessions["since"].cast(pa.int64()).fill_null(ALWAYS).to_numpy()
-    until = sessions["until"].cast(pa.int64()).fill_null(STILL).to_numpy()
-    client, broker = sessions["client"].to_numpy(), sessions["broker"].to_numpy()
+    client, broker, since, until = columns(trace, "sessions", "client broker since until").values()
     begin, end = window if window != (0, 0) else (ALWAYS, STILL)
     live = (since < end) & (until > begin)
     order = np.lexsort((broker[live], since[live], client[live]))
     rows = np.column_stack([client[live], broker[live]])[order]
     last = np.append(rows[1:, 0] != rows[:-1, 0], True) if len(rows) else np.empty(0, bool)
-    return rows[last].astype(np.int64)
-
-
-def _plain_topics(trace: Trace, window: tuple[int, int]) -> Any:
-    """Topics that subscriptions open at the end of the window name without wildcards."""
-    rows = trace.read("subscriptions")
-    return rows.filter(pa.array(_open(rows, window)))["topic"].drop_null().to_numpy()
+    return rows[last]
 
 
 def _for_clients(network: Network, clients: int) -> Network:
@@ -208,19 +155,15 @@ def interests_of(trace: Trace, window: tuple[int, int], topics: int) -> Any:
     """(client, topic): subscriptions that were open at the end of the window, to topics known by then."""
     known = subscribers(trace)
     end = window[1] if window != (0, 0) else STILL
-    live = (known["since"] < end) & (known["until"] >= end) & (known["topic"] < topics)
-    return np.unique(np.column_stack([known["client"][live], known["topic"][live]]), axis=0)
+    live = (known.since < end) & (known.until >= end) & (known.topic < topics)
+    return as_pairs(np.column_stack([known.client[live], known.topic[live]]))
 
 
 def offers_of(trace: Trace, window: tuple[int, int]) -> tuple[Ints, Ints, Ints]:
     """(publisher, attributes, connections) of advertisements, in order of arrival."""
-    rows = trace.read("advertisements")
-    rows = rows.filter(pa.array(_open(rows, window)))
-    since = rows["since"].cast(pa.int64()).fill_null(ALWAYS).to_numpy()
-    client = rows["client"].cast(pa.int64()).to_numpy()
-    order = np.lexsort((rows["attributes"].to_numpy(), client, since))
-    limit = rows["connections"].cast(pa.int64()).fill_null(STILL).to_numpy()
-    return client[order], rows["attributes"].to_numpy()[order], limit[order]
+    rows = columns(trace, "advertisements", "client attributes connections since until", window)
+    order = np.lexsort((rows["attributes"], rows["client"], rows["since"]))
+    return rows["client"][order], rows["attributes"][order], rows["connections"][order]
 
 
 def _with_rates(offers: tuple[Ints, Ints, Ints], sent: Ints) -> Offers:
@@ -233,19 +176,7 @@ def _with_rates(offers: tuple[Ints, Ints, Ints], sent: Ints) -> Offers:
 
 def requests_of(trace: Trace, window: tuple[int, int]) -> Requests:
     """Subscriptions to combinations."""
-    rows = trace.read("subscriptions")
-    rows = rows.filter(pc.and_(pa.array(_open(rows, window)), rows["attributes"].is_valid()))
-    pairs = np.column_stack([rows["client"].cast(pa.int64()).to_numpy(), rows["attributes"].to_numpy()])
+    rows = columns(trace, "subscriptions", "client attributes since until", window)
+    pairs = np.column_stack([rows["client"], rows["attributes"]])[rows["attributes"] != NULL["attributes"]]
     pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
     return Requests(pairs[:, 0], pairs[:, 1])
-
-
-def _open(rows: pa.Table, window: tuple[int, int]) -> Any:
-    """Which rows hold at the end of the window."""
-    since = rows["since"].cast(pa.int64()).fill_null(ALWAYS).to_numpy()
-    until = rows["until"].cast(pa.int64()).fill_null(STILL).to_numpy()
-    end = window[1] if window != (0, 0) else STILL
-    return (since < end) & (until >= end)
-
-
-__all__ = ["NONE", "observe"]

@@ -7,14 +7,15 @@ are the log reduced at once. Sums are integers, rows are sorted: the same rows f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import take_groups
-from overlace.arrays.hashing import distinct_groups, group_rows, hash_groups, sum_by
+from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.tables import TIME, schema_of
@@ -24,6 +25,11 @@ UNLOGGED = 0
 
 NONE = np.iinfo(np.int64).min
 """Stands for null in a column of integers."""
+
+KEYS = ("bucket", "client", "topic", "attributes", "audience")
+SUMS = ("messages", "rows", "bytes")
+ROOM = 1 << 62
+"""Values that keys packed into one integer may take."""
 
 
 class Messages(NamedTuple):
@@ -56,24 +62,100 @@ def audience_hashes(messages: Messages) -> Ints:
 def reduce(messages: Messages, bucket_us: int) -> Reduction:
     """Traffic and audiences of some messages."""
     audience = audience_hashes(messages)
-    bucket = messages.at // bucket_us * bucket_us
-    keys = np.column_stack([bucket, messages.client, messages.topic, messages.attributes, audience])
-    traffic = _summed(keys, messages.weight, np.ones(len(bucket), np.int64), messages.bytes * messages.weight)
     logged = np.flatnonzero(messages.logged)
-    return Reduction(traffic, _distinct(audience[logged], *take_groups(messages.start, messages.receivers, logged)))
+    groups = (messages.start, messages.receivers)
+    if len(logged) < len(audience):
+        groups = take_groups(*groups, logged)
+    number, audiences = distinct(audience[logged], *groups)
+    hashes = _integers(audiences, "audience")
+    unlogged = int(np.searchsorted(hashes, UNLOGGED))
+    hashes = np.insert(hashes, unlogged, UNLOGGED)
+    rank = np.full(len(audience), unlogged)
+    rank[logged] = number + (number >= unlogged)
+    bucket = messages.at // bucket_us
+    ones = np.ones(len(bucket), np.int64)
+    keys, sums = add_up(
+        [bucket, messages.client, messages.topic, messages.attributes, rank],
+        [messages.weight, ones, messages.bytes * messages.weight],
+    )
+    return Reduction(traffic_table([keys[0] * bucket_us, *keys[1:4], hashes[keys[4]]], sums), audiences)
 
 
 def merge(parts: Sequence[Reduction]) -> Reduction:
     """Several reductions as one; refused if two audiences share a hash."""
     if len(parts) == 1:
         return parts[0]
-    traffic = pa.concat_tables([part.traffic for part in parts])
+    runs = [Run(int(_integers(t, "bucket").min()), partial(_by_bucket, t)) for t, _ in parts if t.num_rows]
+    pieces = [traffic_table(keys, sums) for keys, sums in in_order(runs, len(KEYS))]
     audiences = pa.concat_tables([part.audiences for part in parts]).combine_chunks()
-    columns = [_integers(traffic, name) for name in ("bucket", "client", "topic", "attributes", "audience")]
-    sums = (_integers(traffic, name) for name in ("messages", "rows", "bytes"))
-    start, members = receivers_of(audiences)
-    hashes = _integers(audiences, "audience")
-    return Reduction(_summed(np.column_stack(columns), *sums), _distinct(hashes, start, members))
+    _, found = distinct(_integers(audiences, "audience"), *receivers_of(audiences))
+    return Reduction(pa.concat_tables(pieces or [schema_of("traffic").empty_table()]), found)
+
+
+class Run(NamedTuple):
+    """Rows of traffic in order of their buckets, from `first` on, as columns that are made when needed."""
+
+    first: int
+    columns: Callable[[], Sequence[Ints]]  # the bucket, further keys, then sums
+
+
+def in_order(runs: Sequence[Run], keys: int) -> Iterator[tuple[list[Ints], list[Ints]]]:
+    """The rows of all runs with equal keys added up, in order of the keys, piece by piece.
+
+    A bucket is done when no run to come begins so early: only runs that overlap are held together.
+    """
+    ahead = sorted(runs, key=lambda run: run.first)
+    held: list[Sequence[Ints]] = []
+    for i, run in enumerate(ahead):
+        held.append(run.columns())
+        last = i + 1 == len(ahead)
+        ends = [len(each[0]) if last else int(np.searchsorted(each[0], ahead[i + 1].first)) for each in held]
+        ready = [[column[:end] for column in each] for each, end in zip(held, ends, strict=True) if end]
+        held = [[c[end:] for c in each] for each, end in zip(held, ends, strict=True) if end < len(each[0])]
+        if ready:
+            columns = [np.concatenate(each) for each in zip(*ready, strict=True)]
+            yield add_up(columns[:keys], columns[keys:])
+
+
+def add_up(keys: Sequence[Ints], values: Sequence[Ints]) -> tuple[list[Ints], list[Ints]]:
+    """(keys, sums): the values of rows with equal keys added up, in order of the keys."""
+    if not len(keys[0]):
+        return list(keys), list(values)
+    packed = pack(keys)
+    order = np.argsort(packed[0]) if len(packed) == 1 else np.lexsort(packed[::-1])
+    begins = np.zeros(len(order), dtype=np.bool_)
+    begins[0] = True
+    for each in packed:
+        placed = each[order]
+        begins[1:] |= placed[1:] != placed[:-1]
+    start = np.flatnonzero(begins)
+    first = order[start]
+    return [key[first] for key in keys], [np.add.reduceat(each[order], start) for each in values]
+
+
+def pack(keys: Sequence[Ints]) -> list[Ints]:
+    """Fewer columns that sort alike: neighbours whose ranges fit into one integer become one."""
+    packed: list[Ints] = []
+    taken = ROOM
+    for key in keys:
+        low = int(key.min())
+        width = int(key.max()) - low + 1
+        if taken * width < ROOM:
+            packed[-1] = packed[-1] * width + (key - low) if width > 1 else packed[-1]
+            taken *= width
+        else:
+            packed.append(key - low if width < ROOM else key)
+            taken = width
+    return packed
+
+
+def _by_bucket(traffic: pa.Table) -> list[Ints]:
+    """The columns of traffic, sorted by bucket."""
+    columns = [_integers(traffic, name) for name in (*KEYS, *SUMS)]
+    if (columns[0][1:] >= columns[0][:-1]).all():
+        return columns
+    order = np.argsort(columns[0], kind="stable")
+    return [each[order] for each in columns]
 
 
 def receivers_of(audiences: pa.Table) -> tuple[Ints, Ints]:
@@ -95,38 +177,27 @@ def _integers(table: pa.Table, name: str) -> Ints:
     return np.ascontiguousarray(values.to_numpy(), dtype=np.int64)
 
 
-def _summed(keys: Ints, messages: Ints, rows: Ints, size: Ints) -> pa.Table:
-    """Rows of traffic: equal keys added up, in order of the keys."""
-    group, first = group_rows(np.ascontiguousarray(keys))
-    found = keys[first]
-    order = np.lexsort(found.T[::-1])
-    sums = [sum_by(group, len(first), np.ascontiguousarray(values))[order] for values in (messages, rows, size)]
-    found = found[order]
+def traffic_table(keys: Sequence[Ints], sums: Sequence[Ints]) -> pa.Table:
+    """Rows of traffic from their columns: KEYS, where NONE is null, and SUMS."""
     schema = schema_of("traffic")
-
-    def column(i: int, kind: pa.DataType) -> pa.Array:
-        return pa.array(found[:, i], mask=found[:, i] == NONE).cast(kind)
-
-    columns = [
-        pa.array(found[:, 0]).cast(TIME),
-        *(
-            column(i, schema.field(name).type)
-            for i, name in enumerate(("client", "topic", "attributes", "audience"), 1)
-        ),
-        *map(pa.array, sums),
-    ]
-    return pa.table(columns, schema=schema)
+    bucket, *others = keys
+    columns = [pa.array(bucket).cast(TIME)]
+    for name, key in zip(KEYS[1:], others, strict=True):
+        columns.append(pa.array(key, mask=key == NONE).cast(schema.field(name).type))
+    return pa.table([*columns, *map(pa.array, sums)], schema=schema)
 
 
-def _distinct(hashes: Ints, start: Ints, members: Ints) -> pa.Table:
-    """Audiences by hash, each once."""
-    _, first, clash = distinct_groups(hashes, start, members)
+def distinct(hashes: Ints, start: Ints, members: Ints) -> tuple[Ints, pa.Table]:
+    """(number, audiences): audiences in order of their hashes, each once, and which of them each group is."""
+    number, first, clash = distinct_groups(hashes, start, members)
     if clash >= 0:
         raise BadTrace(
             f"two different audiences have the hash {hashes[clash]}. This happens once in 10**8 traces of a "
             "million audiences; ingest the sources into two traces."
         )
-    first = first[np.argsort(hashes[first], kind="stable")]
-    bounds, taken = take_groups(start, members, first)
-    lists = pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(taken.astype(np.int32)))
-    return pa.table([pa.array(hashes[first]), lists], schema=schema_of("audiences"))
+    order = np.argsort(hashes[first])
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    first = first[order]
+    lists = pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), pa.array(members.astype(np.int32)))
+    return rank[number], pa.table([pa.array(hashes[first]), lists.take(pa.array(first))], schema=schema_of("audiences"))

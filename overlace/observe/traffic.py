@@ -8,175 +8,263 @@ its members, lowest id first. A window that cuts a bucket reads that bucket's me
 from __future__ import annotations
 
 from math import lcm
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
-from overlace.matching.topics import match
-from overlace.observe.reduction import NONE, UNLOGGED, Reduction, merge, receivers_of
-from overlace.tables import TIME, schema_of
+from overlace.observe.reduction import NONE, UNLOGGED, add_up
+from overlace.tables import arrow, groups, lists, numbers
 from overlace.trace import Trace
 
-TRAFFIC = schema_of("traffic").append(pa.field("receivers", pa.list_(pa.int32()), nullable=False))
-"""Rows of traffic with their receivers: what observing and replaying take."""
+TRAFFIC = pa.schema(
+    [
+        pa.field("client", pa.int32(), nullable=False),
+        pa.field("topic", pa.int32()),
+        pa.field("messages", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+        pa.field("receivers", pa.list_(pa.int32()), nullable=False),
+    ]
+)
+"""Traffic added up over a window, with its receivers: what observing and replaying take."""
+
+FEW = 1 << 14
+"""Audiences that a processor's cache holds; among more it is faster to look for them in their order."""
+
+ALWAYS, STILL = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class Rows(NamedTuple):
+    """Rows of traffic as columns."""
+
+    bucket: Ints
+    client: Ints
+    topic: Ints  # NONE: no topic
+    attributes: Ints  # NONE: none
+    audience: Ints
+    messages: Ints
+    bytes: Ints
+
+
+class Heard(NamedTuple):
+    """Messages and bytes by who sent them and who heard them: a place among some audiences."""
+
+    client: Ints
+    topic: Ints
+    place: Ints
+    messages: Ints
+    bytes: Ints
 
 
 def traffic_of(trace: Trace, window: tuple[int, int] | None = None) -> pa.Table:
-    """Rows of TRAFFIC of a window (default: all), in a fixed order."""
-    traffic = _within(trace, window)
-    if len(trace.parts.get("traffic", ())) > 1:
-        none = trace.read("audiences").slice(0, 0)
-        traffic = merge([Reduction(traffic, none), Reduction(traffic.slice(0, 0), none)]).traffic
-    audiences = trace.read("audiences").combine_chunks()
-    start, members = receivers_of(audiences)
-    hashes = audiences["audience"].to_numpy()
-    order = np.argsort(hashes, kind="stable")
-    wanted = traffic["audience"].to_numpy()
-    logged = wanted != UNLOGGED
-    at = np.searchsorted(hashes[order], wanted[logged])
-    bounds, taken = take_groups(start, members, order[at])
-    known = _with_receivers(traffic.filter(pa.array(logged)), bounds, taken)
-    if logged.all():
-        return known
-    return pa.concat_tables([known, _by_subscription(trace, traffic.filter(pa.array(~logged)))]).combine_chunks()
+    """Rows of TRAFFIC of a window (default: all), in a fixed order.
+
+    Those of one client and topic with one audience are one row, unless most audiences are heard but once.
+    """
+    rows = _within(trace, window)
+    audiences = trace.read("audiences")
+    hashes = numbers(audiences["audience"])
+    start, receivers = groups(audiences["receivers"])
+    logged = rows.audience != UNLOGGED
+    heard = _logged(rows if logged.all() else Rows(*(each[logged] for each in rows)), hashes)
+    if not logged.all():
+        unlogged, bounds, others = _by_subscription(trace, Rows(*(each[~logged] for each in rows)))
+        unlogged = unlogged._replace(place=unlogged.place + len(hashes))
+        heard = Heard(*map(np.concatenate, zip(heard, unlogged, strict=True)))
+        start, receivers = np.append(start, start[-1] + bounds[1:]), np.append(receivers, others)
+    if 2 * (len(start) - 1) < len(heard.place):  # else there is little to gain
+        keys, sums = add_up(heard[:3], heard[3:])
+        heard = Heard(*keys, *sums)
+    bounds, taken = take_groups(start, receivers, heard.place)
+    columns = (heard.client, heard.topic, heard.messages, heard.bytes)
+    made = [arrow(v, f.type, v == NONE if f.nullable else None) for v, f in zip(columns, TRAFFIC, strict=False)]
+    return pa.table([*made, lists(bounds, taken, TRAFFIC.field("receivers").type)], schema=TRAFFIC)
 
 
-def _with_receivers(traffic: pa.Table, bounds: Ints, taken: Ints) -> pa.Table:
-    lists = pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(taken.astype(np.int32)))
-    return pa.table([*traffic.columns, lists], schema=TRAFFIC)
+def _logged(rows: Rows, hashes: Ints) -> Heard:
+    """Rows whose audience was logged, by its place in the trace."""
+    if len(hashes) > FEW:
+        order = np.argsort(rows.audience)
+        rows = Rows(*(each[order] for each in rows))
+    if (hashes[1:] > hashes[:-1]).all():
+        place = np.searchsorted(hashes, rows.audience)
+    else:
+        order = np.argsort(hashes, kind="stable")
+        place = order[np.searchsorted(hashes, rows.audience, sorter=order)]
+    return Heard(rows.client, rows.topic, place, rows.messages, rows.bytes)
 
 
-def _within(trace: Trace, window: tuple[int, int] | None) -> pa.Table:
+def _within(trace: Trace, window: tuple[int, int] | None) -> Rows:
     """Rows of traffic in the window; of a bucket that it cuts, its messages."""
-    traffic = trace.read("traffic")
-    if window is None:
-        return traffic
-    since, until = window
-    width = trace.bucket_us
-    inner = (-(-since // width) * width, until // width * width)
-    bucket = traffic["bucket"].cast(pa.int64())
-    whole = traffic.filter(pc.and_(pc.greater_equal(bucket, inner[0]), pc.less(bucket, inner[1])))
-    edges = [(since, min(inner[0], until))] if since < inner[0] else []
-    edges += [(max(inner[1], since), until)] if inner[1] < until and inner[1] >= inner[0] else []
-    parts = [whole, *(_from_messages(trace, edge) for edge in edges if edge[0] < edge[1])]
-    return pa.concat_tables(parts)
+    read = trace.read("traffic", Rows._fields)
+    rows = Rows(*(numbers(read[name], NONE if name in _OPTIONAL else None).astype(np.int64) for name in Rows._fields))
+    parts = [rows]
+    if window is not None:
+        since, until = window
+        width = trace.bucket_us
+        inner = (-(-since // width) * width, until // width * width)
+        whole = (rows.bucket >= inner[0]) & (rows.bucket < inner[1])
+        edges = [(since, min(inner[0], until))] if since < inner[0] else []
+        edges += [(max(inner[1], since), until)] if inner[1] < until and inner[1] >= inner[0] else []
+        parts = [Rows(*(each[whole] for each in rows))]
+        parts += [_from_messages(trace, edge) for edge in edges if edge[0] < edge[1]]
+    found = Rows(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
+    return _added(found) if len(trace.parts.get("traffic", ())) > 1 else found
 
 
-def _from_messages(trace: Trace, window: tuple[int, int]) -> pa.Table:
+_OPTIONAL = ("topic", "attributes")
+
+
+def _added(rows: Rows) -> Rows:
+    """The same traffic with a row for each bucket, client, topic, attributes and audience, in this order."""
+    keys, sums = add_up(rows[:5], rows[5:])
+    return Rows(*keys, *sums)
+
+
+def _from_messages(trace: Trace, window: tuple[int, int]) -> Rows:
     """Traffic of a part of a bucket."""
     if trace.rows("messages") == 0 and trace.rows("traffic"):
         raise BadTrace(
             f"{trace.path} keeps no messages, so a window must be whole buckets of {trace.bucket_us // 10**6} s"
         )
-    messages = trace.read("messages")
-    at = messages["at"].cast(pa.int64())
-    mine = messages.filter(pc.and_(pc.greater_equal(at, window[0]), pc.less(at, window[1])))
-    bucket = np.asarray(mine["at"].cast(pa.int64()).to_numpy()) // trace.bucket_us * trace.bucket_us
-    weight = mine["weight"].cast(pa.int64())
-    rows = pa.table(
-        [
-            pa.array(bucket).cast(TIME), mine["client"], mine["topic"], mine["attributes"],
-            pc.fill_null(mine["audience"], UNLOGGED), weight, pa.array(np.ones(len(bucket), np.int64)),
-            pc.multiply(pc.fill_null(mine["bytes"].cast(pa.int64()), 0), weight),
-        ],
-        schema=schema_of("traffic"),
-    )  # fmt: skip
-    none = trace.read("audiences").slice(0, 0)
-    return merge([Reduction(rows, none), Reduction(rows.slice(0, 0), none)]).traffic
+    read = trace.read("messages", ["at", "client", "topic", "attributes", "audience", "weight", "bytes"])
+    at = numbers(read["at"])
+    mine = (at >= window[0]) & (at < window[1])
+    nulls = {"topic": NONE, "attributes": NONE, "audience": UNLOGGED, "bytes": 0}
+    values = [numbers(read[name], nulls.get(name)).astype(np.int64)[mine] for name in read.column_names]
+    at, client, topic, attributes, audience, weight, size = values
+    bucket = at // trace.bucket_us * trace.bucket_us
+    return _added(Rows(bucket, client, topic, attributes, audience, weight, size * weight))
 
 
-def subscribers(trace: Trace) -> dict[str, Any]:
-    """Who subscribed to which topic: (client, topic, since, until, group), filters matched against all topics."""
+class Subscribers(NamedTuple):
+    """Who subscribed to which topic, and when; filters matched against all topics."""
+
+    client: Ints
+    topic: Ints
+    since: Ints
+    until: Ints
+    group: Ints  # -1: none; else its place among the groups in order of their names
+
+
+def subscribers(trace: Trace) -> Subscribers:
+    """Who subscribed to which topic."""
     rows = trace.read("subscriptions")
-    names = list(trace.names.get("topic", ()))
-    client, since, until = (rows[c].cast(pa.int64()).fill_null(d).to_numpy() for c, d in _ENDS)
-    topic = rows["topic"].cast(pa.int64()).fill_null(NONE).to_numpy()
-    group = rows["group"].to_numpy()
-    by_filter = np.flatnonzero(rows["filter"].is_valid().to_numpy())
-    plain = np.flatnonzero(topic != NONE)
-    picked, matched = [plain], [topic[plain]]
-    if len(by_filter):
-        filters = rows["filter"].take(pa.array(by_filter)).to_pylist()
-        dialects = rows["dialect"].fill_null("mqtt").take(pa.array(by_filter)).to_pylist()
-        pairs = match(filters, dialects, names)
-        picked.append(by_filter[pairs[:, 0]])
-        matched.append(pairs[:, 1])
-    at = np.concatenate(picked)
-    return {
-        "client": client[at], "topic": np.concatenate(matched), "since": since[at], "until": until[at],
-        "group": group[at],
-    }  # fmt: skip
+    client = numbers(rows["client"]).astype(np.int64)
+    topic = numbers(rows["topic"], -1).astype(np.int64)
+    picked = np.flatnonzero(topic >= 0)
+    matched = topic[picked]
+    if rows["filter"].null_count < rows.num_rows:
+        from overlace.matching.topics import match
+
+        by_filter = np.flatnonzero(numbers(rows["filter"].is_valid()))
+        chosen = rows.select(["filter", "dialect"]).take(arrow(by_filter, pa.int64()))
+        dialects = [each or "mqtt" for each in chosen["dialect"].to_pylist()]
+        pairs = match(chosen["filter"].to_pylist(), dialects, trace.names.get("topic", ()))
+        picked, matched = np.append(picked, by_filter[pairs[:, 0]]), np.append(matched, pairs[:, 1])
+    group = np.full(rows.num_rows, -1)
+    if rows["group"].null_count < rows.num_rows:
+        named = rows["group"].to_pylist()
+        place = {name: i for i, name in enumerate(sorted({name for name in named if name is not None}))}
+        group = np.array([place.get(name, -1) for name in named])
+    since, until = numbers(rows["since"], ALWAYS), numbers(rows["until"], STILL)
+    return Subscribers(client[picked], matched, since[picked], until[picked], group[picked])
 
 
-_ENDS = (("client", 0), ("since", np.iinfo(np.int64).min), ("until", np.iinfo(np.int64).max))
+def _by_subscription(trace: Trace, rows: Rows) -> tuple[Heard, Ints, Ints]:
+    """(heard, start, receivers): messages whose receivers were not logged, from who was subscribed in their bucket.
+
+    Message n of a topic, counted from 0 in order of the rows, goes to everyone who subscribed alone, and in
+    each group of k members to member n modulo k. Messages of a row that go to the same are one part of it,
+    with its share of the bytes; the first part has what is left over.
+    """
+    moment, cells = _moments(rows, subscribers(trace), trace.bucket_us)
+    period = _periods(cells, int(moment.max(initial=-1)) + 1)[moment]
+    turns = np.where(period > 0, np.minimum(period, rows.messages), 1)
+    at, turn = np.repeat(np.arange(len(turns)), turns), _counted(turns)
+    whole, rounds = rows.messages[at], turns[at]
+    messages = whole // rounds + (turn < whole % rounds)
+    size = rows.bytes[at] * messages // np.maximum(whole, 1)
+    first = np.flatnonzero(turn == 0)
+    if len(first):
+        size[first] += rows.bytes[at[first]] - np.add.reduceat(size, first)
+    phase = np.where(period[at] > 0, (_before(rows)[at] + turn) % np.maximum(period[at], 1), 0)
+    place, which, phase = _numbered(moment[at], phase)
+    return Heard(rows.client[at], rows.topic[at], place, messages, size), *_receivers(which, phase, cells)
 
 
-def _by_subscription(trace: Trace, traffic: pa.Table) -> pa.Table:
-    """Receivers of unlogged messages, from who was subscribed during their bucket."""
-    known = subscribers(trace)
-    order = np.argsort(known["topic"], kind="stable")
-    known = {name: values[order] for name, values in known.items()}
-    bucket = traffic["bucket"].cast(pa.int64()).to_numpy()
-    topic = traffic["topic"].cast(pa.int64()).fill_null(NONE).to_numpy()
-    made = []
-    columns = traffic.to_pydict()
-    turn: dict[int, int] = {}  # messages of each topic so far: groups go on where they were
-    cache: dict[tuple[int, ...], tuple[Any, list[Any]]] = {}
-    first, last = np.searchsorted(known["topic"], topic), np.searchsorted(known["topic"], topic, side="right")
-    for i in range(len(bucket)):  # rows that are added up already, not messages
-        here = slice(first[i], last[i])
-        open_ = (known["since"][here] < bucket[i] + trace.bucket_us) & (known["until"][here] > bucket[i])
-        key = (int(topic[i]), *np.packbits(open_).tolist())
-        if key not in cache:
-            cache[key] = _audience(known["client"][here][open_], known["group"][here][open_])
-        everyone, groups = cache[key]
-        messages = columns["messages"][i]
-        made += [(i, receivers, share) for receivers, share in _dealt(everyone, groups, messages, turn.get(key[0], 0))]
-        turn[key[0]] = turn.get(key[0], 0) + messages
-    return _split(traffic, made)
+def _moments(rows: Rows, known: Subscribers, width: int) -> tuple[Ints, list[Ints]]:
+    """(moment, cells): rows of one moment have the same topic and see the same subscriptions open.
+
+    Cells are those: columns of moment, group and client, in this order and each once.
+    """
+    opens = np.maximum(known.since, ALWAYS + width) - width + 1  # the first bucket, whole or not, that sees it
+    times = np.unique(np.concatenate([opens, known.until, rows.bucket]))
+    line = np.where(rows.topic == NONE, 0, rows.topic + 1) * len(times)  # each topic has its own
+    lines = (known.topic + 1) * len(times)
+    events = np.concatenate([line, *(lines + np.searchsorted(times, each) for each in (opens, known.until))])
+    epoch = np.searchsorted(np.unique(events), line + np.searchsorted(times, rows.bucket), side="right")
+    _, row, moment = np.unique(epoch, return_index=True, return_inverse=True)
+    order = np.argsort(known.topic, kind="stable")
+    first, last = (np.searchsorted(known.topic[order], rows.topic[row], side=side) for side in ("left", "right"))
+    which = np.repeat(np.arange(len(row)), last - first)
+    each = order[np.repeat(first, last - first) + _counted(last - first)]
+    bucket = rows.bucket[row][which]
+    live = (opens[each] <= bucket) & (known.until[each] > bucket)
+    which, each = which[live], each[live]
+    return moment, add_up([which, known.group[each], known.client[each]], [])[0]
 
 
-def _audience(client: Ints, group: Any) -> tuple[Ints, list[Ints]]:
-    """(everyone, groups): who receives every message, and the members of each group that takes turns."""
-    alone = np.array([name is None for name in group], dtype=bool)
-    names = sorted({name for name in group if name is not None})
-    return np.unique(client[alone]), [np.unique(client[np.array([n == name for n in group])]) for name in names]
+def _periods(cells: list[Ints], moments: int) -> Ints:
+    """After how many messages all groups of each moment are where they were; 0 where there is no group."""
+    period = [0] * moments
+    moment, group, _ = cells
+    shared = group >= 0
+    (owner, _), (members,) = add_up([moment[shared], group[shared]], [np.ones(int(shared.sum()), np.int64)])
+    for i, size in zip(owner.tolist(), members.tolist(), strict=True):
+        period[i] = min(lcm(period[i] or 1, size), STILL)  # beyond that no message comes
+    return np.array(period, dtype=np.int64)
 
 
-def _dealt(everyone: Ints, groups: list[Ints], messages: int, before: int) -> list[tuple[Ints, int]]:
-    """(receivers, messages) for each turn that the groups take, after so many messages before."""
-    if not groups:
-        return [(everyone, messages)]
-    turns = min(lcm(*(len(members) for members in groups)), messages)
-    shares = []
-    for turn in range(turns):
-        chosen = [members[(before + turn) % len(members)] for members in groups]
-        count = messages // turns + (turn < messages % turns)
-        shares.append((np.unique(np.append(everyone, chosen)), count))
-    return shares
+def _before(rows: Rows) -> Ints:
+    """How many messages of its topic come before each row."""
+    order = np.argsort(rows.topic, kind="stable")
+    topic, messages = rows.topic[order], rows.messages[order]
+    total = np.cumsum(messages) - messages
+    before = np.empty(len(total), dtype=np.int64)
+    before[order] = total - total[np.searchsorted(topic, topic)]
+    return before
 
 
-def _split(traffic: pa.Table, made: list[tuple[int, Ints, int]]) -> pa.Table:
-    """Rows of traffic for each part, bytes and rows shared out in proportion, the remainder to the first."""
-    at = np.array([i for i, _, _ in made], dtype=np.int64)
-    part = np.array([share for _, _, share in made], dtype=np.int64)
-    bounds = np.append(0, np.cumsum([len(r) for _, r, _ in made])).astype(np.int64)
-    taken = np.concatenate([*(r for _, r, _ in made), np.empty(0, np.int64)])
-    rows = traffic.take(pa.array(at))
-    whole = rows["messages"].to_numpy()
-    head = np.append(True, at[1:] != at[:-1]) if len(at) else np.empty(0, bool)
-    columns = {}
-    for name in ("rows", "bytes"):
-        total = rows[name].to_numpy()
-        share = total * part // np.maximum(whole, 1)
-        left = np.bincount(at, weights=share, minlength=traffic.num_rows)[at]
-        columns[name] = share + np.where(head, total - left.astype(np.int64), 0)
-    columns["messages"] = part
-    for name, values in columns.items():
-        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), pa.array(values))
-    return _with_receivers(rows, bounds, taken)
+def _numbered(moment: Ints, phase: Ints) -> tuple[Ints, Ints, Ints]:
+    """(number, moment, phase): pairs numbered in their order, and the pair of each number."""
+    order = np.lexsort((phase, moment))
+    moment, phase = moment[order], phase[order]
+    fresh = np.ones(len(order), dtype=np.bool_)
+    fresh[1:] = (moment[1:] != moment[:-1]) | (phase[1:] != phase[:-1])
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.cumsum(fresh) - 1
+    return number, moment[fresh], phase[fresh]
+
+
+def _receivers(moment: Ints, phase: Ints, cells: list[Ints]) -> tuple[Ints, Ints]:
+    """(start, receivers) of audiences: everyone who is alone, and of each group whose turn it is."""
+    owner, group, client = cells
+    fresh = np.ones(len(owner) + 1, dtype=np.bool_)
+    fresh[1:-1] = (owner[1:] != owner[:-1]) | (group[1:] != group[:-1])
+    members = np.diff(np.flatnonzero(fresh))
+    turn, size = _counted(members), np.repeat(members, members)
+    first, last = (np.searchsorted(owner, moment, side=side) for side in ("left", "right"))
+    which = np.repeat(np.arange(len(moment)), last - first)
+    each = np.repeat(first, last - first) + _counted(last - first)
+    due = (group[each] < 0) | (turn[each] == phase[which] % size[each])
+    which, receivers = add_up([which[due], client[each[due]]], [])[0]
+    return np.searchsorted(which, np.arange(len(moment) + 1)), receivers
+
+
+def _counted(sizes: Ints) -> Ints:
+    """0, 1, ... up to each size, one after the other."""
+    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -89,6 +89,11 @@ ROUTING: dict[str, Metric] = {
         "messages", "lower", "broker, region", "Messages whose minimal subtree touches the broker, or the region.",
         "CC12 §IV",
     ),
+    "double_sends": _of(
+        "messages", "lower", "overall, broker",
+        "Sends of a message to a client that was sent it already (its subscriptions overlap), by the client's home: "
+        "load that is no flow.",
+    ),
     "handled_bytes": _of("bytes", "lower", "broker", "Bytes of the messages that the broker handles."),
     "clients": _of("clients", "neither", "broker, region", "Clients that are at home there."),
     "backbone_load": _of(

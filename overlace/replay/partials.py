@@ -7,7 +7,7 @@ may be added in any order, by Spark's `groupBy`, by `add_up` or by both: the res
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
-from overlace.tables import TRACE
+from overlace.tables import TRACE, arrow, groups, numbers
 
 TRAFFIC: pa.Schema = TRACE["traffic"].append(pa.field("receivers", pa.list_(pa.int32()), nullable=False))
 """The table traffic with the receivers of each row's audience: sorted, distinct, the sender perhaps among them."""
@@ -46,21 +46,22 @@ class Rows(NamedTuple):
 
 def rows_of(batch: pa.RecordBatch) -> Rows:
     """A batch of traffic as arrays; columns that routing does not need may be missing."""
-    lists = _whole(_column(batch, "receivers"), "receivers")
+    start, receivers = groups(_whole(_column(batch, "receivers"), "receivers"))
     return Rows(
-        _numpy(_whole(_column(batch, "client"), "client")),
-        _numpy(_column(batch, "topic"), null=-1),
-        _numpy(_whole(_column(batch, "messages"), "messages")),
-        _numpy(_whole(_column(batch, "bytes"), "bytes")),
-        _numpy(lists.offsets).astype(np.int64),
-        _numpy(_whole(lists.values, "receivers")),
+        numbers(_whole(_column(batch, "client"), "client")),
+        numbers(_column(batch, "topic"), -1),
+        numbers(_whole(_column(batch, "messages"), "messages")),
+        numbers(_whole(_column(batch, "bytes"), "bytes")),
+        start,
+        receivers,
     )
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     if name not in batch.schema.names:
         raise BadTrace(f"traffic: no column {name} among {', '.join(batch.schema.names)}. Join audiences to traffic.")
-    return batch.column(name).cast(TRAFFIC.field(name).type)
+    column, kind = batch.column(name), TRAFFIC.field(name).type
+    return column if column.type == kind else column.cast(kind)
 
 
 def _whole(column: pa.Array, name: str) -> pa.Array:
@@ -70,27 +71,6 @@ def _whole(column: pa.Array, name: str) -> pa.Array:
             "Every row of traffic needs an audience that stands in audiences."
         )
     return column
-
-
-# Arrow's pa.array, pa.scalar and to_numpy import pandas, a fifth of a second in every fresh process.
-
-
-def _numpy(column: pa.Array, null: int = 0) -> NDArray[Any]:
-    """Integers, read-only, not copied unless there are nulls to be filled."""
-    place = slice(column.offset, column.offset + len(column))
-    known, buffer = column.buffers()
-    values: NDArray[Any] = np.frombuffer(buffer if buffer is not None else b"", dtype=str(column.type))[place]
-    if column.null_count:
-        bits = np.unpackbits(np.frombuffer(known, dtype=np.uint8), bitorder="little")[place]
-        values = np.where(bits, values, values.dtype.type(null))
-    values.flags.writeable = False
-    return values
-
-
-def _arrow(values: Ints) -> pa.Array:
-    """Integers for Arrow, not copied if they lie in one piece."""
-    whole = np.ascontiguousarray(values, dtype=np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)])
 
 
 def _repeated(word: str, times: int) -> pa.Array:
@@ -112,7 +92,7 @@ class Partials:
         keys = kept if key is None else key[kept]
         others = np.full(len(kept), -1) if other is None else other[kept]
         names = (_repeated(metric, len(kept)), _repeated(scope, len(kept)))
-        numbers = (_arrow(each) for each in (keys, others, amount[kept]))
+        numbers = (arrow(each, pa.int64()) for each in (keys, others, amount[kept]))
         for column, values in zip(self._columns, (*names, *numbers), strict=True):
             column.append(values)
 
@@ -126,10 +106,10 @@ class Sums:
 
     def __init__(self, table: pa.Table) -> None:
         columns = {name: table[name].combine_chunks() for name in PARTIAL.names}
-        self._numbers = tuple(_numpy(columns[name]) for name in ("key", "other", "amount"))
+        self._numbers = tuple(numbers(columns[name]) for name in ("key", "other", "amount"))
         metric, scope = (columns[name].dictionary_encode() for name in ("metric", "scope"))
         self._metrics, self._scopes = metric.dictionary.to_pylist(), scope.dictionary.to_pylist()
-        family = _numpy(metric.indices).astype(np.int64) * len(self._scopes) + _numpy(scope.indices)
+        family = numbers(metric.indices).astype(np.int64) * len(self._scopes) + numbers(scope.indices)
         self._start, self._order = group(family, len(self._metrics) * len(self._scopes))
 
     def of(self, metric: str, scope: str) -> tuple[Ints, Ints, Ints]:
@@ -167,5 +147,4 @@ def add_up(partials: Iterable[pa.RecordBatch]) -> Sums:
 def _conform(partials: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows under exactly PARTIAL, whatever an engine in between made of their types."""
     for batch in partials:
-        columns = [batch.column(each.name).cast(each.type) for each in PARTIAL]
-        yield pa.RecordBatch.from_arrays(columns, schema=PARTIAL)
+        yield batch if batch.schema.equals(PARTIAL) else batch.select(PARTIAL.names).cast(PARTIAL)

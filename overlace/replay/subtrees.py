@@ -80,7 +80,7 @@ def doubled(keys: Ints, sums: Ints) -> tuple[Ints, Ints]:
     return more, more_sums
 
 
-@kernel
+@kernel(work=lambda pairs, keys, deliveries, size: 4 * len(keys))
 def add_pairs(pairs: PairSums, keys: Ints, deliveries: Ints, size: Ints) -> PairSums:
     """Add deliveries and bytes to those of their keys."""
     key, sums, filled = pairs.key, pairs.sums, pairs.filled
@@ -97,7 +97,7 @@ def add_pairs(pairs: PairSums, keys: Ints, deliveries: Ints, size: Ints) -> Pair
     return PairSums(key, sums, filled)
 
 
-@kernel
+@kernel(work=lambda rows, tree, *_: len(rows.receivers) + len(rows.client) * (8 + tree.depth.max(initial=0)))
 def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads: Loads, pairs: PairSums) -> PairSums:
     """Add rows of traffic to the loads and to the sums by pair of sites, which are returned anew.
 
@@ -200,7 +200,7 @@ class Paths(NamedTuple):
     length: Ints  # of each path
 
 
-@kernel
+@kernel(work=lambda tree, link_length, left, *_: 8 * (len(link_length) + len(left)))
 def paths(tree: Rooted, link_length: Ints, left: Ints, right: Ints, deliveries: Ints) -> Paths:
     """Follow the path left[i] to right[i] of deliveries[i]; link_length[v] is that of v's link up.
 

@@ -9,14 +9,44 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from overlace.model import Metrics, Observation, Overlay
+from overlace.observe.observation import observe as observation_of
+from overlace.observe.traffic import traffic_of
+from overlace.replay.measure import measure
 from overlace.replay.partials import PARTIAL
+from overlace.spark.session import session
+from overlace.trace import Trace
 
 
 def runner(spark: SparkSession) -> Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What runs a replay's batch function on this session."""
+    """What runs a batch function of observe or replay on this session."""
 
     def run(function: Any, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         frame = spark.createDataFrame(pa.Table.from_batches(list(rows)))
-        yield from frame.mapInArrow(function, from_arrow_schema(PARTIAL)).toArrow().to_batches()
+        schema = from_arrow_schema(getattr(function, "schema", PARTIAL))
+        yield from frame.mapInArrow(function, schema).toArrow().to_batches()
 
     return run
+
+
+def observe(
+    trace: Trace | str, spark: SparkSession | None = None, window: tuple[int, int] | None = None
+) -> Observation:
+    """What a window of a trace says, summed on Spark: on this session, the active one, or one of its own."""
+    opened = Trace.open(trace) if isinstance(trace, str) else trace
+    with session(spark) as used:
+        return observation_of(opened, window, runner(used))
+
+
+def replay(
+    trace: Trace | str,
+    overlay: Overlay,
+    spark: SparkSession | None = None,
+    window: tuple[int, int] | None = None,
+    observation: Observation | None = None,
+) -> Metrics:
+    """What a window of a trace costs on an overlay, measured on Spark."""
+    opened = Trace.open(trace) if isinstance(trace, str) else trace
+    with session(spark) as used:
+        seen = observation or observation_of(opened, window, runner(used))
+        return measure(seen, overlay, traffic_of(opened, window), opened.unit, runner(used))

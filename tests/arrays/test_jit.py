@@ -1,12 +1,18 @@
 import os
+import pickle
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import overlace
+from overlace.arrays.csr import group
+from overlace.arrays.hashing import hash_groups
+from overlace.arrays.jit import Kernel, kernel, size
+from overlace.arrays.trees import root_at
 
 PACKAGE = Path(overlace.__file__).parent
 
@@ -19,7 +25,8 @@ assert sys.argv[1] in trees.__file__, trees.__file__
 links = np.array([[0, 1], [1, 2]])
 rooted = trees.root_at(3, links, 0)
 print(trees.hops_between(rooted, np.array([0]), np.array([2]))[0], end=" ")
-print(sum(trees.hops_between.stats.cache_hits.values()) if hasattr(trees.hops_between, "stats") else "plain")
+done = trees.hops_between.compiled
+print(sum(done.stats.cache_hits.values()) if hasattr(done, "stats") else "plain")
 """
 
 
@@ -86,3 +93,25 @@ def test_a_kernel_may_be_typed_in_at_a_prompt():
     code = "from overlace.arrays.jit import kernel\nprint(kernel(lambda x: x + 1)(41))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "42", done.stderr
+
+
+def test_plain_and_compiled_are_the_same():
+    links = np.array([[0, 1], [1, 2], [1, 3]])
+    for each, *given in ((root_at, 4, links, 0), (hash_groups, np.array([0, 2, 4]), links.ravel()[:4])):
+        with np.errstate(over="ignore"):
+            assert np.array_equal(each.plain(*given), each.compiled(*given))
+
+
+def test_little_work_is_plain_until_it_has_added_up(monkeypatch):
+    monkeypatch.setattr(Kernel, "left", 10)
+    called = []
+    watched = kernel(work=size)(lambda values: called.append("plain") or values.sum())
+    watched.__dict__["compiled"] = lambda values: called.append("compiled") or values.sum()
+    for n in (6, 11, 3, 6, 1, 1):
+        assert watched(np.ones(n, np.int64)) == n
+    assert called == ["plain", "compiled", "plain", "compiled", "plain", "compiled"]
+    assert size(np.ones(3), 5, (np.ones(2), 7)) == 5
+
+
+def test_a_kernel_is_pickled_by_its_name():
+    assert pickle.loads(pickle.dumps(group)) is group

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -63,6 +65,21 @@ def test_metrics_and_runs_are_written_as_tables(run):
     metrics, runs = pq.read_table(run / "metrics.parquet"), pq.read_table(run / "runs.parquet")
     assert set(metrics["run"].to_pylist()) == set(runs["run"].to_pylist()) == {"before/train", "before/held-out"}
     assert runs["part"].to_pylist() == ["train", "held-out"]
+
+
+def test_a_small_observe_and_replay_import_neither_numba_nor_pandas(run, tmp_path):
+    """Half a second each, more than all the rest."""
+    code = f"""
+import sys
+from pathlib import Path
+from overlace.jobs.observe import observe
+from overlace.jobs.replay import replay
+observe({str(tmp_path / "trace")!r}, Path({str(tmp_path / "again")!r}))
+replay(Path({str(tmp_path / "again")!r}))
+print(sorted({{"numba", "pandas", "pydantic", "scipy"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_a_trace_that_changed_since_is_refused(run, tmp_path):

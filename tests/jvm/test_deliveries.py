@@ -48,7 +48,7 @@ def test_native_work_and_expressions_agree_however_rows_are_cut_and_ordered(spar
     assert digests(by_expressions(spark.read.parquet(str(tmp_path / "shuffled.parquet")), HOUR_US)) == digests(native)
     pieces = [reduce_split(*split, HOUR_US) for split in splits_of(str(path), rows=1500)]
     assert len(pieces) > 1 or row_group > 10_000
-    assert digests(united(pieces)) == digests(native)
+    assert digests(united(pieces, HOUR_US)) == digests(native)
     assert native.reduction.traffic["messages"].to_numpy().sum() == len(set(table["message"].to_pylist()))
 
 
@@ -57,7 +57,7 @@ def test_a_message_across_many_row_groups_is_one_message(spark, tmp_path):
     one = table.set_column(0, "message", pa.array(np.full(table.num_rows, 7)))
     pq.write_table(one, tmp_path / "one.parquet", row_group_size=100)
     pieces = [reduce_split(*split, HOUR_US) for split in splits_of(str(tmp_path / "one.parquet"), rows=300)]
-    assert united(pieces).reduction.traffic["messages"].to_pylist() == [1]
+    assert united(pieces, HOUR_US).reduction.traffic["messages"].to_pylist() == [1]
 
 
 def test_what_is_not_sorted_or_lacks_a_column_is_refused(spark, tmp_path):
@@ -68,6 +68,58 @@ def test_what_is_not_sorted_or_lacks_a_column_is_refused(spark, tmp_path):
     pq.write_table(table.drop_columns(["topic"]), tmp_path / "less.parquet")
     with pytest.raises(BadTrace, match="no column topic"):
         splits_of(str(tmp_path / "less.parquet"))
+
+
+def test_files_that_are_sorted_only_piece_by_piece_or_share_messages_are_not_reduced_natively(spark, tmp_path):
+    table = deliveries()
+    twice = pa.concat_tables([table, table])
+    pq.write_table(twice, tmp_path / "twice.parquet", row_group_size=table.num_rows)
+    with pytest.raises(BadTrace, match="not sorted by message"):
+        reduce_split(str(tmp_path / "twice.parquet"), 1, 2, HOUR_US)
+    names = [str(tmp_path / f"{name}.parquet") for name in ("left", "right")]
+    pq.write_table(table.slice(0, 1002), names[0])
+    pq.write_table(table.slice(1002), names[1])
+    cut = table["message"].to_pylist()
+    assert cut[1001] == cut[1002]
+    with pytest.raises(BadTrace, match="both hold messages"):
+        reduce_deliveries(names, spark, HOUR_US)
+    pq.write_table(table, tmp_path / "whole.parquet")
+    parts = ingest_frame(names, {}, str(tmp_path / "parts"), spark)
+    whole = ingest_frame([str(tmp_path / "whole.parquet")], {}, str(tmp_path / "one"), spark)
+    assert parts.digest() == whole.digest()
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("statistics", [False, True])
+def test_deliveries_to_nobody_count_as_messages_either_way(spark, tmp_path, text, statistics):
+    table = deliveries(text=text)
+    some = np.arange(table.num_rows) % 3 == 0
+    receiver = pa.array(table["receiver"].to_pylist(), mask=some)
+    table = table.set_column(5, "receiver", receiver)
+    path = str(tmp_path / "raw.parquet")
+    pq.write_table(table, path, row_group_size=700, write_statistics=statistics)
+    native = [reduce_split(*split, HOUR_US) for split in splits_of(path, rows=1500)]
+    assert digests(united(native, HOUR_US)) == digests(by_expressions(spark.read.parquet(path), HOUR_US))
+
+
+def test_files_without_rows_are_a_log_without_messages(spark, tmp_path):
+    table = deliveries()
+    path = str(tmp_path / "none.parquet")
+    pq.write_table(table.slice(0, 0), path)
+    with pq.ParquetWriter(str(tmp_path / "no_groups.parquet"), table.schema):
+        pass
+    for each in (path, str(tmp_path / "no_groups.parquet")):
+        named = reduce_deliveries([each], spark, HOUR_US)
+        assert [table.num_rows for table in named.reduction] == [0, 0]
+        assert len(named.clients) == len(named.topics) == 0
+
+
+def test_messages_without_a_sender_are_refused_in_plain_words(tmp_path):
+    table = deliveries()
+    path = str(tmp_path / "raw.parquet")
+    pq.write_table(table.set_column(2, "client", pa.nulls(table.num_rows, pa.int64())), path)
+    with pytest.raises(BadTrace, match="2,000 messages have no client"):
+        reduce_split(path, 0, 1, HOUR_US)
 
 
 def test_a_frame_becomes_a_trace_whatever_its_columns_are_called(spark, tmp_path):

@@ -1,4 +1,4 @@
-"""Ingest and replay on a cluster of two executors, each its own JVM, with the package shipped as a zip."""
+"""Ingest, observe and replay on a cluster of two executors, each its own JVM, with the package shipped as a zip."""
 
 import json
 import subprocess
@@ -23,9 +23,9 @@ folder, master, log, links = Path(sys.argv[1]), *sys.argv[2:]
 with session(master=master, config={"spark.driver.memory": "1g"}) as spark:
     trace = ingest([log], str(folder / "trace"), spark).trace
     trace, _ = add_tables([links], "links", str(folder / "trace"), {})
-    observe(str(folder / "trace"), folder / "run")
+    observed = observe(str(folder / "trace"), folder / "run", runner=runner(spark)).observation
     done = replay(folder / "run", runner=runner(spark))
-print(json.dumps([trace.digest(), [(d.run, d.metrics.digest()) for d in done]]))
+print(json.dumps([trace.digest(), observed.digest(), [(d.run, d.metrics.digest()) for d in done]]))
 """
 
 
@@ -42,4 +42,4 @@ def test_two_executors_give_the_digests_of_one_process(tmp_path):
         assert done.returncode == 0, done.stderr[-3000:]
         answers.append(json.loads(done.stdout.strip().splitlines()[-1]))
     assert answers[0] == answers[1]
-    assert len(answers[0][1]) == 2
+    assert len(answers[0][2]) == 2

@@ -1,13 +1,14 @@
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.arrays.hashing import distinct_groups, group_rows, hash_groups
 from overlace.errors import BadTrace
-from overlace.observe.reduction import NONE, Messages, Reduction, _distinct, merge, receivers_of, reduce
+from overlace.observe.reduction import NONE, Messages, Reduction, add_up, distinct, merge, receivers_of, reduce
 from overlace.trace import HOUR_US, digest
 from tests.traces import columns
 
@@ -82,6 +83,40 @@ def test_a_changed_value_changes_the_digest(messages):
     assert digest(more) != digest(table)
 
 
+wide = st.integers(-3, 3) | st.sampled_from([NONE, np.iinfo(np.int64).max, -(2**40), 2**40])
+
+
+@given(st.lists(st.tuples(wide, wide, wide, st.integers(0, 9)), min_size=1, max_size=40))
+def test_rows_are_added_up_as_a_dictionary_would_whatever_their_range(rows):
+    keys, (sums,) = add_up(*np.split(np.array(rows, np.int64).T, [3]))
+    expected = Counter()
+    for *key, value in rows:
+        expected[tuple(key)] += value
+    assert list(zip(zip(*(key.tolist() for key in keys), strict=True), sums.tolist(), strict=True)) == sorted(
+        expected.items()
+    )
+
+
+@given(some, st.randoms(use_true_random=False))
+def test_parts_in_any_order_and_rows_in_any_order_merge_to_the_same(messages, random):
+    whole = reduce(columns(messages), 1_000_000)
+    order = list(range(whole.traffic.num_rows))
+    random.shuffle(order)
+    k = random.randint(0, len(order))
+    none = whole.audiences.slice(0, 0)
+    parts = [
+        Reduction(whole.traffic.take(pa.array(order[:k], pa.int64())), none),
+        Reduction(whole.traffic.take(pa.array(order[k:], pa.int64())), whole.audiences),
+        whole,
+    ]
+    merged = merge(parts)
+    assert merged.traffic.drop_columns(["messages", "rows", "bytes"]).equals(
+        whole.traffic.drop_columns(["messages", "rows", "bytes"])
+    )
+    assert (merged.traffic["messages"].to_numpy() == 2 * whole.traffic["messages"].to_numpy()).all()
+    assert merged.audiences.equals(whole.audiences)
+
+
 @given(st.lists(st.lists(st.integers(-3, 3), min_size=2, max_size=2), min_size=1, max_size=40))
 def test_rows_are_grouped_as_a_dictionary_would(rows):
     group, first = group_rows(np.array(rows, np.int64))
@@ -94,7 +129,7 @@ def test_rows_are_grouped_as_a_dictionary_would(rows):
 def test_two_audiences_with_one_hash_are_not_taken_for_one():
     hashes = np.array([7, 7])
     with pytest.raises(BadTrace, match="two different audiences have the hash 7"):
-        _distinct(hashes, np.array([0, 1, 2]), np.array([1, 2]))
+        distinct(hashes, np.array([0, 1, 2]), np.array([1, 2]))
     group, first, clash = distinct_groups(hashes, np.array([0, 1, 2]), np.array([3, 3]))
     assert (group.tolist(), first.tolist(), clash) == ([0, 0], [0], -1)
     assert (hash_groups(np.array([0, 0, 1]), np.array([0])) != 0).all()

@@ -1,9 +1,12 @@
 import ast
 from pathlib import Path
 
+import pyarrow as pa
+
 import overlace.replay
 from overlace.model import Network, Observation, Offers, Overlay
 from overlace.replay.delivery import delivery
+from overlace.replay.measure import double_sends
 from overlace.replay.metrics import DELIVERY, METRICS, ROUTING, SHAPE
 from overlace.replay.shape import shape
 from tests.replay.traffic import batch_of, replay
@@ -28,6 +31,7 @@ def everything():
         overlay=overlay,
     )
     yield replay(observation, overlay, [batch_of([(0, 4, 2, 100, [1, 2])])])
+    yield double_sends(observation, overlay, pa.table({"client": [1], "messages": [2]}))
     yield delivery(observation, overlay)
     yield shape(observation, overlay, most_exact=1, sources=1)
 
@@ -55,6 +59,7 @@ def test_every_metric_says_what_it_is():
 def test_replay_knows_no_facet():
     """A planner's cost and replay's are two implementations that check each other."""
     allowed = {"overlace.arrays", "overlace.errors", "overlace.model", "overlace.replay", "overlace.tables"}
+    allowed |= {"overlace.trace"}  # batches, and where they run
     for path in Path(overlace.replay.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             module = node.module if isinstance(node, ast.ImportFrom) else ""

@@ -1,0 +1,67 @@
+"""All that can be measured of an overlay on some traffic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from overlace.model import Metrics, Observation, Overlay
+from overlace.replay.routing import routing
+from overlace.replay.tally import Tally
+from overlace.tables import numbers
+from overlace.trace import Runner, batches, here
+
+
+def measure(
+    observation: Observation,
+    overlay: Overlay,
+    rows: pa.Table,
+    unit: str,
+    run: Runner = here,
+    doubles: pa.Table | None = None,
+) -> Metrics:
+    """All that can be measured of an overlay: routing where there are brokers, delivery, shape."""
+    found = []
+    if observation.network.brokers and (len(overlay.tree) or observation.network.brokers == 1) and rows.num_rows:
+        route = routing(observation, overlay, unit=unit)  # type: ignore[arg-type]
+        found.append(route.finish(run(route.partial, batches(rows))))
+        if doubles is not None and doubles.num_rows:
+            found.append(double_sends(observation, overlay, doubles))
+    if len(observation.offers.publisher):
+        from overlace.replay.delivery import delivery
+
+        found.append(delivery(observation, overlay))
+    if len(observation.interests) and len(overlay.mesh):
+        from overlace.replay.shape import shape
+
+        found.append(shape(observation, overlay))
+    return joined(found)
+
+
+def joined(parts: list[Metrics]) -> Metrics:
+    """Several metrics as one."""
+    if not parts:
+        return Metrics()
+    names = ("metric", "scope", "key", "other", "value")
+    return Metrics(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def double_sends(observation: Observation, overlay: Overlay, doubles: pa.Table) -> Metrics:
+    """Second sends of a message to a client, by the client's home: load that is no flow."""
+    homes = overlay.homes(observation.clients)
+    client, amount = numbers(doubles["client"]), numbers(doubles["messages"])
+    known = (client < len(homes)) & (homes[np.minimum(client, len(homes) - 1)] >= 0)
+    tally = Tally()
+    tally.overall("double_sends", int(amount.sum()))
+    sums = np.bincount(homes[client[known]], weights=amount[known], minlength=observation.network.brokers)
+    tally.add("double_sends", "broker", np.flatnonzero(sums), sums[sums > 0])
+    return tally.metrics()
+
+
+def within(rows: pa.Table, window: tuple[int, int]) -> pa.Table:
+    """The rows of a table whose bucket lies in a window; (0, 0) is all of time."""
+    if window == (0, 0) or rows.num_rows == 0:
+        return rows
+    bucket = rows["bucket"].cast(pa.int64())
+    return rows.filter(pc.and_(pc.greater_equal(bucket, window[0]), pc.less(bucket, window[1])))

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlace.errors import BadParameter, NotObserved
+from overlace.model import Classes
+from overlace.observe.smoothing import Smoothing
+
+groups = st.lists(
+    st.sets(st.integers(0, 6), min_size=1, max_size=4).map(sorted), min_size=1, max_size=5, unique_by=tuple
+)
+
+
+def windows_of(draw_groups, demands):
+    return [Classes.of(draw_groups, row[: len(draw_groups)]) for row in demands]
+
+
+def by_members(classes):
+    return {
+        tuple(classes.members[classes.start[k] : classes.start[k + 1]].tolist()): int(classes.demand[k])
+        for k in range(len(classes))
+    }
+
+
+@given(groups, st.lists(st.lists(st.integers(1, 999), min_size=5, max_size=5), min_size=1, max_size=6))
+def test_a_forecast_is_the_weighted_mean_of_each_class(some, demands):
+    smoothing = Smoothing(0.4)
+    windows = windows_of(some, demands)
+    weight = smoothing.weights(len(windows))
+    assert weight.sum() == pytest.approx(1)
+    assert np.all(np.diff(weight) > 0)
+    found = by_members(smoothing.forecast(windows))
+    for k, members in enumerate(some):
+        mean = sum(w * row[k] for w, row in zip(weight, demands, strict=True))
+        assert found.get(tuple(members), 0) == pytest.approx(mean, abs=0.6)
+
+
+@given(groups, st.lists(st.integers(1, 999), min_size=5, max_size=5), st.integers(1, 6))
+def test_traffic_that_stays_the_same_is_forecast_as_it_is(some, demand, count):
+    windows = windows_of(some, [demand] * count)
+    for smoothing in (Smoothing(), Smoothing(1.0), Smoothing(0.5, 2)):
+        assert by_members(smoothing.forecast(windows)) == by_members(windows[0])
+
+
+def test_with_share_1_only_the_last_window_counts():
+    windows = [Classes.of([[0, 1]], [100]), Classes.of([[1, 2]], [7])]
+    assert by_members(Smoothing(1.0).forecast(windows)) == {(1, 2): 7}
+
+
+def test_a_known_period_looks_only_at_the_same_hour():
+    day = [Classes.of([[0, 1]], [100]), Classes.of([[1, 2]], [50]), Classes.of([[2, 3]], [20])]
+    assert by_members(Smoothing(0.5, 3).forecast(day + day)) == {(0, 1): 100}
+    assert by_members(Smoothing(0.5, 3).forecast([*day, *day, day[0]])) == {(1, 2): 50}
+    assert len(Smoothing(0.5, 3).forecast(day[:2])) == 2  # no whole day yet: all windows count
+
+
+def test_a_class_that_is_hardly_there_is_left_out():
+    windows = [Classes.of([[0, 1]], [1]), Classes.of([[1, 2]], [100]), Classes.of([[1, 2]], [100])]
+    assert by_members(Smoothing(0.5).forecast(windows)).keys() == {(1, 2)}
+
+
+def test_what_makes_no_sense_is_refused():
+    for bad in ({"share": 0.0}, {"share": 1.5}, {"period": 0}):
+        with pytest.raises(BadParameter, match=next(iter(bad))):
+            Smoothing(**bad)
+    with pytest.raises(NotObserved):
+        Smoothing().forecast([])
