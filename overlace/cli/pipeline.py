@@ -218,7 +218,8 @@ def ingest_command(
     ] = None,
     broker: Annotated[str | None, typer.Option(help="the broker that wrote the log (default: the file's name)")] = None,
     identity: Annotated[
-        str | None, typer.Option(help="who is one client: client, broker/client, or a pattern (default: by format)")
+        str | None,
+        typer.Option(help="who is one client: client, broker/client, user or a pattern (default: by format)"),
     ] = None,
     keep_topics: Annotated[
         bool, typer.Option("--keep-topics", help="do not fold _INBOX.>, $JS.>, $SYS/# and UUID levels")
@@ -363,7 +364,8 @@ def replay_command(
     as_json: AsJson = False,
 ) -> None:
     """What the traffic costs before and after each plan, also on the part that the plans have not seen."""
-    from overlace.jobs.replay import here, replay
+    from overlace.jobs.replay import replay
+    from overlace.trace import here
 
     with bar("replay") as progress:
         if master:

@@ -5,11 +5,17 @@ sends to it, the other receives from it; the k-th send of a topic and size is th
 log begins or ends earlier the times decide. A message may cross several bridges: its receivers are those
 at every broker it came to.
 
+A bridge may rename topics by prefix (`topic PATTERN DIRECTION QOS LOCAL REMOTE` in mosquitto.conf). What the
+dialling broker sends is logged by its new name, so both ends agree; what it receives is renamed before it is
+logged, so the far end's sends are renamed here, by the same rule: the first pattern that fits.
+
 Keeps: a receive belongs to one send at most; what cannot be matched is counted, never guessed.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +23,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.hashing import group_rows
-from overlace.arrays.jit import Ints, kernel
+from overlace.arrays.jit import Bools, Ints, kernel
+from overlace.formats.topologies import Bridge
 
 SLACK_US = 5_000_000
 """How far the clocks of two brokers may be apart."""
+
+
+OFFSETS = 40
+"""Bits of an offset in a log."""
 
 
 class Followed(NamedTuple):
@@ -40,15 +51,15 @@ def bridge_lines(events: pa.Table) -> pa.Table:
     return events.filter(pc.and_(pc.and_(about, pc.invert(state)), events["client"].is_valid()))
 
 
-def follow(lines: pa.Table) -> Followed:
-    """Join the logs of several brokers at their bridges."""
+def follow(lines: pa.Table, bridges: Sequence[Bridge] = ()) -> Followed:
+    """Join the logs of several brokers at their bridges; `bridges` are those that rename topics, if any do."""
     names = pc.replace_substring_regex(lines["client"], r"^local\.", "").combine_chunks().dictionary_encode()
     link = names.indices.to_numpy(zero_copy_only=False).astype(np.int64) if len(names) else np.empty(0, np.int64)
     source = lines["source"].to_numpy().astype(np.int64)
     other, links = _far_ends(link, source, pc.starts_with(lines["client"], "local.").to_numpy(), len(names.dictionary))
     received = lines["receivers"].is_valid().to_numpy()
     sent = lines["key"].is_valid().to_numpy() & ~received
-    topic = pc.fill_null(lines["topic"], "").combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    topic = _at_the_dialler(lines, sent, bridges).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     size = lines["bytes"].cast(pa.int64()).fill_null(-1).to_numpy()
     to = np.where(received, source, other)  # the broker that the message comes to
     group, _ = group_rows(np.column_stack([link, to, topic.astype(np.int64), size]))
@@ -64,14 +75,45 @@ def follow(lines: pa.Table) -> Followed:
     return Followed(_added(lines["receivers"], into, *roots), len(into), lost, links)
 
 
+def _at_the_dialler(lines: pa.Table, sent: Bools, bridges: Sequence[Bridge]) -> pa.Array:
+    """The topic of each line by the name that the broker that dials logs."""
+    topic = pc.fill_null(lines["topic"], "").combine_chunks()
+    client, broker = lines["client"].combine_chunks(), lines["broker"].combine_chunks()
+    for bridge in bridges:
+        mine = pc.equal(client, bridge.remote_clientid or "")
+        if bridge.remote_clientid is None:  # HOST.CONNECTION; several brokers may call a connection alike
+            named = pc.or_(pc.equal(client, bridge.connection), pc.ends_with(client, "." + bridge.connection))
+            mine = pc.and_(named, pc.fill_null(pc.equal(broker, bridge.remote), True))
+        local = pc.starts_with(client, "local.")
+        open_still = pc.and_(pc.and_not(mine, local), pa.array(sent))
+        for pattern in bridge.topics:
+            if pattern.direction == "out":
+                continue
+            fits = pc.and_(open_still, pc.match_substring_regex(topic, _regex(pattern.remote_prefix + pattern.pattern)))
+            rest = pc.utf8_slice_codeunits(topic, len(pattern.remote_prefix))
+            topic = pc.if_else(fits, pc.binary_join_element_wise(pattern.local_prefix, rest, ""), topic)
+            open_still = pc.and_not(open_still, fits)
+    return topic
+
+
+def _regex(pattern: str) -> str:
+    """What an MQTT filter matches, as a regular expression."""
+    levels = ["[^/]*" if level == "+" else re.escape(level) for level in pattern.split("/")]
+    if levels[-1] == re.escape("#"):
+        return "^" + "/".join(levels[:-1]) + "(/.*)?$" if len(levels) > 1 else ""
+    return "^" + "/".join(levels) + "$"
+
+
 def _far_ends(link: Ints, source: Ints, local: Any, count: int) -> tuple[Ints, list[tuple[int, int]]]:
     """(other, links): for each line the source at the link's other end, -1 unless there is exactly one."""
-    pairs = np.unique(np.column_stack([link, source]), axis=0) if len(link) else np.empty((0, 2), np.int64)
-    ends = np.bincount(pairs[:, 0], minlength=count)
-    total = np.bincount(pairs[:, 0], weights=pairs[:, 1], minlength=count).astype(np.int64)
-    other = np.where(ends[link] == 2, total[link] - source, -1)
-    dialled = np.unique(np.column_stack([source, other])[local & (other >= 0)], axis=0)
-    return other, [(int(a), int(b)) for a, b in dialled]
+    sources = int(source.max(initial=0)) + 1
+    links, ends = np.divmod(np.unique(link * sources + source), sources)
+    count_of = np.bincount(links, minlength=count)
+    total = np.bincount(links, weights=ends, minlength=count).astype(np.int64)
+    other = np.where(count_of[link] == 2, total[link] - source, -1)
+    dials = local & (other >= 0)
+    dialled = np.unique(source[dials] * sources + other[dials])
+    return other, [divmod(each, sources) for each in dialled.tolist()]
 
 
 @kernel
@@ -115,9 +157,11 @@ def _roots(source: Ints, offset: Ints, into: Ints, out_of: Ints, key: pa.Chunked
     """(source, offset) of the message that each matched receive carries, through as many bridges as it took."""
     carried = key.take(pa.array(out_of)).cast(pa.int64()).to_numpy()
     at_source = source[out_of]
-    place = {(int(s), int(o)): i for i, (s, o) in enumerate(zip(source[into], offset[into], strict=True))}
-    above = (place.get((int(s), int(o)), -1) for s, o in zip(at_source, carried, strict=True))
-    parent = np.fromiter(above, dtype=np.int64, count=len(into))
+    came, goes = source[into] << OFFSETS | offset[into], at_source << OFFSETS | carried
+    order = np.argsort(came)
+    place = np.searchsorted(came[order], goes)
+    parent = np.append(order, -1)[place]  # the receive whose message the send passes on, if it is one
+    parent[np.append(came, -1)[parent] != goes] = -1
     root = np.arange(len(into))
     for _ in range(64):  # a message crosses each link of a tree once
         up = parent[root]

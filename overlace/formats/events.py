@@ -30,11 +30,13 @@ EVENT = pa.schema(
         pa.field("attributes", pa.list_(pa.string())),
         pa.field("bytes", pa.int64()),
         pa.field("receivers", pa.list_(pa.string())),  # null: not logged; empty: nobody
-        pa.field("key", pa.string()),  # events with one key are one message
+        pa.field("key", pa.string()),  # messages with one key are one; of sessions and subscriptions: the connection
         pa.field("weight", pa.int64()),  # how many messages the row stands for; null: 1
         pa.field("filter", pa.string()),  # a subscription's, where it is no plain topic
         pa.field("dialect", pa.string()),  # mqtt or nats: how its wildcards are written
         pa.field("group", pa.string()),  # a shared subscription's
+        pa.field("user", pa.string()),  # who logged in, of a connect
+        pa.field("ends", pa.bool_()),  # of a connect or disconnect: the session from before and what it asked for end
     ]
 )
 
@@ -44,7 +46,7 @@ KINDS = (
     "connect",  # client opened a session at broker
     "disconnect",
     "subscribe",
-    "unsubscribe",
+    "unsubscribe",  # from a topic or filter; without one from all
     "advertise",  # client with its attributes; weight holds its connections
     "bridge",  # client is the far end of a link, seen at broker; topic: the link's name
     "follows",  # a line whose content went into the event of another line (a send, a QoS handshake)

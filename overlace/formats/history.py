@@ -15,21 +15,17 @@ EVER = np.iinfo(np.int64).min
 
 
 def sessions_of(events: pa.Table, seen: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
-    """A client's session runs from its connect to its next connect or disconnect.
+    """A connection's session runs from its connect to its next connect or disconnect.
 
     A disconnect without a connect ends a session that has always been open. A client with neither was at
     each broker from when it was seen there until it was seen at another.
     """
-    known = pc.is_in(events["kind"], pa.array(["connect", "disconnect"]))
-    life = events.filter(known).sort_by([("client", "ascending"), ("at", "ascending"), ("offset", "ascending")])
-    client = _ids(life["client"], ids["client"])
-    broker = _ids(life["broker"], ids["broker"])
-    at = life["at"].cast(pa.int64()).fill_null(EVER).to_numpy()
-    opens = pc.equal(life["kind"], "connect").to_numpy() if life.num_rows else np.empty(0, bool)
-    follows = np.append(client[1:] == client[:-1], False) if len(client) else np.empty(0, bool)
-    until = np.where(follows, np.append(at[1:], EVER) if len(at) else at, EVER)
-    first = ~np.append(False, follows[:-1]) if len(client) else np.empty(0, bool)
-    early = first & ~opens
+    life = _in_order(events.filter(pc.is_in(events["kind"], pa.array(["connect", "disconnect"]))))
+    client, broker = _ids(life["client"], ids["client"]), _ids(life["broker"], ids["broker"])
+    at, opens = _times(life), _is_kind(life, "connect")
+    follows = _same_as_next(_connections(life))
+    until = np.where(follows, np.roll(at, -1), EVER)
+    early = ~np.roll(follows, 1) & ~opens
     rows = [(client[opens], broker[opens], at[opens], until[opens])]
     rows.append((client[early], broker[early], np.full(early.sum(), EVER), at[early]))
     new = seen.filter(pc.invert(pc.is_in(seen["client"], pa.array(np.unique(client)))))
@@ -60,43 +56,85 @@ def seen_before(sessions: pa.Table | None, seen: pa.Table | None) -> pa.Table:
 
 
 def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
-    """A subscription runs from its subscribe to the unsubscribe of the same client and filter."""
-    known = pc.is_in(events["kind"], pa.array(["subscribe", "unsubscribe"]))
-    life = events.filter(known)
+    """A subscription runs from its subscribe until it is taken back, or until the session that asked for it ends.
+
+    It is taken back by an unsubscribe of the same connection from the same filter, or from all. Sessions end where
+    the events say so (`ends`): a session that is kept over a disconnect keeps its subscriptions.
+    """
+    life, closed = _spans(events)
     asked = pc.coalesce(life["filter"], life["topic"])
     what = pc.binary_join_element_wise(pc.fill_null(life["group"], ""), pc.fill_null(asked, ""), "\x1f")
-    life = life.append_column("what", what).sort_by(
-        [("client", "ascending"), ("what", "ascending"), ("at", "ascending"), ("offset", "ascending")]
-    )
-    client, at = _ids(life["client"], ids["client"]), life["at"].cast(pa.int64()).fill_null(EVER).to_numpy()
-    named = life["what"].to_numpy()
-    same = (
-        np.append((client[1:] == client[:-1]) & (named[1:] == named[:-1]), False) if len(client) else np.empty(0, bool)
-    )
-    opens = pc.equal(life["kind"], "subscribe").to_numpy() if life.num_rows else np.empty(0, bool)
-    fresh = (
-        opens & ~np.append(False, same[:-1] & opens[:-1]) if len(opens) else opens
-    )  # asking again is no new subscription
-    closes = np.full(len(at), EVER, dtype=np.int64)
-    end = EVER
-    for i in range(len(at) - 1, -1, -1):  # subscriptions are few
-        if not same[i]:
-            end = EVER
-        if not opens[i]:
-            end = int(at[i])
-        else:
-            closes[i] = end
+    whose = np.column_stack([_connections(life), life["span"].to_numpy(), _codes(what)])
+    order = np.lexsort((np.arange(len(whose)), *whose.T[::-1]))
+    life, whose, closed = life.take(pa.array(order)), whose[order], closed[order]
+    at, opens = _times(life), _is_kind(life, "subscribe")
+    same = _same_as_next(whose)
+    fresh = opens & ~np.roll(same & opens, 1)  # asking again is no new subscription
+    until = _next_of(~opens, same, at, closed)
     picked = life.filter(pa.array(fresh))
     plain = pc.if_else(picked["filter"].is_valid(), None, picked["topic"])
     topic = pc.index_in(plain.combine_chunks(), value_set=ids["topic"]) if picked.num_rows else pa.array([], pa.int32())
     columns = {
-        "client": client[fresh],
+        "client": _ids(picked["client"], ids["client"]),
         "topic": topic,
         "filter": picked["filter"],
         "dialect": picked["dialect"],
         "group": picked["group"],
     }
-    return _lived(columns, at[fresh], closes[fresh], "subscriptions")
+    return _lived(columns, at[fresh], until[fresh], "subscriptions")
+
+
+def _spans(events: pa.Table) -> tuple[pa.Table, Any]:
+    """(life, closed): lines about subscriptions, in `span` the session they fall in, and when that session ends."""
+    every = pc.and_(pc.equal(events["kind"], "unsubscribe"), pc.is_null(pc.coalesce(events["filter"], events["topic"])))
+    ends = pc.or_(pc.fill_null(events["ends"], False), every)
+    about = pc.or_(ends, pc.is_in(events["kind"], pa.array(["subscribe", "unsubscribe"])))
+    life = _in_order(events.append_column("over", ends).filter(about))
+    over, at, whose = life["over"].to_numpy(), _times(life), _connections(life)
+    span = np.cumsum(over) - over
+    closed = _next_of(over, _same_as_next(whose), at, np.full(len(at), EVER))
+    life = life.append_column("span", pa.array(span))
+    return life.filter(pa.array(~over)), closed[~over]
+
+
+def _next_of(marked: Any, same: Any, at: Any, otherwise: Any) -> Any:
+    """For each row the time of the next marked one from it on in its group, else what is given otherwise."""
+    here = np.arange(len(at))
+    place = np.minimum.accumulate(np.where(marked, here, len(at))[::-1])[::-1]
+    group = np.cumsum(~np.roll(same, 1)) if len(at) else here
+    found = (place < len(at)) & (np.append(group, -1)[place] == group)
+    return np.where(found, np.append(at, EVER)[place], otherwise)
+
+
+def _in_order(events: pa.Table) -> pa.Table:
+    """Events by connection, then as they happened."""
+    whose = pa.array(_connections(events))
+    return events.append_column("whose", whose).sort_by([(each, "ascending") for each in ("whose", "at", "offset")])
+
+
+def _connections(events: pa.Table) -> Any:
+    """Whose event it is, as codes: the connection where several make one client, else the client."""
+    client, connection = _codes(events["client"]), _codes(events["key"])
+    return np.where(connection >= 0, connection + client.max(initial=-1) + 1, client)
+
+
+def _codes(values: pa.ChunkedArray) -> Any:
+    """Equal values have equal codes, null -1."""
+    return pc.fill_null(values.combine_chunks().dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
+
+
+def _same_as_next(rows: Any) -> Any:
+    """Whether each row equals the next one; the last does not."""
+    same = rows[1:] == rows[:-1]
+    return np.append(same.all(axis=1) if same.ndim > 1 else same, False)[: len(rows)]
+
+
+def _times(events: pa.Table) -> Any:
+    return events["at"].cast(pa.int64()).fill_null(EVER).to_numpy()
+
+
+def _is_kind(events: pa.Table, kind: str) -> Any:
+    return pc.equal(events["kind"], kind).to_numpy(zero_copy_only=False) if events.num_rows else np.empty(0, bool)
 
 
 def links_of(pairs: Iterable[tuple[int, int]]) -> pa.Table:

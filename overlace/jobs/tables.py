@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,13 @@ def add_tables(
 def add_topology(paths: Sequence[str], out: str, kind: str | None = None) -> tuple[Trace, list[str]]:
     """The brokers and links of topology files into the trace, and what the reader noted."""
     topology = read_topology([Path(path) for path in paths], kind)
-    return _put(out, topology_tables(topology)), list(topology.notes)
+    noted = {"bridges": [asdict(bridge) for bridge in topology.bridges]} if topology.bridges else {}
+    return _put(out, topology_tables(topology), notes=noted), list(topology.notes)
 
 
-def _put(out: str, tables: Mapping[str, pa.Table], *, both_ways: bool = False) -> Trace:
+def _put(
+    out: str, tables: Mapping[str, pa.Table], *, both_ways: bool = False, notes: Mapping[str, Any] | None = None
+) -> Trace:
     base = Trace.open(out) if Trace.exists(out) else None
     writer = Writer(out, base)
     names = base.names if base else {}
@@ -48,5 +52,5 @@ def _put(out: str, tables: Mapping[str, pa.Table], *, both_ways: bool = False) -
     return writer.commit(
         bucket_us=base.bucket_us if base else HOUR_US,
         unit=base.unit if base else "message",
-        notes=base.notes if base else {},
+        notes={**(base.notes if base else {}), **(notes or {})},
     )

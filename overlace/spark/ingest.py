@@ -34,11 +34,12 @@ from overlace.formats.bridges import Followed, bridge_lines, follow
 from overlace.formats.events import EVENT
 from overlace.formats.history import links_of, seen_before, sessions_of, subscriptions_of
 from overlace.formats.source import FORMATS, HEAD, Source, find_files, look, opened
+from overlace.formats.topologies import Bridge
 from overlace.model import Progress
 from overlace.observe.reduction import Reduction, merge
 from overlace.spark.tasks import ENCODED, IDS, PARSED, SPLIT, Job, encode, parse, staged
 from overlace.spark.watch import watched
-from overlace.tables import schema_of
+from overlace.tables import TIME, schema_of
 from overlace.trace import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
 
 KEY_VARIABLE = "OVERLACE_KEY"
@@ -60,7 +61,7 @@ class Options:
     header: bool | None = None
     broker: str | None = None
     bridges: tuple[str, ...] = ()
-    identity: str | None = None  # client, broker/client, or a pattern; default: what the format needs
+    identity: str | None = None  # client, broker/client, user, or a pattern; default: what the format needs
     keep_topics: bool = False
     pseudonymise: bool = False
     strict: bool = False
@@ -121,8 +122,8 @@ def ingest(
             raise BadTrace("nothing to ingest: no source was named")
         return Ingested(base, [], known, 0, [])
     writer = Writer(out, base)
-    if chosen.identity == "user":
-        raise BadParameter("no log format here tells users apart; map their column instead: --map client=COLUMN")
+    if chosen.identity == "user" and any(s.format != "mosquitto" for s in sources):
+        raise BadParameter("only Mosquitto's log tells users apart; else map their column: --map client=COLUMN")
     identity = chosen.identity or ("broker/client" if any(s.format == "mosquitto" for s in sources) else "client")
     job = Job(
         trace=out, staging=f".staging-{writer.id}", sources=tuple(sources), identity=identity, id=writer.id,
@@ -141,7 +142,7 @@ def ingest(
         files, doubles = _messages(job, spark, said)
         accounts = [_account(job, i, said, doubles) for i in range(len(sources))]
         _judge(accounts, chosen)
-        crossed = _follow_bridges(job, said)
+        crossed = _follow_bridges(job, said, notes.get("bridges", []))
         job = replace(job, bridged=crossed is not None and crossed.receivers.num_rows > 0)
         with watched(spark, tell, "encoding and reducing", 0.6, 0.9):
             _encode(job, spark, files, writer)
@@ -149,6 +150,8 @@ def ingest(
         tell(0.9, f"encoding and reducing: {messages:,} messages to {rows:,} rows of traffic")
         tell(0.9, "writing")
         _tables(job, writer, accounts, crossed)
+        for i in range(len(sources)):
+            _doubles(job, i, writer)
         notes["sources"] = {**notes.get("sources", {}), **_noted(sources, doubles, accounts, notes.get("sources", {}))}
         trace = writer.commit(bucket_us=bucket_us, unit=base.unit if base else "message", notes=notes)
     except PythonException as error:
@@ -287,7 +290,7 @@ def _bucket(said: pa.Table) -> int:
     return HOUR_US if first is None or last - first >= DAY_US else MINUTE_US
 
 
-def _follow_bridges(job: Job, said: pa.Table) -> Followed | None:
+def _follow_bridges(job: Job, said: pa.Table, known: Sequence[Mapping[str, Any]]) -> Followed | None:
     """Join the logs of several brokers at their bridges; what was found is staged for the next job."""
     if not any(row["kind"] == "bridge" or row["reason"] == "bridge" for row in said.to_pylist()):
         return None
@@ -295,7 +298,8 @@ def _follow_bridges(job: Job, said: pa.Table) -> Followed | None:
     paths = sorted(info.path for info in files.get_file_info(pafs.FileSelector(at)))
     wanted = (pc.field("kind") == "bridge") | (pc.field("reason") == "bridge")
     tables = [pq.read_table(path, filesystem=files, filters=wanted, partitioning=None) for path in paths]
-    crossed = follow(bridge_lines(pa.concat_tables(tables)))
+    renaming = [] if job.key else [Bridge.of(each) for each in known]  # under pseudonyms topics no longer match
+    crossed = follow(bridge_lines(pa.concat_tables(tables)), renaming)
     files, at = place(f"{job.trace}/{job.staging}/bridged.parquet")
     pq.write_table(crossed.receivers, at, filesystem=files)
     return crossed
@@ -533,12 +537,42 @@ def _tables(job: Job, writer: Writer, accounts: Sequence[Account], crossed: Foll
             writer.write("links", links_of(pairs), source=BRIDGES, name="-bridges")
 
 
+def _doubles(job: Job, i: int, writer: Writer) -> None:
+    """Sends of a message to a client that it was sent already: no flow, but a load on the client's home."""
+    source = job.sources[i]
+    writer.drop("doubles", source.digest)
+    wanted = (pc.field("kind") == "follows") & (pc.field("reason") == "double")
+    rows = _staged_events(job, i, wanted, ["client", "at", "bytes"])
+    if rows.num_rows == 0:
+        return
+    names = staged(job, "ids.parquet")
+    clients = names.filter(pc.equal(names["kind"], "client")).sort_by("id")["name"].combine_chunks()
+    at = rows["at"].cast(pa.int64()).to_numpy()
+    table = pa.table(
+        {
+            "bucket": pa.array(at // job.bucket_us * job.bucket_us).cast(TIME),
+            "client": pc.index_in(rows["client"], value_set=clients),
+            "messages": np.ones(len(at), dtype=np.int64),
+            "bytes": pc.fill_null(rows["bytes"].cast(pa.int64()), 0),
+        }
+    )
+    sums = table.group_by(["bucket", "client"]).aggregate([("messages", "sum"), ("bytes", "sum")])
+    sums = sums.rename_columns({"messages_sum": "messages", "bytes_sum": "bytes"}).sort_by("bucket")
+    writer.write("doubles", sums, source=source.digest, name=f"-{i}")
+
+
 def _life_events(job: Job, source: int) -> pa.Table:
     """Staged events of sessions, subscriptions and bridges of one source."""
+    wanted = pc.field("kind").isin(["connect", "disconnect", "subscribe", "unsubscribe", "bridge", "advertise"])
+    return _staged_events(job, source, wanted)
+
+
+def _staged_events(job: Job, source: int, wanted: pc.Expression, columns: list[str] | None = None) -> pa.Table:
+    """Some of the events that the tasks staged for one source."""
     files, at = place(f"{job.trace}/{job.staging}/events")
     own = [info.path for info in files.get_file_info(pafs.FileSelector(at)) if info.base_name.startswith(f"{source}-")]
-    wanted = pc.field("kind").isin(["connect", "disconnect", "subscribe", "unsubscribe", "bridge", "advertise"])
-    tables = [pq.read_table(path, filesystem=files, filters=wanted, partitioning=None) for path in sorted(own)]
+    read = {"filesystem": files, "filters": wanted, "partitioning": None, "columns": columns}
+    tables = [pq.read_table(path, **read) for path in sorted(own)]
     return pa.concat_tables(tables) if tables else EVENT.empty_table()
 
 

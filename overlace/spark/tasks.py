@@ -120,28 +120,66 @@ def _settled(table: pa.Table, job: Job) -> pa.Table:
     """Who is one client, which topics are folded, and pseudonyms: by rule, on whole columns, in this order."""
     lists = _flat(table["receivers"])
     client, receivers = _flat(table["client"]), lists.flatten()
-    if job.identity == "broker/client":
-        broker = _flat(table["broker"])
-        client = pc.if_else(broker.is_valid(), pc.binary_join_element_wise(broker, client, "/"), client)
-        at = broker.take(pc.list_parent_indices(lists)) if len(receivers) else broker.slice(0, 0)
-        receivers = pc.if_else(at.is_valid(), pc.binary_join_element_wise(at, receivers, "/"), receivers)
-    elif job.identity != "client":
-        client, receivers = _extracted(client, job.identity), _extracted(receivers, job.identity)
+    by_bridge = pc.fill_null(pc.equal(table["reason"], "bridge"), False)
+    crossing = _flat(pc.or_(pc.equal(table["kind"], "bridge"), by_bridge))
+    if job.identity != "client":
+        rows = np.arange(len(client)), pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+        connection = _at_broker(table, client, rows[0])
+        if job.identity == "broker/client":
+            client, receivers = connection, _at_broker(table, receivers, rows[1])
+        elif job.identity == "user":
+            users = Users(table)
+            client, receivers = users.of(client, rows[0]), users.of(receivers, rows[1])
+        else:
+            client, receivers = _extracted(client, job.identity), _extracted(receivers, job.identity)
+        if job.identity != "broker/client":  # several connections may be one client, and end one by one
+            life = pc.is_in(table["kind"], pa.array(["connect", "disconnect", "subscribe", "unsubscribe"]))
+            table = _replaced(table, "key", pc.if_else(_flat(life), connection, _flat(table["key"])))
     if not job.keep_topics:
         for name in ("topic", "filter"):
             table = _replaced(table, name, collapse(_flat(table[name])))
     if job.key:
         client, receivers = pseudonyms(client, job.key), pseudonyms(receivers, job.key)
-        for name in ("broker", "group", "key"):
+        for name in ("broker", "group", "user"):
             table = _replaced(table, name, pseudonyms(_flat(table[name]), job.key))
+        hidden = pc.if_else(crossing, _flat(table["key"]), pseudonyms(_flat(table["key"]), job.key))
+        table = _replaced(table, "key", hidden)  # that of a send to a bridge is a number, and needed as one
         for name in ("topic", "filter"):
             table = _replaced(table, name, pseudonyms(_flat(table[name]), job.key, "/."))
         table = _replaced(table, "sample", pc.if_else(table["sample"].is_valid(), "(hidden)", None))
-    crossing = pc.or_(pc.equal(table["kind"], "bridge"), pc.fill_null(pc.equal(table["reason"], "bridge"), False))
-    client = pc.if_else(
-        _flat(crossing), _flat(table["client"]), client
-    )  # a bridge is no client: its ends are joined by id
+    client = pc.if_else(crossing, _flat(table["client"]), client)  # a bridge is no client: its ends are joined by id
     return _replaced(_replaced(table, "client", client), "receivers", _lists_like(lists, receivers))
+
+
+def _at_broker(table: pa.Table, names: pa.Array, rows: Any) -> pa.Array:
+    """Names of clients that are their own only at the broker of their row."""
+    broker = _flat(table["broker"]).take(pa.array(rows, pa.int64()))
+    return pc.if_else(broker.is_valid(), pc.binary_join_element_wise(broker, names, "/"), names)
+
+
+class Users:
+    """Who was logged in as which client, by the connects of a log."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table, self.offset = table, table["offset"].to_numpy()
+        connects = np.flatnonzero(pc.equal(_flat(table["kind"]), "connect").to_numpy(zero_copy_only=False))
+        client = _flat(table["client"]).take(pa.array(connects))
+        self.clients = pc.unique(client)
+        keys = (pc.index_in(client, value_set=self.clients).to_numpy().astype(np.int64) << 40) | self.offset[connects]
+        order = np.argsort(keys)
+        self.keys, self.users = keys[order], _flat(table["user"]).take(pa.array(connects[order]))
+
+    def of(self, names: pa.Array, rows: Any) -> pa.Array:
+        """The users that clients were in some rows: as of their last connect, before the first as of that one.
+
+        A client of whom no user is logged stays the client that it is at its broker.
+        """
+        client = pc.fill_null(pc.index_in(names, value_set=self.clients), -1).to_numpy().astype(np.int64)
+        last = np.searchsorted(self.keys, (client << 40) | self.offset[rows], side="right") - 1
+        whose = np.append(self.keys >> 40, -2)
+        place = np.where(whose[last] == client, last, last + 1)
+        user = self.users.take(pa.array(place, pa.int64(), mask=whose[place] != client))
+        return pc.coalesce(user, _at_broker(self.table, names, rows))
 
 
 def _extracted(names: pa.Array, pattern: str) -> pa.Array:
@@ -273,10 +311,32 @@ def _with_bridged(job: Job, table: pa.Table) -> pa.Table:
     found = np.flatnonzero(mine[order[at]] == theirs)
     if len(found) == 0:
         return table
-    lists = table["receivers"].to_pylist()  # only in files with messages that crossed a bridge
-    for row, names in zip(order[at[found]], more["receiver_distinct"].take(pa.array(found)).to_pylist(), strict=True):
-        lists[row] = [*(lists[row] or ()), *names]
-    return _replaced(table, "receivers", pa.array(lists, EVENT.field("receivers").type))
+    lists = _appended(
+        _flat(table["receivers"]), order[at[found]], _flat(more["receiver_distinct"].take(pa.array(found)))
+    )
+    return _replaced(table, "receivers", lists)
+
+
+def _appended(lists: pa.Array, rows: Any, more: pa.Array) -> pa.Array:
+    """The same lists, where `more[i]` comes after what the list of `rows[i]` has; a row at most once."""
+    own, new = (pc.fill_null(pc.list_value_length(each), 0).to_numpy(zero_copy_only=False) for each in (lists, more))
+    sizes = own.astype(np.int64)
+    sizes[rows] += new
+    start = np.append(0, np.cumsum(sizes))
+    into = np.empty(start[-1], np.int64)
+    into[_within(start[:-1], own)] = np.arange(own.sum())
+    into[_within(start[rows] + own[rows], new)] = own.sum() + np.arange(new.sum())
+    valid = lists.is_valid().to_numpy(zero_copy_only=False).copy()
+    valid[rows] = True
+    values = pa.concat_arrays([lists.flatten(), more.flatten().cast(lists.type.value_type)]).take(pa.array(into))
+    mask = None if valid.all() else pa.array(~valid)
+    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), values, type=lists.type, mask=mask)
+
+
+def _within(start: Any, sizes: Any) -> Any:
+    """The places start[i], start[i] + 1, ... of groups of these sizes, one group after the other."""
+    first = np.cumsum(sizes) - sizes
+    return np.repeat(start - first, sizes) + np.arange(sizes.sum())
 
 
 def _seen(table: pa.Table, ids: Mapping[str, pa.Array], *, senders: bool, receivers: bool) -> pa.Table:

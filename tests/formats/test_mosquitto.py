@@ -13,8 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from overlace.formats.events import EVENT, KINDS
+from overlace.formats.history import sessions_of, subscriptions_of
 from overlace.formats.lines import blocks
 from overlace.formats.mosquitto import FORMAT
+from overlace.spark.tasks import Job, _settled
 
 LOG = """\
 1794737265: mosquitto version 2.0.11 starting
@@ -324,6 +326,30 @@ def test_publishing_again_is_no_new_message():
     assert reasons == ["send", "redelivery", "double", "send", "redelivery", "send", "redelivery"]
 
 
+def test_what_the_broker_refuses_is_sent_to_nobody():
+    """Two messages of one publisher are thrown away (rc151: it has too many under way); their PUBREL frees nothing."""
+    log = """\
+1: Sending CONNACK to r (0, 0)
+1: Received SUBSCRIBE from r
+1: \tt (QoS 2)
+1: Received PUBLISH from a (d0, q2, r0, m1, 't', ... (4 bytes))
+1: Sending PUBREC to a (m1, rc0)
+1: Received PUBLISH from a (d0, q2, r0, m2, 't', ... (4 bytes))
+1: Sending PUBREC to a (m2, rc151)
+1: Received PUBLISH from a (d0, q1, r0, m3, 't', ... (4 bytes))
+1: Sending PUBACK to a (m3, rc151)
+1: Received PUBLISH from b (d0, q1, r0, m9, 't', ... (4 bytes))
+1: Sending PUBLISH to r (d0, q1, r0, m1, 't', ... (4 bytes))
+1: Sending PUBACK to b (m9, rc0)
+1: Denied PUBLISH from b (d0, q1, r0, m9, 'u', ... (4 bytes))
+1: Sending PUBACK to b (m9, rc135)
+1: Received PUBREL from a (Mid: 2)
+1: Received PUBREL from a (Mid: 1)
+1: Sending PUBLISH to r (d0, q2, r0, m2, 't', ... (4 bytes))
+"""
+    assert [(row[0], row[3]) for row in published(log)] == [("a", ["r"]), ("a", []), ("a", []), ("b", ["r"])]
+
+
 def test_a_will_may_be_late_unseen_or_sent_at_a_goodbye():
     log = """\
 1: New client connected from 127.0.0.1:1 as a (p5, c1, k60).
@@ -404,6 +430,141 @@ def test_numbers_begin_again_after_65535():
 def test_a_client_goes_in_many_words(line):
     (row,) = parsed(f"1794731231: {line}\n")
     assert (row["kind"], row["client"]) == ("disconnect", "a b")
+
+
+# Sessions and what they asked for
+
+
+def asked(log):
+    """(client, topic or filter, since, until) of subscriptions; a client that connects may be told by its user."""
+    events = pa.Table.from_pylist(parsed(log), EVENT)
+    return lived(events)
+
+
+def lived(events):
+    names = {name: pa.array(sorted({*events[name].to_pylist()} - {None}), pa.string()) for name in ("client", "topic")}
+    found = subscriptions_of(events, names).to_pylist()
+    who, what = names["client"].to_pylist(), names["topic"].to_pylist()
+    spans = [(r["since"], r["until"]) for r in found]
+    times = [tuple(None if t is None else int(t.timestamp()) for t in span) for span in spans]
+    named = [(who[r["client"]], r["filter"] or what[r["topic"]]) for r in found]
+    return sorted((*name, *span) for name, span in zip(named, times, strict=True))
+
+
+def life(client, at, *, version=2, clean=1, present=0, ask="t", word="closed its connection"):
+    """Lines of a client that connects at a time, asks for a topic if it is to, and leaves a second later."""
+    lines = [
+        f"{at}: New client connected from 127.0.0.1:1 as {client} (p{version}, c{clean}, k60).",
+        f"{at}: Sending CONNACK to {client} ({present}, 0)",
+        *([f"{at}: Received SUBSCRIBE from {client}", f"{at}: \t{ask} (QoS 1)"] if ask else []),
+        f"{at + 1}: Client {client} {word}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("version", [1, 2, 5])
+def test_a_clean_session_ends_with_its_connection(version):
+    assert asked(life("a", 10, version=version) + life("a", 20, version=version)) == [
+        ("a", "t", 10, 11),
+        ("a", "t", 20, 21),
+    ]
+
+
+@pytest.mark.parametrize("version", [1, 2, 5])
+def test_a_kept_session_keeps_its_subscriptions(version):
+    present = int(version != 1)  # MQTT 3.1 does not say
+    log = life("a", 10, version=version, clean=0)
+    log += life("a", 20, version=version, clean=0, present=present, ask=None)
+    log += life("a", 30, version=version, clean=0, present=present, ask="t", word="has exceeded timeout, disconnecting")
+    assert asked(log) == [("a", "t", 10, None)]
+    assert asked(log + life("a", 40, version=version, ask="u")) == [("a", "t", 10, 40), ("a", "u", 40, 41)]
+
+
+def test_what_the_broker_answers_counts_for_more_than_what_the_client_wanted():
+    kept = life("a", 10, version=5, clean=1) + life("a", 20, version=5, clean=0, present=1, ask=None)
+    assert asked(kept) == [("a", "t", 10, None)]
+    lost = life("a", 10, version=5, clean=0) + life("a", 20, version=5, clean=0, present=0, ask=None)
+    assert asked(lost) == [("a", "t", 10, 11)]
+
+
+def test_a_session_that_expires_ends_then():
+    expires = "15: Expiring client a due to timeout.\n"
+    for clean in (0, 1):
+        assert asked(life("a", 10, version=5, clean=clean) + expires) == [("a", "t", 10, 15)]
+    assert rows(expires, "Expiring")[0]["kind"] == "unsubscribe"
+
+
+def test_a_session_that_nobody_saw_begin_is_not_said_to_end():
+    log = "9: Received SUBSCRIBE from a\n9: \tt (QoS 1)\n10: Client a disconnected.\n"
+    assert asked(log) == [("a", "t", 9, None)]
+    assert asked(log + life("a", 20)) == [("a", "t", 9, 20), ("a", "t", 20, 21)]
+
+
+steps = st.tuples(
+    st.sampled_from(["subscribe", "unsubscribe", "connect", "disconnect", "all"]),
+    st.sampled_from("ab"),
+    st.sampled_from(["t", "u"]),
+    st.sampled_from([None, "x", "y"]),
+    st.booleans(),
+)
+
+
+@given(st.lists(steps, max_size=30), st.randoms(use_true_random=False))
+def test_subscriptions_are_those_of_a_loop_over_the_events(steps, random):
+    """Connections x and y of one client, or the client itself, ask and take back on their own."""
+    events, open_since, expected = [], {}, []
+    for at, (kind, client, topic, connection, ends) in enumerate(steps):
+        whose = (client, connection)
+        plain = kind in ("subscribe", "unsubscribe")
+        events.append(
+            {"offset": at, "at": (at + 1) * 1_000_000, "kind": "unsubscribe" if kind == "all" else kind,
+             "client": client, "key": connection and client + connection, "topic": topic if plain else None,
+             "ends": None if plain or kind == "all" else ends}
+        )  # fmt: skip
+        if kind == "subscribe":
+            open_since.setdefault((*whose, topic), at + 1)
+            continue
+        over = [each for each in open_since if each[:2] == whose and (not plain or each[2] == topic)]
+        if plain or ends or kind == "all":
+            expected += [(client, each[2], open_since.pop(each), at + 1) for each in over]
+    expected += [(client, topic, since, None) for (client, _, topic), since in open_since.items()]
+    random.shuffle(events)
+    found = lived(pa.Table.from_pylist(events, EVENT))
+    key = lambda row: tuple(-1 if each is None else each for each in row[2:]) + row[:2]  # noqa: E731
+    assert sorted(found, key=key) == sorted(expected, key=key)
+
+
+def test_a_connect_tells_its_user():
+    users = [(row["client"], row["user"]) for row in parsed(LOG) if row["kind"] == "connect"]
+    assert users[1] == ("dur", "bob u'x'")
+    assert all(user is None for _, user in [users[0], *users[2:]])
+    assert {row["user"] for row in parsed(LOG) if row["kind"] != "connect"} == {None}
+
+
+def test_one_user_may_be_several_clients():
+    log = """\
+1: Received PUBLISH from c1 (d0, q0, r0, m0, 't', ... (1 bytes))
+1: New client connected from 127.0.0.1:1 as c1 (p2, c1, k60, u'ann').
+1: New client connected from 127.0.0.1:1 as c2 (p2, c1, k60, u'ann').
+1: New client connected from 127.0.0.1:1 as c3 (p2, c1, k60).
+1: Received SUBSCRIBE from c2
+1: \tt (QoS 0)
+2: Received PUBLISH from c3 (d0, q0, r0, m0, 't', ... (1 bytes))
+2: Sending PUBLISH to c2 (d0, q0, r0, m0, 't', ... (1 bytes))
+2: Sending PUBLISH to c3 (d0, q0, r0, m0, 't', ... (1 bytes))
+3: Client c1 disconnected.
+3: New client connected from 127.0.0.1:1 as c1 (p2, c1, k60, u'bob').
+4: Received PUBLISH from c1 (d0, q0, r0, m0, 't', ... (1 bytes))
+4: Sending PUBLISH to c2 (d0, q0, r0, m0, 't', ... (1 bytes))
+"""
+    events = pa.Table.from_pylist(parsed(log, broker="b"), EVENT)
+    settled = _settled(events, Job("trace", "staging", (), identity="user"))
+    found = [(row["client"], row["receivers"]) for row in settled.to_pylist() if row["kind"] == "message"]
+    assert found == [("ann", []), ("b/c3", ["ann", "b/c3"]), ("bob", ["ann"])]
+    assert lived(settled) == [("ann", "t", 1, None)]  # c2's, though c1 has left
+    ids = {"client": pa.array(["ann", "b/c3", "bob"]), "broker": pa.array(["b"])}
+    none = pa.schema({name: pa.int64() for name in ("client", "broker", "at_min")}).empty_table()
+    assert Counter(row["client"] for row in sessions_of(settled, none, ids).to_pylist()) == {0: 2, 1: 1, 2: 1}
 
 
 def test_it_is_told_from_other_logs():

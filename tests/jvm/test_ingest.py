@@ -366,3 +366,51 @@ def test_messages_are_sorted_by_id_and_lie_by_day(spark, tmp_path):
         days.add(part.path.split("/")[1])
         assert {str(at.date()) for at in table["at"].to_pylist()} == {part.path.split("/")[1].removeprefix("day=")}
     assert len(days) == 3
+
+
+USERS = """1767571200: mosquitto version 2.0.11 starting
+1767571201: New client connected from 127.0.0.1:1 as c1 (p2, c1, k60, u'ann').
+1767571201: New client connected from 127.0.0.1:1 as c2 (p2, c1, k60, u'ann').
+1767571201: New client connected from 127.0.0.1:1 as c3 (p2, c1, k60).
+1767571202: Received PUBLISH from c3 (d0, q0, r0, m0, 't', ... (5 bytes))
+1767571202: Sending PUBLISH to c1 (d0, q0, r0, m0, 't', ... (5 bytes))
+1767571202: Sending PUBLISH to c2 (d0, q0, r0, m0, 't', ... (5 bytes))
+1767571202: Sending PUBLISH to c1 (d0, q0, r0, m0, 't', ... (5 bytes))
+"""
+
+
+@pytest.mark.parametrize(("identity", "receivers"), [("user", {"ann"}), ("client", {"c1", "c2"})])
+def test_who_is_one_client_is_the_users_choice_and_a_second_send_is_load_but_no_flow(
+    spark, tmp_path, identity, receivers
+):
+    (tmp_path / "site.log").write_text(USERS)
+    done = ingest([str(tmp_path / "site.log")], str(tmp_path / "trace"), spark, Options(identity=identity))
+    names = done.trace.names["client"]
+    found = observe(done.trace)
+    assert {names[c] for c in found.flows.receiver.tolist()} == receivers
+    assert found.flows.messages.tolist() == [1] * len(receivers)
+    from overlace.replay.measure import double_sends
+
+    load = double_sends(found, found.overlay, done.trace.read("doubles"))
+    assert load.of("double_sends") == load.of("double_sends", "broker", 0) == 1
+    (twice,) = done.trace.read("doubles").to_pylist()
+    assert (twice["messages"], twice["bytes"]) == (1, 5)
+    assert names[twice["client"]] == ("ann" if identity == "user" else "c1")
+    assert all(account.adds_up() for account in done.accounts)
+
+
+def test_observe_and_replay_on_a_session_of_the_users_own_give_what_they_give_in_process(spark, tmp_path):
+    from overlace.jobs.tables import add_tables
+    from overlace.observe.traffic import traffic_of
+    from overlace.replay.measure import measure
+    from overlace.spark.run import observe as observe_on
+    from overlace.spark.run import replay as replay_on
+
+    ingest([written(tmp_path / "log.jsonl", made_up(9, 200))], str(tmp_path / "trace"), spark)
+    (tmp_path / "links.csv").write_text("left,right\nb0,b1\nb1,b2\n")
+    trace, _ = add_tables([str(tmp_path / "links.csv")], "links", str(tmp_path / "trace"), {})
+    here = observe(trace)
+    assert observe_on(trace, spark=spark).digest() == here.digest()
+    expected = measure(here, here.overlay, traffic_of(trace), trace.unit)
+    assert replay_on(str(tmp_path / "trace"), here.overlay, spark=spark).digest() == expected.digest()
+    assert spark.range(3).count() == 3  # it is still there

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 PATIENCE = 20  # seconds
@@ -94,8 +96,9 @@ class Broker:
 class Client:
     """A paho client; `got` holds the payloads that it received."""
 
-    def __init__(self, broker, name, durable=False, v5=False, will=None):
-        self.broker, self.name, self.durable, self.v5, self.will = broker, name, durable, v5, will
+    def __init__(self, broker, name, durable=False, v5=False, will=None, user=None, at_once=None):
+        self.broker, self.name, self.durable, self.v5, self.will, self.user = broker, name, durable, v5, will, user
+        self.at_once = at_once  # how many it publishes before it waits; None: as paho does
         self.got, self.here, self.acks, self.sent = [], False, 0, []
 
     def connect(self):
@@ -106,10 +109,20 @@ class Client:
         self.mqtt.on_subscribe = self._acked
         if self.will:
             self.mqtt.will_set(*self.will)
-        self.mqtt.connect("127.0.0.1", self.broker.port)
+        if self.user:
+            self.mqtt.username_pw_set(self.user)
+        if self.at_once is not None:
+            self.mqtt.max_inflight_messages_set(self.at_once)
+        self.mqtt.connect("127.0.0.1", self.broker.port, **(self._lasting() if self.v5 else {}))
         self.mqtt.loop_start()
         wait_until(self.mqtt.is_connected, f"{self.name} connects")
         self.here = True
+
+    def _lasting(self):
+        """An MQTT 5 session that outlives its connection, or does not."""
+        properties = Properties(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = 3600 if self.durable else 0
+        return {"clean_start": not self.durable, "properties": properties}
 
     def _acked(self, *_):
         self.acks += 1

@@ -10,14 +10,20 @@ import pytest
 
 pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt")
 
+from overlace.formats.bridges import bridge_lines, follow
+from overlace.formats.events import EVENT
+from overlace.formats.history import subscriptions_of
 from overlace.formats.lines import blocks
 from overlace.formats.mosquitto import FORMAT
+from overlace.formats.topologies import read_topology
 from tests.live.broker import MOSQUITTO, Broker, wait_until
 
 pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(MOSQUITTO is None, reason="no mosquitto on this machine (apt install mosquitto)"),
 ]
+
+EACH = 250  # messages of each publisher in a burst
 
 
 @pytest.fixture
@@ -59,6 +65,17 @@ def reasons(found, client):
     )
 
 
+def subscriptions(found):
+    """(client, topic, until) of subscriptions, sorted."""
+    events = pa.Table.from_pylist(found, EVENT)
+    names = {
+        name: pa.array(sorted({row[name] for row in found if row[name]}), pa.string()) for name in ("client", "topic")
+    }
+    rows = subscriptions_of(events, names).to_pylist()
+    who, what = names["client"].to_pylist(), names["topic"].to_pylist()
+    return sorted((who[r["client"]], r["filter"] or what[r["topic"]], r["until"]) for r in rows)
+
+
 def audiences(broker, found, sent):
     """By payload: the receivers. A receive is known by its packet id, at QoS 0 by its place among its publisher's."""
     at_zero = Counter()
@@ -72,15 +89,16 @@ def audiences(broker, found, sent):
 
 
 @pytest.mark.parametrize(
-    ("settings", "each"),
+    ("settings", "at_once"),
     [
-        ("", 250),
-        ("max_queued_messages 30", 250),  # most of what waits is dropped: each receiver gets another part
-        ("max_inflight_messages 40\nmax_queued_messages 20\nlog_timestamp_format %Y-%m-%dT%H:%M:%S", 250),
+        ("", None),
+        ("max_queued_messages 30", None),  # most of what waits is dropped: each receiver gets another part
+        ("max_inflight_messages 40\nmax_queued_messages 20\nlog_timestamp_format %Y-%m-%dT%H:%M:%S", None),
+        ("max_queued_messages 30", 0),  # the broker refuses what publishers send beyond their limit
     ],
-    ids=["all delivered", "drops", "short queue, ISO times"],
+    ids=["all delivered", "drops", "short queue, ISO times", "publishers beyond their limits"],
 )
-def test_no_send_of_a_burst_is_attributed_wrongly(start, settings, each):
+def test_no_send_of_a_burst_is_attributed_wrongly(start, settings, at_once):
     """Publishers on one topic at QoS 1, 2 and mixed; the payload's length says who, its text says which."""
     broker = start(settings=settings)
     receivers = [
@@ -88,12 +106,12 @@ def test_no_send_of_a_burst_is_attributed_wrongly(start, settings, each):
         broker.client("all", ("#", 2)),
         broker.client("twice", ("#", 1), ("t", 2), v5=True),
     ]
-    publishers = [broker.client(f"p{i}") for i in range(4)]
+    publishers = [broker.client(f"p{i}", at_once=at_once) for i in range(4)]
     sent = {}
 
     def burst(i):
         rng, at_zero = random.Random(i), 0
-        for k in range(each):
+        for k in range(EACH):
             topic = "t" if rng.random() < 0.8 else f"u/{k % 2}"
             payload = f"{i} {k} ".encode().ljust(20 + i, b".")
             qos = (1, 2, 1, rng.randrange(3))[i]
@@ -114,10 +132,11 @@ def test_no_send_of_a_burst_is_attributed_wrongly(start, settings, each):
         for payload in set(receiver.got):
             truth[payload].append(receiver.name)
     found = parsed(broker)
-    assert len(truth) == 4 * each
+    assert len(truth) == 4 * EACH
     assert audiences(broker, found, sent) == truth
     if settings.startswith("max_queued"):
         assert "being dropped" in broker.text()
+    assert (at_once == 0) == bool(re.search(r"Sending PUBREC to p\d \(m\d+, rc151\)", broker.text()))
     assert sum(reasons(found, "twice").values()) == len(receivers[-1].got)
     assert reasons(found, "twice")["double"] == len(receivers[-1].got) - len(set(receivers[-1].got))
 
@@ -179,6 +198,59 @@ def test_retained_and_queued_sends_are_told_apart(start):
     assert sorted(durable.got) == [*(b"%03d" % k for k in range(30)), b"now"]
 
 
+def test_a_clean_session_takes_its_subscriptions_along_and_a_kept_one_keeps_them(start):
+    broker = start()
+    ways = {"v3": {}, "v5": {"v5": True}, "kept v3": {"durable": True}, "kept v5": {"durable": True, "v5": True}}
+    clients = {name: broker.client(name, ("t/#", 1), ("u", 0), **how) for name, how in ways.items()}
+    for client in clients.values():
+        client.leave()
+    text = broker.text
+    wait_until(lambda: all(f"Client {name} disconnected" in text() for name in ways), "the broker says that they left")
+    for name in ("v3", "kept v3", "kept v5"):
+        clients[name].connect()
+    broker.client("p").publish("t/1", b"x", qos=1)
+    wait_until(broker.settled, "it is delivered")
+    broker.stop()
+    found = parsed(broker)
+    (message,) = messages(found)
+    assert message["receivers"] == ["kept v3", "kept v5"]
+    open_still = Counter(name for name, _, until in subscriptions(found) if until is None)
+    assert open_still == {"kept v3": 2, "kept v5": 2}
+    assert len(subscriptions(found)) == 8
+    over = {name: [row["ends"] for row in found if row["client"] == name and row["ends"] is not None] for name in ways}
+    assert over == {
+        "v3": [True, True, True, True],  # comes, leaves, comes, leaves as the broker stops
+        "v5": [True, True],
+        "kept v3": [True, False, False, False],  # no session was there when it first came
+        "kept v5": [True, False, False, False],
+    }
+
+
+def test_a_client_that_takes_over_keeps_what_was_kept(start):
+    broker = start()
+    for name, durable in (("kept", True), ("clean", False)):
+        first = broker.client(name, ("t", 1), durable=durable)
+        first.mqtt.loop_stop()  # so that it does not come back
+        broker.client(name, durable=durable)
+    text = broker.text
+    wait_until(lambda: text().count("already connected, closing old") == 2, "both are taken over")
+    broker.stop()
+    found = subscriptions(parsed(broker))
+    assert [(name, topic, until is None) for name, topic, until in found] == [
+        ("clean", "t", False),
+        ("kept", "t", True),
+    ]
+
+
+def test_a_connect_tells_its_user(start):
+    broker = start()
+    broker.client("c1", user="it's bob")
+    broker.client("c2")
+    broker.stop()
+    users = {row["client"]: row["user"] for row in parsed(broker) if row["kind"] == "connect"}
+    assert users == {"c1": "it's bob", "c2": None}
+
+
 def test_overlapping_subscriptions_are_one_flow(start):
     broker = start()
     for v5 in (False, True):
@@ -233,6 +305,32 @@ def test_two_brokers_with_a_bridge(start):
         assert seen == {(bridge, "plant" if broker is near else "vm.plant")}
         assert bridge not in {row["client"] for row in found if row["kind"] not in ("bridge", "follows")}
         assert all(bridge not in (row["receivers"] or ()) for row in found)
+
+
+def test_messages_are_followed_over_a_bridge_that_renames_topics(start, tmp_path):
+    far = start("far")
+    topics = "topic # both 1 near/ far/\ntopic +/own in 1"
+    near = start("near", f"connection plant\naddress 127.0.0.1:{far.port}\nremote_clientid vm.plant\n{topics}\n")
+    wait_until(lambda: near.text().count("Received SUBACK from local.vm.plant") == 2, "the bridge is up")
+    ends = {"near": near.client("here", ("#", 1)), "far": far.client("there", ("#", 1))}
+    a, b = near.client("a"), far.client("b")
+    for k in range(20):
+        a.publish("near/x", b"%02d" % k, qos=1)
+        b.publish("far/x", b"%02d" % k, qos=1)  # of the same size
+    b.publish("b/own", b"!", qos=1)
+    wait_until(lambda: [len(client.got) for client in ends.values()] == [41, 41], "all is on both sides")
+    wait_until(lambda: near.settled() and far.settled(), "all is acknowledged")
+    near.stop()
+    far.stop()
+    staged = EVENT.append(pa.field("source", pa.int32()))
+    logs = [parsed(broker) for broker in (near, far)]
+    lines = [{**row, "source": i} for i, log in enumerate(logs) for row in log]
+    bridges = read_topology([tmp_path / "near.conf", tmp_path / "far.conf"]).bridges
+    found = follow(bridge_lines(pa.Table.from_pylist(lines, staged)), bridges)
+    assert (found.matched, found.lost) == (41, 0)
+    got = {(row["source"], row["offset"]): row["receiver_distinct"] for row in found.receivers.to_pylist()}
+    sent = {(i, row["offset"]): [("there", "here")[i]] for i, log in enumerate(logs) for row in messages(log)}
+    assert got == sent
 
 
 def test_a_log_read_while_it_grows_gives_the_same_messages(start):

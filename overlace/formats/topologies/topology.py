@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite, nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -50,6 +50,12 @@ class Bridge:
     remote_clientid: str | None = None
     local_clientid: str | None = None
     topics: tuple[Pattern, ...] = ()
+
+    @classmethod
+    def of(cls, noted: Mapping[str, Any]) -> Bridge:
+        """A bridge as `asdict` wrote it into the notes of a trace."""
+        topics = tuple(Pattern(*each) for each in noted["topics"])
+        return cls(**{**noted, "addresses": tuple(noted["addresses"]), "topics": topics})
 
 
 @dataclass(frozen=True)
