@@ -441,6 +441,31 @@ def _ticks(top: float) -> list[float]:
     return [float(step * i) for i in range(int(top / step + 1e-9) + 1)]
 
 
+def curve_svg(shares: Sequence[float], title: str) -> Markup:
+    """A falling line over the steps, with a mark that a slider can move; the cost before is the top."""
+    wide, high, left, foot, head = 380.0, 160.0, 40.0, 24.0, 10.0
+    top, low = max(1.0, *shares), min(0.0, *shares)
+    across, room = (wide - left - 12) / max(1, len(shares) - 1), high - foot - head
+
+    def at(k: int) -> tuple[float, float]:
+        return left + k * across, head + room * (top - shares[k]) / (top - low)
+
+    line = " ".join("{:.1f},{:.1f}".format(*at(k)) for k in range(len(shares)))
+    parts = [
+        Markup('<polyline class="curve" points="{}"></polyline>').format(line),
+        Markup('<circle class="mark" cx="{:.1f}" cy="{:.1f}" r="5"></circle>').format(*at(len(shares) - 1)),
+        Markup('<line class="axis" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"></line>').format(
+            left, wide - 12, at_foot := head + room * top / (top - low), at_foot
+        ),
+    ]
+    label = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>')
+    heights = [(share, head + room * (top - share) / (top - low)) for share in (top, 0.5 * top, 0.0)]
+    parts += [label.format(left - 5, y + 4, f"{share:.0%}") for share, y in heights]
+    parts.append(Markup('<text x="{:.1f}" y="{:.1f}">0 steps</text>').format(left, high - 6))
+    parts.append(label.format(wide - 12, high - 6, len(shares) - 1))
+    return _svg(wide, high, title, f"It falls from 100% to {shares[-1]:.0%}.", parts)
+
+
 def _svg(wide: float, high: float, title: str, told: str, parts: Sequence[Markup]) -> Markup:
     """An image with its text alternative; colours and fonts are the page's."""
     svg = Markup('<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">{}</svg>')

@@ -10,6 +10,8 @@ run gives the same bytes.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +25,7 @@ from markupsafe import Markup
 
 from overlace import __version__
 from overlace.replay.metrics import METRICS
-from overlace.report.figures import bars_svg, overlay_map, overlay_svg
+from overlace.report.figures import bars_svg, curve_svg, overlay_map, overlay_svg
 from overlace.report.loaded import (
     ALL_METRICS,
     BILL,
@@ -57,7 +59,8 @@ from overlace.report.tables import (
     region_table,
 )
 
-MOST_STEPS = 20
+MOST_STEPS = 300
+"""Steps of a plan that the page lists; the slider goes over these."""
 MOST_SOURCES = 15
 
 COST_UNITS = {
@@ -316,6 +319,30 @@ def steps_of(plan: Judged) -> list[Mapping[str, Any]]:
     return found
 
 
+class Curve(NamedTuple):
+    """What is left of a plan's own cost after each of its first steps, as text for the slider and as a picture."""
+
+    left: str  # shares of the cost, by step from 0 on, separated by spaces
+    costs: str  # the costs as people read them, separated by |
+    picture: Markup
+
+
+def curve(plan: Judged) -> Curve | None:
+    """The gain curve of a plan of several steps."""
+    steps, before = plan.document.steps[:MOST_STEPS], plan.document.cost_before
+    if len(steps) < 2 or not before > 0:
+        return None
+    costs = [before]
+    for step in steps:
+        costs.append(costs[-1] - step.gain)
+    shares = [cost / before for cost in costs]
+    return Curve(
+        " ".join(f"{share:.5f}" for share in shares),
+        "|".join(shown(cost) for cost in costs),
+        curve_svg(shares, f"What is left of the cost of {plan.id} after each step"),
+    )
+
+
 # --- the page ----------------------------------------------------------------------------------------
 
 
@@ -333,8 +360,11 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     observation, about = loaded.observation, loaded.about
     bill, channels, mesh = (loaded.best(family) for family in FAMILIES)
     routed = loaded.today.of("deliveries") is not None
+    script = files("overlace.report").joinpath("slider.js").read_text(encoding="utf-8")
     return {
         "shown": shown,
+        "script": Markup(script),
+        "script_hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "title": Path(str(about.get("trace", ""))).name or loaded.run.name,
         "part": loaded.part,
         "window": window_text(about["held_out" if loaded.part == "held-out" else "train"]),
@@ -352,7 +382,10 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "picture": picture(loaded) if observation.network.brokers else None,
         "channels": _family(loaded, CHANNELS, channels),
         "mesh": _family(loaded, MESH, mesh),
-        "plans": [{"id": plan.id, "document": plan.document, "steps": steps_of(plan)} for plan in loaded.plans],
+        "plans": [
+            {"id": plan.id, "document": plan.document, "steps": steps_of(plan), "curve": curve(plan)}
+            for plan in loaded.plans
+        ],
         "made": _made(loaded),
     }
 

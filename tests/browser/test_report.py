@@ -128,3 +128,18 @@ def test_it_can_be_printed(page, browser):
     page.set_viewport_size({"width": 794, "height": 1123})
     assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
     assert len(page.pdf(format="A4")) > 10_000
+
+
+def test_the_slider_changes_the_figures_and_the_list_of_steps(page, report):
+    if report.parent.parent.name.startswith("alone") or page.locator(".slide").count() == 0:
+        assert "data-left" not in report.read_text(encoding="utf-8")
+        return
+    slide = page.locator(".slide").first
+    rows = page.locator(".plan").first.locator(".steps tbody tr")
+    said = slide.locator(".slid")
+    whole = said.inner_text()
+    slide.locator("input").evaluate("each => { each.value = 1; each.dispatchEvent(new Event('input')); }")
+    assert said.inner_text() != whole
+    assert said.inner_text().startswith("After 1 step: own cost")
+    assert sum(row.is_visible() for row in rows.all()) == 1
+    assert page.said == []
