@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from overlace.arrays.jit import Floats
+from overlace.arrays.jit import Floats, Ints
 from overlace.arrays.trees import subtree_costs
 from overlace.errors import BadOverlay, BadParameter, NotObserved
 from overlace.model import Observation, Overlay, name_of
@@ -48,13 +48,7 @@ def class_costs(observation: Observation, overlay: Overlay, *, alpha: float = 1.
         raise NotObserved("tree: no brokers were observed. Ingest the tables brokers and links.")
     if len(overlay.tree) == 0 and network.brokers > 1:
         return np.zeros(len(classes))
-    homes = overlay.homes(observation.clients)[classes.members]
-    if (homes < 0).any() or (homes >= network.brokers).any():
-        client = int(classes.members[np.flatnonzero((homes < 0) | (homes >= network.brokers))[0]])
-        raise BadOverlay(
-            f"tree: a traffic class names {name_of('client', client)}, which has no home among the "
-            f"{network.brokers} brokers. Ingest its sessions, or leave its messages out."
-        )
+    homes = class_homes(observation, overlay)
     tree = overlay.rooted(network.brokers)
     link_cost = np.zeros(network.brokers)
     below = tree.link >= 0
@@ -62,3 +56,16 @@ def class_costs(observation: Observation, overlay: Overlay, *, alpha: float = 1.
     costs = subtree_costs(tree, link_cost, beta * network.broker_cost, classes.start, homes)
     costs[np.diff(classes.start) < 2] = 0.0  # R8
     return costs
+
+
+def class_homes(observation: Observation, overlay: Overlay) -> Ints:
+    """The broker of each member of each class; refused, naming the client, where one has none."""
+    brokers, members = observation.network.brokers, observation.classes.members
+    homes = overlay.homes(observation.clients)[members]
+    homeless = np.flatnonzero((homes < 0) | (homes >= brokers))
+    if len(homeless):
+        raise BadOverlay(
+            f"tree: a traffic class names {name_of('client', int(members[homeless[0]]))}, which has no home among the "
+            f"{brokers} brokers. Ingest its sessions, or leave its messages out."
+        )
+    return homes

@@ -1,0 +1,43 @@
+"""A wanted tree brought within the limits: links that must stay are in it, brokers keep to their degrees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overlace.arrays.components import spanning_forest
+from overlace.arrays.jit import Ints, Pairs
+from overlace.errors import NothingBetter
+from overlace.model import name_of
+from overlace.tree.descent import Rules, Search, relieve, search_over
+from overlace.tree.problem import prices_of
+from overlace.tree.setting import Setting
+from overlace.tree.wiring import links_of
+
+
+def within_limits(setting: Setting, wanted: Pairs) -> Pairs:
+    """The wanted tree with the links that must stay, and with links taken from brokers that have too many."""
+    p = setting.problem
+    if len(wanted) == 0:
+        return wanted
+    stay = setting.start[setting.kept]
+    price = prices_of(p, wanted)
+    both = np.concatenate([stay, wanted[np.lexsort((wanted[:, 1], wanted[:, 0], price))]])
+    links = both[spanning_forest(p.brokers, both, np.arange(len(both)))]
+    kept = np.arange(len(links)) < len(stay)
+    none: Ints = np.full(p.brokers, -1, dtype=np.int64)
+    rules = Rules(kept, p.cap, none, p.brokers, 0.0)
+    search = search_over(p, np.ascontiguousarray(links), rules)
+    relieved(setting, search, rules)
+    found: Pairs = links_of(search.wiring)
+    return found
+
+
+def relieved(setting: Setting, search: Search, rules: Rules) -> None:
+    """Take links from brokers above their limits; says so where none can be taken."""
+    stuck = relieve(setting.problem, search, rules)
+    if stuck >= 0:
+        found, cap = int(search.wiring.degree[stuck]), int(setting.problem.cap[stuck])
+        raise NothingBetter(
+            f"{name_of('broker', stuck)} has {found} links and may have {cap}: no swap of candidate links relieves it. "
+            "Raise the limit, or name more links that could be wired."
+        )
