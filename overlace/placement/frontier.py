@@ -1,0 +1,57 @@
+"""Hops against moves: plans for every price of a move, from moving nobody to moving whoever saves anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.model import Observation, Plan, Progress
+from overlace.placement import cost as placement_cost
+from overlace.placement.leiden import Leiden
+from overlace.placement.modularity import strengths
+
+
+class Point(NamedTuple):
+    """One end of the trade: what it costs, how many clients change their region, and the plan."""
+
+    cost: float  # messages x distance, without the price of moves
+    moves: int  # across regions
+    move_cost: float
+    plan: Plan
+
+
+def frontier(
+    observation: Observation,
+    planner: Leiden | None = None,
+    *,
+    points: int = 12,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Sequence[Point]:
+    """Plans that no other one beats in both cost and moves, fewest moves first; `points` prices are tried."""
+    planner = planner or Leiden()
+    ties = planner.problem(observation).ties
+    top = float(strengths(ties).max())
+    prices = [0.0, *(top * 10.0 ** np.linspace(-1.5, 0.4, max(points - 1, 1)))]
+    found = []
+    for i, price in enumerate(prices):
+        plan = replace(planner, move_cost=float(price)).solve(observation, seed)
+        found.append(_point(observation, planner, plan, float(price)))
+        if progress:
+            progress((i + 1) / len(prices), "prices of a move")
+    kept: list[Point] = []
+    for point in sorted(found, key=lambda each: (each.moves, each.cost)):
+        if not kept or point.cost < kept[-1].cost - 1e-9:
+            kept.append(point)
+    return kept
+
+
+def _point(observation: Observation, planner: Leiden, plan: Plan, price: float) -> Point:
+    region = observation.network.region
+    old, new = (each.homes(observation.clients) for each in (plan.before, plan.after))
+    moved = int((region[old[old >= 0]] != region[new[old >= 0]]).sum())
+    cost = placement_cost.cost(observation, plan.after, weight=planner.weight, distance=planner.distance)
+    return Point(cost, moved, price, plan)

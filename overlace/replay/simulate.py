@@ -1,0 +1,209 @@
+"""An event simulation: how long deliveries take when brokers need time and messages queue (CC12 Tables I and III).
+
+A message enters at its sender's home and takes the minimal subtree to the homes of its receivers. A broker serves one
+message at a time, first come first served; a service takes `service_us` on the mean, exponentially distributed or
+always the same. Then it sends the message on, over all links of the subtree at once, and to its own receivers. A
+link between brokers takes its latency (or `link_us`), a link of a client `client_us`.
+
+Keeps: the same seed gives the same times. Without service times a delivery takes the latency of its path; with links
+of 1 it takes exactly its hops, so that the histogram is the one of `routing`. Clients without a home neither send nor
+receive; what that drops is counted.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from overlace.arrays.hashing import mix
+from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.arrays.trees import Rooted, common_ancestor
+from overlace.errors import BadParameter, NotObserved
+from overlace.model import Observation, Overlay
+
+Service = Literal["exponential", "constant"]
+
+
+class Arrivals(NamedTuple):
+    """Messages in order of time; receivers[start[i]:start[i + 1]] are message i's."""
+
+    at_us: Ints
+    client: Ints
+    start: Ints
+    receivers: Ints
+
+
+class Simulated(NamedTuple):
+    """What a simulation measured."""
+
+    latency_us: Floats  # of each delivery, in order of messages and their receivers; -1 where somebody has no home
+    busy_us: Floats  # how long each broker served
+    served: Ints  # how many messages each broker served
+    longest_queue: Ints  # the most that waited at each broker
+    homeless: int
+
+
+def simulate(
+    observation: Observation,
+    overlay: Overlay,
+    arrivals: Arrivals,
+    *,
+    service_us: float = 1000.0,
+    service: Service = "exponential",
+    link_us: int | None = None,
+    client_us: int = 0,
+    seed: int = 0,
+) -> Simulated:
+    """Send messages through the overlay; `link_us` None takes the network's latencies."""
+    network = observation.network
+    if network.brokers == 0:
+        raise NotObserved("simulate: no brokers were observed. Ingest the tables brokers and links.")
+    if not service_us >= 0:
+        raise BadParameter(f"service_us is {service_us}; expected 0 or more")
+    if len(arrivals.at_us) and (np.diff(arrivals.at_us) < 0).any():
+        raise BadParameter("simulate: messages must come in order of time; sort them by at_us")
+    tree = overlay.rooted(network.brokers)
+    up = np.zeros(network.brokers)
+    below = tree.link >= 0
+    per_link = np.full(len(overlay.tree), float(link_us or 0))
+    if link_us is None and len(network.links):
+        per_link = network.latency_us[network.link_rows(overlay.tree)].astype(np.float64)
+    up[below] = per_link[tree.link[below]]
+    most = int(max(arrivals.client.max(initial=-1), arrivals.receivers.max(initial=-1))) + 1
+    home = overlay.homes(max(observation.clients, most))
+    return run(
+        tree, up, home, *arrivals, float(service_us), service == "exponential", float(client_us), seed
+    )  # fmt: skip
+
+
+@kernel
+def run(
+    tree: Rooted, up: Floats, home: Ints, at_us: Ints, client: Ints, start: Ints, receivers: Ints,
+    service_us: float, exponential: bool, client_us: float, seed: int,
+) -> Simulated:  # fmt: skip
+    """The event loop. An event is a message that arrives at a broker from a neighbour (or from its sender)."""
+    brokers = len(up)
+    latency = np.full(len(receivers), -1.0)
+    busy, free = np.zeros(brokers), np.zeros(brokers)
+    served, longest = np.zeros(brokers, dtype=np.int64), np.zeros(brokers, dtype=np.int64)
+    room = 1024
+    when = np.empty(room)
+    what = np.empty((room, 4), dtype=np.int64)  # message, broker, where it came from, number of the event
+    size, events, following, homeless = 0, 0, 0, 0
+    wanted = np.zeros(brokers, dtype=np.bool_)
+    ends = np.zeros((brokers, 64))  # when the last services of each broker end, to count who waits
+    base = mix(np.uint64(seed) ^ np.uint64(0x51))
+    while size or following < len(at_us):
+        if size == 0 or (following < len(at_us) and at_us[following] + client_us <= when[0]):
+            m, following = following, following + 1
+            b, came, now = home[client[m]], -1, at_us[m] + client_us
+            if b < 0:
+                for k in range(start[m], start[m + 1]):
+                    homeless += receivers[k] != client[m]
+                continue
+        else:
+            now, m, b, came = when[0], what[0, 0], what[0, 1], what[0, 2]
+            size = pop_event(when, what, size)
+        took = service_us
+        if exponential and service_us > 0:
+            draw = mix(mix(base ^ np.uint64(m)) ^ np.uint64(b))
+            took = -service_us * np.log(1.0 - (draw >> np.uint64(11)) * 2.0**-53)
+        begin = max(now, free[b])
+        done = begin + took
+        waits = 0
+        for i in range(64):
+            waits += ends[b, i] > now
+        longest[b] = max(longest[b], waits)
+        ends[b, served[b] % 64] = done
+        free[b] = done
+        busy[b] += took
+        served[b] += 1
+        for k in range(start[m], start[m + 1]):
+            to = home[receivers[k]]
+            if receivers[k] == client[m]:
+                continue
+            if to < 0:
+                homeless += came == -1
+            elif to == b:
+                latency[k] = done + client_us - at_us[m]
+        count = branches(tree, home, b, came, receivers[start[m] : start[m + 1]], client[m], wanted)
+        if count == 0:
+            continue
+        for side in range(brokers):
+            if wanted[side]:
+                wanted[side] = False
+                length = up[b] if side == tree.parent[b] else up[side]
+                if size == room:
+                    room *= 2
+                    more_when = np.empty(room)
+                    more_what = np.empty((room, 4), dtype=np.int64)
+                    more_when[:size] = when
+                    more_what[:size] = what
+                    when, what = more_when, more_what
+                size = push_event(when, what, size, done + length, m, side, b, events)
+                events += 1
+    return Simulated(latency, busy, served, longest, homeless)
+
+
+@kernel
+def branches(tree: Rooted, home: Ints, b: int, came: int, receivers: Ints, sender: int, wanted: Bools) -> int:
+    """Mark the neighbours of b, other than the one it came from, behind which a receiver is; returns how many."""
+    count = 0
+    for r in receivers:
+        to = home[r]
+        if to < 0 or to == b or r == sender:
+            continue
+        side = tree.parent[b]
+        if common_ancestor(tree, b, to) == b:  # below b: the child on the way down
+            side = to
+            while tree.parent[side] != b:
+                side = tree.parent[side]
+        if side != came and not wanted[side]:
+            wanted[side] = True
+            count += 1
+    return count
+
+
+@kernel
+def sooner(when: Floats, what: Ints, i: int, j: int) -> bool:
+    """Whether event i comes before event j: earlier, then made earlier."""
+    return bool(when[i] < when[j] or (when[i] == when[j] and what[i, 3] < what[j, 3]))
+
+
+@kernel
+def swap_events(when: Floats, what: Ints, i: int, j: int) -> None:
+    """Exchange two events."""
+    when[i], when[j] = when[j], when[i]
+    for k in range(4):
+        what[i, k], what[j, k] = what[j, k], what[i, k]
+
+
+@kernel
+def push_event(when: Floats, what: Ints, size: int, at: float, m: int, b: int, came: int, number: int) -> int:
+    """Add an event; returns how many there are."""
+    when[size] = at
+    what[size, 0], what[size, 1], what[size, 2], what[size, 3] = m, b, came, number
+    i = size
+    while i and sooner(when, what, i, (i - 1) // 2):
+        swap_events(when, what, i, (i - 1) // 2)
+        i = (i - 1) // 2
+    return size + 1
+
+
+@kernel
+def pop_event(when: Floats, what: Ints, size: int) -> int:
+    """Take the first event out; returns how many are left."""
+    size -= 1
+    swap_events(when, what, 0, size)
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            return size
+        if child + 1 < size and sooner(when, what, child + 1, child):
+            child += 1
+        if not sooner(when, what, child, i):
+            return size
+        swap_events(when, what, i, child)
+        i = child

@@ -1,0 +1,38 @@
+"""Random: each client listens to some others, whoever they are (CC12 §IV).
+
+The paper does not print how many; the default gives the modularity that it prints for this network (q = 0.35; `overlace
+reproduce cc12` shows ours). A client's messages are one topic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from overlace.arrays.draws import scattered
+from overlace.arrays.pairs import as_pairs
+from overlace.errors import BadParameter
+from overlace.workloads.services import Services, Wiring
+
+LISTENS = 31
+
+
+@dataclass(frozen=True)
+class RandomClients(Services):
+    """Clients that listen to others at random."""
+
+    degree: int = field(default=4, metadata={"help": "others that a client listens to"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.degree < self.clients:
+            raise BadParameter(f"degree is {self.degree}; expected 1 to below the {self.clients} clients")
+
+    def wiring(self) -> Wiring:
+        """Distinct others for each client."""
+        own = np.arange(self.clients)
+        _, drawn = scattered(self.seed, LISTENS, own, self.degree, self.clients - 1)
+        client = np.repeat(own, self.degree)
+        other = drawn + (drawn >= client)  # anybody but itself
+        return Wiring(as_pairs(np.column_stack([other, client])), np.column_stack([own, own]))

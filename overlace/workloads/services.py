@@ -1,0 +1,235 @@
+"""Services that call one another over publish/subscribe: what CC12's three client networks share (§IV).
+
+A service is a client. It subscribes to the topics of its inputs and publishes to those of its outputs. A composition
+starts at a random service, which publishes one of its outputs; everyone who has it as input receives the message, and
+a random one of them goes on, `length` messages in all. Where nobody listens to a service, the composition goes on at
+another one. So who sends how much follows from the network, as in the paper's runs.
+
+Message i is step i % length of composition i // length, and a composition is drawn from (seed, its number), so any
+part of the messages is the same however the work is cut. Messages are spread evenly over the days.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from overlace.arrays.csr import group, take_groups
+from overlace.arrays.draws import uniform
+from overlace.arrays.hashing import mix
+from overlace.arrays.jit import Ints, Pairs, kernel
+from overlace.errors import BadParameter
+from overlace.model import Classes, Flows, Observation, Overlay
+from overlace.workloads.backbone import Layout, Start, layout, sizes, start_homes
+from overlace.workloads.sites import DAY_US, MONDAY_US, without
+
+AT, WALK = 11, 12
+
+
+class Wiring(NamedTuple):
+    """Who publishes to and who listens to each topic, as pairs (topic, client) and (client, topic)."""
+
+    inputs: Pairs  # (topic, client that subscribes), sorted
+    outputs: Pairs  # (client, topic it publishes to), sorted
+
+
+@dataclass(frozen=True)
+class Services:
+    """What every client network of CC12 needs; `wiring` is what they differ in."""
+
+    messages: int = field(default=20_000, metadata={"help": "how many messages"})
+    clients: int = field(default=200, metadata={"help": "how many clients (services)"})
+    length: int = field(default=5, metadata={"help": "messages that a composition triggers"})
+    regions: int = field(default=8, metadata={"help": "how many regions besides the backbone"})
+    brokers: int = field(default=45, metadata={"help": "how many brokers besides the backbone's"})
+    least: int = field(default=3, metadata={"help": "brokers of a region, at least"})
+    most: int = field(default=8, metadata={"help": "brokers of a region, at most (the same as least: equal regions)"})
+    start: Start = field(default="balanced", metadata={"help": "clients anywhere, or in some regions only"})
+    share: float = field(default=0.375, metadata={"help": "concentrated start: share of regions that hold clients"})
+    days: int = field(default=10, metadata={"help": "days that the log spans"})
+    latency_us: int = field(default=10_000, metadata={"help": "latency of a link between brokers"})
+    seed: int = field(default=0, metadata={"help": "same seed, same trace"})
+
+    def __post_init__(self) -> None:
+        least = {"messages": 1, "clients": 2, "length": 1, "regions": 1, "least": 1, "days": 1, "latency_us": 0}
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise BadParameter(f"{name} is {getattr(self, name)}; expected {low} or more")
+        if not 0 < self.share <= 1:
+            raise BadParameter(f"share is {self.share}; expected a share above 0, up to 1")
+        if self.start not in ("balanced", "concentrated"):
+            raise BadParameter(f"start is {self.start!r}; expected balanced or concentrated")
+        sizes(self.regions, self.brokers, self.least, self.most, np.random.default_rng(0))
+
+    def wiring(self) -> Wiring:
+        """Who listens to whom."""
+        raise NotImplementedError
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Regions and backbone."""
+        rng = np.random.default_rng([self.seed, 21])
+        return layout(sizes(self.regions, self.brokers, self.least, self.most, rng))
+
+    @cached_property
+    def homes(self) -> Ints:
+        """The broker of each client at the start."""
+        rng = np.random.default_rng([self.seed, 22])
+        return start_homes(self.layout.region, self.clients, self.start, self.share, rng)
+
+    @cached_property
+    def world(self) -> dict[str, Any]:
+        """The wiring as groups: listeners of a topic, topics of a client that somebody else listens to."""
+        wired = self.wiring()
+        topics = int(max(wired.inputs[:, 0].max(initial=-1), wired.outputs[:, 1].max(initial=-1))) + 1
+        start, order = group(np.ascontiguousarray(wired.inputs[:, 0]), topics)
+        members = wired.inputs[order, 1]
+        heard = heard_outputs(start, members, wired.outputs)
+        said = wired.outputs[heard]
+        first, order = group(np.ascontiguousarray(said[:, 0]), self.clients)
+        size = (50 * 40 ** np.random.default_rng([self.seed, 23]).random(topics)).astype(np.int64)
+        if len(said) == 0:
+            raise BadParameter("nobody listens to anybody: give the clients more links")
+        return {
+            "start": start, "members": members, "first": first, "says": said[order, 1], "size": size, "topics": topics,
+        }  # fmt: skip
+
+    def part(self, first: int, count: int) -> dict[str, Any]:
+        """Messages first to first + count, as columns."""
+        world = self.world
+        client, topic = walks(
+            self.seed, WALK, first, count, self.length, world["start"], world["members"], world["first"], world["says"]
+        )
+        start, members = take_groups(world["start"], world["members"], topic)
+        start, members = without(start, members, client)
+        quantile = (np.arange(first, first + count) + uniform(self.seed, AT, first, count)) / self.messages
+        at = MONDAY_US + np.minimum((quantile * self.days * DAY_US).astype(np.int64), self.days * DAY_US - 1)
+        return {
+            "at": at, "client": client, "topic": topic, "bytes": world["size"][topic],
+            "start": start, "receivers": members,
+        }  # fmt: skip
+
+    def observation(self) -> Observation:
+        """All messages as an observation, without a trace; for sizes that fit in memory."""
+        part, placed = self.part(0, self.messages), self.layout
+        rows = np.repeat(np.arange(self.messages), np.diff(part["start"]))
+        pair = part["client"][rows] * self.clients + part["receivers"]
+        pairs, place = np.unique(pair, return_inverse=True)
+        sender, receiver = np.divmod(pairs, self.clients)
+        amount = np.bincount(place, minlength=len(pairs))
+        size = np.bincount(place, weights=part["bytes"][rows], minlength=len(pairs)).astype(np.int64)
+        sent = np.bincount(part["client"], minlength=self.clients)
+        sent_bytes = np.bincount(part["client"], weights=part["bytes"], minlength=self.clients).astype(np.int64)
+        world = self.world
+        topic = np.repeat(np.arange(world["topics"]), np.diff(world["start"]))
+        return Observation(
+            window=(MONDAY_US, MONDAY_US + self.days * DAY_US),
+            overlay=Overlay(placement=np.column_stack([np.arange(self.clients), self.homes]), tree=placed.tree),
+            network=placed.network(self.latency_us),
+            flows=Flows(sender, receiver, amount, size),
+            classes=self._classes(part),
+            interests=np.column_stack([world["members"], topic]),
+            clients=self.clients,
+            topics=world["topics"],
+            sent=sent,
+            sent_bytes=sent_bytes,
+        )
+
+    def _classes(self, part: dict[str, Any]) -> Classes:
+        """A class for each (sender, topic): its listeners and the sender."""
+        key = part["client"] * self.world["topics"] + part["topic"]
+        _, first, demand = np.unique(key, return_index=True, return_counts=True)
+        start, members = take_groups(part["start"], part["receivers"], first)
+        count = np.diff(start) + 1
+        bounds = np.append(0, np.cumsum(count))
+        joined = np.empty(bounds[-1], dtype=np.int64)
+        joined[bounds[1:] - 1] = part["client"][first]
+        others = np.ones(len(joined), dtype=np.bool_)
+        others[bounds[1:] - 1] = False
+        joined[others] = members
+        return Classes(bounds, joined, demand, demand * part["bytes"][first])
+
+    def tables(self) -> dict[str, pa.Table]:
+        """names, brokers, links, sessions and subscriptions."""
+        placed, world = self.layout, self.world
+        n = len(placed.region)
+        links = np.sort(placed.tree, axis=1)
+        topic = np.repeat(np.arange(world["topics"]), np.diff(world["start"]))
+        order = np.lexsort((topic, world["members"]))
+        return {
+            "names": self._names(),
+            "brokers": pa.table({"broker": np.arange(n), "region": placed.region, "cost": np.ones(n)}),
+            "links": pa.table(
+                {"left": links[:, 0], "right": links[:, 1], "cost": np.ones(len(links)),
+                 "latency_us": np.full(len(links), self.latency_us, dtype=np.int32),
+                 "wired": np.ones(len(links), dtype=np.bool_)}
+            ),
+            "sessions": pa.table({"client": np.arange(self.clients), "broker": self.homes}),
+            "subscriptions": pa.table({"client": world["members"][order], "topic": topic[order]}),
+        }  # fmt: skip
+
+    def _names(self) -> pa.Table:
+        region = self.layout.region.tolist()
+        kinds = {
+            "region": [f"region-{r}" for r in range(self.regions)],
+            "broker": [f"broker-{b}" if r >= 0 else f"backbone-{b}" for b, r in enumerate(region)],
+            "client": [f"service-{c:0{len(str(self.clients - 1))}d}" for c in range(self.clients)],
+            "topic": [f"parameter/{t}" for t in range(self.world["topics"])],
+        }
+        kind = np.repeat(list(kinds), [len(each) for each in kinds.values()])
+        ids = np.concatenate([np.arange(len(each)) for each in kinds.values()])
+        names = [name for each in kinds.values() for name in each]
+        return pa.table({"kind": pa.array(kind), "id": pa.array(ids, pa.int32()), "name": pa.array(names)})
+
+
+@kernel
+def heard_outputs(start: Ints, members: Ints, outputs: Pairs) -> Ints:
+    """The rows of outputs that somebody other than the one who publishes listens to."""
+    kept = np.empty(len(outputs), dtype=np.int64)
+    n = 0
+    for i in range(len(outputs)):
+        for k in range(start[outputs[i, 1]], start[outputs[i, 1] + 1]):
+            if members[k] != outputs[i, 0]:
+                kept[n] = i
+                n += 1
+                break
+    return kept[:n].copy()
+
+
+@kernel
+def walks(
+    seed: int, stream: int, first: int, count: int, length: int, start: Ints, members: Ints, own: Ints, says: Ints
+) -> tuple[Ints, Ints]:
+    """(client, topic) of messages first to first + count: who publishes what, composition by composition."""
+    client = np.empty(count, dtype=np.int64)
+    topic = np.empty(count, dtype=np.int64)
+    base = mix(mix(np.uint64(seed)) ^ np.uint64(stream))
+    clients = len(own) - 1
+    filled = 0
+    composition = first // length
+    while filled < count:
+        state = mix(base ^ np.uint64(composition))
+        at = np.int64(-1)
+        for step in range(length):
+            while at < 0 or own[at] == own[at + 1]:  # nobody listens to it: another one
+                state = mix(state)
+                at = np.int64(state % np.uint64(clients))
+            state = mix(state)
+            said = says[own[at] + np.int64(state % np.uint64(own[at + 1] - own[at]))]
+            message = composition * length + step
+            if first <= message < first + count:
+                client[filled] = at
+                topic[filled] = said
+                filled += 1
+            state = mix(state)
+            width = start[said + 1] - start[said]
+            place = np.int64(state % np.uint64(width))
+            if members[start[said] + place] == at:  # it listens to itself: the next one
+                place = (place + 1) % width
+            at = members[start[said] + place]
+        composition += 1
+    return client, topic

@@ -1,0 +1,239 @@
+from dataclasses import replace
+
+import networkit
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlace.errors import BadParameter, NothingBetter, NotObserved
+from overlace.model import Flows, Observation, Overlay
+from overlace.placement.caps import handled_at_start
+from overlace.placement.cost import cost
+from overlace.placement.exact import Exact
+from overlace.placement.frontier import frontier
+from overlace.placement.leiden import Leiden, leiden_communities
+from overlace.placement.problem import problem_of, saving, total_cost
+from overlace.placement.search import trade_saving
+from overlace.placement.ties import ties_between
+from overlace.testing import check_planner, three_in_a_row
+from overlace.workloads.backbone import layout
+from overlace.workloads.random_clients import RandomClients
+from overlace.workloads.small_world import SmallWorld
+from tests.oracles.placement import best_cost, handled_loads, placed, sent_loads
+from tests.placement.observed import placements
+
+FREE = {"region_sent": None, "broker_sent": None, "broker_handled": None}
+QUICK = Leiden(effort=0)
+
+
+@settings(max_examples=30)
+@given(placements(access=True), st.sampled_from([0.0, 3.0]), st.sampled_from(["hops", "latency", "cost"]))
+def test_the_laws_hold(observation, move_cost, distance):
+    check_planner(Leiden(move_cost=move_cost, distance=distance), observation, 2)
+    check_planner(Leiden(weight="bytes", effort=0), observation)
+
+
+@settings(max_examples=40)
+@given(placements(access=True), st.data())
+def test_what_a_move_or_a_trade_is_said_to_save_is_what_it_saves(observation, data):
+    problem = problem_of(observation)
+    home = problem.origin
+    assert total_cost(problem, home) == pytest.approx(cost(observation, observation.overlay))
+    c = data.draw(st.integers(0, observation.clients - 1))
+    b = data.draw(st.sampled_from(np.flatnonzero(problem.may).tolist()))
+    after = home.copy()
+    after[c] = b
+    real = cost(observation, observation.overlay) - cost(observation, placed(observation, after))
+    assert saving(problem, home, c, b) == pytest.approx(real)
+    x = data.draw(st.integers(0, observation.clients - 1).filter(lambda x: x != c))
+    after = home.copy()
+    after[c], after[x] = home[x], home[c]
+    real = cost(observation, observation.overlay) - cost(observation, placed(observation, after))
+    assert trade_saving(problem, home, c, x) == pytest.approx(real)
+
+
+@settings(max_examples=40)
+@given(placements())
+def test_handled_loads_are_those_of_the_minimal_subtrees(observation):
+    by_broker, _ = handled_at_start(observation)
+    assert by_broker.tolist() == handled_loads(observation, observation.overlay.homes(observation.clients)).tolist()
+
+
+@settings(max_examples=30)
+@given(placements(), st.sampled_from([1.0, 1.3, 2.0]), st.sampled_from([0.8, 1.0]))
+def test_no_load_is_worse_than_its_cap_and_the_start_after_any_step(observation, share, handled):
+    planner = Leiden(region_sent=share, broker_sent=share, broker_handled=handled)
+    plan = planner.solve(observation)
+    problem = planner.problem(observation)
+    start = observation.overlay.homes(observation.clients)
+    begin, begin_regions = sent_loads(observation, start)
+    begin_handled = handled_loads(observation, start)
+    names = sorted(set(observation.network.region.tolist()) - {-1})
+    for k in range(1, len(plan.steps) + 1):
+        homes = plan.first(k).after.homes(observation.clients)
+        sent, regions = sent_loads(observation, homes)
+        assert (sent <= np.maximum(problem.broker_sent, begin) + 1e-6).all()
+        for i, r in enumerate(names):
+            assert regions[r] <= max(problem.region_sent[i], begin_regions[r]) + 1e-6
+        assert (handled_loads(observation, homes) <= np.maximum(problem.broker_handled, begin_handled) + 1e-6).all()
+
+
+@settings(max_examples=15)
+@given(placements(clients=5, most_regions=2), st.sampled_from([0.0, 2.0]))
+def test_brute_force_is_never_beaten_and_the_exact_planner_meets_it(observation, move_cost):
+    exact = Exact(move_cost=move_cost, broker_sent=1.5)
+    limit = exact._searching().problem(observation).broker_sent
+    best = best_cost(observation, exact, lambda h: (sent_loads(observation, list(h))[0] <= limit + 1e-9).all())
+    if best is None:
+        with pytest.raises(NothingBetter):
+            exact.solve(observation)
+        return
+    plan = exact.solve(observation)
+    assert exact.cost(observation, plan.after) == pytest.approx(best)
+    ours = Leiden(move_cost=move_cost, broker_sent=1.5, region_sent=None, broker_handled=None)
+    found = ours.solve(observation)
+    if (sent_loads(observation, found.after.homes(observation.clients))[0] <= limit + 1e-9).all():
+        assert ours.cost(observation, found.after) >= best - 1e-6
+
+
+def test_on_tiny_cases_the_search_meets_brute_force_most_of_the_time():
+    met = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        spots = layout(np.array([2, 2]))
+        pairs = np.array([(a, b) for a in range(7) for b in range(7) if a != b and rng.random() < 0.4])
+        observation = Observation(
+            overlay=Overlay(placement=list(enumerate(rng.integers(0, 4, 7).tolist())), tree=spots.tree),
+            network=spots.network(),
+            flows=Flows(pairs[:, 0], pairs[:, 1], rng.integers(1, 9, len(pairs))),
+            sent=rng.integers(1, 4, 7),
+        )
+        exact = Exact(broker_sent=1.5)
+        try:
+            best = exact.cost(observation, exact.solve(observation).after)
+        except NothingBetter:
+            met += 1
+            continue
+        found = Leiden(region_sent=None, broker_handled=None).solve(observation)
+        met += Leiden().cost(observation, found.after) <= best + 1e-9
+    assert met >= 10
+
+
+@settings(max_examples=20)
+@given(placements())
+def test_a_price_without_end_moves_nobody_across_regions_and_moves_inside_are_free(observation):
+    dear = Leiden(move_cost=1e12, **FREE)
+    plan = dear.solve(observation)
+    region = observation.network.region
+    old, new = (each.homes(observation.clients) for each in (plan.before, plan.after))
+    assert (region[old] == region[new]).all()
+    within = Leiden(within_region=True, **FREE).solve(observation)
+    new = within.after.homes(observation.clients)
+    assert (region[old] == region[new]).all()
+    assert dear.cost(observation, plan.after) == pytest.approx(cost(observation, plan.after))
+
+
+@pytest.mark.parametrize("across", [True, False])
+def test_moves_never_exceed_what_is_allowed_and_more_moves_never_cost_more(across):
+    observation = SmallWorld(messages=3000, clients=60).observation()
+    region = observation.network.region if across else np.arange(observation.network.brokers)
+    last = np.inf
+    for most in (0, 5, 20, 60):
+        planner = Leiden(max_moves=most, across=across, effort=0)
+        after = planner.solve(observation).after
+        old, new = observation.overlay.homes(60), after.homes(60)
+        assert (region[old] != region[new]).sum() <= most
+        assert planner.cost(observation, after) <= last * 1.02
+        last = planner.cost(observation, after)
+
+
+def test_who_is_kept_stays_and_only_the_chosen_move():
+    observation = RandomClients(messages=2000, clients=50).observation()
+    free = QUICK.solve(observation)
+    old, new = observation.overlay.homes(50), free.after.homes(50)
+    gone = np.flatnonzero(old != new)
+    kept = tuple(gone[:5].tolist())
+    assert (replace(QUICK, keep=kept).solve(observation).after.homes(50)[list(kept)] == old[list(kept)]).all()
+    only = replace(QUICK, only=kept).solve(observation).after.homes(50)
+    assert set(np.flatnonzero(only != old).tolist()) <= set(kept)
+    with pytest.raises(BadParameter, match="keep names client 99; there are 50"):
+        replace(QUICK, keep=(99,)).solve(observation)
+
+
+def test_planted_communities_come_back_and_end_up_together():
+    rng = np.random.default_rng(1)
+    kind = rng.permutation(np.repeat(np.arange(4), 10))
+    left, right = np.triu_indices(40, 1)
+    some = rng.random(len(left)) < np.where(kind[left] == kind[right], 0.6, 0.02)
+    left, right = left[some], right[some]
+    ties = ties_between(40, left, right, np.ones(len(left)))
+    found = leiden_communities(ties, 0)
+    assert len({*zip(found.tolist(), kind.tolist(), strict=True)}) == 4
+    spots = layout(np.array([2, 2, 2, 2]))
+    observation = Observation(
+        overlay=Overlay(placement=list(enumerate(rng.integers(0, 8, 40).tolist())), tree=spots.tree),
+        network=spots.network(),
+        flows=Flows(left, right, np.ones(len(left))),
+        sent=np.ones(40, np.int64),
+    )
+    after = Leiden(broker_handled=None).solve(observation).after.homes(40)
+    assert len({*zip(spots.region[after].tolist(), kind.tolist(), strict=True)}) == 4
+
+
+def test_leiden_leaves_the_number_of_threads_alone_and_repeats_itself():
+    ties = ties_between(30, *np.random.default_rng(0).integers(0, 30, (2, 90)), np.ones(90))
+    before = networkit.getMaxNumberOfThreads()
+    assert np.array_equal(leiden_communities(ties, 3), leiden_communities(ties, 3))
+    assert networkit.getMaxNumberOfThreads() == before
+
+
+def test_the_frontier_trades_hops_for_moves():
+    observation = RandomClients(messages=3000, clients=60).observation()
+    points = frontier(observation, QUICK, points=8)
+    moves, costs = [p.moves for p in points], [p.cost for p in points]
+    assert moves == sorted(set(moves))
+    assert costs == sorted(set(costs), reverse=True)
+    assert len(points) >= 3
+    for point in points:
+        assert point.cost == cost(observation, point.plan.after)
+
+
+def test_a_concentrated_start_uses_the_empty_regions_and_ends_within_the_caps():
+    observation = SmallWorld(messages=4000, start="concentrated").observation()
+    planner = Leiden(effort=0, strict=True, broker_handled=None)
+    plan = check_planner(planner, observation)
+    after = plan.after.homes(200)
+    assert len(set(observation.network.region[after].tolist())) == 8
+
+
+def test_caps_that_cannot_be_met_are_said_when_strict():
+    heavy = replace(three_in_a_row(), sent=[100, 1])
+    assert len(QUICK.solve(heavy).steps) <= 2
+    with pytest.raises(NothingBetter, match="c0 alone sends 100"):
+        replace(QUICK, strict=True).solve(heavy)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"move_cost": -1}, {"move_cost": np.inf}, {"effort": -1}, {"max_moves": -1}, {"broker_sent": 0}]
+)
+def test_parameters_out_of_range_are_refused(bad):
+    with pytest.raises(BadParameter, match=next(iter(bad))):
+        Leiden(**bad)
+
+
+def test_what_was_not_observed_is_named():
+    with pytest.raises(NotObserved, match="no flows"):
+        Leiden().solve(Observation())
+
+
+def test_why_says_whom_the_client_talks_with():
+    plan = Leiden(**FREE).solve(three_in_a_row())
+    assert "most with c0 (100%)" in plan.why(0) or "most with c1 (100%)" in plan.why(0)
+
+
+def test_permuting_the_flows_changes_nothing():
+    observation = RandomClients(messages=2000, clients=60).observation()
+    f, order = observation.flows, np.random.default_rng(0).permutation(len(observation.flows.sender))
+    shuffled = Flows(f.sender[order], f.receiver[order], f.messages[order], f.bytes[order])
+    assert QUICK.solve(replace(observation, flows=shuffled)).after == QUICK.solve(observation).after
