@@ -32,7 +32,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.masks import bits
-from overlace.channels.partition import Book, book_of
+from overlace.channels.book import Book, book_of
 from overlace.model import UNLIMITED, Observation
 
 ROUNDS = 40  # of dividing messages better; more lift the bound a little

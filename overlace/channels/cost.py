@@ -18,7 +18,10 @@ from overlace.arrays.masks import MOST_BITS, bits_of, submasks_of
 from overlace.errors import BadObservation
 from overlace.model import Observation, Offers, Overlay, name_of
 
-MOST_SUBMASKS = 1 << 26  # half a gigabyte of combinations
+MOST_ATTRIBUTES = 22
+"""Of one advertisement: its combinations take 1.5 GB in a partition."""
+MOST_LISTED = 1 << 23
+"""Combinations of all types together: 3 GB in a partition if no two are the same."""
 
 
 def cost(observation: Observation, overlay: Overlay) -> float:
@@ -48,16 +51,24 @@ def channel_loads(observation: Observation, overlay: Overlay) -> tuple[Ints, Flo
 def advertisement_types(offers: Offers) -> tuple[Ints, Floats]:
     """Distinct advertisements and the messages published under each: equal ones share all channels."""
     size = bits_of(offers.attributes)
-    bad = np.flatnonzero((offers.attributes <= 0) | (size > MOST_SUBMASKS.bit_length() - 1))
+    bad = np.flatnonzero((offers.attributes <= 0) | (size > MOST_ATTRIBUTES))
     if len(bad):
         row = int(bad[0])
         who = name_of("client", int(offers.publisher[row]))
         held = f"{size[row]} attributes" if offers.attributes[row] > 0 else f"mask {offers.attributes[row]}"
         raise BadObservation(
             f"offers: the advertisement of {who} (row {row}) holds {held}; expected 1 to "
-            f"{MOST_SUBMASKS.bit_length() - 1} of at most {MOST_BITS}, since all their combinations are listed"
+            f"{MOST_ATTRIBUTES} of at most {MOST_BITS}, since all their combinations are listed"
         )
     attributes, at = np.unique(offers.attributes, return_inverse=True)
+    total = int((2.0 ** bits_of(attributes) - 1).sum())
+    if total > MOST_LISTED:
+        row = int(size.argmax())
+        who = name_of("client", int(offers.publisher[row]))
+        raise BadObservation(
+            f"offers: {len(attributes):,} different advertisements offer {total:,} combinations together, more than "
+            f"the {MOST_LISTED:,} that are listed; the largest is that of {who} (row {row}) with {size[row]} attributes"
+        )
     messages = np.bincount(at, weights=offers.messages, minlength=len(attributes))
     return attributes, messages.astype(np.float64)
 

@@ -11,18 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.jit import Pairs, kernel
-from overlace.channels.partition import (
-    CHANGED,
-    RETUNED,
-    STAMP,
-    Book,
-    Partition,
-    draw,
-    fresh,
-    meet,
-    shift,
-    take_shared,
-)
+from overlace.channels.book import Book
+from overlace.channels.changes import members, shift, take_shared, turned
+from overlace.channels.partition import CHANGED, HELD, RETUNED, STAMP, Partition, draw, fresh, meet
 
 FEW = 3
 """How many types a move may push beyond their limit, to be relieved at once."""
@@ -119,19 +110,9 @@ def improve(book: Book, now: Partition, a: int) -> int:
                 best, most = d, saved
     if best > -2:
         now.counts[CHANGED] += 1 if best == -1 else 2
-        shift(book, now, 1, fresh(now) if best == -1 else best, True)
+        k, target = turned(now, 1, fresh(now) if best == -1 else best)
+        shift(book, now, k, target, True)
     return most
-
-
-@kernel
-def members(now: Partition, c: int) -> int:
-    """Put all combinations of a channel into `moved`."""
-    k, a = 0, now.head[c]
-    while a >= 0:
-        now.moved[k] = a
-        k += 1
-        a = now.following[a]
-    return k
 
 
 @kernel
@@ -170,6 +151,7 @@ def relieve(book: Book, now: Partition, t: int, log: Pairs, n: int, ahead: bool)
 @kernel
 def logged_shift(book: Book, now: Partition, k: int, target: int, log: Pairs, n: int) -> int:
     """Shift the first k of `moved`, and write into the log, from row n, what takes it back; returns its end."""
+    k, target = turned(now, k, target)
     c = now.channel[now.moved[0]]
     for m in range(k):
         log[n + m, 0], log[n + m, 1] = now.moved[m], c
@@ -228,7 +210,7 @@ def attempt(book: Book, now: Partition, a: int, log: Pairs) -> int:
             many += 1
     for i in range(many):
         while gain > 0 and now.connections[pushed[i]] > now.limit[pushed[i]]:
-            if n + len(now.channel) > len(log):
+            if n > 3 * now.counts[HELD]:  # the log has room for one more after that
                 gain = 0
                 break
             n, added = relieve(book, now, pushed[i], log, n, False)

@@ -1,25 +1,22 @@
-"""Channels that publishers join and leave one by one, and the plan that comes of all joins."""
+"""Channels that publishers join and leave one by one, and what all online strategies have in common."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
-from overlace.channels.partition import (
-    CHANGED,
-    CHANNELS,
-    RETUNED,
-    Book,
-    Partition,
-    book_of,
-    empty_partition,
-)
+from overlace.channels import cost as channels_cost
+from overlace.channels.book import Book, book_of
+from overlace.channels.partition import CHANGED, CHANNELS, RETUNED, Partition, empty_partition
 from overlace.channels.partition import leave as leave_as_it_is
-from overlace.channels.steps import plan_to
-from overlace.model import Observation, Plan, Planner, Progress
+from overlace.channels.steps import REASONS, plan_to
+from overlace.errors import BadParameter
+from overlace.model import Facet, Observation, Overlay, Plan, Progress
 
 Leave = Callable[..., None]
 AT_ONCE = 2_000  # joins between two reports of progress
@@ -45,17 +42,24 @@ class Online:
         self.book, self.kinds = book_of(observation)
         self.now: Partition = empty_partition(self.book, seed)
         self.messages: Ints = observation.offers.messages
+        self.present = np.zeros(len(self.kinds), dtype=np.bool_)
         self._join, self._leave, self._told, self._tracked = join, leave, told, tracked
 
     def join(self, first: int, last: int | None = None) -> None:
-        """Let the publisher of row `first` join, or those of rows first to last."""
-        rows = slice(first, first + 1 if last is None else last)
+        """Let the publisher of row `first` join, or those of the rows from first up to, without, last."""
+        last = first + 1 if last is None else last
+        if not 0 <= first <= last <= len(self.kinds):
+            raise ValueError(f"rows {first} to {last - 1} cannot join: the offers have rows 0 to {len(self.kinds) - 1}")
+        for row in first + np.flatnonzero(self.present[first:last])[:1]:
+            raise ValueError(f"row {row} has joined already")
+        rows = slice(first, last)
         with np.errstate(over="ignore"):  # hashes wrap around; only uncompiled kernels tell
             self._join(self.book, self.now, self.kinds[rows], self.messages[rows], *self._told)
+        self.present[rows] = True
 
     def leave(self, row: int) -> None:
         """Let the publisher of a row, which has joined, go."""
-        if self.now.joined[self.kinds[row]] == 0:
+        if not 0 <= row < len(self.kinds) or not self.present[row]:
             raise ValueError(f"row {row} has not joined, so it cannot leave")
         kind, messages = int(self.kinds[row]), int(self.messages[row])
         with np.errstate(over="ignore"):
@@ -63,6 +67,7 @@ class Online:
                 leave_as_it_is(self.book, self.now, kind, messages, self._tracked)
             else:
                 self._leave(self.book, self.now, kind, messages, *self._told)
+        self.present[row] = False
 
     @property
     def channels(self) -> int:
@@ -81,9 +86,9 @@ class Online:
 
     @property
     def pairs(self) -> Pairs:
-        """(combination, channel) as it is now."""
+        """(combination, channel) as it is now. An id is never given to a second channel."""
         held = np.flatnonzero(self.now.channel >= 0)
-        return np.column_stack([self.book.combination[held], self.now.channel[held]])
+        return np.column_stack([self.book.combination[held], self.now.born[self.now.channel[held]]])
 
     @property
     def connections(self) -> Ints:
@@ -100,14 +105,57 @@ def connections_of(book: Book, now: Partition) -> Ints:
     return np.bincount(pairs // (len(now.size) + 1), minlength=len(book.attributes)).astype(np.int64)
 
 
-def join_all(
-    planner: Planner, online: Online, observation: Observation, seed: int, progress: Progress | None, *, limited: bool
-) -> Plan:
-    """Let everybody join in the order of the offers, and plan the way to the channels that come of it."""
-    rows = len(online.kinds)
-    for first in range(0, rows, AT_ONCE):
-        last = min(first + AT_ONCE, rows)
-        online.join(first, last)
-        if progress:
-            progress(0.9 * last / rows, f"{last:,} of {rows:,} publishers have joined")
-    return plan_to(planner, observation, seed, online.book, online.now.channel, progress, limited=limited)
+class Joining(ABC):
+    """A planner whose channels come of everybody joining in the order of the offers."""
+
+    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = REASONS
+    limited: ClassVar[bool] = True  # whether it looks at the limits on connections
+
+    @abstractmethod
+    def online(self, observation: Observation, seed: int = 0) -> Online:
+        """Channels that publishers of the observation's offers join and leave, one by one."""
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """The channels after all publishers have joined in the order of the offers."""
+        online = self.online(observation, seed)
+        rows = len(online.kinds)
+        for first in range(0, rows, AT_ONCE):
+            last = min(first + AT_ONCE, rows)
+            online.join(first, last)
+            if progress:
+                progress(0.9 * last / rows, f"{last:,} of {rows:,} publishers have joined")
+        return plan_to(self, observation, seed, online.book, online.now.channel, progress, limited=self.limited)
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """D, the traffic received."""
+        return channels_cost.cost(observation, overlay)
+
+
+@dataclass(frozen=True)
+class InOrder(Joining):
+    """A strategy that depends on the order in which a newcomer visits the channels."""
+
+    order: Literal["descending", "random"] = field(
+        default="descending",
+        metadata={"help": "how a newcomer visits the channels: descending (largest first) or random"},
+    )
+    ties: Literal["oldest", "least"] = field(
+        default="oldest",
+        metadata={
+            "help": "which of equally large channels is visited first: the oldest (lowest id), or the one with the "
+            "least combination on offer"
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if self.order not in ("descending", "random"):
+            raise BadParameter(f"order is {self.order!r}: expected descending or random")
+        if self.ties not in ("oldest", "least"):
+            raise BadParameter(f"ties is {self.ties!r}: expected oldest or least")
+
+    @property
+    def told(self) -> tuple[bool, int]:
+        """What the kernels are told: whether to shuffle, and how ties are broken."""
+        return self.order == "random", int(self.ties == "oldest")

@@ -6,7 +6,8 @@ them all. Every combination moves once, straight to where it ends up.
 
 Keeps: (3.1) after every step; for planners that respect limits, no limit that held before is broken on
 the way. Moves that save traffic come first where that can be; gains are exact, since traffic is whole
-messages. Combinations that no channel holds count as one channel, as in `cost`.
+messages. Combinations that no channel holds count as one channel of traffic, as in `cost`, but nobody needs
+a connection for it (R3).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
-from overlace.channels.partition import BORN, SPARE, Book, Partition, empty_partition, meet, put, shift
+from overlace.channels.book import Book
+from overlace.channels.changes import shift
+from overlace.channels.partition import BORN, SPARE, STAMP, Partition, empty_partition, meet, put
 from overlace.model import UNLIMITED, Changes, Observation, Plan, Planner, Progress, Steps
 
 REASONS: tuple[str, ...] = (
@@ -174,12 +177,30 @@ def _ordered(
     ids, both = np.unique(np.concatenate([old, new]), return_inverse=True)
     source, target = both[: len(old)].copy(), both[len(old) :].copy()  # those in no channel share one
     now = everybody(observation, book, source, len(ids))
+    none = 0 if ids[0] < 0 else -1
+    connect(book, now, np.arange(len(now.limit)), none)
     cap = np.maximum(now.limit, now.connections) if limited else np.full(len(now.limit), UNLIMITED)
-    return moves_in_order(book, now, target, moving, cap, bool(limited and len(moving) <= MANY))
+    return moves_in_order(book, now, target, moving, cap, none, bool(limited and len(moving) <= MANY))
 
 
 @kernel
-def weigh(book: Book, now: Partition, a: int, target: int, cap: Ints) -> tuple[int, int, int, int, int]:
+def connect(book: Book, now: Partition, types: Ints, none: int) -> None:
+    """Count the connections of some types anew: the channels they meet, without the place of what is in none."""
+    for i in range(len(types)):
+        met = meet(book, now, types[i])
+        now.connections[types[i]] = met - (1 if none >= 0 and now.seen[none] == now.counts[STAMP] else 0)
+
+
+@kernel
+def go(book: Book, now: Partition, a: int, target: int, none: int) -> None:
+    """Carry out the move of one combination."""
+    now.moved[0] = a
+    shift(book, now, 1, target, True)
+    connect(book, now, book.by_type[book.by_start[a] : book.by_start[a + 1]], none)
+
+
+@kernel
+def weigh(book: Book, now: Partition, a: int, target: int, cap: Ints, none: int) -> tuple[int, int, int, int, int]:
     """(gain, relieved, burdened, broken, eased) if combination a went to a channel.
 
     The traffic saved, the publishers that need a connection less and more, how many more types would be
@@ -201,11 +222,11 @@ def weigh(book: Book, now: Partition, a: int, target: int, cap: Ints) -> tuple[i
             lost += now.messages[t]
         if not there:
             won += now.messages[t]
-        if stays and not there:
+        if (stays or source == none) and not there:
             burdened += now.present[t]
             if now.connections[t] == cap[t]:
                 broken += 1
-        elif there and not stays:
+        elif there and not stays and source != none:
             relieved += now.present[t]
             eased = t if eased < 0 else min(eased, t)
             if now.connections[t] == cap[t] + 1:
@@ -218,7 +239,7 @@ def weigh(book: Book, now: Partition, a: int, target: int, cap: Ints) -> tuple[i
 
 @kernel
 def moves_in_order(
-    book: Book, now: Partition, target: Ints, moving: Ints, cap: Ints, search: bool
+    book: Book, now: Partition, target: Ints, moving: Ints, cap: Ints, none: int, search: bool
 ) -> tuple[Ints, Ints, Floats, Ints, Ints, Ints]:
     """(order, start, gain, relieved, burdened, eased): moves such that no type is beyond its cap between two steps."""
     n = len(moving)
@@ -236,12 +257,11 @@ def moves_in_order(
         for m in range(n):  # first whatever saves and breaks nothing; else the least loss
             if not pending[m]:
                 continue
-            saves, less, more, broken, first = weigh(book, now, moving[m], target[moving[m]], cap)
+            saves, less, more, broken, first = weigh(book, now, moving[m], target[moving[m]], cap, none)
             if broken > 0:
                 continue
             if saves >= 0 or not search:
-                now.moved[0] = moving[m]
-                shift(book, now, 1, target[moving[m]], True)
+                go(book, now, moving[m], target[moving[m]], none)
                 pending[m] = False
                 order[done] = moving[m]
                 gain[steps], relieved[steps], burdened[steps], eased[steps] = saves, less, more, first
@@ -254,24 +274,27 @@ def moves_in_order(
         if progressed:
             continue
         beyond = 0
+        had = now.connections.copy()
         while done < n:  # one move, and what else it takes until nobody is beyond their cap
             if chosen < 0:
-                chosen = next_together(book, now, target, place, pending, moving, cap, beyond)
+                chosen = next_together(book, now, target, place, pending, moving, cap, none, beyond)
             a = moving[chosen]
-            saves, less, more, broken, first = weigh(book, now, a, target[a], cap)
-            now.moved[0] = a
-            shift(book, now, 1, target[a], True)
+            saves, _, _, broken, _ = weigh(book, now, a, target[a], cap, none)
+            go(book, now, a, target[a], none)
             pending[chosen] = False
             order[done] = a
             gain[steps] += saves
-            relieved[steps] += less
-            burdened[steps] += more
-            eased[steps] = first
             done += 1
             beyond += broken
             chosen = -1
             if beyond <= 0:
                 break
+        for t in range(len(had)):  # what all of it together did
+            if now.connections[t] < had[t]:
+                relieved[steps] += now.present[t]
+                eased[steps] = t if eased[steps] < 0 else eased[steps]
+            elif now.connections[t] > had[t]:
+                burdened[steps] += now.present[t]
         steps += 1
         start[steps] = done
     return (
@@ -282,8 +305,9 @@ def moves_in_order(
 
 @kernel
 def next_together(
-    book: Book, now: Partition, target: Ints, place: Ints, pending: Bools, moving: Ints, cap: Ints, beyond: int
-) -> int:
+    book: Book, now: Partition, target: Ints, place: Ints, pending: Bools, moving: Ints, cap: Ints, none: int,
+    beyond: int,
+) -> int:  # fmt: skip
     """The pending move that brings most types back within their cap; only moves of one that is beyond are tried."""
     worst = -1
     if beyond > 0:
@@ -296,7 +320,7 @@ def next_together(
         for j in range(book.start[worst], book.start[worst + 1]):
             m = place[book.offered[j]]
             if m >= 0 and pending[m]:
-                _, _, _, broken, _ = weigh(book, now, moving[m], target[moving[m]], cap)
+                _, _, _, broken, _ = weigh(book, now, moving[m], target[moving[m]], cap, none)
                 if best < 0 or broken < least:
                     best, least = m, broken
     if best < 0:
@@ -304,7 +328,7 @@ def next_together(
         for m in range(len(pending)):
             if pending[m]:
                 tried += 1
-                _, _, _, broken, _ = weigh(book, now, moving[m], target[moving[m]], cap)
+                _, _, _, broken, _ = weigh(book, now, moving[m], target[moving[m]], cap, none)
                 if best < 0 or broken < least:
                     best, least = m, broken
                 if beyond > 0 or tried == MANY:

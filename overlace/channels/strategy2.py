@@ -14,44 +14,32 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from overlace.arrays.jit import Ints, kernel
-from overlace.channels import cost as channels_cost
-from overlace.channels.online import Online, join_all
-from overlace.channels.partition import VERSION, Book, Partition, arrive, gather, meet, unassigned
-from overlace.channels.steps import REASONS
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.channels.book import Book
+from overlace.channels.changes import gather, unassigned
+from overlace.channels.online import Joining, Online
+from overlace.channels.partition import Partition, arrive, meet, news
+from overlace.model import Observation
 
 
 @dataclass(frozen=True)
-class Strategy2:
+class Strategy2(Joining):
     """Merges channels to keep connections few, at any number of false positives."""
 
-    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = "PART10 Algorithm 2"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
-
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """The channels after all publishers have joined in the order of the offers."""
-        return join_all(self, self.online(observation, seed), observation, seed, progress, limited=False)
+    limited: ClassVar[bool] = False
 
     def online(self, observation: Observation, seed: int = 0) -> Online:
         """Channels that publishers of the observation's offers join and leave, one by one."""
         return Online(observation, seed, join_rows, tracked=False)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """D, the traffic received."""
-        return channels_cost.cost(observation, overlay)
 
 
 @kernel
 def join_rows(book: Book, now: Partition, kinds: Ints, messages: Ints) -> None:
     """Let publishers join one after the other."""
     for row in range(len(kinds)):
-        version = now.counts[VERSION]
-        if now.quiet[kinds[row]] != version:  # else its like has joined since the last change
+        if news(now, kinds[row]):
             join(book, now, book.kind_type[kinds[row]])
         arrive(book, now, kinds[row], messages[row], False)
-        if now.counts[VERSION] == version:
-            now.quiet[kinds[row]] = version
 
 
 @kernel

@@ -4,87 +4,44 @@ PART10 §4.4, Algorithm 4. A combination can leave its channel when all who offe
 spare, whoever else is in the channel. If only some of the common combinations can leave, the newcomer
 needs two connections: one for these and one for the channel they leave.
 
-Keeps: (3.1); nobody exceeds their connections; with 2^m - 1 connections each it is strategy 1.
+Keeps: (3.1); nobody exceeds their connections; with 2^m connections each it is strategy 1 (R9).
 Reads: R3, R4, R5, R8 (of equally large channels the one with the lowest id comes first).
 Departs: only the channels that the offer meets are visited.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
-from overlace.channels import cost as channels_cost
-from overlace.channels.online import Online, join_all
-from overlace.channels.partition import (
-    VERSION,
-    Book,
-    Partition,
-    arrange,
-    arrive,
-    gather,
-    meet,
-    split,
-    take_shared,
-    unassigned,
-)
-from overlace.channels.steps import REASONS
-from overlace.errors import BadParameter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.channels.book import Book
+from overlace.channels.changes import arrange, gather, split, take_shared, unassigned
+from overlace.channels.online import InOrder, Online
+from overlace.channels.partition import Partition, arrive, meet, news
+from overlace.model import Observation
 
 
 @dataclass(frozen=True)
-class Strategy31:
+class Strategy31(InOrder):
     """Strategy 3 with a finer eye for who has connections to spare."""
 
-    order: Literal["descending", "random"] = field(
-        default="descending",
-        metadata={"help": "how a newcomer visits the channels: descending (largest first) or random"},
-    )
-    ties: Literal["oldest", "least"] = field(
-        default="oldest",
-        metadata={
-            "help": "which of equally large channels is visited first: the oldest (lowest id), or the one with the "
-            "least combination on offer"
-        },
-    )
-    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = "PART10 Algorithm 4"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
-
-    def __post_init__(self) -> None:
-        if self.order not in ("descending", "random"):
-            raise BadParameter(f"order is {self.order!r}: expected descending or random")
-        if self.ties not in ("oldest", "least"):
-            raise BadParameter(f"ties is {self.ties!r}: expected oldest or least")
-
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """The channels after all publishers have joined in the order of the offers."""
-        return join_all(self, self.online(observation, seed), observation, seed, progress, limited=True)
 
     def online(self, observation: Observation, seed: int = 0) -> Online:
         """Channels that publishers of the observation's offers join and leave, one by one."""
-        told = (self.order == "random", int(self.ties == "oldest"))
-        return Online(observation, seed, join_rows, tracked=True, told=told)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """D, the traffic received."""
-        return channels_cost.cost(observation, overlay)
+        return Online(observation, seed, join_rows, tracked=True, told=self.told)
 
 
 @kernel
 def join_rows(book: Book, now: Partition, kinds: Ints, messages: Ints, shuffled: bool, ties: int) -> None:
     """Let publishers join one after the other."""
     for row in range(len(kinds)):
-        version = now.counts[VERSION]
-        if shuffled or now.quiet[kinds[row]] != version:  # else its like has joined since the last change
+        if news(now, kinds[row]) or shuffled:
             join(book, now, kinds[row], shuffled, ties)
         arrive(book, now, kinds[row], messages[row], True)
-        if now.counts[VERSION] == version:
-            now.quiet[kinds[row]] = version
 
 
 @kernel

@@ -9,29 +9,28 @@ that lowers the traffic, whoever this pushes beyond their limit is relieved in t
 kept only if the traffic is lower after all. When a publisher leaves, the same local moves use what it freed.
 
 Uses: the rates of those who have joined, and the requests, where they are known; one message each and one
-subscriber per combination where not. It never looks at publishers that are still to come.
+subscriber per combination where not. It never looks at publishers that are still to come, nor at
+requests that nobody present serves.
 Keeps: (3.1); every limit, after every join, leave and step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
-from overlace.channels import cost as channels_cost
+from overlace.channels.book import Book
 from overlace.channels.moves import attempt, improve, relieve
-from overlace.channels.online import Online, join_all
-from overlace.channels.partition import Book, Partition, arrive, draw, fresh, leave, put
-from overlace.channels.steps import REASONS
+from overlace.channels.online import Joining, Online
+from overlace.channels.partition import HELD, Partition, arrive, draw, fresh, leave, put
 from overlace.errors import BadParameter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Observation
 
 
 @dataclass(frozen=True)
-class Strategy4:
+class Strategy4(Joining):
     """Repairs what a newcomer breaks at the least traffic, then tries some local moves."""
 
     effort: int = field(
@@ -41,25 +40,14 @@ class Strategy4:
             "150 take about half a millisecond at ten attributes"
         },
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
-    paper: ClassVar[str] = ""
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
 
     def __post_init__(self) -> None:
         if self.effort < 0:
             raise BadParameter(f"effort is {self.effort}: expected 0 or more")
 
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """The channels after all publishers have joined in the order of the offers."""
-        return join_all(self, self.online(observation, seed), observation, seed, progress, limited=True)
-
     def online(self, observation: Observation, seed: int = 0) -> Online:
         """Channels that publishers of the observation's offers join and leave, one by one."""
         return Online(observation, seed, join_rows, tracked=True, leave=leave_row, told=(self.effort,))
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """D, the traffic received."""
-        return channels_cost.cost(observation, overlay)
 
 
 @kernel
@@ -87,10 +75,12 @@ def leave_row(book: Book, now: Partition, kind: int, messages: int, effort: int)
 
 @kernel
 def local_moves(book: Book, now: Partition, t: int, log: Pairs, effort: int) -> None:
-    """Try `effort` moves: the newcomer's combinations first, then any; every seventh may push others."""
+    """Try `effort` moves: the newcomer's combinations first, then any on offer; every seventh may push others."""
     first, size = book.start[t], book.start[t + 1] - book.start[t]
+    if now.counts[HELD] == 0:
+        return
     for i in range(effort):
-        a = book.offered[first + i] if i < size else draw(now, len(book.combination))
+        a = book.offered[first + i] if i < size else now.held[draw(now, now.counts[HELD])]
         if now.channel[a] < 0:
             continue
         if i % 7 < 6:

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -9,36 +8,17 @@ from hypothesis import strategies as st
 from overlace.channels.anneal import Anneal
 from overlace.channels.bound import bound
 from overlace.channels.cost import cost
-from overlace.channels.online import connections_of
-from overlace.channels.steps import kept_ids
 from overlace.channels.strategy1 import Strategy1
 from overlace.channels.strategy2 import Strategy2
 from overlace.channels.strategy3 import Strategy3
 from overlace.channels.strategy4 import Strategy4
 from overlace.channels.strategy31 import Strategy31
-from overlace.errors import BadObservation, BadParameter, NotObserved
+from overlace.errors import BadParameter
 from overlace.model import Observation, Offers, Overlay, Requests
 from overlace.replay.delivery import delivery
-from overlace.testing import check_planner
 from overlace.workloads.publishers import publishers as publishers_of
+from tests.channels.common import LIMITED, connections, observed, partition, publishers
 from tests.oracles.channels import Literal, offer, partitions
-
-LIMITED = (Strategy3(), Strategy3("random"), Strategy31(), Strategy31("random"), Strategy4(effort=12))
-ONLINE = (Strategy1(), Strategy2(), *LIMITED)
-
-publishers = st.lists(st.tuples(st.integers(1, 31), st.integers(1, 9)), min_size=1, max_size=14)
-
-
-def observed(joins, **others):
-    masks, limits = zip(*joins, strict=True)
-    return Observation(offers=Offers(range(len(masks)), masks, limits), **others)
-
-
-def partition(pairs):
-    found = {}
-    for combination, channel in pairs.tolist():
-        found.setdefault(channel, set()).add(combination)
-    return {frozenset(held) for held in found.values()}
 
 
 @pytest.mark.parametrize(
@@ -114,82 +94,6 @@ def test_with_enough_connections_strategies_3_and_3_1_are_strategy_1(masks):
 
 
 @settings(max_examples=30)
-@given(st.data())
-@pytest.mark.parametrize("planner", ONLINE, ids=repr)
-def test_after_every_join_and_leave_all_is_covered_and_every_limit_holds(planner, data):
-    joins = data.draw(publishers)
-    online, present = planner.online(observed(joins), seed=3), []
-    todo = list(range(len(joins)))
-    while todo:
-        if present and data.draw(st.integers(0, 2)) == 0:
-            online.leave(present.pop(data.draw(st.integers(0, len(present) - 1))))
-        else:
-            present.append(todo.pop(0))
-            online.join(present[-1])
-        offered = set().union(*(offer(joins[row][0]) for row in present))
-        channels = partition(online.pairs)
-        assert set().union(*channels) == offered
-        assert len(channels) == online.channels
-        assert sum(map(len, channels)) == len(offered)  # (3.1)
-        for row in present:
-            met = sum(bool(held & offer(joins[row][0])) for held in channels)
-            if planner in LIMITED:
-                assert met <= joins[row][1]
-        same_as_counted_anew(online, planner in LIMITED)
-
-
-def same_as_counted_anew(online, tracked):
-    book, now = online.book, online.now
-    used = np.flatnonzero(now.size > 0)
-    held = now.channel >= 0
-    assert (np.bincount(now.channel[held], minlength=len(now.size)) == now.size).all()
-    if not tracked:
-        return
-    assert (connections_of(book, now) == now.connections).all()
-    for c in used.tolist():
-        inside = np.flatnonzero(now.channel == c)
-        types = {t for a in inside for t in book.by_type[book.by_start[a] : book.by_start[a + 1]].tolist()}
-        assert now.rate[c] == sum(now.messages[t] for t in types if now.present[t])
-        assert now.subscribers[c] == book.weight[inside].sum()
-        assert now.tight_in[c] == now.tight_on[inside].sum()
-    for t in range(len(now.limit)):
-        assert now.tight[t] == (now.present[t] > 0 and now.limit[t] <= now.connections[t])
-
-
-def test_a_publisher_that_has_not_joined_cannot_leave():
-    online = Strategy1().online(observed([(3, 1)]))
-    with pytest.raises(ValueError, match="row 0 has not joined"):
-        online.leave(0)
-
-
-@settings(max_examples=20)
-@given(st.data())
-@pytest.mark.parametrize("planner", [*ONLINE, Anneal(sweeps=20)], ids=repr)
-def test_the_laws_hold_from_any_channels_and_no_limit_that_held_is_broken_on_the_way(planner, data):
-    joins = data.draw(st.lists(st.tuples(st.integers(1, 15), st.integers(1, 7)), min_size=1, max_size=8))
-    before = data.draw(st.dictionaries(st.integers(1, 20), st.integers(0, 5)))
-    wanted = data.draw(st.lists(st.integers(1, 20), max_size=6))
-    observation = observed(
-        joins, overlay=Overlay(channels=sorted(before.items())), requests=Requests(range(len(wanted)), wanted)
-    )
-    plan = check_planner(planner, observation)
-    assert set(plan.after.channels[:, 0].tolist()) == set().union(*(offer(mask) for mask, _ in joins))
-    if planner in (Strategy1(), Strategy2()):
-        return
-    had = connections(joins, before)
-    overlay = plan.before
-    for i in range(len(plan.steps)):
-        overlay = overlay.apply(plan.step(i).changes)
-        now = connections(joins, dict(overlay.channels.tolist()))
-        for (_, limit), first, here in zip(joins, had, now, strict=True):
-            assert here <= max(limit, first)
-
-
-def connections(joins, channels):
-    return [len({channels.get(a, -1) for a in offer(mask)}) for mask, _ in joins]
-
-
-@settings(max_examples=30)
 @given(publishers)
 def test_equal_advertisements_are_one_type_with_the_least_limit(joins):
     book_rows = Strategy3().online(observed(joins + joins))
@@ -244,53 +148,6 @@ def test_strategy_4_uses_rates_and_requests_where_they_are_known():
     blind = Observation(offers=Offers(known.offers.publisher, known.offers.attributes, known.offers.connections))
     knowing, not_knowing = (cost(known, Strategy4().solve(each).after) for each in (known, blind))
     assert knowing < 0.9 * not_knowing
-
-
-def test_an_id_stays_with_the_larger_part_and_ties_go_to_the_least_combination():
-    old = np.array([5, 5, 5, 7, 7, -1])
-    assert kept_ids(np.array([0, 1, 1, 2, 3, 3]), old).tolist() == [8, 5, 5, 7, 9, 9]
-
-
-def test_a_step_names_who_is_relieved_and_the_traffic():
-    offers = Offers([4, 5, 6], [0b011, 0b101, 0b110], [3, 3, 3])
-    apart = Overlay(channels=[[1, 0], [2, 1], [3, 2], [4, 3], [5, 4], [6, 5]])
-    tight = Observation(offers=replace(offers, connections=np.array([2, 3, 3])), overlay=apart)
-    plan = Strategy4().solve(tight)
-    assert len(plan.steps) == 1
-    assert "relieves 1 publishers, c4 among them" in plan.why(0)
-    assert plan.why(0).endswith(f"{-plan.gain:.0f} messages more")
-    together = Overlay(channels=[[a, 0] for a in range(1, 7)])
-    back = Strategy1().solve(Observation(offers=offers, overlay=together))
-    assert "messages fewer are received" in back.why(0)
-
-
-@pytest.mark.parametrize("planner", [*ONLINE, Anneal(sweeps=5)], ids=repr)
-class TestBadInput:
-    def test_no_offers(self, planner):
-        with pytest.raises(NotObserved, match="advertisements"):
-            planner.solve(Observation())
-
-    def test_a_limit_of_0_names_the_publisher_and_the_number(self, planner):
-        with pytest.raises(BadObservation, match=r"limit of c7 \(row 1\) is 0"):
-            planner.solve(Observation(offers=Offers([3, 7], [1, 2], [1, 0])))
-
-    def test_an_empty_advertisement(self, planner):
-        with pytest.raises(BadObservation, match=r"c7 \(row 1\) holds mask 0"):
-            planner.solve(Observation(offers=Offers([3, 7], [1, 0])))
-
-    def test_more_than_63_attributes(self, planner):
-        with pytest.raises(BadObservation, match=r"c7 \(row 0\) holds mask -\d+; expected 1 to 26 of at most 63"):
-            planner.solve(Observation(offers=Offers([7], [-(1 << 63) + 5])))
-
-    def test_an_advertisement_too_large_to_list(self, planner):
-        with pytest.raises(BadObservation, match=r"c7 \(row 0\) holds 40 attributes"):
-            planner.solve(Observation(offers=Offers([7], [(1 << 40) - 1])))
-
-
-def test_advertisements_that_are_too_large_together_are_refused():
-    masks = [((1 << 26) - 1) << shift for shift in (0, 5, 10)]
-    with pytest.raises(BadObservation, match="26 attributes"):
-        Strategy1().solve(Observation(offers=Offers([0, 1, 2], masks)))
 
 
 @pytest.mark.parametrize(
