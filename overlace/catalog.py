@@ -2,14 +2,70 @@
 
 from __future__ import annotations
 
+from overlace.channels.anneal import Anneal
+from overlace.channels.strategy1 import Strategy1
+from overlace.channels.strategy2 import Strategy2
+from overlace.channels.strategy3 import Strategy3
+from overlace.channels.strategy4 import Strategy4
+from overlace.channels.strategy31 import Strategy31
 from overlace.errors import Unknown
+from overlace.joint.joint import Joint
+from overlace.mesh.cd_oda import CdOda
+from overlace.mesh.cd_oda_1 import CdOda1
+from overlace.mesh.cd_oda_2 import CdOda2
+from overlace.mesh.greedy_merge import GreedyMerge
+from overlace.mesh.hub_tree import HubTree
+from overlace.mesh.mm_oda import MmOda
+from overlace.mesh.random_mesh import RandomMesh
+from overlace.mesh.star_cap import StarCap
+from overlace.mesh.td_cd_oda import TdCdOda
+from overlace.mesh.two_d_oda import TwoDOda
+from overlace.mesh.two_hub import TwoHub
 from overlace.model import Planner
+from overlace.placement.community import Community
+from overlace.placement.exact import Exact as ExactPlacement
+from overlace.placement.interest import Interest
+from overlace.placement.leiden import Leiden
 from overlace.placement.stay import Stay
+from overlace.tree.exact import Exact
+from overlace.tree.gomory_hu import GomoryHu
+from overlace.tree.hub_safe import HubSafe
 from overlace.tree.mst import Mst
+from overlace.tree.ocbr import Ocbr
+from overlace.tree.regraft import Regraft
+from overlace.tree.star import Star
 
 PLANNERS: dict[str, type[Planner]] = {
+    "channels.anneal": Anneal,
+    "channels.strategy-1": Strategy1,
+    "channels.strategy-2": Strategy2,
+    "channels.strategy-3": Strategy3,
+    "channels.strategy-3.1": Strategy31,
+    "channels.strategy-4": Strategy4,
+    "joint": Joint,
+    "mesh.2d-oda": TwoDOda,
+    "mesh.cd-oda": CdOda,
+    "mesh.cd-oda-1": CdOda1,
+    "mesh.cd-oda-2": CdOda2,
+    "mesh.gm": GreedyMerge,
+    "mesh.hub-tree": HubTree,
+    "mesh.mm-oda": MmOda,
+    "mesh.random-mesh": RandomMesh,
+    "mesh.star-cap": StarCap,
+    "mesh.td-cd-oda": TdCdOda,
+    "mesh.two-hub": TwoHub,
+    "placement.community": Community,
+    "placement.exact": ExactPlacement,
+    "placement.interest": Interest,
+    "placement.leiden": Leiden,
     "placement.stay": Stay,
+    "tree.exact": Exact,
+    "tree.gomory-hu": GomoryHu,
+    "tree.hub-safe": HubSafe,
     "tree.mst": Mst,
+    "tree.ocbr": Ocbr,
+    "tree.regraft": Regraft,
+    "tree.star": Star,
 }
 
 

@@ -1,0 +1,1 @@
+"""Placement and tree together: one cost, one budget of changes."""

@@ -1,0 +1,206 @@
+"""Placement and tree together: where clients connect and how brokers are wired, at one cost and one budget.
+
+A class of traffic pays demand x (alpha x links + beta x brokers) of the subtree that joins its clients (OCBR07 (1)),
+clients pay for the way to a home far from where they are (where that is known), and every client moved and link
+changed has its price. Clients are re-homed or exchanged, parts of the tree regrafted, all evaluated by difference,
+at a price of a change that falls until the budget is used. Beside this stand the rivals: clients only, links only,
+and one after the other; the best of all is returned, so it is never worse than any of them at the same budget.
+
+Keeps: a tree after every step; no broker above its degree, sent or handled limit unless it was so before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from overlace.errors import BadParameter
+from overlace.joint.kicks import kicked
+from overlace.joint.objective import Objective, viewed
+from overlace.joint.order import Step, Way
+from overlace.joint.problem import Caps, Problem, problem_of
+from overlace.joint.search import NO_LIMIT, SMALL, Budget, Search, State, by_cost
+from overlace.model import FACETS, Changes, Facet, Observation, Overlay, Plan, Progress, Steps
+from overlace.placement import cost as placement_cost
+from overlace.tree import cost as tree_cost
+
+Method = Literal["best", "joint", "alternating", "placement", "tree"]
+BOTH: tuple[Any, ...] = ("clients", "links")
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Re-homes clients and rewires brokers together, within one budget of changes."""
+
+    budget: int | None = field(default=None, metadata={"help": "clients moved and links changed together, at most"})
+    max_moves: int | None = field(default=None, metadata={"help": "clients moved, at most"})
+    max_swaps: int | None = field(default=None, metadata={"help": "links changed, at most"})
+    objective: Objective = field(
+        default="cost",
+        metadata={"help": "what a message pays: the cost of its links, 1 a link, or hops or latency per receiver"},
+    )
+    alpha: float = field(default=1.0, metadata={"help": "what a unit of link cost counts; 0 or more"})
+    beta: float = field(default=0.0, metadata={"help": "what a unit of broker cost counts; 0 or more"})
+    weight: tree_cost.Weight = field(default="messages", metadata={"help": "what traffic weighs: messages or bytes"})
+    move_price: float = field(default=0.0, metadata={"help": "what a moved client costs, in units of the cost"})
+    swap_price: float = field(default=0.0, metadata={"help": "what a changed link costs, in units of the cost"})
+    min_gain: float = field(default=0.0, metadata={"help": "share of today's cost that a change must save"})
+    sent_cap: float | None = field(
+        default=1.5, metadata={"help": "messages sent by a broker's clients: at most this times the mean, or as today"}
+    )
+    handled_cap: float | None = field(
+        default=1.0, metadata={"help": "messages through a broker: at most this times today's busiest one"}
+    )
+    max_degree: int | None = field(default=None, metadata={"help": "links of a broker, at most, or as today"})
+    max_cut: float | None = field(
+        default=None, metadata={"help": "share of the messages that may pass one broker, or as today"}
+    )
+    wired_only: bool = field(default=False, metadata={"help": "no new links but those of may_wire"})
+    may_wire: tuple[int, ...] = field(default=(), metadata={"help": "rows of the network's links that may be wired"})
+    within_region: bool = field(default=False, metadata={"help": "nobody leaves its region"})
+    keep: tuple[int, ...] = field(default=(), metadata={"help": "clients that stay", "ids": "client"})
+    only: tuple[int, ...] = field(default=(), metadata={"help": "clients that may move; none: all", "ids": "client"})
+    keep_brokers: tuple[int, ...] = field(
+        default=(), metadata={"help": "brokers that keep their clients and links", "ids": "broker"}
+    )
+    keep_links: tuple[int, ...] = field(default=(), metadata={"help": "rows of the network's links that stay"})
+    method: Method = field(default="best", metadata={"help": "the best of all, or one of them alone"})
+    effort: int = field(default=100, metadata={"help": "kicks after the first search; 0: none"})
+    facets: ClassVar[tuple[Facet, ...]] = ("placement", "tree")
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = (
+        "{client} moves from {from_broker} to {to_broker}: {share:.0%} of its traffic is with clients at {near_broker}",
+        "{left_broker}-{right_broker} replaces {from_broker}-{to_broker}, which {messages:,.0f} messages crossed",
+        "{moves} clients and {links} links change together: no single one keeps the limits",
+    )
+
+    def __post_init__(self) -> None:
+        tree_cost.check_weights(self.alpha, self.beta)
+        for name in ("budget", "max_moves", "max_swaps", "max_degree", "effort"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise BadParameter(f"{name} is {value}; expected 0 or more")
+        for name in ("move_price", "swap_price", "min_gain", "sent_cap", "handled_cap", "max_cut"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise BadParameter(f"{name} is {value}; expected a number of 0 or more")
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """The best of the search over both and of its rivals, as steps that pay most first."""
+        caps = Caps(
+            self.sent_cap, self.handled_cap, self.max_degree, self.within_region, self.keep, self.only,
+            self.wired_only, self.may_wire, self.max_cut, self.keep_brokers, self.keep_links,
+        )  # fmt: skip
+        problem = problem_of(viewed(observation, self.objective), self.alpha, self.beta, self.weight, caps)
+        problem = replace(problem, move_price=self.move_price, swap_price=self.swap_price)
+        found = self.states(problem, seed, progress)
+        best = min(found.values(), key=by_cost)
+        steps = Way(problem, best).steps(progress)
+        return _plan(self, seed, observation, problem, steps)
+
+    def states(self, problem: Problem, seed: int, progress: Progress | None = None) -> dict[str, State]:
+        """What each method finds within the budget."""
+        limits = (self.max_moves, self.max_swaps, self.budget)
+        budget = Budget(*(NO_LIMIT if each is None else each for each in limits))
+        search = Search(problem)
+        problem = replace(problem, least=self.min_gain * search.first.cost)
+        search = Search(problem)
+        found: dict[str, State] = {"as it is": search.first}
+        ways = ("joint", "alternating", "placement", "tree") if self.method == "best" else (self.method,)
+        for i, way in enumerate(ways):
+            if progress:
+                progress(0.8 * i / len(ways), f"searching {way}")
+            search.goto(search.first)
+            if way == "alternating":
+                found[way] = alternating(search, budget)
+            else:
+                kinds = {"placement": ("clients",), "tree": ("links",)}.get(way, BOTH)
+                found[way] = search.path(budget, kinds)
+        if self.method in ("best", "joint"):
+            size = max(1, len(problem.node) * len(problem.limits.first))
+            start = min(found.values(), key=by_cost)
+            kicks = min(self.effort, self.effort * SMALL // size)
+            found["joint"] = kicked(search, start, budget, BOTH, kicks, seed, progress)
+        return found
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """Demand x (alpha x links + beta x brokers), access, and the prices of what differs from today."""
+        homes, seen = overlay.homes(observation.clients), viewed(observation, self.objective)
+        routed = tree_cost.cost(seen, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
+        access = placement_cost.access(seen, homes, self.weight, "cost")
+        before = observation.overlay
+        moved = int((homes != before.homes(observation.clients)).sum())
+        links = {tuple(link) for link in overlay.tree.tolist()} - {tuple(link) for link in before.tree.tolist()}
+        return routed + access + self.move_price * moved + self.swap_price * len(links)
+
+
+def alternating(search: Search, budget: Budget) -> State:
+    """The rival: first one kind of change with a part of the budget, then the other with the rest, and so on."""
+    best = search.first
+    shares = (0.25, 0.5, 0.75) if budget.both < NO_LIMIT else (1.0,)
+    for kinds in ((("links",), ("clients",)), (("clients",), ("links",))):
+        for share in shares:
+            search.goto(search.first)
+            part = budget._replace(both=int(share * budget.both)) if budget.both < NO_LIMIT else budget
+            state = search.path(part, kinds[0])
+            for turn in (1, 0, 1, 0, 1):
+                search.goto(state)
+                after = search.path(budget, kinds[turn])
+                if by_cost(after) >= by_cost(state):
+                    break
+                state = after
+            best = min(best, state, key=by_cost)
+    return best
+
+
+def _plan(planner: Joint, seed: int, observation: Observation, problem: Problem, steps: list[Step]) -> Plan:
+    """Steps as columns."""
+    rows: list[tuple[int, int, int, int]] = []
+    starts, args = [0], defaultdict(list)
+    home = observation.overlay.homes(observation.clients)
+    for step in steps:
+        for name, value in _args(step, home, observation, problem).items():
+            args[name].append(value)
+        for change in step.changes:
+            facet = FACETS.index("tree" if change.client < 0 else "placement")
+            rows += [(facet, -1, *change.old), (facet, 1, *change.new)]
+            if change.client >= 0:
+                home[change.client] = change.new[1]
+        starts.append(len(rows))
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    changes = Changes(*columns)
+    reason = [2 if len(step.changes) > 1 else int(step.changes[0].client < 0) for step in steps]
+    made = Steps(starts, [step.gain for step in steps], reason, {k: np.asarray(v) for k, v in args.items()})
+    after = observation.overlay.apply(changes)
+    return Plan(planner, seed, observation.overlay, after, changes, made)
+
+
+def _args(step: Step, home: Any, observation: Observation, problem: Problem) -> dict[str, float | int]:
+    """What the reason of a step names."""
+    moves = sum(change.client >= 0 for change in step.changes)
+    change = step.changes[0]
+    said: dict[str, float | int] = {"moves": moves, "links": len(step.changes) - moves, "messages": 0.0, "share": 0.0}
+    said |= dict.fromkeys(("client", "from_broker", "to_broker", "near_broker", "left_broker", "right_broker"), 0)
+    if change.client >= 0:
+        near, share = _partners(problem, home, change.client)
+        return {
+            **said, "client": change.client, "from_broker": change.old[1], "to_broker": change.new[1],
+            "near_broker": near, "share": share,
+        }  # fmt: skip
+    (a, b), (x, y) = change.old, change.new
+    return {**said, "left_broker": x, "right_broker": y, "from_broker": a, "to_broker": b, "messages": change.messages}
+
+
+def _partners(problem: Problem, home: Any, client: int) -> tuple[int, float]:
+    """The broker where most of a client's partners are, by messages, and their share."""
+    d = problem.demand
+    weight = np.zeros(len(problem.node))
+    for k in d.of_class[d.of_start[client] : d.of_start[client + 1]]:
+        others = d.member[d.start[k] : d.start[k + 1]]
+        others = others[others != client]
+        np.add.at(weight, home[others], d.demand[k])
+    near = int(weight.argmax())
+    return near, float(weight[near] / weight.sum()) if weight.sum() else 0.0

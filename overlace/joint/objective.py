@@ -1,0 +1,51 @@
+"""What a message pays for: the same search for cost, messages, hops and latency.
+
+`cost` and `messages` are paid once for each link of the subtree that joins a message's clients, `hops` and
+`latency` on the way from the sender to each receiver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from overlace.model import Classes, Network, Observation
+
+Objective = Literal["cost", "messages", "hops", "latency"]
+
+
+def viewed(observation: Observation, objective: Objective) -> Observation:
+    """The observation with links that cost what the objective counts, and classes that pay for it."""
+    network = observation.network
+    if objective == "cost":
+        return observation
+    if objective == "latency":
+        return replace(
+            observation,
+            network=_priced(network, network.latency_us, network.access_latency_us),
+            classes=pairwise(observation),
+        )
+    flat = _priced(network, np.ones(len(network.links)), np.empty((0, 0)))
+    return replace(
+        observation, network=flat, classes=pairwise(observation) if objective == "hops" else observation.classes
+    )
+
+
+def _priced(network: Network, link_cost: np.ndarray, access: np.ndarray) -> Network:
+    return replace(network, link_cost=link_cost.astype(np.float64), access_cost=access.astype(np.float64))
+
+
+def pairwise(observation: Observation) -> Classes:
+    """A class of two for every two clients that talk, in either direction."""
+    flows = observation.flows
+    low, high = np.minimum(flows.sender, flows.receiver), np.maximum(flows.sender, flows.receiver)
+    apart = low != high
+    pairs, place = np.unique(low[apart] * observation.clients + high[apart], return_inverse=True)
+    sums = [
+        np.bincount(place, weights=amount[apart], minlength=len(pairs)).astype(np.int64)
+        for amount in (flows.messages, flows.bytes)
+    ]
+    members = np.column_stack(np.divmod(pairs, max(observation.clients, 1))).ravel()
+    return Classes(np.arange(0, len(members) + 1, 2), members, *sums)

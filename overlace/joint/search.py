@@ -1,0 +1,218 @@
+"""The search: local changes at a price each, which falls until the budget of changes is used.
+
+At a price, clients are re-homed and links replaced as long as that saves more than the changes cost; undoing a
+change earns its price back, so what was bought early can be given up for something better. The price falls by a
+factor until nothing more fits the budget; then it swings up and down a few times around where it ended, and the
+best state within the budget is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from overlace.arrays.csr import sort_groups
+from overlace.arrays.hashing import distinct_groups, hash_groups
+from overlace.arrays.jit import Floats, Ints, Pairs
+from overlace.joint.problem import Problem
+from overlace.joint.regraft import best_swaps, crossings
+from overlace.joint.rehome import Loads, exchange, sweep
+from overlace.joint.state import Demand, Tree, apart, bill, fits, rooted
+
+Kind = Literal["clients", "links"]
+FALL = 0.75, 0.5
+"""What is left of the price from one level to the next, in small and in large systems."""
+SWINGS = (1.6, 1.3, 1.15, 2.0), (1.5,)
+SMALL = 9_000
+"""Brokers times clients up to which the price falls slowly and swings several times."""
+TRIED = 8  # of the best swaps, where brokers cannot handle what the first would bring
+TINY = 1e-9
+NO_LIMIT = 1 << 60
+
+
+@dataclass(frozen=True)
+class State:
+    """A system on the way: homes and links, what they cost (prices of changes included), and the changes."""
+
+    home: Ints
+    links: Pairs
+    cost: float = 0.0
+    moved: int = 0
+    swapped: int = 0
+
+    @property
+    def changes(self) -> int:
+        """Clients moved and links changed."""
+        return self.moved + self.swapped
+
+
+class Budget(NamedTuple):
+    """How many clients may move, how many links may change, and how many of both together."""
+
+    moves: int = NO_LIMIT
+    swaps: int = NO_LIMIT
+    both: int = NO_LIMIT
+
+    def used(self, state: State) -> bool:
+        """Whether nothing more can be changed."""
+        return state.changes >= self.both or (state.moved >= self.moves and state.swapped >= self.swaps)
+
+
+class Search:
+    """Walks from state to state; what follows from a state is kept beside it."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.goto(State(problem.limits.first.copy(), problem.links))
+        self.first = self.state()
+
+    def goto(self, state: State) -> None:
+        """Take up a state."""
+        self.home = state.home.copy()
+        self.rewire(state.links)
+        self._count()
+
+    def state(self) -> State:
+        """Where the search is."""
+        return State(self.home.copy(), self.links, self.cost, self.moved, self.swapped)
+
+    def rewire(self, links: Pairs) -> None:
+        """Take up other links; `goto` or `descend` must follow."""
+        self.links = links
+        self.tree: Tree = rooted(links, self.problem.wire)
+        self.way = apart(self.tree, self.problem.node)
+
+    def _count(self) -> None:
+        p = self.problem
+        limits = p.limits
+        routed, handled = bill(p.demand, self.home, self.tree, p.node)
+        access = limits.access[limits.group, self.home] * limits.amount
+        sent = np.bincount(self.home, weights=limits.sent, minlength=len(p.node)).astype(np.float64)
+        self.loads = Loads(sent, handled)
+        self.moved = int((self.home != limits.first).sum())
+        self.swapped = int((~p.first[self.links[:, 0], self.links[:, 1]]).sum())
+        paid = (p.move_price + p.least) * self.moved + (p.swap_price + p.least) * self.swapped
+        self.cost = float(routed + access.sum()) + paid
+
+    def descend(self, price: float, budget: Budget, kinds: tuple[Kind, ...], trade: bool = False) -> None:
+        """Improve until no single change pays its price."""
+        going = True
+        while going:
+            going = False
+            if "clients" in kinds:
+                going |= self._rehome(price, budget, trade)
+            if "links" in kinds:
+                going |= self._regraft(price, budget)
+
+    def _rehome(self, price: float, budget: Budget, trade: bool) -> bool:
+        p, moved = self.problem, False
+        price = max(price, p.least) + p.move_price
+        for visit in (sweep, exchange) if trade else (sweep,):
+            while True:
+                room = min(budget.moves - self.moved, budget.both - self.moved - self.swapped)
+                args = (p.demand, self.home, self.tree, p.node, self.way, p.limits, self.loads)
+                gained, added = visit(*args, p.movable, price, room, p.capped)
+                self.moved += added
+                self.cost -= gained - (p.move_price + p.least) * added
+                if gained - price * added <= TINY * max(1.0, self.cost):
+                    break
+                moved = True
+        if moved:
+            self._count()
+        return moved
+
+    def _regraft(self, price: float, budget: Budget) -> bool:
+        p, moved = self.problem, False
+        if len(self.links) < 2:
+            return False
+        price = max(price, p.least) + p.swap_price
+        sets = home_sets(p.demand, self.home)
+        while True:
+            both, straight = crossings(self.tree, *sets)
+            room = min(budget.swaps - self.swapped, budget.both - self.moved - self.swapped)
+            score, left, right = best_swaps(
+                self.tree, p.node, p.wire, both, straight, p.first, p.fixed, p.max_degree, price, room
+            )
+            if not self._swap(score, left, right):
+                return moved
+            moved = True
+
+    def _swap(self, score: Floats, left: Ints, right: Ints) -> bool:
+        """Carry out the best swap that keeps what brokers handle within their limits."""
+        p = self.problem
+        pays = np.flatnonzero(score < -TINY * max(1.0, self.cost))
+        for e in pays[np.lexsort((pays, score[pays]))][:TRIED].tolist():
+            links = replaced(self.links, e, int(self.tree.parent[e]), int(left[e]), int(right[e]))
+            if p.capped:
+                _, handled = bill(p.demand, self.home, rooted(links, p.wire), p.node)
+                if not fits(handled, p.limits.handled_cap):
+                    continue
+            self.rewire(links)
+            self._count()
+            return True
+        return False
+
+    def top_gain(self, kinds: tuple[Kind, ...]) -> float:
+        """More than any one change saves: where prices start."""
+        p = self.problem
+        if "links" in kinds:
+            return self.cost
+        share = np.zeros(len(p.limits.first))
+        np.add.at(share, p.demand.member, np.repeat(p.demand.demand, np.diff(p.demand.start)))
+        reach = self.way.max(initial=0.0)
+        return float(min(self.cost, share.max(initial=0.0) * reach + (p.limits.access.max(initial=0.0)) * self.cost))
+
+    def path(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
+        """Let the price fall until the budget is used, swing around there, and take the best state."""
+        price, least = self.top_gain(kinds), max(self.problem.least, TINY * max(1.0, self.cost))
+        large = len(self.home) * len(self.problem.node) > SMALL
+        best = self.state()
+        while price > least:
+            self.descend(price, budget, kinds)
+            best = min(best, self.state(), key=by_cost)
+            if budget.used(best):
+                break
+            price *= FALL[large] if price > 1e-4 * self.first.cost else 0.1
+        self.descend(0.0, budget, kinds, trade=True)
+        best = min(best, self.state(), key=by_cost)
+        if not budget.used(best):
+            return best
+        for swing in SWINGS[large]:
+            self.goto(best)
+            high = price * swing
+            while high > 0.5 * price:
+                self.descend(high, budget, kinds)
+                high *= 0.7 if large else 0.9
+            self.descend(0.0, budget, kinds, trade=True)
+            best = min(best, self.state(), key=by_cost)
+        return best
+
+
+def by_cost(state: State) -> tuple[float, int]:
+    """Less cost first, then fewer changes."""
+    return state.cost, state.changes
+
+
+def replaced(links: Pairs, a: int, b: int, x: int, y: int) -> Pairs:
+    """The links with a-b taken out and x-y put in."""
+    low, high = min(a, b), max(a, b)
+    made = links.copy()
+    row = int(np.flatnonzero((links[:, 0] == low) & (links[:, 1] == high))[0])
+    made[row] = min(x, y), max(x, y)
+    return made
+
+
+def home_sets(demand: Demand, home: Ints) -> tuple[Ints, Ints, Floats]:
+    """(start, homes, weight): the distinct sets of homes that classes of several clients span."""
+    start, homes = sort_groups(demand.start, home[demand.member])
+    group, first, clash = distinct_groups(hash_groups(start, homes), start, homes)
+    paid = np.where(np.diff(demand.start) > 1, demand.demand, 0.0)
+    if clash >= 0:
+        return start, homes, paid
+    weight = np.bincount(group, weights=paid, minlength=len(first)).astype(np.float64)
+    size = (start[1:] - start[:-1])[first]
+    bounds = np.append(0, np.cumsum(size))
+    at = np.repeat(start[first] - bounds[:-1], size) + np.arange(bounds[-1])
+    return bounds, homes[at], weight

@@ -1,0 +1,49 @@
+"""Regions in the unit square: where both clients and links may change, with prices for distance.
+
+The clients and their talk are those of CC12's client networks. Regions are random points in the unit square, brokers
+lie normally (0.03) around theirs. Any two brokers could be linked, at 1 + the distance in hundredths; a broker costs
+1 to 5. To start from, each region is a star around its first broker, and those heads form a random path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from overlace.model import Network, Observation, Overlay
+from overlace.workloads import workload_class
+
+SPREAD = 0.03
+
+
+def regional(
+    talk: str = "small-world",
+    brokers: int = 45,
+    clients: int = 200,
+    regions: int = 9,
+    messages: int = 20_000,
+    seed: int = 0,
+) -> Observation:
+    """An observation after the recipe above; `talk` is composition, small-world or random."""
+    least, most = brokers // regions, -(-brokers // regions)
+    given = {"seed": seed, "clients": clients, "messages": messages}
+    made = workload_class(talk)(**given, regions=regions, brokers=brokers, least=least, most=most)
+    rng = np.random.default_rng([seed, 77])
+    region = made.layout.region[made.layout.region >= 0]
+    points = rng.random((regions, 2))[region] + rng.normal(0, SPREAD, (brokers, 2))
+    left, right = np.triu_indices(brokers, 1)
+    apart = np.hypot(*(points[left] - points[right]).T)
+    network = Network(
+        region=region,
+        broker_cost=rng.integers(1, 6, brokers),
+        links=np.column_stack([left, right]),
+        link_cost=1 + np.floor(100 * apart),
+    )
+    head = np.searchsorted(region, np.arange(regions))
+    leaf = np.setdiff1d(np.arange(brokers), head)
+    path = head[rng.permutation(regions)]
+    tree = np.concatenate([np.column_stack([head[region[leaf]], leaf]), np.column_stack([path[:-1], path[1:]])])
+    overlay = Overlay(placement=np.column_stack([np.arange(clients), made.homes]), tree=tree)
+    seen: Observation = made.observation()
+    return replace(seen, overlay=overlay, network=network)

@@ -1,0 +1,202 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlace.errors import BadParameter, NotObserved
+from overlace.joint.joint import Joint
+from overlace.joint.problem import Caps, problem_of
+from overlace.model import Classes, Flows, Network, Observation, Overlay
+from overlace.testing import check_planner, three_in_a_row
+from overlace.workloads.square import square
+from tests.oracles.joint import best_cost
+from tests.strategies import observations
+
+
+def some(observation):
+    return len(observation.classes) > 0 and (observation.flows.sender != observation.flows.receiver).any()
+
+
+@given(
+    observations(least=1).filter(some),
+    st.sampled_from(
+        [
+            Joint(effort=2),
+            Joint(budget=2, effort=2),
+            Joint(beta=0.5, move_price=2.0, swap_price=3.0, effort=2),
+            Joint(max_moves=1, max_swaps=1, sent_cap=None, handled_cap=None, effort=0),
+            Joint(method="alternating", max_degree=2),
+            Joint(objective="messages", effort=2, wired_only=True),
+            Joint(objective="hops", effort=2),
+            Joint(objective="latency", weight="bytes", effort=2, max_cut=0.5),
+        ]
+    ),
+)
+@settings(max_examples=60)
+def test_the_laws_hold(observation, planner):
+    plan = check_planner(planner, observation)
+    assert plan.gain >= -1e-9
+    moved = len(plan.changes.pairs("placement", 1))
+    swapped = len(plan.changes.pairs("tree", 1))
+    assert moved + swapped <= (planner.budget if planner.budget is not None else np.inf)
+    assert moved <= (planner.max_moves if planner.max_moves is not None else np.inf)
+    assert swapped <= (planner.max_swaps if planner.max_swaps is not None else np.inf)
+
+
+@pytest.mark.parametrize("budget", [4, 12, None])
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_never_worse_than_its_rivals_at_the_same_budget(seed, budget):
+    observation = square(12, 40, 60, seed=seed)
+    planner = Joint(budget=budget, effort=5)
+    problem = problem_of(observation, 1.0, 0.0, "messages", Caps(1.5, 1.0))
+    costs = {name: state.cost for name, state in planner.states(problem, 0).items()}
+    plan = planner.solve(observation)
+    assert set(costs) == {"as it is", "joint", "alternating", "placement", "tree"}
+    assert planner.cost(observation, plan.after) == pytest.approx(min(costs.values()))
+
+
+def loads(planner, observation, overlay):
+    """(sent, handled, degree) of each broker, counted one class at a time."""
+    import networkx as nx
+
+    n = observation.network.brokers
+    homes = overlay.homes(observation.clients)
+    tree = nx.Graph(overlay.tree.tolist())
+    handled = np.zeros(n)
+    classes = observation.classes
+    for k in range(len(classes)):
+        at = {int(homes[c]) for c in classes.members[classes.start[k] : classes.start[k + 1]]}
+        first = next(iter(at))
+        for b in {v for other in at for v in nx.shortest_path(tree, first, other)}:
+            handled[b] += classes.demand[k]
+    sent = np.bincount(homes, weights=observation.sent, minlength=n)
+    return sent, handled, np.bincount(overlay.tree.ravel(), minlength=n)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_limit_is_broken_that_held_before_after_any_step(seed):
+    observation = square(10, 30, 50, seed=seed)
+    planner = Joint(max_degree=4, sent_cap=1.2, effort=3)
+    plan = planner.solve(observation)
+    before = loads(planner, observation, plan.before)
+    mean = observation.sent.sum() / observation.network.brokers
+    allowed = (
+        np.maximum(before[0], max(1.2 * mean, observation.sent.max())),
+        np.maximum(before[1], before[1].max()),
+        np.maximum(before[2], 4),
+    )
+    assert len(plan.steps) > 3
+    for k in range(len(plan.steps) + 1):
+        now = loads(planner, observation, plan.first(k).after)
+        assert all((here <= most + 1e-6).all() for here, most in zip(now, allowed, strict=True))
+
+
+def tiny(seed):
+    """Up to 4 brokers and 5 clients, every two brokers could be linked."""
+    rng = np.random.default_rng(seed)
+    brokers, clients = int(rng.integers(2, 5)), int(rng.integers(2, 6))
+    left, right = np.triu_indices(brokers, 1)
+    tree = [[int(rng.integers(0, b)), b] for b in range(1, brokers)]
+    groups = [rng.choice(clients, int(rng.integers(2, min(clients, 3) + 1)), replace=False) for _ in range(5)]
+    return Observation(
+        overlay=Overlay(placement=list(enumerate(rng.integers(0, brokers, clients))), tree=tree),
+        network=Network(links=np.column_stack([left, right]), link_cost=rng.integers(1, 30, len(left))),
+        classes=Classes.of(groups, rng.integers(1, 20, 5)),
+        clients=clients,
+    )
+
+
+def test_it_mostly_finds_the_optimum_of_tiny_systems_and_never_beats_it():
+    met = 0
+    for seed in range(40):
+        observation, budget = tiny(seed), 1 + seed % 4
+        planner = Joint(budget=budget, sent_cap=None, handled_cap=None, move_price=1.0, swap_price=2.0, effort=20)
+        found = planner.cost(observation, planner.solve(observation).after)
+        best = best_cost(planner, observation, budget)
+        assert found >= best - 1e-9
+        met += found <= best + 1e-9
+    assert met >= 34  # 85 %
+
+
+def test_hops_and_latency_are_the_placements_own_costs():
+    from overlace.placement import cost as placement_cost
+
+    observation = square(8, 20, 30, seed=3)
+    latency = np.arange(len(observation.network.links)) * 7
+    observation = replace(observation, network=replace(observation.network, latency_us=latency))
+    for distance in ("hops", "latency"):
+        expected = placement_cost.cost(observation, observation.overlay, distance=distance)
+        assert Joint(objective=distance).cost(observation, observation.overlay) == pytest.approx(expected)
+
+
+def test_only_wired_links_and_those_that_may_be_wired_are_used():
+    observation = square(10, 30, 50, seed=4)
+    plan = Joint(wired_only=True, effort=2).solve(observation)
+    assert len(plan.changes.pairs("tree", 1)) == 0
+    allowed = tuple(range(10, 20))
+    plan = Joint(wired_only=True, may_wire=allowed, effort=2).solve(observation)
+    added = {tuple(link) for link in plan.changes.pairs("tree", 1).tolist()}
+    assert added
+    assert added <= {tuple(observation.network.links[row].tolist()) for row in allowed}
+
+
+def test_brokers_and_links_that_are_kept_stay_as_they_are():
+    observation = square(10, 30, 50, seed=5)
+    kept = observation.overlay.tree[3]
+    row = int(np.flatnonzero((observation.network.links == kept).all(axis=1))[0])
+    plan = Joint(keep_brokers=(2, 7), keep_links=(row,), effort=2).solve(observation)
+    assert len(plan.steps) > 3
+    for broker in (2, 7):
+        for facet in ("placement", "tree"):
+            rows = [getattr(each, facet) for each in (plan.before, plan.after)]
+            held = [
+                {tuple(r) for r in each.tolist() if broker in (r[1:] if facet == "placement" else r)} for each in rows
+            ]
+            assert held[0] == held[1]
+    assert kept.tolist() in plan.after.tree.tolist()
+
+
+def test_prices_that_no_gain_pays_leave_everything_as_it_is():
+    observation = square(10, 30, 50, seed=1)
+    assert len(Joint(move_price=1e12, swap_price=1e12).solve(observation).steps) == 0
+    assert len(Joint(budget=0).solve(observation).steps) == 0
+    assert len(Joint(min_gain=1.0).solve(observation).steps) == 0
+
+
+def test_some_stay_and_nobody_leaves_its_region():
+    observation = square(10, 30, 50, seed=2)
+    region = np.arange(10) // 5
+    observation = replace(observation, network=replace(observation.network, region=region))
+    plan = Joint(within_region=True, keep=(0, 1, 2), effort=2).solve(observation)
+    homes = [overlay.homes(30) for overlay in (plan.before, plan.after)]
+    assert (region[homes[0]] == region[homes[1]]).all()
+    assert (homes[0][:3] == homes[1][:3]).all()
+    moved = set(np.flatnonzero(homes[0] != homes[1]).tolist())
+    assert moved
+    only = tuple(sorted(moved))[:1]
+    plan = Joint(only=only, effort=2).solve(observation)
+    assert set(plan.changes.pairs("placement", 1)[:, 0].tolist()) <= set(only)
+
+
+def test_a_client_far_from_its_home_pays_for_the_way():
+    observation = three_in_a_row()
+    far = Network(
+        links=[[0, 1], [1, 2]], link_cost=[5, 5], client_region=[0, 1], access_cost=[[0, 50, 100], [100, 50, 0]]
+    )
+    at_home = replace(observation, network=far)
+    assert len(check_planner(Joint(), at_home).steps) == 0
+    free = replace(observation, network=replace(far, access_cost=np.zeros((2, 3))))
+    assert len(check_planner(Joint(sent_cap=None), free).steps) == 1
+
+
+def test_what_is_missing_or_wrong_is_said():
+    with pytest.raises(NotObserved, match="no traffic classes"):
+        Joint().solve(Observation(network=Network(region=[0]), flows=Flows([0], [1], [1])))
+    with pytest.raises(NotObserved, match="no tree to start from"):
+        Joint().solve(replace(three_in_a_row(), overlay=Overlay(placement=[[0, 0], [1, 2]])))
+    with pytest.raises(BadParameter, match="keep names client 9; there are 2"):
+        Joint(keep=(9,)).solve(three_in_a_row())
+    with pytest.raises(BadParameter, match="budget is -1"):
+        Joint(budget=-1)
