@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 import overlace
-from overlace.cli import about, papers, pipeline, plans
+from overlace.cli import about, main_job, papers, pipeline, plans
 from overlace.cli.console import err, out
 from overlace.errors import OverlaceError
 
@@ -52,6 +52,8 @@ app.add_typer(plans.solvers, name="solve")
 app.add_typer(plans.plans, name="plan")
 app.command("replay", epilog=_example("overlace replay run"))(pipeline.replay_command)
 app.command("report", epilog=_example("overlace report run"))(pipeline.report_command)
+app.command("optimize", epilog=_example("overlace optimize trace --out run --budget 40"))(main_job.optimize_command)
+app.command("drift", epilog=_example("overlace drift run newer-trace"))(main_job.drift_command)
 app.command("planners", epilog=_example("overlace planners tree"))(plans.planners_command)
 app.command("metrics", epilog=_example("overlace metrics hops"))(about.metrics_command)
 app.command("schema", epilog=_example("overlace schema plan"))(about.schema_command)

@@ -1,0 +1,114 @@
+"""The main job on the command line: optimize, and later drift."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from overlace.cli.console import AsJson, Force, RunPath, Seed, amount, answer, bar, err
+
+Several = list[str] | None
+
+
+def optimize_command(
+    trace: Annotated[str, typer.Argument(help="a trace", metavar="TRACE")],
+    run: Annotated[Path, typer.Option("--out", help="the run folder to make")],
+    objective: Annotated[
+        str | None, typer.Option(help="what to lower: hops, messages, bytes, latency or cost (default)")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="limits and wishes as TOML (default: overlace.toml, if it is there)")
+    ] = None,
+    train: Annotated[float | None, typer.Option(help="share of the messages that plans (0.7)")] = None,
+    budget: Annotated[int | None, typer.Option(help="clients moved and links changed together, at most")] = None,
+    max_moves: Annotated[int | None, typer.Option(help="clients moved, at most")] = None,
+    max_swaps: Annotated[int | None, typer.Option(help="links changed, at most")] = None,
+    min_gain: Annotated[float | None, typer.Option(help="share of the cost that a plan must save (0.01)")] = None,
+    min_step: Annotated[float | None, typer.Option(help="share of the cost that every change must save (0)")] = None,
+    max_cut: Annotated[float | None, typer.Option(help="share of the messages that may pass one broker")] = None,
+    sent_cap: Annotated[float | None, typer.Option(help="sent at a broker, at most times the mean (1.5)")] = None,
+    handled_cap: Annotated[float | None, typer.Option(help="through a broker, times today's busiest (1)")] = None,
+    max_degree: Annotated[int | None, typer.Option(help="links of a broker, at most")] = None,
+    placement: Annotated[str | None, typer.Option(help="may clients leave their region: region or anywhere")] = None,
+    could_wire: Annotated[Several, typer.Option(help="links that could be new, such as 'plant*:hub*'")] = None,
+    keep: Annotated[Several, typer.Option(help="what stays: CLIENT, broker:NAME, link:A:B; patterns too")] = None,
+    only: Annotated[Several, typer.Option(help="clients that may move; patterns too")] = None,
+    effort: Annotated[int | None, typer.Option(help="how hard to search on (100)")] = None,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Observe, plan, replay the part of the log that the plan has not seen, and report: the main job."""
+    from overlace.jobs.optimize import as_document, optimize
+    from overlace.jobs.wishes import read_wishes
+
+    given = {key: value for key, value in locals().items() if key in WISHES}
+    file = config or (Path("overlace.toml") if Path("overlace.toml").exists() else None)
+    wishes = read_wishes(file, given)
+    with bar("optimize") as progress:
+        found = optimize(trace, run, wishes, force=force, progress=progress)
+    if found.warning:
+        err.print(f"[yellow]note:[/yellow] {escape(found.warning)}")
+    answer(as_json, {"run": str(run), **as_document(found, wishes)}, *told(found), escape(f"report   {found.report}"))
+
+
+WISHES = (
+    "objective", "train", "budget", "max_moves", "max_swaps", "min_gain", "min_step", "max_cut", "sent_cap",
+    "handled_cap", "max_degree", "placement", "could_wire", "keep", "only", "effort", "seed",
+)  # fmt: skip
+
+
+def told(found: Any) -> list[str]:
+    """The answer in a few lines."""
+    lines = []
+    for part in found.parts:
+        document = part.solved.document
+        what = f"{part.metric} {amount(part.before)} -> {amount(part.after)}"
+        changes = f"{document.steps_total:,} steps"
+        if part.saving:
+            s = part.saving
+            sure = f"{s.share:.1%} less ({s.low:.1%} to {s.high:.1%} over {s.slices} slices of time)"
+            changes = f"{part.moves:,} clients moved, {part.swaps:,} links changed"
+            what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric}): {sure}"
+        unseen = " on traffic that the plan has not seen" if part.saving else ""
+        lines.append(f"[bold]{part.name}[/bold]{unseen}: {what}")
+        planned = f"; on the part that planned {part.train:.1%} less" if part.saving else ""
+        lines.append(f"  {changes}{planned}; {part.solved.folder}")
+    lines += [f"bound by: {escape(text)}" for text in found.bounds]
+    lines += [f"[dim]left out: {escape(facet)}: {escape(why)}[/dim]" for facet, why in found.left_out]
+    return lines
+
+
+def drift_command(
+    run: RunPath,
+    trace: Annotated[str, typer.Argument(help="a newer trace of the same system", metavar="TRACE")],
+    plan: Annotated[str | None, typer.Option(help="which plan of the run (default: what optimize chose)")] = None,
+    min_gain: Annotated[float, typer.Option(help="share that planning again must save to be worth it")] = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Does the plan still hold on newer traffic, and would planning again pay? Exit code 3: nothing to do."""
+    from overlace.errors import NothingBetter
+    from overlace.jobs.drift import drift
+
+    with bar("drift") as progress:
+        found = drift(run, trace, plan, progress=progress)
+    table = Table("broker", "sent there then", "now", box=None, pad_edge=False, header_style="dim")
+    for name, then, now in found.loads[:8]:
+        table.add_row(escape(name), f"{then:.1%}", f"{now:.1%}")
+    pays = found.again >= min_gain
+    document = {**found._asdict(), "seen": found.seen, "plan_again": pays}
+    answer(
+        as_json,
+        document,
+        f"[bold]{escape(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {found.seen:.1%} less is seen "
+        f"({found.metric} {amount(found.before)} -> {amount(found.after)})",
+        f"{found.unseen:.1%} of the messages come from clients that the plan never saw",
+        table,
+        f"planning again would save {found.again:.1%}" + ("" if pays else f", less than {min_gain:.1%}"),
+    )
+    if not pays:
+        raise NothingBetter(f"planning again saves {found.again:.1%}, less than {min_gain:.1%}: leave it as it is")

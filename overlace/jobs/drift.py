@@ -1,0 +1,155 @@
+"""Drift: does a plan still hold on newer traffic, and would planning again pay?
+
+The overlay as it was and as the plan has it are replayed on the newer trace, clients and brokers joined by name;
+clients that the plan never saw are where the newer trace has them. Then the plan's own planner plans again from
+there: if that saves less than `min_gain`, nothing should be done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Floats, Ints
+from overlace.catalog import PLANNERS
+from overlace.errors import BadPlan, BadTrace
+from overlace.model import Names, Network, Observation, Overlay, Plan, Progress
+from overlace.observe.observation import observe
+from overlace.observe.traffic import traffic_of
+from overlace.planfile import load_plan
+from overlace.replay.measure import measure
+from overlace.run import read_json, read_observation
+from overlace.trace import Trace
+
+METRIC = {"hops": "mean_hops", "latency": "mean_latency_us", "messages": "link_messages", "cost": "cost"}
+
+
+class Drift(NamedTuple):
+    """What newer traffic says of a plan."""
+
+    plan: str
+    metric: str
+    predicted: float  # share saved where the plan was judged, or where it was made
+    before: float  # the overlay as it was, on the newer traffic
+    after: float  # the overlay as planned, on the newer traffic
+    unseen: float  # share of the newer messages that clients sent whom the plan never saw
+    loads: list[tuple[str, float, float]]  # broker, share of messages sent there then and now, most changed first
+    again: float  # share that planning again would save
+
+    @property
+    def seen(self) -> float:
+        """The share that the plan saves on the newer traffic."""
+        return 1 - self.after / self.before if self.before else 0.0
+
+
+def drift(run: Path, path: str, plan: str | None = None, *, progress: Progress | None = None) -> Drift:
+    """Replay a run's plan on a newer trace."""
+    tell = progress or (lambda share, what: None)
+    observation, names = read_observation(run)
+    folder = _plan_of(run, plan)
+    made = load_plan(folder, PLANNERS)
+    if not {"placement", "tree"} & set(made.planner.facets):
+        raise BadPlan(f"{folder.name} plans {', '.join(made.planner.facets)}; drift is about placement and tree")
+    tell(0.1, "observing")
+    trace = Trace.open(path)
+    newer = observe(trace)
+    joined = Joined(observation.network, names, newer, trace.names)
+    newer = replace(newer, network=joined.network)
+    tell(0.4, "replaying")
+    rows = traffic_of(trace)
+    metric = METRIC.get(getattr(made.planner, "objective", "cost"), "cost")
+    overlays = [joined.overlay(each) for each in (made.before, made.after)]
+    before, after = (measure(newer, overlay, rows, trace.unit).of(metric) for overlay in overlays)
+    tell(0.7, "planning again")
+    start = replace(newer, overlay=overlays[1])
+    fresh = made.planner.solve(start, made.seed)
+    now = made.planner.cost(start, overlays[1])
+    again = fresh.gain / now if now else 0.0
+    then = _shares(observation, made.after)
+    loads = _changed(then[np.argsort(joined.broker)], _shares(newer, overlays[1]), trace.names)
+    return Drift(
+        folder.name, metric, _predicted(run, folder, made, observation), before, after, joined.unseen, loads, again
+    )
+
+
+def _plan_of(run: Path, plan: str | None) -> Path:
+    folders = sorted(each.parent for each in (run / "plans").glob("*/plan.json"))
+    if plan:
+        folders = [each for each in folders if each.name == plan]
+    elif (run / "answer.json").exists():
+        named = {part["plan"] for part in read_json(run / "answer.json")["parts"]}
+        folders = [each for each in folders if each.name in named] or folders
+    if len(folders) != 1:
+        listed = ", ".join(each.name for each in folders) or "none"
+        raise BadPlan(f"{run} holds {len(folders)} plans that could be meant ({listed}). Say which with --plan.")
+    return folders[0]
+
+
+def _predicted(run: Path, folder: Path, made: Plan, observation: Observation) -> float:
+    """What was promised: on the held-out part where optimize judged it, else on the part it was made from."""
+    if (run / "answer.json").exists():
+        for part in read_json(run / "answer.json")["parts"]:
+            if part["plan"] == folder.name and part["saved"]:
+                return float(part["saved"]["share"])
+    before = made.planner.cost(observation, made.before)
+    return made.gain / before if before else 0.0
+
+
+class Joined:
+    """Two observations of one system, brokers and clients joined by name."""
+
+    def __init__(self, network: Network, names: Names, newer: Observation, newer_names: Names) -> None:
+        old, new = list(names.get("broker", ())), list(newer_names.get("broker", ()))
+        if set(old) != set(new):
+            only = sorted(set(old) ^ set(new))
+            raise BadTrace(
+                f"the newer trace has other brokers than the run ({', '.join(only[:5])}): plan again from it"
+            )
+        place = {name: i for i, name in enumerate(new)}
+        self.broker = np.array([place[name] for name in old], dtype=np.int64)
+        self.network = _renumbered(network, self.broker, newer)
+        clients = {name: i for i, name in enumerate(names.get("client", ()))}
+        self.client: Ints = np.array([clients.get(name, -1) for name in newer_names.get("client", ())], dtype=np.int64)
+        self.newer = newer
+        sent = newer.sent
+        self.unseen = float(sent[self.client[: len(sent)] < 0].sum() / sent.sum()) if sent.sum() else 0.0
+
+    def overlay(self, overlay: Overlay) -> Overlay:
+        """An overlay of the run by the ids of the newer trace."""
+        known = overlay.homes(int(self.client.max(initial=-1)) + 1)
+        homes = self.newer.overlay.homes(self.newer.clients)
+        seen = np.flatnonzero(self.client[: len(homes)] >= 0)
+        there = known[self.client[seen]]
+        homes[seen[there >= 0]] = self.broker[there[there >= 0]]
+        placed = np.flatnonzero(homes >= 0)
+        return Overlay(placement=np.column_stack([placed, homes[placed]]), tree=self.broker[overlay.tree])
+
+
+def _renumbered(network: Network, broker: Ints, newer: Observation) -> Network:
+    """The run's network by the ids of the newer trace, with the newer trace's clients."""
+    order = np.argsort(broker)
+    per: dict[str, Any] = {
+        name: getattr(network, name)[order] for name in ("region", "broker_cost", "capacity", "max_degree")
+    }
+    return Network(
+        **per, links=broker[network.links], link_cost=network.link_cost, latency_us=network.latency_us,
+        client_region=newer.network.client_region, access_cost=newer.network.access_cost,
+        access_latency_us=newer.network.access_latency_us,
+    )  # fmt: skip
+
+
+def _changed(then: Floats, now: Floats, names: Names) -> list[tuple[str, float, float]]:
+    """(broker, share then, share now) of the messages that are sent there, the most changed first."""
+    called = list(names.get("broker", ()))
+    order = np.argsort(-np.abs(now - then), kind="stable")
+    return [(called[b], float(then[b]), float(now[b])) for b in order.tolist()]
+
+
+def _shares(observation: Observation, overlay: Overlay) -> Floats:
+    homes = overlay.homes(observation.clients)
+    placed = homes >= 0
+    sums = np.bincount(homes[placed], weights=observation.sent[placed], minlength=observation.network.brokers)
+    return np.asarray(sums / max(1.0, sums.sum()), dtype=np.float64)

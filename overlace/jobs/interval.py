@@ -1,0 +1,73 @@
+"""How sure a saving is: replayed slice by slice over time, and drawn again from the slices.
+
+Slices are whole days where the judging part has at least five, else pieces of equal length. The interval holds
+95 % of the savings of 2,000 draws of as many slices, with replacement; a day's ups and downs stay together.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from overlace.arrays.jit import Floats
+from overlace.model import Observation, Overlay
+from overlace.observe.traffic import traffic_of
+from overlace.replay.measure import measure
+from overlace.trace import DAY_US, Trace
+
+DRAWS = 2_000
+PIECES = 10
+
+
+class Saving(NamedTuple):
+    """The share of the cost that is saved, the interval around it, and how many slices it rests on."""
+
+    share: float
+    low: float
+    high: float
+    slices: int
+
+
+def slices_of(window: tuple[int, int], bucket_us: int) -> list[tuple[int, int]]:
+    """Days, or else up to ten pieces of whole buckets."""
+    begin, end = window
+    if end - begin >= 5 * DAY_US:
+        edges = [begin, *range((begin // DAY_US + 1) * DAY_US, end, DAY_US), end]
+    else:
+        width = max(1, -(-(end - begin) // (PIECES * bucket_us))) * bucket_us
+        edges = [*range(begin, end, width), end]
+    return [(a, b) for a, b in pairwise(edges) if b > a]
+
+
+def saving(
+    observation: Observation, trace: Trace, window: tuple[int, int], before: Overlay, after: Overlay, metric: str
+) -> Saving:
+    """What `after` saves against `before` in a window, by slices."""
+    sums = []
+    for each in slices_of(window, trace.bucket_us):
+        rows = traffic_of(trace, each)
+        if rows.num_rows:
+            pair = [_total(observation, overlay, rows, trace.unit, metric) for overlay in (before, after)]
+            sums.append(pair)
+    table = np.array(sums, dtype=np.float64).reshape(-1, 2)
+    if len(table) == 0 or table[:, 0].sum() <= 0:
+        return Saving(0.0, 0.0, 0.0, len(table))
+    rng = np.random.default_rng(0)
+    drawn = table[rng.integers(0, len(table), (DRAWS, len(table)))].sum(axis=1)
+    shares = _share(drawn[drawn[:, 0] > 0])
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return Saving(float(_share(table.sum(axis=0, keepdims=True))[0]), float(low), float(high), len(table))
+
+
+def _share(sums: Floats) -> Floats:
+    return np.asarray(1 - sums[:, 1] / sums[:, 0], dtype=np.float64)
+
+
+def _total(observation: Observation, overlay: Overlay, rows: pa.Table, unit: str, metric: str) -> float:
+    """The metric as a sum: a mean per delivery counts for all its deliveries."""
+    metrics = measure(observation, overlay, rows, unit)
+    value = metrics.of(metric)
+    return value * metrics.of("deliveries") if metric.startswith("mean_") else value

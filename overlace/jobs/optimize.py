@@ -1,0 +1,223 @@
+"""Optimize: from a trace to a plan that was judged on traffic it has not seen, with its report.
+
+Decides what can be planned (who has brokers and links gets placement and tree together, advertisements get
+channels, interests without brokers get a mesh), says what it left out and why, plans on the first part of the log,
+replays the rest before and after, and says how sure the saving is. Unless the trace says where clients are, nobody
+leaves its region; unless the user names links that could be wired, none is new. What such a bound costs is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overlace.channels.strategy4 import Strategy4
+from overlace.errors import NothingBetter, NotObserved
+from overlace.jobs.interval import Saving, saving
+from overlace.jobs.observe import observe, trace_of
+from overlace.jobs.replay import Replayed, replay
+from overlace.jobs.solve import Solved, solve
+from overlace.jobs.wishes import Wishes, kept, link_rows, matching
+from overlace.joint.joint import Joint
+from overlace.mesh.star_cap import StarCap
+from overlace.mesh.td_cd_oda import TdCdOda
+from overlace.model import Names, Observation, Planner, Progress
+from overlace.planfile import read_columns, read_plan
+from overlace.report.page import write_report
+from overlace.run import read_observation, write_json
+
+METRIC = {
+    "cost": "cost", "messages": "link_messages", "bytes": "link_bytes", "hops": "mean_hops",
+    "latency": "mean_latency_us",
+}  # fmt: skip
+"""What replay measures for each objective."""
+
+
+class Part(NamedTuple):
+    """A plan of one family and how it was judged."""
+
+    name: str
+    solved: Solved
+    metric: str
+    before: float
+    after: float
+    train: float  # share saved on the part that planned
+    saving: Saving | None
+    moves: int
+    swaps: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found."""
+
+    run: Path
+    parts: list[Part]
+    left_out: list[tuple[str, str]]
+    bounds: list[str] = field(default_factory=list)
+    warning: str = ""
+    report: Path = Path()
+
+
+def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progress: Progress | None = None) -> Answer:
+    """Observe, plan, replay what was held out, and report."""
+    tell = progress or (lambda share, what: None)
+    tell(0.02, "observing")
+    observed = observe(path, run, train=wishes.train, force=force)
+    observation, names = read_observation(run)
+    planners, left_out = choose(observation, names, wishes)
+    if not planners:
+        why = "; ".join(f"{facet}: {reason}" for facet, reason in left_out)
+        raise NotObserved(f"{path}: nothing can be planned from this trace. {why}")
+    solved = {}
+    for i, (name, planner) in enumerate(planners.items()):
+        tell(0.1 + 0.5 * i / len(planners), f"planning {name}")
+        solved[name] = solve(planner, observation, run, names, seed=wishes.seed)
+    tell(0.6, "replaying")
+    done = replay(run)
+    tell(0.8, "judging")
+    parts = [_judged(run, name, each, done, observation, wishes) for name, each in solved.items()]
+    bounds = _bounds(observation, names, wishes, planners, parts)
+    report = write_report(run)
+    answer = Answer(run, parts, left_out, bounds, observed.cut.warning, report)
+    write_json(run / "answer.json", as_document(answer, wishes))
+    tell(1.0, "done")
+    if not any(_pays(part, wishes) for part in parts):
+        best = max(part.saving.share if part.saving else part.train for part in parts)
+        raise NothingBetter(
+            f"nothing beats what is there by {wishes.min_gain:.1%}: the best plan found saves {best:.1%} on the part "
+            f"of the log that it has not seen. The report says why: {report}"
+        )
+    return answer
+
+
+def choose(observation: Observation, names: Names, wishes: Wishes) -> tuple[dict[str, Planner], list[tuple[str, str]]]:
+    """(planners, left out): what can be planned from an observation."""
+    planners: dict[str, Planner] = {}
+    left_out = []
+    network = observation.network
+    if network.brokers < 2:
+        left_out.append(("placement and tree", f"{network.brokers} brokers; two or more are needed"))
+    elif len(observation.overlay.tree) == 0:
+        left_out.append(("placement and tree", "no links are wired: ingest the table links"))
+    elif len(observation.overlay.placement) == 0:
+        left_out.append(("placement and tree", "no client has a home: ingest sessions"))
+    elif len(observation.classes) == 0:
+        left_out.append(("placement and tree", "no message was received by anybody"))
+    else:
+        planners["placement and tree"] = joint_planner(observation, names, wishes)
+    if len(observation.offers.publisher):
+        planners["channels"] = Strategy4()
+    else:
+        left_out.append(("channels", "no advertisements: ingest that table"))
+    if len(observation.interests) and network.brokers < 2:
+        planners["mesh"] = mesh_planner(observation, wishes)
+    else:
+        why = "there are brokers" if network.brokers >= 2 else "no interests: ingest that table"
+        left_out.append(("mesh", why))
+    return planners, left_out
+
+
+def mesh_planner(observation: Observation, wishes: Wishes) -> StarCap:
+    """Stars with the least greatest degree that was found at no more links than TD-CD-ODA needs."""
+    links = len(TdCdOda().solve(observation, wishes.seed).after.mesh)
+    return StarCap(budget=2 * links / max(observation.clients, 1), effort=1000 * wishes.effort)
+
+
+def joint_planner(observation: Observation, names: Names, wishes: Wishes) -> Joint:
+    """The planner for placement and tree, with the user's limits as ids."""
+    network = observation.network
+    known = len(network.client_region) > 0 and bool(network.access_cost.size or network.access_latency_us.size)
+    stay = wishes.placement == "region" or (wishes.placement is None and not known)
+    by_bytes = wishes.objective == "bytes"
+    objective: Any = "messages" if by_bytes else wishes.objective
+    stays = kept(wishes.keep, network, observation.clients, names)
+    return Joint(
+        budget=wishes.budget, max_moves=wishes.max_moves, max_swaps=wishes.max_swaps, objective=objective,
+        weight="bytes" if by_bytes else "messages", min_gain=wishes.min_step, sent_cap=wishes.sent_cap,
+        handled_cap=wishes.handled_cap, max_degree=wishes.max_degree, max_cut=wishes.max_cut, wired_only=True,
+        may_wire=link_rows(wishes.could_wire, network, names), within_region=stay, effort=wishes.effort,
+        only=matching(wishes.only, "client", observation.clients, names), keep=stays.clients,
+        keep_brokers=stays.brokers, keep_links=stays.links,
+    )  # fmt: skip
+
+
+def _judged(
+    run: Path, name: str, solved: Solved, done: list[Replayed], observation: Observation, wishes: Wishes
+) -> Part:
+    routed = name == "placement and tree"
+    metric = METRIC[wishes.objective] if routed else {"channels": "false_positive_rate", "mesh": "max_degree"}[name]
+    found = {(each.plan, each.part): each.metrics for each in done}
+    plan = solved.folder.name
+
+    def value(which: str, part: str) -> float:
+        metrics = found.get((which, part)) or found[which, "train"]
+        return metrics.of(metric) if (metrics.metric == metric).any() else 0.0
+
+    before, after = value("", "held-out"), value(plan, "held-out")
+    first = value("", "train")
+    after_overlay, columns = read_columns(solved.folder, read_plan(solved.folder))
+    judged = None
+    if routed:
+        trace, parts = trace_of(run)
+        window = parts.held_out if parts.held_out[1] > parts.held_out[0] else parts.train
+        judged = saving(observation, trace, window, observation.overlay, after_overlay, metric)
+    share = 1 - value(plan, "train") / first if first else 0.0
+    moves = len(np.unique(columns.changes.pairs("placement", 1)[:, 0]))
+    return Part(name, solved, metric, before, after, share, judged, moves, len(columns.changes.pairs("tree", 1)))
+
+
+def _pays(part: Part, wishes: Wishes) -> bool:
+    """Whether a plan saves enough where it was judged."""
+    if part.saving is not None:
+        return part.saving.share >= wishes.min_gain and len(read_plan(part.solved.folder).steps) > 0
+    return part.solved.document.steps_total > 0
+
+
+def _bounds(
+    observation: Observation, names: Names, wishes: Wishes, planners: dict[str, Planner], parts: list[Part]
+) -> list[str]:
+    """What bound the plan, and what lifting it would bring on the part that planned."""
+    planner = planners.get("placement and tree")
+    if not isinstance(planner, Joint):
+        return []
+    said = []
+    document = next(part.solved.document for part in parts if part.name == "placement and tree")
+    now = document.cost_after
+    lifts = {
+        "nobody leaves its region (--placement anywhere lifts it)": {"within_region": False},
+        "only wired links are used (--could-wire 'LEFT*:RIGHT*' allows others)": {"wired_only": False},
+    }
+    for text, lifted in lifts.items():
+        if all(getattr(planner, key) == value for key, value in lifted.items()):
+            continue
+        if "wired_only" in lifted and len(observation.network.links) <= len(observation.overlay.tree):
+            said.append(f"{text}; the trace names no other links, so what they would bring is not known")
+            continue
+        other = replace(planner, effort=0, **lifted)  # type: ignore[arg-type]
+        reached = other.cost(observation, other.solve(observation, wishes.seed).after)
+        if document.cost_before > 0 and reached < now - 1e-9 * document.cost_before:
+            more = (now - reached) / document.cost_before
+            said.append(f"{text}; lifted, the plan would save {more:.1%} more of today's cost on the part that planned")
+    return said
+
+
+def as_document(answer: Answer, wishes: Wishes) -> dict[str, Any]:
+    """The answer as JSON."""
+    return {
+        "wishes": wishes.model_dump(mode="json"),
+        "parts": [
+            {
+                "name": part.name, "plan": part.solved.folder.name, "metric": part.metric, "before": part.before,
+                "after": part.after, "saved_on_train": part.train, "moves": part.moves, "swaps": part.swaps,
+                "saved": part.saving._asdict() if part.saving else None,
+            }
+            for part in answer.parts
+        ],
+        "left_out": [{"facet": facet, "why": why} for facet, why in answer.left_out],
+        "bounds": answer.bounds,
+        "warning": answer.warning,
+    }  # fmt: skip

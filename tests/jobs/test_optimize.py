@@ -1,0 +1,195 @@
+"""From a trace to a judged plan, and what newer traffic says of it; no JVM, no network."""
+
+import json
+
+import numpy as np
+import pytest
+
+from overlace.errors import BadParameter, BadTrace, NothingBetter, NotObserved, Unknown
+from overlace.jobs.drift import drift
+from overlace.jobs.interval import saving, slices_of
+from overlace.jobs.observe import trace_of as trace_of_run
+from overlace.jobs.optimize import optimize
+from overlace.jobs.wishes import Wishes, read_wishes
+from overlace.observe.observation import observe as observation_of
+from overlace.planfile import read_columns, read_plan
+from overlace.run import read_observation
+from overlace.trace import DAY_US, HOUR_US
+from tests.traces import trace_of
+
+BROKERS = [f"plant-{i}" for i in range(4)] + ["hub"]
+LINKS = {
+    "left": [0, 1, 2, 3, 0, 1, 2],
+    "right": [4, 4, 4, 4, 1, 2, 3],
+    "cost": [10.0, 10.0, 10.0, 10.0, 1.0, 1.0, 1.0],
+    "wired": [True] * 4 + [False] * 3,
+}
+NAMES = {"broker": BROKERS, "client": [f"c{i:02d}" for i in range(16)]}
+TABLES = {
+    "links": LINKS,
+    "sessions": {"client": range(16), "broker": [i % 4 for i in range(16)]},
+    "brokers": {"broker": range(5), "region": [0, 0, 1, 1, 2], "cost": [1.0] * 5},
+}
+
+
+def log(seed=0, hours=120, late=None):
+    """Groups of four clients that talk to one another, at four different brokers each."""
+    rng = np.random.default_rng(seed)
+    messages = []
+    for hour in range(hours):
+        for _ in range(6):
+            sender = int(rng.integers(16))
+            group = sender // 4
+            others = [c for c in range(4 * group, 4 * group + 4) if c != sender]
+            if late is not None and hour > 0.8 * hours:
+                others = late
+            messages.append((hour * HOUR_US, sender, group, 100, others))
+    return messages
+
+
+@pytest.fixture
+def trace(tmp_path):
+    trace_of(tmp_path / "trace", log(), NAMES, **TABLES)
+    return str(tmp_path / "trace")
+
+
+def test_a_plan_is_judged_on_traffic_that_it_has_not_seen(trace, tmp_path):
+    wishes = Wishes(placement="anywhere", could_wire=("plant*:*",), sent_cap=None, handled_cap=None, effort=5)
+    found = optimize(trace, tmp_path / "run", wishes)
+    (part,) = found.parts
+    assert part.after < part.before
+    assert part.saving.low <= part.saving.share <= part.saving.high
+    assert part.saving.share == pytest.approx(1 - part.after / part.before)
+    assert part.saving.share > 0.9  # every group ends at one broker
+    assert [facet for facet, _ in found.left_out] == ["channels", "mesh"]
+    assert found.bounds == []
+    assert found.report.exists()
+    document = json.loads((tmp_path / "run" / "answer.json").read_text())
+    assert document["parts"][0]["plan"] == part.solved.folder.name
+
+
+def test_without_places_nobody_leaves_its_region_and_no_link_is_new_and_it_says_what_that_costs(trace, tmp_path):
+    found = optimize(trace, tmp_path / "run", Wishes(effort=2, sent_cap=None))
+    region = np.array(TABLES["brokers"]["region"])
+    observation, _ = read_observation(tmp_path / "run")
+    after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
+    homes = [overlay.homes(16) for overlay in (observation.overlay, after)]
+    assert (region[homes[0]] == region[homes[1]]).all()
+    assert (observation.overlay.tree == after.tree).all()
+    assert len(found.bounds) == 2
+    assert all("more of today's cost" in each for each in found.bounds)
+
+
+def test_what_is_held_out_changes_no_plan(tmp_path):
+    plans = []
+    for name, late in (("a", None), ("b", [0, 15])):
+        trace_of(tmp_path / name, log(late=late), NAMES, **TABLES)
+        wishes = Wishes(placement="anywhere", effort=3, min_gain=0.0, train=0.5)
+        optimize(str(tmp_path / name), tmp_path / f"run-{name}", wishes)
+        (path,) = (tmp_path / f"run-{name}" / "plans").glob("*/plan.json")
+        plans.append(json.loads(path.read_text()))
+    assert plans[0]["steps"] == plans[1]["steps"]
+    assert plans[0]["after"] == plans[1]["after"]
+
+
+def test_the_same_trace_and_seed_give_the_same_bytes(trace, tmp_path):
+    wishes = Wishes(placement="anywhere", effort=3, budget=6)
+    texts = []
+    for name in ("one", "two"):
+        optimize(trace, tmp_path / name, wishes)
+        (path,) = (tmp_path / name / "plans").glob("*/plan.json")
+        texts.append(path.read_bytes())
+    assert texts[0] == texts[1]
+
+
+def test_nothing_better_is_said_plainly(trace, tmp_path):
+    with pytest.raises(NothingBetter, match="nothing beats what is there by 1.0%.*saves 0.0%"):
+        optimize(trace, tmp_path / "run", Wishes(budget=0))
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_what_stays_stays(trace, tmp_path):
+    keep = ("c0*", "broker:plant-3", "link:hub:plant-0")
+    wishes = Wishes(placement="anywhere", could_wire=("*:*",), keep=keep, sent_cap=None, effort=3)
+    found = optimize(trace, tmp_path / "run", wishes)
+    observation, _ = read_observation(tmp_path / "run")
+    after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
+    homes = [overlay.homes(16) for overlay in (observation.overlay, after)]
+    assert (homes[0][:10] == homes[1][:10]).all()
+    assert ((homes[0] == 3) == (homes[1] == 3)).all()
+    assert [0, 4] in after.tree.tolist()
+    with pytest.raises(Unknown, match="Nearest: plant"):
+        optimize(trace, tmp_path / "other", Wishes(keep=("broker:plant-9",)))
+
+
+def test_a_trace_from_which_nothing_can_be_planned_says_what_is_missing(tmp_path):
+    trace_of(tmp_path / "bare", log(hours=60), {"client": NAMES["client"]})
+    with pytest.raises(NotObserved, match="nothing can be planned.*0 brokers"):
+        optimize(str(tmp_path / "bare"), tmp_path / "run", Wishes())
+    links = {"left": [0], "right": [1], "cost": [1.0], "wired": [False]}
+    trace_of(tmp_path / "unwired", log(hours=60), NAMES, links=links, sessions=TABLES["sessions"])
+    with pytest.raises(NotObserved, match="no links are wired"):
+        optimize(str(tmp_path / "unwired"), tmp_path / "run2", Wishes())
+
+
+def test_wishes_come_from_a_file_and_flags_win(tmp_path):
+    file = tmp_path / "overlace.toml"
+    file.write_text('objective = "hops"\nbudget = 7\nkeep = ["a*"]\n')
+    wishes = read_wishes(file, {"budget": 9, "only": None})
+    assert (wishes.objective, wishes.budget, wishes.keep) == ("hops", 9, ("a*",))
+    file.write_text("bugdet = 7\n")
+    with pytest.raises(Unknown, match="budget"):
+        read_wishes(file, {})
+    with pytest.raises(BadParameter, match="max_cut"):
+        read_wishes(None, {"max_cut": 3.0})
+
+
+def test_slices_cover_the_window_once():
+    for begin, end in ((0, 7 * DAY_US), (5 * HOUR_US, 9 * DAY_US + HOUR_US), (0, 30 * HOUR_US), (0, HOUR_US)):
+        slices = slices_of((begin, end), HOUR_US)
+        assert slices[0][0] == begin
+        assert slices[-1][1] == end
+        assert all(a[1] == b[0] for a, b in zip(slices, slices[1:], strict=False))
+
+
+def test_a_saving_of_the_same_overlay_is_none(trace, tmp_path):
+    observation = observation_of(trace_of_run_of(trace, tmp_path))
+    opened = trace_of_run_of(trace, tmp_path)
+    found = saving(observation, opened, opened.span(), observation.overlay, observation.overlay, "cost")
+    assert (found.share, found.low, found.high) == (0, 0, 0)
+    assert found.slices > 4
+
+
+def trace_of_run_of(trace, tmp_path):
+    from overlace.jobs.observe import observe
+
+    observe(trace, tmp_path / "seen", force=True)
+    return trace_of_run(tmp_path / "seen")[0]
+
+
+def test_drift_compares_what_was_promised_with_what_newer_traffic_shows(trace, tmp_path):
+    wishes = Wishes(placement="anywhere", sent_cap=None, handled_cap=None, effort=3)
+    optimize(trace, tmp_path / "run", wishes)
+    names = {"broker": BROKERS[::-1], "client": ["new", *NAMES["client"]]}
+    turned = [(at, sender + 1, topic, size, [c + 1 for c in to]) for at, sender, topic, size, to in log(seed=5)]
+    turned += [(HOUR_US, 0, 0, 100, [1, 2])] * 10
+    tables = {
+        "sessions": {"client": range(17), "broker": [0, *(4 - i % 4 for i in range(16))]},
+        "links": {**LINKS, "left": [4 - b for b in LINKS["right"]], "right": [4 - b for b in LINKS["left"]]},
+        "brokers": {"broker": range(5), "region": [2, 1, 1, 0, 0], "cost": [1.0] * 5},
+    }
+    tables["links"]["left"], tables["links"]["right"] = (
+        [min(p) for p in zip(tables["links"]["left"], tables["links"]["right"], strict=True)],
+        [max(p) for p in zip(tables["links"]["left"], tables["links"]["right"], strict=True)],
+    )
+    trace_of(tmp_path / "newer", turned, names, **tables)
+    found = drift(tmp_path / "run", str(tmp_path / "newer"))
+    assert found.unseen == pytest.approx(10 / len(turned))
+    assert found.seen > 0.8
+    assert found.predicted == pytest.approx(found.seen, abs=0.1)
+    assert {name for name, _, _ in found.loads} == set(BROKERS)
+    assert sum(now for _, _, now in found.loads) == pytest.approx(1)
+    assert found.again == pytest.approx(1)  # the newcomer, once at home with its group, leaves nothing to pay
+    trace_of(tmp_path / "other", log(hours=60), {**NAMES, "broker": ["x", *BROKERS[1:]]}, **TABLES)
+    with pytest.raises(BadTrace, match="other brokers"):
+        drift(tmp_path / "run", str(tmp_path / "other"))
