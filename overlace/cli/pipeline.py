@@ -75,47 +75,48 @@ def generate_options() -> None:
     """A seeded trace of any size, written by Spark."""
 
 
-def generate_sites(out: str, master: str, force: bool, as_json: bool, **given: Any) -> None:
-    """Brokers in several regions, clients with skewed rates and mostly local topics, over days and weeks."""
-    from overlace.spark.generate import generate
-    from overlace.spark.session import session
-    from overlace.workloads.sites import Sites
+def generate_function(name: str) -> Any:
+    """The function behind `overlace generate NAME`, with an option for each of the workload's fields."""
+    from overlace.workloads import workload_class
 
-    workload = Sites(**given)
-    with bar("generate") as progress, session(master=master) as spark:
-        trace = generate(workload, out, spark, force=force, progress=progress)
-    answer(as_json, summary(trace), *told(trace))
+    kind = workload_class(name)
 
+    def run(out: str, master: str, force: bool, as_json: bool, **given: Any) -> None:
+        from overlace.spark.generate import generate
+        from overlace.spark.session import session
 
-def _sites() -> Any:
-    from overlace.workloads.sites import Sites
+        workload = kind(**given)
+        with bar("generate") as progress, session(master=master) as spark:
+            trace = generate(workload, out, spark, name=name, force=force, progress=progress)
+        answer(as_json, summary(trace), *told(trace))
 
-    hints = get_type_hints(Sites)
+    hints = get_type_hints(kind)
     keyword = inspect.Parameter.KEYWORD_ONLY
-    fixed = [
+    every = [
         inspect.Parameter("out", keyword, annotation=Annotated[str, typer.Option("--out", help="the trace to make")]),
         inspect.Parameter("master", keyword, default="local[*]", annotation=Master),
         inspect.Parameter("force", keyword, default=False, annotation=Force),
         inspect.Parameter("as_json", keyword, default=False, annotation=AsJson),
+        *(
+            inspect.Parameter(
+                each.name,
+                keyword,
+                default=each.default,
+                annotation=Annotated[hints[each.name], typer.Option(help=each.metadata["help"])],
+            )
+            for each in dataclasses.fields(kind)
+        ),
     ]
-    fields = [
-        inspect.Parameter(
-            each.name,
-            keyword,
-            default=each.default,
-            annotation=Annotated[hints[each.name], typer.Option(help=each.metadata["help"])],
-        )
-        for each in dataclasses.fields(Sites)
-    ]
-    generate_sites.__signature__ = inspect.Signature([*fixed, *fields])  # type: ignore[attr-defined]
-    generate_sites.__annotations__ = {each.name: each.annotation for each in [*fixed, *fields]}
-    return generate_sites
+    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in every}
+    run.__doc__ = kind.__doc__
+    return run
 
 
-workloads.command(
-    "sites",
-    epilog="Hard: [bold]--loud 0.6[/bold], [bold]--fan-out 10000[/bold], [bold]--turns 0.5[/bold], --scatter",
-)(_sites())
+HARD = "Hard: [bold]--loud 0.6[/bold], [bold]--fan-out 10000[/bold], [bold]--turns 0.5[/bold], --scatter"
+for _name in ("sites", "composition", "small-world", "random"):
+    _example = f"Example: [bold]overlace generate {_name} --messages 100000 --out trace[/bold]"
+    workloads.command(_name, epilog=HARD if _name == "sites" else _example)(generate_function(_name))
 
 
 def summary(trace: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from overlace.observe.reduction import NONE, Messages, Reduction, merge, reduce
 from overlace.spark.tasks import ENCODED, Job, parts_batch, stage, written
 from overlace.spark.watch import watched
 from overlace.trace import HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
-from overlace.workloads.sites import Sites
+from overlace.workloads import Workload
 
 PIECE = 1_000_000
 MERGED = 64
@@ -30,10 +30,11 @@ MERGED = 64
 
 
 def generate(
-    workload: Sites,
+    workload: Workload,
     out: str,
     spark: SparkSession,
     *,
+    name: str = "sites",
     force: bool = False,
     piece: int = PIECE,
     progress: Progress | None = None,
@@ -60,8 +61,8 @@ def generate(
         writer.write("audiences", merged.audiences)
         for name, table in workload.tables().items():
             writer.write(name, table)
-        made = {key: value for key, value in workload.__dict__.items() if isinstance(value, int | float | bool)}
-        trace = writer.commit(bucket_us=bucket_us, unit="message", notes={"generated": {"sites": made}})
+        made = {key: value for key, value in workload.__dict__.items() if isinstance(value, int | float | bool | str)}
+        trace = writer.commit(bucket_us=bucket_us, unit="message", notes={"generated": {name: made}})
     finally:
         files, at = place(f"{job.trace}/{job.staging}")
         with contextlib.suppress(OSError):
@@ -70,7 +71,7 @@ def generate(
     return trace
 
 
-def make(workload: Sites, job: Job, piece: int) -> Any:
+def make(workload: Workload, job: Job, piece: int) -> Any:
     """The batch function that makes pieces: parts of the trace out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -81,7 +82,7 @@ def make(workload: Sites, job: Job, piece: int) -> Any:
     return run
 
 
-def _make_piece(workload: Sites, job: Job, number: int, first: int, piece: int) -> pa.RecordBatch:
+def _make_piece(workload: Workload, job: Job, number: int, first: int, piece: int) -> pa.RecordBatch:
     count = min(piece, workload.messages - first)
     columns = workload.part(first, count)
     ones = np.ones(count, dtype=np.int64)
