@@ -24,8 +24,9 @@ import jinja2
 from markupsafe import Markup
 
 from overlace import __version__
+from overlace.mesh.frontier import frontier
 from overlace.replay.metrics import METRICS
-from overlace.report.figures import bars_svg, curve_svg, overlay_map, overlay_svg
+from overlace.report.figures import bars_svg, curve_svg, overlay_map, overlay_svg, points_svg
 from overlace.report.loaded import (
     ALL_METRICS,
     BILL,
@@ -62,6 +63,8 @@ from overlace.report.tables import (
 MOST_STEPS = 300
 """Steps of a plan that the page lists; the slider goes over these."""
 MOST_SOURCES = 15
+MOST_INTERESTS = 50_000
+"""Interests up to which the frontier of meshes is computed for the page."""
 
 COST_UNITS = {
     "message": "messages × the cost of the links they cross",
@@ -457,8 +460,27 @@ def _family(loaded: Loaded, family: Family, best: Judged | None) -> dict[str, An
     }
     if family is CHANNELS:
         return found | {"table": channel_table(sheets, loaded.names)}
-    chart = histogram_svg(sheets, "degree", "Links per client", "links of a client")
-    return found | {"charts": [("Links per client", chart)] if chart else []}
+    charts = [
+        ("Links per client", histogram_svg(sheets, "degree", "Links per client", "links of a client")),
+        ("Average against maximum degree", frontier_svg(loaded)),
+    ]
+    return found | {"charts": [(title, chart) for title, chart in charts if chart]}
+
+
+def frontier_svg(loaded: Loaded) -> Markup | None:
+    """What star meshes of diameter 2 reach, and where today and the plans stand; not for very large systems."""
+    observation = loaded.observation
+    if not 0 < len(observation.interests) <= MOST_INTERESTS:
+        return None
+    reached = [(float(point.maximum), point.average) for point in frontier(observation, effort=0)]
+    stand = [("today", loaded.today), *((plan.id, plan.judged) for plan in loaded.plans if plan.within(MESH))]
+    marks = [
+        (name, most, mean)
+        for name, sheet in stand
+        if (most := sheet.of("max_degree")) is not None and (mean := sheet.of("average_degree")) is not None
+    ]
+    title = "Average against maximum degree: the line is what stars under a cap reach at diameter 2"
+    return points_svg(reached, marks, title, "maximum degree")
 
 
 def _replays(loaded: Loaded) -> list[dict[str, Any]]:
