@@ -75,10 +75,12 @@ class Changes(Record):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._lengths("facet", "action", "left", "right")
-        if len(self) and not (np.isin(self.action, (-1, 1)).all() and np.isin(self.facet, range(len(FACETS))).all()):
+        known = (self.facet >= 0) & (self.facet < len(FACETS)) & (np.abs(self.action) == 1)
+        if not known.all():
             raise BadPlan("Changes: an action is +1 or -1, a facet 0 to 3 (an index into FACETS)")
-        turned = np.isin(self.facet, (FACETS.index("tree"), FACETS.index("mesh"))) & (self.left > self.right)
+        turned = self.left > self.right
         if turned.any():  # links are kept with the lower end left
+            turned &= (self.facet == FACETS.index("tree")) | (self.facet == FACETS.index("mesh"))
             left, right = np.where(turned, self.right, self.left), np.where(turned, self.left, self.right)
             self._put("left", left, np.int64)
             self._put("right", right, np.int64)

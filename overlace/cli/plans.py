@@ -211,7 +211,7 @@ def planners_command(
         rows.append({"planner": name, "paper": paper, "about": about, "parameters": fields})
         table.add_row(
             name,
-            paper or "baseline",
+            paper or "beyond the papers",
             about,
             escape("\n".join(f"{f['name']} = {f['default']}" for f in fields)),
         )

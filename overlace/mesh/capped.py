@@ -22,17 +22,12 @@ def centres_under(given: Interests, cap: int) -> tuple[Pairs, Ints]:
     """(hubs, order): the centre of each topic as one column, -1 where none is needed; topics as they were done."""
     clients, topics = len(given.start) - 1, len(given.first) - 1
     subscribers = np.diff(given.first)
-    hubs, order = np.full((topics, 1), -1, dtype=np.int64), np.empty(topics, dtype=np.int64)
     stars = stars_by_neighbours(given, True, True, cap)
-    done = 0
-    for v in stars.centre:
-        for i in range(given.start[v], given.start[v + 1]):
-            t = given.topic[i]
-            if hubs[t, 0] < 0:
-                hubs[t, 0], order[done] = v, t
-                done += 1
+    hubs, first = first_centres(given, stars.centre)
     if stars.topics.sum() == np.count_nonzero(subscribers):
-        return hubs, order[:done]
+        return hubs, first
+    order, done = np.empty(topics, dtype=np.int64), len(first)
+    order[:done] = first
     degree, aside = np.zeros(clients, dtype=np.int64), np.diff(given.start)
     head, after = np.full(clients, -1, dtype=np.int64), np.full(topics, -1, dtype=np.int64)
     inside, mark = np.full(clients, -1, dtype=np.int64), np.full(clients, -1, dtype=np.int64)
@@ -47,6 +42,21 @@ def centres_under(given: Interests, cap: int) -> tuple[Pairs, Ints]:
             order[done] = t
             done += 1
             stamp += 1
+    return hubs, order[:done]
+
+
+@kernel
+def first_centres(given: Interests, centres: Ints) -> tuple[Pairs, Ints]:
+    """(hubs, order): each topic belongs to the first of these clients who wants it."""
+    topics = len(given.first) - 1
+    hubs, order = np.full((topics, 1), -1, dtype=np.int64), np.empty(topics, dtype=np.int64)
+    done = 0
+    for v in centres:
+        for i in range(given.start[v], given.start[v + 1]):
+            t = given.topic[i]
+            if hubs[t, 0] < 0:
+                hubs[t, 0], order[done] = v, t
+                done += 1
     return hubs, order[:done]
 
 

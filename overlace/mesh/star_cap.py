@@ -5,28 +5,31 @@ cap (`capped.py`; without a cap that is CD-ODA-II), with `effort` they are then 
 that no topic needs for its diameter of 2 are taken out (`prune.py`). Sweeping the cap gives the frontier between
 average and maximum degree (`frontier.py`).
 
-No mesh of stars goes below the star bound, the subscribers of the largest topic less one. `budget` without a cap
-looks for the least cap whose average degree stays within the budget.
+No mesh of whole stars goes below the star bound, the subscribers of the largest topic less one; a pruned one may.
+`budget` without a cap looks for the least cap whose average degree stays within the budget; where CD-ODA-II's
+stars are beyond it, from TD-CD-ODA's.
 
 Keeps: every topic has a diameter of at most 2; the cap, or NothingBetter that says what was found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from overlace.arrays.jit import Bools, Pairs
+from overlace.arrays.jit import Bools, Ints, Pairs
 from overlace.errors import BadParameter, NothingBetter
 from overlace.mesh import cost as mesh_cost
-from overlace.mesh.capped import centres_under
+from overlace.mesh.capped import centres_under, first_centres
 from overlace.mesh.hubs import HubLinks, anneal, degrees, hub_links
 from overlace.mesh.interests import Interests, interests_of
 from overlace.mesh.prune import needed_links
 from overlace.mesh.stars import STAR_REASONS
 from overlace.mesh.steps import Wanted, mesh_plan
+from overlace.mesh.td_cd_oda import stars_of_few
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 
 
@@ -79,6 +82,9 @@ class StarCap:
     def _least_cap(self, given: Interests, seed: int, progress: Progress | None) -> Found:
         """The stars under the least cap whose average is within the budget, by halving; the freest if none is."""
         best = stars_under(given, None, self.effort, seed)
+        if self.budget is not None and best.average > self.budget:
+            others = stars_under(given, None, self.effort, seed, start=few_subscribers(given))
+            best = others if others.average < best.average else best
         if self.budget is None or best.average > self.budget:
             return best
         low, high = star_bound(given), best.highest  # what is found at high is within the budget
@@ -97,15 +103,14 @@ class StarCap:
         return best
 
     def _too_low(self, given: Interests, found: Found, seed: int) -> str:
-        low, high = max(self.cap or 1, star_bound(given) - 1) + 1, found.highest
-        while low < high:
-            cap = (low + high) // 2
-            highest = stars_under(given, cap, self.effort, seed).highest
-            low, high = (low, highest) if highest <= cap else (cap + 1, high)
+        least = least_solved(
+            lambda cap: stars_under(given, cap, self.effort, seed).highest, (self.cap or 0) + 1, found.highest
+        )
+        pruned = ", before links that no topic needs go" if self.effort else ""
         return (
             f"mesh.star-cap: no stars were found under a cap of {self.cap}. The largest topic alone needs "
-            f"{star_bound(given)} links at its centre (its subscribers less one); the least cap found is {high}. "
-            "Raise the cap, or the effort."
+            f"{star_bound(given)} links at its centre (its subscribers less one{pruned}); the least cap found is "
+            f"{least}. Raise the cap, or the effort."
         )
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
@@ -127,11 +132,32 @@ def star_bound(given: Interests) -> int:
     return max(int(np.diff(given.first).max(initial=0)) - 1, 0)
 
 
-def stars_under(given: Interests, cap: int | None, effort: int, seed: int) -> Found:
+def least_solved(highest: Callable[[int], int], low: int, high: int) -> int:
+    """A cap, found by halving, under which a mesh is found again; `highest` is the maximum degree found under a cap.
+
+    What was found at a maximum degree need not be found again under that cap: the search sees the cap.
+    """
+    while (found := highest(high)) > high:
+        high = found
+    while low < high:
+        cap = (low + high) // 2
+        low, high = (low, cap) if highest(cap) <= cap else (cap + 1, high)
+    return high
+
+
+def few_subscribers(given: Interests) -> tuple[Pairs, Ints]:
+    """(hubs, order) of TD-CD-ODA's stars."""
+    rows = np.empty((len(given.start) - 1, 4), np.int32 if len(given.member) < 2**31 else np.int64)
+    return first_centres(given, stars_of_few(given, True, rows).centre)
+
+
+def stars_under(
+    given: Interests, cap: int | None, effort: int, seed: int, start: tuple[Pairs, Ints] | None = None
+) -> Found:
     """Stars under a cap, or as near to it as was found; pruned where there is effort."""
     clients = len(given.start) - 1
     most = clients if cap is None else cap
-    hubs, order = centres_under(given, most)
+    hubs, order = start or centres_under(given, most)
     found = hub_links(given, hubs, order)
     if effort:
         hubs, _ = anneal(given, hubs, degrees(found, clients), most, effort, seed)

@@ -91,30 +91,29 @@ def _built(planner: Planner, observation: Observation, seed: int, wanted: Wanted
 
 @kernel
 def in_order(one: Ids, other: Ids, clients: int, left: Ints, right: Ints, mesh: Pairs) -> None:
-    """Write the lower and the higher ends of links, and the links sorted: counted by the lower end, then each
-    client's few put in order."""
-    end = np.zeros(clients + 1, dtype=np.int64)
+    """Write the lower and the higher ends of links, and the links sorted: counted by the higher end, then by the
+    lower."""
+    low_at, high_at = np.zeros(clients + 1, dtype=np.int64), np.zeros(clients + 1, dtype=np.int64)
     for k in range(len(one)):
-        left[k], right[k] = min(one[k], other[k]), max(one[k], other[k])
-        end[left[k] + 1] += 1
+        low, high = min(one[k], other[k]), max(one[k], other[k])
+        left[k], right[k] = low, high
+        low_at[low + 1] += 1
+        high_at[high + 1] += 1
     for v in range(clients):
-        end[v + 1] += end[v]
+        low_at[v + 1] += low_at[v]
+        high_at[v + 1] += high_at[v]
+    by_high = np.empty(len(one), dtype=np.int32)
     for k in range(len(one)):
-        v = left[k]
-        mesh[end[v], 1] = right[k]
-        end[v] += 1  # from where v's links begin to where they end
-    begin = 0
-    for v in range(clients):
-        if end[v] - begin > 32:
-            mesh[begin : end[v], 1] = np.sort(mesh[begin : end[v], 1])
-        for k in range(begin, end[v]):
-            mesh[k, 0] = v
-            at, high = k, mesh[k, 1]
-            while at > begin and mesh[at - 1, 1] > high:
-                mesh[at, 1] = mesh[at - 1, 1]
-                at -= 1
-            mesh[at, 1] = high
-        begin = end[v]
+        by_high[high_at[right[k]]] = left[k]
+        high_at[right[k]] += 1  # from where a client's links begin to where they end
+    k = 0
+    for high in range(clients):
+        while k < high_at[high]:
+            low = by_high[k]
+            at = low_at[low]
+            mesh[at, 0], mesh[at, 1] = low, high
+            low_at[low] = at + 1
+            k += 1
 
 
 def _check_links(mesh: Pairs, clients: int) -> None:

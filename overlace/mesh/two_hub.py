@@ -21,8 +21,9 @@ from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter, NothingBetter
 from overlace.mesh import cost as mesh_cost
 from overlace.mesh.capped import linked_most, put_hub
-from overlace.mesh.hubs import anneal, degrees, hub_links
+from overlace.mesh.hubs import HubLinks, anneal, degrees, hub_links
 from overlace.mesh.interests import Interests, interests_of
+from overlace.mesh.star_cap import least_solved, star_bound
 from overlace.mesh.steps import REMOVED, Wanted, mesh_plan
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 
@@ -52,23 +53,29 @@ class TwoHub:
         most = observation.clients if self.cap is None else self.cap
         if progress:
             progress(0.0, "hubs")
-        hubs, order = hubs_by_size(given, self.hubs, most)
-        found = hub_links(given, hubs, order)
-        if self.effort:
-            hubs, _ = anneal(given, hubs, degrees(found, observation.clients), most, self.effort, seed)
-            found = hub_links(given, hubs, order)
-        highest = int(degrees(found, observation.clients).max(initial=0))
+        found, highest = self._hubs_under(given, most, seed)
         if highest > most:
+            least = least_solved(lambda cap: self._hubs_under(given, cap, seed)[1], most + 1, highest)
             raise NothingBetter(
                 f"mesh.two-hub: no hubs were found under a cap of {self.cap}. The largest topic alone needs "
-                f"{int(np.diff(given.first).max()) - 1} links at each hub (its subscribers less one); the least "
-                f"cap found is {highest}. Raise the cap, or the effort."
+                f"{star_bound(given)} links at each hub (its subscribers less one); the least cap found is {least}. "
+                "Raise the cap, or the effort."
             )
         if progress:
             progress(0.9, "steps")
         left = np.repeat(found.hub.astype(np.int32), np.diff(found.start))
         args = {"client": found.hub, "topics": found.topics}
         return mesh_plan(self, observation, seed, Wanted(left, found.leaf, found.start, args))
+
+    def _hubs_under(self, given: Interests, cap: int, seed: int) -> tuple[HubLinks, int]:
+        """(links, maximum degree) of the hubs found under a cap."""
+        clients = len(given.start) - 1
+        hubs, order = hubs_by_size(given, self.hubs, cap)
+        found = hub_links(given, hubs, order)
+        if self.effort:
+            hubs, _ = anneal(given, hubs, degrees(found, clients), cap, self.effort, seed)
+            found = hub_links(given, hubs, order)
+        return found, int(degrees(found, clients).max(initial=0))
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """clients x components too many + links."""

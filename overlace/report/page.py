@@ -65,6 +65,8 @@ MOST_STEPS = 300
 MOST_SOURCES = 15
 MOST_INTERESTS = 50_000
 """Interests up to which the frontier of meshes is computed for the page."""
+SWEPT = 50_000
+"""Annealing steps for each point of that frontier."""
 
 COST_UNITS = {
     "message": "messages × the cost of the links they cross",
@@ -472,7 +474,7 @@ def frontier_svg(loaded: Loaded) -> Markup | None:
     observation = loaded.observation
     if not 0 < len(observation.interests) <= MOST_INTERESTS:
         return None
-    reached = [(float(point.maximum), point.average) for point in frontier(observation, effort=0)]
+    reached = [(float(point.maximum), point.average) for point in frontier(observation, SWEPT)]
     stand = [("today", loaded.today), *((plan.id, plan.judged) for plan in loaded.plans if plan.within(MESH))]
     marks = [
         (name, most, mean)

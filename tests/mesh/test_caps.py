@@ -103,6 +103,17 @@ def test_a_budget_lowers_the_maximum_below_td_cd_oda_at_no_more_links():
         StarCap(budget=2.0, cap=90).solve(observation)
 
 
+@given(interests(clients=14))
+@settings(max_examples=40)
+def test_the_budget_of_td_cd_oda_s_average_is_always_kept(wants):
+    observation = observed(wants)
+    average, maximum = degrees_of(observation, TdCdOda().solve(observation).after.mesh)
+    if average:
+        ours = degrees_of(observation, StarCap(budget=average).solve(observation).after.mesh)
+        assert ours[0] <= average
+        assert ours[1] <= maximum or ours[0] < average
+
+
 def test_the_frontier_is_points_that_none_of_the_others_beats():
     observation = uniform(60, 30, 6)
     points = frontier(observation, effort=3000)
@@ -171,8 +182,12 @@ def test_two_hub_survives_every_loss_of_fewer_clients_than_hubs(hubs, wants):
 
 
 def test_two_hub_under_a_cap_that_cannot_be_says_the_least_found():
-    with pytest.raises(NothingBetter, match="under a cap of 3.*needs .* links"):
-        TwoHub(cap=3).solve(uniform(40, 10, 5))
+    observation = uniform(40, 10, 5)
+    with pytest.raises(NothingBetter, match="under a cap of 3.*needs .* links") as refused:
+        TwoHub(cap=3, effort=500).solve(observation)
+    least = int(str(refused.value).split("least cap found is ")[1].split(".")[0])
+    plan = TwoHub(cap=least, effort=500).solve(observation)
+    assert degrees_of(observation, plan.after.mesh)[1] <= least
     observation = uniform(60, 30, 5)
     plan = TwoHub(cap=30, effort=50_000).solve(observation)
     assert degrees_of(observation, plan.after.mesh)[1] <= 30

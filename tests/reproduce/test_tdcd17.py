@@ -59,7 +59,7 @@ def test_bounds_are_below_what_is_found(monkeypatch):
     monkeypatch.setattr(lower_bounds, "EFFORT", 2000)
     row = lower_bounds.bounds().rows[0]
     assert row["any mesh: bound"] <= row["GM"]
-    assert row["stars: bound"] <= row["star-cap without a cap"]
+    assert row["stars: bound"] <= row["star-cap, whole stars"]
     assert row["gap"] >= 0
 
 

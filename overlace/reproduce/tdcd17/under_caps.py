@@ -43,7 +43,7 @@ def beat(*, seeds: int | None = None, progress: Progress | None = None) -> Resul
         "Diameters are checked by breadth-first search in every topic.",
         f"{reached} of {len(rows)} aims reached. No mesh of stars can go below the star bound, the largest topic less "
         "one; links that no topic needs are taken out afterwards, so a mesh can end below it.",
-        "In the picture every mesh has diameter 2; GM is not in it, its diameters are 10 and more (see diameters).",
+        "In the picture every mesh has diameter 2; GM is not in it: its ways are longer (see diameters).",
     ]
     title = "Star meshes under a degree cap against TD-CD-ODA and CD-ODA-II"
     chart = Chart(
