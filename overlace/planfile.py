@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from overlace.arrays.jit import Ints
 from overlace.errors import BadPlan, Unknown
 from overlace.model import (
     ENDS,
@@ -64,8 +65,40 @@ class StepLine(_Part):
     step: int = Field(description="counted from 1")
     gain: float = Field(description="how much of the planner's cost the step saves")
     why: str
+    reconnects: int = Field(description="clients, links or combinations that must connect anew while it is carried out")
     changes: list[ChangeLine] = Field(description="in the order in which they are carried out")
+    inverse: list[ChangeLine] = Field(description="what takes the step back, in order")
     more: int = Field(default=0, description="changes of this step that are not listed here")
+
+
+class Measure(_Part):
+    """One metric of a part of the log, as it was and with the plan."""
+
+    metric: str
+    part: Literal["train", "held-out"]
+    before: float
+    after: float
+
+
+class Sure(_Part):
+    """The share saved on the part that judges, with the interval that holds 95 % of what was drawn again."""
+
+    share: float
+    low: float
+    high: float
+    slices: int = Field(description="pieces of time that the interval is drawn from")
+    origins: int = Field(description="points in time from which plans were made to be judged on what came next")
+
+
+class Judgement(_Part):
+    """How a plan did on the part that it was made from and on the part that it has not seen."""
+
+    train: list[int] = Field(description="first and last microsecond (UTC) of the part that planned; half-open")
+    held_out: list[int] = Field(description="and of the part that judges")
+    objective: str
+    limits: dict[str, Any] = Field(description="what the user asked for")
+    metrics: list[Measure]
+    saving: Sure | None = Field(description="of the objective's metric, the first one; for placement and tree")
 
 
 class PlanFile(_Part):
@@ -77,6 +110,7 @@ class PlanFile(_Part):
     parameters: dict[str, Any]
     seed: int
     facets: list[Facet]
+    trace: str = Field(default="", description="digest of the trace that was observed")
     observation: str = Field(description="digest of the observation the plan was made from")
     window: list[int] = Field(description="first and last microsecond (UTC) of what was observed; half-open")
     before: str = Field(description="digest of the overlay that the plan starts from")
@@ -86,6 +120,8 @@ class PlanFile(_Part):
     cost_after: float
     steps_total: int
     changes_total: int
+    peak_reconnects: int = Field(description="the most that must connect anew in one step")
+    judged: Judgement | None = Field(default=None, description="where `overlace optimize` made the plan")
     steps: list[StepLine] = Field(description=f"all steps, or the first of a plan of over {MOST_LISTED:,} changes")
 
 
@@ -123,15 +159,29 @@ def write_plan(
     observation: Observation,
     names: Names | None = None,
     *,
+    trace: str = "",
     force: bool = False,
 ) -> PlanFile:
-    """Write a plan that the planner of that name made from this observation."""
-    document = describe(plan, name, observation, names)
+    """Write a plan that the planner of that name made from this observation (of the trace with that digest)."""
+    document = describe(plan, name, observation, names, trace)
     _write(folder, document, plan.after, Columns(plan.changes, plan.steps), force=force)
     return document
 
 
-def describe(plan: Plan, name: str, observation: Observation, names: Names | None = None) -> PlanFile:
+def judge(folder: Path, judged: Judgement) -> PlanFile:
+    """Write into a plan how it was judged."""
+    document = _sealed(read_plan(folder).model_dump() | {"judged": judged})
+    write_json(folder / "plan.json", document.model_dump())
+    return document
+
+
+def reconnects(changes: Changes, steps: Steps) -> Ints:
+    """How many must connect anew in each step: a client at its home, the two ends of a link, a combination."""
+    added = np.append(0, np.cumsum(changes.action > 0))
+    return np.diff(added[steps.start])
+
+
+def describe(plan: Plan, name: str, observation: Observation, names: Names | None = None, trace: str = "") -> PlanFile:
     """plan.json for this plan."""
     listed = int(np.searchsorted(plan.steps.start, MOST_LISTED))  # steps that begin within the limit
     document = {
@@ -141,6 +191,7 @@ def describe(plan: Plan, name: str, observation: Observation, names: Names | Non
         "parameters": parameters_of(plan.planner),
         "seed": int(plan.seed),
         "facets": list(plan.planner.facets),
+        "trace": trace,
         "observation": observation.digest(),
         "window": list(observation.window),
         "before": plan.before.digest(),
@@ -150,6 +201,7 @@ def describe(plan: Plan, name: str, observation: Observation, names: Names | Non
         "cost_after": float(plan.planner.cost(observation, plan.after)),
         "steps_total": len(plan.steps),
         "changes_total": len(plan.changes),
+        "peak_reconnects": int(reconnects(plan.changes, plan.steps).max(initial=0)),
         "steps": [_step_line(plan, i, names) for i in range(min(listed, len(plan.steps)))],
     }
     return _sealed(document)
@@ -233,6 +285,8 @@ def cut_plan(path: Path, steps: int, folder: Path, *, force: bool = False) -> Pl
         "cost_after": document.cost_before - float(kept.steps.gain.sum()),
         "steps_total": steps,
         "changes_total": end,
+        "peak_reconnects": int(reconnects(*kept).max(initial=0)),
+        "judged": None,
         "steps": [line.model_dump() for line in document.steps[:steps]],
     }
     sealed = _sealed(cut)
@@ -275,8 +329,20 @@ def _step_line(plan: Plan, i: int, names: Names | None) -> dict[str, Any]:
     step = plan.step(i)
     shown = max(0, min(len(step.changes), MOST_LISTED - int(plan.steps.start[i])))
     listed = step.changes.between(0, shown)
+    return {
+        "step": i + 1,
+        "gain": step.gain,
+        "why": plan.why(i, names),
+        "reconnects": int((step.changes.action > 0).sum()),
+        "changes": _change_lines(listed, names),
+        "inverse": _change_lines(listed.inverse(), names),
+        "more": len(step.changes) - shown,
+    }
+
+
+def _change_lines(changes: Changes, names: Names | None) -> list[dict[str, Any]]:
     lines = []
-    for facet, action, left, right in zip(listed.facet, listed.action, listed.left, listed.right, strict=True):
+    for facet, action, left, right in zip(changes.facet, changes.action, changes.left, changes.right, strict=True):
         kinds = ENDS[FACETS[facet]]
         lines.append(
             {
@@ -286,13 +352,7 @@ def _step_line(plan: Plan, i: int, names: Names | None) -> dict[str, Any]:
                 "right": name_of(kinds[1], int(right), names),
             }
         )
-    return {
-        "step": i + 1,
-        "gain": step.gain,
-        "why": plan.why(i, names),
-        "changes": lines,
-        "more": len(step.changes) - shown,
-    }
+    return lines
 
 
 def _sealed(document: dict[str, Any]) -> PlanFile:

@@ -80,6 +80,8 @@ def test_a_log_goes_in_and_a_judged_plan_comes_out(overlace, spark):
     judged = {each["run"].split("/")[-1] + each["overlay"]: each["metrics"]["cost"] for each in json.loads(out)}
     assert judged["held-outafter"] < judged["held-outbefore"]
     assert overlace("replay", "run", "--master", "local[2]", "--json")[1] == out
+    again = ("observe", "trace", "--out", "run", "--force", "--json")
+    assert overlace(*again, "--master", "local[2]")[1] == overlace(*again)[1]
     code, out, err = overlace("report", "run")
     assert code == 0, err
     assert Path("run/report.html").exists()

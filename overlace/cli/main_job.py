@@ -1,4 +1,4 @@
-"""The main job on the command line: optimize, and later drift."""
+"""The main job on the command line: optimize and drift."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def told(found: Any) -> list[str]:
         changes = f"{document.steps_total:,} steps"
         if part.saving:
             s = part.saving
-            sure = f"{s.share:.1%} less ({s.low:.1%} to {s.high:.1%} over {s.slices} slices of time)"
+            from_times = f" and plans from {s.origins} times" if s.origins > 1 else ""
+            sure = f"{s.share:.1%} less ({s.low:.1%} to {s.high:.1%} over {s.slices} slices of time{from_times})"
             changes = f"{part.moves:,} clients moved, {part.swaps:,} links changed"
             what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric}): {sure}"
         unseen = " on traffic that the plan has not seen" if part.saving else ""

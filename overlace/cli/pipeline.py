@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -321,15 +322,16 @@ def observe_command(
     trace: Annotated[str, typer.Argument(help="a trace", metavar="TRACE")],
     run: Annotated[Path, typer.Option("--out", help="the run folder to make")],
     train: Annotated[float, typer.Option(help="share of the messages that plans; the rest is held out")] = 0.7,
+    master: Annotated[str | None, typer.Option(help="observe on Spark there (default: in this process)")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """What the first part of the log says, into a run folder; the rest is held out to judge plans."""
     from overlace.jobs.observe import observe
 
-    with bar("observe") as progress:
+    with bar("observe") as progress, on_spark(master) as runner:
         progress(0.1, "reading")
-        found, parts = observe(trace, run, train=train, force=force)
+        found, parts = observe(trace, run, train=train, force=force, runner=runner)
     if parts.warning:
         err.print(f"[yellow]note:[/yellow] {escape(parts.warning)}")
     document = {
@@ -355,6 +357,21 @@ def when(micro: int) -> str:
     return datetime.datetime.fromtimestamp(micro / 1e6, datetime.UTC).strftime("%Y-%m-%d %H:%M")
 
 
+@contextmanager
+def on_spark(master: str | None) -> Iterator[Any]:
+    """What runs batch functions: Spark on this master, or this process."""
+    if master is None:
+        from overlace.trace import here
+
+        yield here
+        return
+    from overlace.spark.run import runner
+    from overlace.spark.session import session
+
+    with session(master=master) as spark:
+        yield runner(spark)
+
+
 SHOWN = ("cost", "crossings", "mean_hops", "mean_latency_us", "local_share", "max_broker_load", "cut_share_max")
 """What replay prints of all that it measures."""
 
@@ -366,17 +383,9 @@ def replay_command(
 ) -> None:
     """What the traffic costs before and after each plan, also on the part that the plans have not seen."""
     from overlace.jobs.replay import replay
-    from overlace.trace import here
 
-    with bar("replay") as progress:
-        if master:
-            from overlace.spark.run import runner
-            from overlace.spark.session import session
-
-            with session(master=master) as spark:
-                done = replay(run, runner=runner(spark), progress=progress)
-        else:
-            done = replay(run, runner=here, progress=progress)
+    with bar("replay") as progress, on_spark(master) as runner:
+        done = replay(run, runner=runner, progress=progress)
     table = Table("run", *SHOWN, box=None, pad_edge=False, header_style="dim")
     document = []
     for each in done:

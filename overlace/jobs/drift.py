@@ -19,7 +19,7 @@ from overlace.errors import BadPlan, BadTrace
 from overlace.model import Names, Network, Observation, Overlay, Plan, Progress
 from overlace.observe.observation import observe
 from overlace.observe.traffic import traffic_of
-from overlace.planfile import load_plan
+from overlace.planfile import load_plan, read_plan
 from overlace.replay.measure import measure
 from overlace.run import read_json, read_observation
 from overlace.trace import Trace
@@ -70,9 +70,7 @@ def drift(run: Path, path: str, plan: str | None = None, *, progress: Progress |
     again = fresh.gain / now if now else 0.0
     then = _shares(observation, made.after)
     loads = _changed(then[np.argsort(joined.broker)], _shares(newer, overlays[1]), trace.names)
-    return Drift(
-        folder.name, metric, _predicted(run, folder, made, observation), before, after, joined.unseen, loads, again
-    )
+    return Drift(folder.name, metric, _predicted(folder, made, observation), before, after, joined.unseen, loads, again)
 
 
 def _plan_of(run: Path, plan: str | None) -> Path:
@@ -88,12 +86,11 @@ def _plan_of(run: Path, plan: str | None) -> Path:
     return folders[0]
 
 
-def _predicted(run: Path, folder: Path, made: Plan, observation: Observation) -> float:
+def _predicted(folder: Path, made: Plan, observation: Observation) -> float:
     """What was promised: on the held-out part where optimize judged it, else on the part it was made from."""
-    if (run / "answer.json").exists():
-        for part in read_json(run / "answer.json")["parts"]:
-            if part["plan"] == folder.name and part["saved"]:
-                return float(part["saved"]["share"])
+    judged = read_plan(folder).judged
+    if judged and judged.saving:
+        return judged.saving.share
     before = made.planner.cost(observation, made.before)
     return made.gain / before if before else 0.0
 

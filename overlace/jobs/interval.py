@@ -2,10 +2,13 @@
 
 Slices are whole days where the judging part has at least five, else pieces of equal length. The interval holds
 95 % of the savings of 2,000 draws of as many slices, with replacement; a day's ups and downs stay together.
+Where the log is long enough, plans made at earlier times (rolling origins), each judged on the days until the next,
+lend their slices: the interval then also knows how much plans of this kind differ.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -29,6 +32,7 @@ class Saving(NamedTuple):
     low: float
     high: float
     slices: int
+    origins: int  # plans that were made at different times, each judged on what came next
 
 
 def slices_of(window: tuple[int, int], bucket_us: int) -> list[tuple[int, int]]:
@@ -42,24 +46,28 @@ def slices_of(window: tuple[int, int], bucket_us: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in pairwise(edges) if b > a]
 
 
-def saving(
+def sums_of(
     observation: Observation, trace: Trace, window: tuple[int, int], before: Overlay, after: Overlay, metric: str
-) -> Saving:
-    """What `after` saves against `before` in a window, by slices."""
+) -> Floats:
+    """(before, after) of each slice of a window that holds traffic."""
     sums = []
     for each in slices_of(window, trace.bucket_us):
         rows = traffic_of(trace, each)
         if rows.num_rows:
-            pair = [_total(observation, overlay, rows, trace.unit, metric) for overlay in (before, after)]
-            sums.append(pair)
-    table = np.array(sums, dtype=np.float64).reshape(-1, 2)
-    if len(table) == 0 or table[:, 0].sum() <= 0:
-        return Saving(0.0, 0.0, 0.0, len(table))
+            sums.append([_total(observation, overlay, rows, trace.unit, metric) for overlay in (before, after)])
+    return np.array(sums, dtype=np.float64).reshape(-1, 2)
+
+
+def saving(judged: Floats, earlier: Sequence[Floats] = ()) -> Saving:
+    """What slices say of a plan; those that judged plans from earlier origins widen or narrow the interval only."""
+    pooled = np.concatenate([judged, *earlier])
+    if judged[:, 0].sum() <= 0:
+        return Saving(0.0, 0.0, 0.0, len(pooled), 1 + len(earlier))
     rng = np.random.default_rng(0)
-    drawn = table[rng.integers(0, len(table), (DRAWS, len(table)))].sum(axis=1)
-    shares = _share(drawn[drawn[:, 0] > 0])
-    low, high = np.quantile(shares, [0.025, 0.975])
-    return Saving(float(_share(table.sum(axis=0, keepdims=True))[0]), float(low), float(high), len(table))
+    drawn = pooled[rng.integers(0, len(pooled), (DRAWS, len(pooled)))].sum(axis=1)
+    low, high = np.quantile(_share(drawn[drawn[:, 0] > 0]), [0.025, 0.975])
+    share = float(_share(judged.sum(axis=0, keepdims=True))[0])
+    return Saving(share, min(share, float(low)), max(share, float(high)), len(pooled), 1 + len(earlier))
 
 
 def _share(sums: Floats) -> Floats:

@@ -13,27 +13,44 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from overlace.arrays.jit import Floats
 from overlace.channels.strategy4 import Strategy4
 from overlace.errors import NothingBetter, NotObserved
-from overlace.jobs.interval import Saving, saving
+from overlace.jobs.interval import Saving, saving, sums_of
 from overlace.jobs.observe import observe, trace_of
+from overlace.jobs.origins import earlier_sums
 from overlace.jobs.replay import Replayed, replay
 from overlace.jobs.solve import Solved, solve
 from overlace.jobs.wishes import Wishes, kept, link_rows, matching
 from overlace.joint.joint import Joint
 from overlace.mesh.star_cap import StarCap
 from overlace.mesh.td_cd_oda import TdCdOda
-from overlace.model import Names, Observation, Planner, Progress
-from overlace.planfile import read_columns, read_plan
+from overlace.model import Names, Observation, Overlay, Planner, Progress
+from overlace.observe.cut import Cut
+from overlace.observe.traffic import traffic_of
+from overlace.planfile import Judgement, Measure, Sure, judge, read_columns, read_plan
+from overlace.replay.measure import measure
 from overlace.report.page import write_report
 from overlace.run import read_observation, write_json
+from overlace.trace import Trace
 
 METRIC = {
     "cost": "cost", "messages": "link_messages", "bytes": "link_bytes", "hops": "mean_hops",
     "latency": "mean_latency_us",
 }  # fmt: skip
-"""What replay measures for each objective."""
+"""What replay measures for each objective; where access has a cost, `total_cost` takes the place of `cost`."""
+ALSO = {
+    "placement and tree": (
+        "cost", "total_cost", "link_messages", "link_bytes", "mean_hops", "mean_latency_us", "local_share",
+        "max_broker_load", "max_link_load", "cut_share_max",
+    ),
+    "channels": ("false_positive_rate", "received", "mean_connections", "over_limit", "channels"),
+    "mesh": ("max_degree", "average_degree", "max_diameter", "links", "topic_connected"),
+}  # fmt: skip
+"""What is written into a plan of each family; of channels and meshes the first is what counts."""
+TIGHTER = 6  # tries to keep max_cut
 
 
 class Part(NamedTuple):
@@ -68,19 +85,30 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     tell(0.02, "observing")
     observed = observe(path, run, train=wishes.train, force=force)
     observation, names = read_observation(run)
-    planners, left_out = choose(observation, names, wishes)
+    planners, left_out = choose(observation, names, wishes, Trace.open(path).unit)
     if not planners:
         why = "; ".join(f"{facet}: {reason}" for facet, reason in left_out)
         raise NotObserved(f"{path}: nothing can be planned from this trace. {why}")
+    trace, cut = trace_of(run)
     solved = {}
     for i, (name, planner) in enumerate(planners.items()):
-        tell(0.1 + 0.5 * i / len(planners), f"planning {name}")
+        tell(0.1 + 0.4 * i / len(planners), f"planning {name}")
+        if isinstance(planner, Joint) and planner.max_cut is not None:
+            planner = planners[name] = within_cut(
+                planner, observation, traffic_of(trace, cut.train), trace.unit, wishes
+            )
         solved[name] = solve(planner, observation, run, names, seed=wishes.seed)
-    tell(0.6, "replaying")
+    tell(0.5, "replaying")
     done = replay(run)
-    tell(0.8, "judging")
-    parts = [_judged(run, name, each, done, observation, wishes) for name, each in solved.items()]
+    tell(0.6, "judging")
+    parts = []
+    for name, each in solved.items():
+        planner = planners[name]
+        earlier = earlier_sums(trace, cut, planner, wishes.seed, metric_of(name, observation, wishes))
+        parts.append(_judged(name, each, done, observation, trace, cut, wishes, earlier))
+    tell(0.8, "asking what binds the plan")
     bounds = _bounds(observation, names, wishes, planners, parts)
+    tell(0.9, "writing the report")
     report = write_report(run)
     answer = Answer(run, parts, left_out, bounds, observed.cut.warning, report)
     write_json(run / "answer.json", as_document(answer, wishes))
@@ -94,8 +122,10 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     return answer
 
 
-def choose(observation: Observation, names: Names, wishes: Wishes) -> tuple[dict[str, Planner], list[tuple[str, str]]]:
-    """(planners, left out): what can be planned from an observation."""
+def choose(
+    observation: Observation, names: Names, wishes: Wishes, unit: str
+) -> tuple[dict[str, Planner], list[tuple[str, str]]]:
+    """(planners, left out): what can be planned from an observation; unit is what link costs are per."""
     planners: dict[str, Planner] = {}
     left_out = []
     network = observation.network
@@ -108,7 +138,7 @@ def choose(observation: Observation, names: Names, wishes: Wishes) -> tuple[dict
     elif len(observation.classes) == 0:
         left_out.append(("placement and tree", "no message was received by anybody"))
     else:
-        planners["placement and tree"] = joint_planner(observation, names, wishes)
+        planners["placement and tree"] = joint_planner(observation, names, wishes, unit)
     if len(observation.offers.publisher):
         planners["channels"] = Strategy4()
     else:
@@ -127,13 +157,13 @@ def mesh_planner(observation: Observation, wishes: Wishes) -> StarCap:
     return StarCap(budget=2 * links / max(observation.clients, 1), effort=1000 * wishes.effort)
 
 
-def joint_planner(observation: Observation, names: Names, wishes: Wishes) -> Joint:
+def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: str) -> Joint:
     """The planner for placement and tree, with the user's limits as ids."""
     network = observation.network
     known = len(network.client_region) > 0 and bool(network.access_cost.size or network.access_latency_us.size)
     stay = wishes.placement == "region" or (wishes.placement is None and not known)
-    by_bytes = wishes.objective == "bytes"
-    objective: Any = "messages" if by_bytes else wishes.objective
+    by_bytes = wishes.objective == "bytes" or (wishes.objective == "cost" and unit == "gb")
+    objective: Any = "messages" if wishes.objective == "bytes" else wishes.objective
     stays = kept(wishes.keep, network, observation.clients, names)
     return Joint(
         budget=wishes.budget, max_moves=wishes.max_moves, max_swaps=wishes.max_swaps, objective=objective,
@@ -145,29 +175,73 @@ def joint_planner(observation: Observation, names: Names, wishes: Wishes) -> Joi
     )  # fmt: skip
 
 
-def _judged(
-    run: Path, name: str, solved: Solved, done: list[Replayed], observation: Observation, wishes: Wishes
-) -> Part:
-    routed = name == "placement and tree"
-    metric = METRIC[wishes.objective] if routed else {"channels": "false_positive_rate", "mesh": "max_degree"}[name]
-    found = {(each.plan, each.part): each.metrics for each in done}
-    plan = solved.folder.name
+def within_cut(planner: Joint, observation: Observation, rows: pa.Table, unit: str, wishes: Wishes) -> Joint:
+    """The planner with its limit so tight that no broker is on the way of more deliveries than the user allows.
 
-    def value(which: str, part: str) -> float:
+    The planner counts messages that pass a broker, `max_cut` is about deliveries that fail with it: where the plan
+    goes beyond it, and beyond what is there today, the planner's limit is lowered and it plans again.
+    """
+
+    def cut_share(overlay: Overlay) -> float:
+        return measure(observation, overlay, rows, unit).of("cut_share_max")
+
+    allowed = max(wishes.max_cut or 1.0, cut_share(observation.overlay))
+    for _ in range(TIGHTER):
+        reached = cut_share(planner.solve(observation, wishes.seed).after)
+        if reached <= allowed + 1e-12:
+            return planner
+        planner = replace(planner, max_cut=0.98 * (planner.max_cut or 1.0) * allowed / reached)
+    raise NothingBetter(
+        f"no plan was found in which every broker carries at most {allowed:.1%} of the deliveries (the nearest has one "
+        f"with {reached:.1%}). Raise max_cut, or allow other links with --could-wire."
+    )
+
+
+def metric_of(name: str, observation: Observation, wishes: Wishes) -> str:
+    """What a plan of a family is judged by."""
+    if name != "placement and tree":
+        return ALSO[name][0]
+    paid = wishes.objective == "cost" and observation.network.access_cost.size > 0
+    return "total_cost" if paid else METRIC[wishes.objective]
+
+
+def _judged(
+    name: str, solved: Solved, done: list[Replayed], observation: Observation, trace: Trace, cut: Cut, wishes: Wishes,
+    earlier: list[Floats],
+) -> Part:  # fmt: skip
+    """Before and after on both parts, how sure that is, and all of it written into the plan."""
+    metric, plan = metric_of(name, observation, wishes), solved.folder.name
+    found = {(each.plan, each.part): each.metrics for each in done}
+
+    def value(which: str, part: str, metric: str) -> float:
         metrics = found.get((which, part)) or found[which, "train"]
         return metrics.of(metric) if (metrics.metric == metric).any() else 0.0
 
-    before, after = value("", "held-out"), value(plan, "held-out")
-    first = value("", "train")
-    after_overlay, columns = read_columns(solved.folder, read_plan(solved.folder))
+    after, columns = read_columns(solved.folder, read_plan(solved.folder))
     judged = None
-    if routed:
-        trace, parts = trace_of(run)
-        window = parts.held_out if parts.held_out[1] > parts.held_out[0] else parts.train
-        judged = saving(observation, trace, window, observation.overlay, after_overlay, metric)
-    share = 1 - value(plan, "train") / first if first else 0.0
+    if name == "placement and tree":
+        window = cut.held_out if cut.held_out[1] > cut.held_out[0] else cut.train
+        sums = sums_of(observation, trace, window, observation.overlay, after, metric)
+        judged = saving(sums, earlier)
+    measured = [each for each in ALSO[name] if any((m.metric == each).any() for m in found.values())]
+    document = judge(
+        solved.folder,
+        Judgement(
+            train=list(cut.train), held_out=list(cut.held_out), objective=wishes.objective,
+            limits=wishes.model_dump(mode="json"), saving=Sure(**judged._asdict()) if judged else None,
+            metrics=[
+                Measure(metric=each, part=part, before=value("", part, each), after=value(plan, part, each))
+                for part in ("train", "held-out") for each in dict.fromkeys((metric, *measured))
+            ],
+        ),
+    )  # fmt: skip
+    first = value("", "train", metric)
+    share = 1 - value(plan, "train", metric) / first if first else 0.0
     moves = len(np.unique(columns.changes.pairs("placement", 1)[:, 0]))
-    return Part(name, solved, metric, before, after, share, judged, moves, len(columns.changes.pairs("tree", 1)))
+    return Part(
+        name, solved._replace(document=document), metric, value("", "held-out", metric),
+        value(plan, "held-out", metric), share, judged, moves, len(columns.changes.pairs("tree", 1)),
+    )  # fmt: skip
 
 
 def _pays(part: Part, wishes: Wishes) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from overlace.catalog import planner_name
 from overlace.model import Names, Observation, Planner, Progress
 from overlace.planfile import PlanFile, parameters_of, plan_id, read_plan, write_plan
+from overlace.run import read_json
 
 
 class Solved(NamedTuple):
@@ -34,4 +35,6 @@ def solve(
     if folder.exists() and not force:
         return Solved(read_plan(folder), folder, again=True)
     plan = planner.solve(observation, seed, progress=progress)
-    return Solved(write_plan(plan, folder, name, observation, names, force=force), folder, again=False)
+    trace = str(read_json(run / "run.json").get("trace_digest", "")) if (run / "run.json").exists() else ""
+    document = write_plan(plan, folder, name, observation, names, trace=trace, force=force)
+    return Solved(document, folder, again=False)

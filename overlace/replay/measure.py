@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from overlace.model import Metrics, Observation, Overlay
 from overlace.replay.routing import routing
 from overlace.replay.tally import Tally
-from overlace.tables import numbers
+from overlace.tables import groups, numbers
 from overlace.trace import Runner, batches, here
 
 
@@ -26,6 +26,8 @@ def measure(
     if observation.network.brokers and (len(overlay.tree) or observation.network.brokers == 1) and rows.num_rows:
         route = routing(observation, overlay, unit=unit)  # type: ignore[arg-type]
         found.append(route.finish(run(route.partial, batches(rows))))
+        if observation.network.access_cost.size:
+            found.append(access_costs(observation, overlay, rows, unit, found[0].of("cost")))
         if doubles is not None and doubles.num_rows:
             found.append(double_sends(observation, overlay, doubles))
     if len(observation.offers.publisher):
@@ -45,6 +47,23 @@ def joined(parts: list[Metrics]) -> Metrics:
         return Metrics()
     names = ("metric", "scope", "key", "other", "value")
     return Metrics(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def access_costs(observation: Observation, overlay: Overlay, rows: pa.Table, unit: str, routed: float) -> Metrics:
+    """What clients pay for the way to a home far from where they are, and with it all that the traffic costs."""
+    network, homes = observation.network, overlay.homes(observation.clients)
+    start, receivers = groups(rows["receivers"])
+    amount = numbers(rows["bytes"]) / 1e9 if unit == "gb" else numbers(rows["messages"]).astype(np.float64)
+    clients = max(observation.clients, int(receivers.max(initial=-1)) + 1)
+    paid = np.bincount(numbers(rows["client"]), weights=amount, minlength=clients)
+    paid[: len(paid)] += np.bincount(receivers, weights=np.repeat(amount, np.diff(start)), minlength=len(paid))
+    region = network.client_region[: len(homes)]
+    known = np.flatnonzero((region >= 0) & (homes[: len(region)] >= 0))
+    access = float(paid[known] @ network.access_cost[region[known], homes[known]])
+    tally = Tally()
+    tally.overall("access_cost", access)
+    tally.overall("total_cost", routed + access)
+    return tally.metrics()
 
 
 def double_sends(observation: Observation, overlay: Overlay, doubles: pa.Table) -> Metrics:

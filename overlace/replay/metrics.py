@@ -82,6 +82,11 @@ ROUTING: dict[str, Metric] = {
         "Messages over a link x its cost (per GB: bytes / 10^9 x cost); over all links, or those between two regions.",
         "OCBR07 (1), alpha = 1, beta = 0",
     ),
+    "access_cost": _of(
+        "the links' unit", "lower", "overall",
+        "What clients send and receive x the cost of access between where they are and their home, where it is known.",
+    ),
+    "total_cost": _of("the links' unit", "lower", "overall", "cost + access_cost, where costs of access are known."),
     "sent": _of(
         "messages", "neither", "broker, region", "Messages sent by clients that are at home there.", "CC12 (5), R2"
     ),

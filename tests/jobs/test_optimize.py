@@ -1,18 +1,23 @@
 """From a trace to a judged plan, and what newer traffic says of it; no JVM, no network."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from overlace.errors import BadParameter, BadTrace, NothingBetter, NotObserved, Unknown
 from overlace.jobs.drift import drift
-from overlace.jobs.interval import saving, slices_of
+from overlace.jobs.interval import saving, slices_of, sums_of
+from overlace.jobs.observe import observe
 from overlace.jobs.observe import trace_of as trace_of_run
-from overlace.jobs.optimize import optimize
+from overlace.jobs.optimize import optimize, within_cut
 from overlace.jobs.wishes import Wishes, read_wishes
+from overlace.joint.joint import Joint
 from overlace.observe.observation import observe as observation_of
+from overlace.observe.traffic import traffic_of
 from overlace.planfile import read_columns, read_plan
+from overlace.replay.measure import measure
 from overlace.run import read_observation
 from overlace.trace import DAY_US, HOUR_US
 from tests.traces import trace_of
@@ -66,6 +71,60 @@ def test_a_plan_is_judged_on_traffic_that_it_has_not_seen(trace, tmp_path):
     assert found.report.exists()
     document = json.loads((tmp_path / "run" / "answer.json").read_text())
     assert document["parts"][0]["plan"] == part.solved.folder.name
+
+
+def test_the_plan_file_says_how_it_was_judged(trace, tmp_path):
+    wishes = Wishes(placement="anywhere", sent_cap=None, effort=2, budget=5)
+    (part,) = optimize(trace, tmp_path / "run", wishes).parts
+    document = read_plan(part.solved.folder)
+    assert document == part.solved.document
+    assert document.trace == json.loads((tmp_path / "run" / "run.json").read_text())["trace_digest"]
+    judged = document.judged
+    assert judged.limits["budget"] == 5
+    assert judged.saving.share == part.saving.share
+    first, *_ = (each for each in judged.metrics if each.part == "held-out")
+    assert (first.metric, first.before, first.after) == ("cost", part.before, part.after)
+    assert document.peak_reconnects == max(step.reconnects for step in document.steps) > 0
+    for step in document.steps:
+        turned = {"add": "remove", "remove": "add"}
+        assert step.inverse == [
+            line.model_copy(update={"action": turned[line.action]}) for line in reversed(step.changes)
+        ]
+
+
+def test_on_a_long_log_plans_from_earlier_times_are_judged_too(trace, tmp_path):
+    long = log(hours=20 * 24)
+    trace_of(tmp_path / "long", long, NAMES, **TABLES)
+    wishes = Wishes(placement="anywhere", sent_cap=None, effort=1)
+    (part,) = optimize(str(tmp_path / "long"), tmp_path / "run", wishes).parts
+    assert part.saving.origins > 1
+    assert part.saving.slices > 6
+    assert part.saving.low <= part.saving.share <= part.saving.high
+    (short,) = optimize(trace, tmp_path / "short", wishes).parts
+    assert short.saving.origins == 1
+
+
+class Gathering(Joint):
+    """A planner that gathers everybody at the hub unless its limit on what passes a broker is low enough."""
+
+    def solve(self, observation, seed=0, *, progress=None):
+        plan = super().solve(observation, seed)
+        if self.max_cut > self.min_gain:
+            return replace(plan, after=replace(plan.after, placement=[[c, 4] for c in range(16)]))
+        return plan
+
+
+def test_no_broker_may_carry_more_deliveries_than_the_user_allows(tmp_path):
+    at_home = {"client": range(16), "broker": [i // 4 for i in range(16)]}
+    trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "sessions": at_home})
+    observe(str(tmp_path / "trace"), tmp_path / "seen")
+    observation, _ = read_observation(tmp_path / "seen")
+    rows = traffic_of(trace_of_run(tmp_path / "seen")[0])
+    found = within_cut(Gathering(max_cut=0.4, min_gain=0.3), observation, rows, "message", Wishes(max_cut=0.4))
+    assert found.max_cut < 0.3
+    assert measure(observation, found.solve(observation).after, rows, "message").of("cut_share_max") <= 0.4
+    with pytest.raises(NothingBetter, match=r"every broker carries at most 40.0% .* one with 100.0%"):
+        within_cut(Gathering(max_cut=0.4, min_gain=0.0), observation, rows, "message", Wishes(max_cut=0.4))
 
 
 def test_without_places_nobody_leaves_its_region_and_no_link_is_new_and_it_says_what_that_costs(trace, tmp_path):
@@ -155,14 +214,13 @@ def test_slices_cover_the_window_once():
 def test_a_saving_of_the_same_overlay_is_none(trace, tmp_path):
     observation = observation_of(trace_of_run_of(trace, tmp_path))
     opened = trace_of_run_of(trace, tmp_path)
-    found = saving(observation, opened, opened.span(), observation.overlay, observation.overlay, "cost")
-    assert (found.share, found.low, found.high) == (0, 0, 0)
-    assert found.slices > 4
+    sums = sums_of(observation, opened, opened.span(), observation.overlay, observation.overlay, "cost")
+    found = saving(sums)
+    assert (found.share, found.low, found.high, found.origins) == (0, 0, 0, 1)
+    assert found.slices == len(sums) > 4
 
 
 def trace_of_run_of(trace, tmp_path):
-    from overlace.jobs.observe import observe
-
     observe(trace, tmp_path / "seen", force=True)
     return trace_of_run(tmp_path / "seen")[0]
 

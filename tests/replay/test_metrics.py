@@ -1,4 +1,5 @@
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -6,7 +7,7 @@ import pyarrow as pa
 import overlace.replay
 from overlace.model import Network, Observation, Offers, Overlay
 from overlace.replay.delivery import delivery
-from overlace.replay.measure import double_sends
+from overlace.replay.measure import access_costs, double_sends
 from overlace.replay.metrics import DELIVERY, METRICS, ROUTING, SHAPE
 from overlace.replay.shape import shape
 from tests.replay.traffic import batch_of, replay
@@ -31,6 +32,15 @@ def everything():
         overlay=overlay,
     )
     yield replay(observation, overlay, [batch_of([(0, 4, 2, 100, [1, 2])])])
+    far = replace(
+        observation,
+        network=replace(observation.network, client_region=[0, 1, 1, -1, -1, -1], access_cost=[[0, 4], [3, 0]]),
+    )
+    rows = pa.table({"client": [0, 2], "messages": [2, 5], "bytes": [9, 9], "receivers": [[1, 2], []]})
+    found = access_costs(far, overlay, rows, "message", 10.0)
+    assert found.of("access_cost") == 3 * (2 + 5)  # only client 2 is far from home
+    assert found.of("total_cost") == 31
+    yield found
     yield double_sends(observation, overlay, pa.table({"client": [1], "messages": [2]}))
     yield delivery(observation, overlay)
     yield shape(observation, overlay, most_exact=1, sources=1)
