@@ -8,6 +8,7 @@ leaves its region; unless the user names links that could be wired, none is new.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,6 +85,8 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     tell = progress or (lambda share, what: None)
     tell(0.02, "observing")
     observed = observe(path, run, train=wishes.train, force=force)
+    if force and (run / "plans").is_dir():  # what they were made from has just been replaced
+        shutil.rmtree(run / "plans")
     observation, names = read_observation(run)
     planners, left_out = choose(observation, names, wishes, Trace.open(path).unit)
     if not planners:
@@ -109,9 +112,9 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     tell(0.8, "asking what binds the plan")
     bounds = _bounds(observation, names, wishes, planners, parts)
     tell(0.9, "writing the report")
+    answer = Answer(run, parts, left_out, bounds, observed.cut.warning, run / "report.html")
+    write_json(run / "answer.json", as_document(answer, wishes) | {"limits": _limits(planners, observation)})
     report = write_report(run)
-    answer = Answer(run, parts, left_out, bounds, observed.cut.warning, report)
-    write_json(run / "answer.json", as_document(answer, wishes))
     tell(1.0, "done")
     if not any(_pays(part, wishes) for part in parts):
         best = max(part.saving.share if part.saving else part.train for part in parts)
@@ -277,6 +280,19 @@ def _bounds(
             more = (now - reached) / document.cost_before
             said.append(f"{text}; lifted, the plan would save {more:.1%} more of today's cost on the part that planned")
     return said
+
+
+def _limits(planners: dict[str, Planner], observation: Observation) -> dict[str, list[float | None]]:
+    """What each broker may send and handle at most, as a share of the messages that planned; None is unlimited."""
+    planner = planners.get("placement and tree")
+    total = float(observation.sent.sum())
+    if not isinstance(planner, Joint) or not total or planner.weight == "bytes" or planner.objective == "hops":
+        return {}
+    limits = planner.problem(observation).limits
+    return {
+        name: [float(cap) / total if np.isfinite(cap) else None for cap in caps]
+        for name, caps in (("sent", limits.sent_cap), ("handled", limits.handled_cap))
+    }
 
 
 def as_document(answer: Answer, wishes: Wishes) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from overlace.joint.kicks import kicked
 from overlace.joint.objective import Objective, viewed
 from overlace.joint.order import Step, Way
 from overlace.joint.problem import Caps, Problem, problem_of
+from overlace.joint.reasons import Now, said_of
 from overlace.joint.search import NO_LIMIT, SMALL, Budget, Search, State, by_cost
 from overlace.model import FACETS, Changes, Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.placement import cost as placement_cost
@@ -72,9 +73,12 @@ class Joint:
     facets: ClassVar[tuple[Facet, ...]] = ("placement", "tree")
     paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = (
-        "{client} moves from {from_broker} to {to_broker}: {share:.0%} of its traffic is with clients at {near_broker}",
+        "{client} moves from {from_broker} to {to_broker}: {share:.0%} of its traffic is with clients nearer to there, "
+        "{at:.0%} at {near_broker}",
         "{left_broker}-{right_broker} replaces {from_broker}-{to_broker}, which {messages:,.0f} messages crossed",
         "{moves} clients and {links} links change together: no single one keeps the limits",
+        "{client} moves from {from_broker} to {to_broker}: the way from where it is costs {access:,.0f} less; "
+        "{share:.0%} of its traffic is with clients nearer to there",
     )
 
     def __post_init__(self) -> None:
@@ -90,16 +94,20 @@ class Joint:
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """The best of the search over both and of its rivals, as steps that pay most first."""
+        problem = self.problem(observation)
+        found = self.states(problem, seed, progress)
+        best = min(found.values(), key=by_cost)
+        steps = Way(problem, best).steps(progress)
+        return _plan(self, seed, observation, problem, steps)
+
+    def problem(self, observation: Observation) -> Problem:
+        """What is searched: demand, costs and limits."""
         caps = Caps(
             self.sent_cap, self.handled_cap, self.max_degree, self.within_region, self.keep, self.only,
             self.wired_only, self.may_wire, self.max_cut, self.keep_brokers, self.keep_links,
         )  # fmt: skip
         problem = problem_of(viewed(observation, self.objective), self.alpha, self.beta, self.weight, caps)
-        problem = replace(problem, move_price=self.move_price, swap_price=self.swap_price)
-        found = self.states(problem, seed, progress)
-        best = min(found.values(), key=by_cost)
-        steps = Way(problem, best).steps(progress)
-        return _plan(self, seed, observation, problem, steps)
+        return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
 
     def states(self, problem: Problem, seed: int, progress: Progress | None = None) -> dict[str, State]:
         """What each method finds within the budget."""
@@ -159,48 +167,18 @@ def alternating(search: Search, budget: Budget) -> State:
 def _plan(planner: Joint, seed: int, observation: Observation, problem: Problem, steps: list[Step]) -> Plan:
     """Steps as columns."""
     rows: list[tuple[int, int, int, int]] = []
-    starts, args = [0], defaultdict(list)
-    home = observation.overlay.homes(observation.clients)
+    starts, reasons, args = [0], [], defaultdict(list)
+    now = Now(problem, observation.overlay.homes(observation.clients))
     for step in steps:
-        for name, value in _args(step, home, observation, problem).items():
+        reason, said = said_of(step, now)
+        reasons.append(reason)
+        for name, value in said.items():
             args[name].append(value)
         for change in step.changes:
             facet = FACETS.index("tree" if change.client < 0 else "placement")
             rows += [(facet, -1, *change.old), (facet, 1, *change.new)]
-            if change.client >= 0:
-                home[change.client] = change.new[1]
+            now.do(change)
         starts.append(len(rows))
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    changes = Changes(*columns)
-    reason = [2 if len(step.changes) > 1 else int(step.changes[0].client < 0) for step in steps]
-    made = Steps(starts, [step.gain for step in steps], reason, {k: np.asarray(v) for k, v in args.items()})
-    after = observation.overlay.apply(changes)
-    return Plan(planner, seed, observation.overlay, after, changes, made)
-
-
-def _args(step: Step, home: Any, observation: Observation, problem: Problem) -> dict[str, float | int]:
-    """What the reason of a step names."""
-    moves = sum(change.client >= 0 for change in step.changes)
-    change = step.changes[0]
-    said: dict[str, float | int] = {"moves": moves, "links": len(step.changes) - moves, "messages": 0.0, "share": 0.0}
-    said |= dict.fromkeys(("client", "from_broker", "to_broker", "near_broker", "left_broker", "right_broker"), 0)
-    if change.client >= 0:
-        near, share = _partners(problem, home, change.client)
-        return {
-            **said, "client": change.client, "from_broker": change.old[1], "to_broker": change.new[1],
-            "near_broker": near, "share": share,
-        }  # fmt: skip
-    (a, b), (x, y) = change.old, change.new
-    return {**said, "left_broker": x, "right_broker": y, "from_broker": a, "to_broker": b, "messages": change.messages}
-
-
-def _partners(problem: Problem, home: Any, client: int) -> tuple[int, float]:
-    """The broker where most of a client's partners are, by messages, and their share."""
-    d = problem.demand
-    weight = np.zeros(len(problem.node))
-    for k in d.of_class[d.of_start[client] : d.of_start[client + 1]]:
-        others = d.member[d.start[k] : d.start[k + 1]]
-        others = others[others != client]
-        np.add.at(weight, home[others], d.demand[k])
-    near = int(weight.argmax())
-    return near, float(weight[near] / weight.sum()) if weight.sum() else 0.0
+    changes = Changes(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+    made = Steps(starts, [step.gain for step in steps], reasons, {k: np.asarray(v) for k, v in args.items()})
+    return Plan(planner, seed, observation.overlay, observation.overlay.apply(changes), changes, made)
