@@ -44,14 +44,14 @@ def test_the_demo_goes_from_a_generated_log_to_a_report(overlace, spark):
     code, out, err = overlace("demo", "--out", "here")
     assert code == 0, err
     assert "200,000 messages of 600 clients at 24 brokers" in out
-    assert "on the part of the log that the plan has not seen" in out
+    assert "on traffic that the plan has not seen" in out
     assert Path("here/report.html").exists()
     code, _, err = overlace("demo", "--out", "here")
     assert code == 1
     assert "is a trace already" in err
     code, out, _ = overlace("demo", "--out", "here", "--force", "--json")
-    held_out = json.loads(out)["held_out"]
-    assert held_out["cost"][1] < held_out["cost"][0]
+    (part,) = json.loads(out)["parts"]
+    assert part["after"] < part["before"]
 
 
 @pytest.mark.jvm

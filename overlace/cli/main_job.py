@@ -53,7 +53,7 @@ def optimize_command(
         found = optimize(trace, run, wishes, force=force, progress=progress)
     if found.warning:
         err.print(f"[yellow]note:[/yellow] {escape(found.warning)}")
-    answer(as_json, {"run": str(run), **as_document(found, wishes)}, *told(found), escape(f"report   {found.report}"))
+    answer(as_json, {"run": str(run), **as_document(found)}, *told(found), escape(f"report   {found.report}"))
 
 
 WISHES = (

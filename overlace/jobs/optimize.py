@@ -75,6 +75,7 @@ class Answer:
     run: Path
     parts: list[Part]
     left_out: list[tuple[str, str]]
+    wishes: Wishes
     bounds: list[str] = field(default_factory=list)
     warning: str = ""
     report: Path = Path()
@@ -112,8 +113,8 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     tell(0.8, "asking what binds the plan")
     bounds = _bounds(observation, names, wishes, planners, parts)
     tell(0.9, "writing the report")
-    answer = Answer(run, parts, left_out, bounds, observed.cut.warning, run / "report.html")
-    write_json(run / "answer.json", as_document(answer, wishes) | {"limits": _limits(planners, observation)})
+    answer = Answer(run, parts, left_out, wishes, bounds, observed.cut.warning, run / "report.html")
+    write_json(run / "answer.json", as_document(answer) | {"limits": _limits(planners, observation)})
     report = write_report(run)
     tell(1.0, "done")
     if not any(_pays(part, wishes) for part in parts):
@@ -295,10 +296,10 @@ def _limits(planners: dict[str, Planner], observation: Observation) -> dict[str,
     }
 
 
-def as_document(answer: Answer, wishes: Wishes) -> dict[str, Any]:
+def as_document(answer: Answer) -> dict[str, Any]:
     """The answer as JSON."""
     return {
-        "wishes": wishes.model_dump(mode="json"),
+        "wishes": answer.wishes.model_dump(mode="json"),
         "parts": [
             {
                 "name": part.name, "plan": part.solved.folder.name, "metric": part.metric, "before": part.before,

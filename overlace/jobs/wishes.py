@@ -20,25 +20,33 @@ class Wishes(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    objective: Objective = Field("cost", description="what the plan lowers")
-    train: float = Field(0.7, description="share of the messages that plans; the rest judges")
+    objective: Objective = Field(default="cost", description="what the plan lowers")
+    train: float = Field(default=0.7, description="share of the messages that plans; the rest judges")
     placement: Literal["region", "anywhere"] | None = Field(
-        None, description="may clients leave their region? default: only where the trace says where they are"
+        default=None, description="may clients leave their region? default: only where the trace says where they are"
     )
-    could_wire: tuple[str, ...] = Field((), description="LEFT:RIGHT patterns of brokers that could be linked anew")
-    budget: int | None = Field(None, ge=0, description="clients moved and links changed together, at most")
-    max_moves: int | None = Field(None, ge=0, description="clients moved, at most")
-    max_swaps: int | None = Field(None, ge=0, description="links changed, at most")
-    min_gain: float = Field(0.01, ge=0, le=1, description="share of today's cost that a plan must save")
-    min_step: float = Field(0.0, ge=0, le=1, description="share of today's cost that every change must save")
-    max_cut: float | None = Field(None, gt=0, le=1, description="share of messages that may pass one broker")
-    sent_cap: float | None = Field(1.5, gt=0, description="sent by a broker's clients: at most this times the mean")
-    handled_cap: float | None = Field(1.0, gt=0, description="through a broker: at most this times today's busiest")
-    max_degree: int | None = Field(None, ge=1, description="links of a broker, at most")
-    keep: tuple[str, ...] = Field((), description="what stays: CLIENT, broker:NAME or link:A:B, by name or pattern")
-    only: tuple[str, ...] = Field((), description="clients that may move, by name or pattern; none: all")
-    effort: int = Field(100, ge=0, description="kicks after the first search")
-    seed: int = Field(0, ge=0)
+    could_wire: tuple[str, ...] = Field(
+        default=(), description="LEFT:RIGHT patterns of brokers that could be linked anew"
+    )
+    budget: int | None = Field(default=None, ge=0, description="clients moved and links changed together, at most")
+    max_moves: int | None = Field(default=None, ge=0, description="clients moved, at most")
+    max_swaps: int | None = Field(default=None, ge=0, description="links changed, at most")
+    min_gain: float = Field(default=0.01, ge=0, le=1, description="share of today's cost that a plan must save")
+    min_step: float = Field(default=0.0, ge=0, le=1, description="share of today's cost that every change must save")
+    max_cut: float | None = Field(default=None, gt=0, le=1, description="share of messages that may pass one broker")
+    sent_cap: float | None = Field(
+        default=1.5, gt=0, description="sent by a broker's clients: at most this times the mean"
+    )
+    handled_cap: float | None = Field(
+        default=1.0, gt=0, description="through a broker: at most this times today's busiest"
+    )
+    max_degree: int | None = Field(default=None, ge=1, description="links of a broker, at most")
+    keep: tuple[str, ...] = Field(
+        default=(), description="what stays: CLIENT, broker:NAME or link:A:B, by name or pattern"
+    )
+    only: tuple[str, ...] = Field(default=(), description="clients that may move, by name or pattern; none: all")
+    effort: int = Field(default=100, ge=0, description="kicks after the first search")
+    seed: int = Field(default=0, ge=0)
 
 
 def read_wishes(path: Path | None, given: dict[str, Any]) -> Wishes:

@@ -38,8 +38,8 @@ FAMILIES = (BILL, CHANNELS, MESH)
 
 ALL_METRICS: Mapping[str, tuple[str, ...]] = {
     "bill": (
-        *BILL.metrics, "p95_latency_us", "region_local_share", "crossing_messages", "max_broker_load",
-        "max_link_load", "cut_share_max",
+        "cost", "access_cost", "total_cost", *BILL.metrics[1:], "p95_latency_us", "region_local_share",
+        "crossing_messages", "max_broker_load", "max_link_load", "cut_share_max",
     ),
     "channels": (
         "channels", "publishers", "subscribers", "received", "true_positives", "false_positives",
@@ -81,6 +81,7 @@ class Loaded:
     today_train: Sheet  # and on the part that the plans were made from
     plans: Sequence[Judged]
     account: Account
+    answer: Mapping[str, Any]  # what optimize wrote; empty if the run was made verb by verb
 
     @cached_property
     def calls(self) -> Calls:
@@ -135,7 +136,9 @@ def load(run: Path) -> Loaded:
         Judged(each.name, read_plan(each), *(sheets.get(f"{each.name}/{name}", Sheet()) for name in ("train", part)))
         for each in folders
     ]
-    return Loaded(run, about, observation, names, runs, part, today[part], today["train"], plans, account(about))
+    answer = read_json(run / "answer.json") if (run / "answer.json").exists() else {}
+    known = (today[part], today["train"], plans, account(about), answer)
+    return Loaded(run, about, observation, names, runs, part, *known)
 
 
 def account(about: Mapping[str, Any]) -> Account:

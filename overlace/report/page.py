@@ -4,8 +4,8 @@
 
 It explains the trace even without a plan: what the traffic costs, what crosses between regions and over
 each link, who causes it, what breaks. Where there are plans, each is shown before and after on the part
-of the log that it has not seen. The file holds no script and asks for nothing from anywhere; the same
-run gives the same bytes.
+of the log that it has not seen. The file asks for nothing from anywhere; its one script moves the slider of a
+plan. The same run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from markupsafe import Markup
 
 from overlace import __version__
 from overlace.mesh.frontier import frontier
+from overlace.planfile import Sure
 from overlace.replay.metrics import METRICS
 from overlace.report.figures import bars_svg, curve_svg, overlay_map, overlay_svg, points_svg
 from overlace.report.loaded import (
@@ -47,6 +48,7 @@ from overlace.report.tables import (
     Row,
     Table,
     broker_table,
+    brokers_of,
     caller_table,
     channel_table,
     cut_table,
@@ -63,6 +65,8 @@ from overlace.report.tables import (
 MOST_STEPS = 300
 """Steps of a plan that the page lists; the slider goes over these."""
 MOST_SOURCES = 15
+MOST_OPENED = 40
+MOST_IN_REGION = 60
 MOST_INTERESTS = 50_000
 """Interests up to which the frontier of meshes is computed for the page."""
 SWEPT = 50_000
@@ -118,7 +122,7 @@ def _label(metric: str) -> str:
 
 
 class Verdict(NamedTuple):
-    """A plan in one sentence: before and after by what counts for it, on both parts."""
+    """A plan in one sentence: before and after by what counts for it, on both parts, and how sure that is."""
 
     plan: Judged
     metric: str
@@ -126,19 +130,27 @@ class Verdict(NamedTuple):
     after: Amount
     change: Change
     train: Change
+    sure: str
 
 
 def verdicts(loaded: Loaded) -> list[Verdict]:
     """Each plan by the metric that counts for its facets, best first within a family."""
     found = []
     for family in FAMILIES:
-        metric = family.metrics[0]
         for plan in sorted((p for p in loaded.plans if p.within(family)), key=lambda p: rank(p, family)):
+            judged = plan.document.judged
+            metric = judged.metrics[0].metric if judged else family.metrics[0]
             now, then = loaded.today.of(metric), plan.judged.of(metric)
             train = change(metric, loaded.today_train.of(metric), plan.train.of(metric))
             each = (_label(metric), amount(metric, now), amount(metric, then), change(metric, now, then))
-            found.append(Verdict(plan, *each, train))
+            found.append(Verdict(plan, *each, train, _sure(judged.saving) if judged and judged.saving else ""))
     return found
+
+
+def _sure(saving: Sure) -> str:
+    times = f" and plans from {saving.origins} times" if saving.origins > 1 else ""
+    low, high = (shown(share, "share") for share in (saving.low, saving.high))
+    return f"{low} to {high} less, over {saving.slices} slices of time{times}"
 
 
 def comparison(loaded: Loaded, family: Family) -> Table | None:
@@ -279,6 +291,9 @@ def _duration(us: int) -> str:
 def commands(loaded: Loaded) -> list[str]:
     """What to type to make the page again."""
     run, trace = shlex.quote(str(loaded.run)), shlex.quote(str(loaded.about.get("trace", "TRACE")))
+    if wishes := loaded.answer.get("wishes"):
+        asked = _flags({name: value for name, value in wishes.items() if value is not None})
+        return [f"overlace optimize {trace} --out {run} {' '.join(asked)}"]
     lines = [f"overlace observe {trace} --out {run} --train {loaded.about.get('share', 0.7)!r}"]
     for plan in loaded.plans:
         document = plan.document
@@ -385,6 +400,9 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "bill": _bill(loaded) if routed else None,
         "loads": _loads(loaded),
         "picture": picture(loaded) if observation.network.brokers else None,
+        "regions": regions(loaded),
+        "bounds": [str(text) for text in loaded.answer.get("bounds", [])],
+        "left_out": [(str(each["facet"]), str(each["why"])) for each in loaded.answer.get("left_out", [])],
         "channels": _family(loaded, CHANNELS, channels),
         "mesh": _family(loaded, MESH, mesh),
         "plans": [
@@ -442,12 +460,30 @@ def _loads(loaded: Loaded) -> dict[str, Any] | None:
     )
     return {
         "metrics": metric_table(sheets, ALL_METRICS["bill"], "The bill in numbers"),
-        "brokers": broker_table(sheets, calls),
+        "brokers": broker_table(sheets, calls, limits_of(loaded)),
         "links": link_load_table(sheets, calls),
         "charts": [(caption, svg) for caption, svg in charts if svg],
         "cut": [table for scope in ("broker", "link") if (table := cut_table(sheets, scope, calls)).rows],
         "compared": len(sheets) > 1,
+        "limited": bool(limits_of(loaded)),
     }
+
+
+def limits_of(loaded: Loaded) -> dict[int, float]:
+    """What each broker may handle in the part that is shown: the plan's limit as a share of the messages."""
+    total = loaded.today.of("messages") or 0.0
+    shares = loaded.answer.get("limits", {}).get("handled", [])
+    return {broker: share * total for broker, share in enumerate(shares) if share is not None}
+
+
+def regions(loaded: Loaded) -> list[Table]:
+    """The brokers of each region that has several, to be opened."""
+    region, calls, sheets = loaded.observation.network.region.tolist(), loaded.calls, loaded.sheets(BILL)
+    if not calls.regions_given or not any(sheet.by("handled", "broker") for _, sheet in sheets):
+        return []
+    limits = limits_of(loaded)
+    several = sorted({r for r in region if region.count(r) > 1})[:MOST_OPENED]
+    return [brokers_of(sheets, calls, calls.region(r), r, limits, MOST_IN_REGION) for r in several]
 
 
 def _family(loaded: Loaded, family: Family, best: Judged | None) -> dict[str, Any] | None:

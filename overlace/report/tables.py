@@ -269,17 +269,34 @@ def _heads(first: str, what: str, sheets: Sheets) -> tuple[str, ...]:
     return first, *(f"{what}, {heading}" for heading, _ in sheets)
 
 
-def broker_table(sheets: Sheets, calls: Calls) -> Table:
-    """Who is at home at each broker, what they send, and what the broker handles."""
-    handled = [sheet.by("handled", "broker") for _, sheet in sheets]
-    chosen, rows, more = _compared(handled, lambda b: (calls.broker(b),), "messages")
+def broker_table(sheets: Sheets, calls: Calls, limits: Mapping[int, float] | None = None) -> Table:
+    """Who is at home at each broker, what they send, what the broker handles, and what it may."""
+    return brokers_of(sheets, calls, "Brokers", None, limits or {})
+
+
+def brokers_of(
+    sheets: Sheets, calls: Calls, caption: str, region: int | None, limits: Mapping[int, float], most: int = MOST_ROWS
+) -> Table:
+    """Brokers, of one region or of all."""
+    handled = [
+        {b: load for b, load in sheet.by("handled", "broker").items() if region in (None, calls.network.region[b])}
+        for _, sheet in sheets
+    ]
+    chosen, rows, more = _compared(handled, lambda b: (calls.broker(b),), "messages", most)
     clients, sent = (sheets[0][1].by(metric, "broker") for metric in ("clients", "sent"))
     full = [
-        row._replace(cells=(Amount(clients.get(b), "clients"), Amount(sent.get(b), "messages"), *row.cells))
+        row._replace(
+            cells=(
+                Amount(clients.get(b), "clients"),
+                Amount(sent.get(b), "messages"),
+                *row.cells,
+                *([Amount(limits.get(b), "messages")] if limits else []),
+            )
+        )
         for b, row in zip(chosen, rows, strict=True)
     ]
-    heads = ("broker", "clients", "sent", *_heads("", "handled", sheets)[1:])
-    return Table("Brokers", heads, full, more_of(more, "brokers"))
+    heads = ("broker", "clients", "sent", *_heads("", "handled", sheets)[1:], *(["at most"] if limits else []))
+    return Table(caption, heads, full, more_of(more, "brokers"))
 
 
 def link_load_table(sheets: Sheets, calls: Calls) -> Table:
@@ -328,6 +345,8 @@ def metric_table(sheets: Sheets, metrics: Sequence[str], caption: str) -> Table:
 
 LABELS: Mapping[str, str] = {
     "cost": "cost",
+    "access_cost": "cost of access",
+    "total_cost": "cost with access",
     "crossings": "links crossed per message",
     "mean_hops": "links per delivery",
     "mean_latency_us": "mean latency",

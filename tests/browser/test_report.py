@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from overlace.jobs.optimize import optimize
+from overlace.jobs.wishes import Wishes
 from overlace.report.page import write_report
+from tests.jobs.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import run_of_sites
+from tests.traces import trace_of
 
 pytestmark = pytest.mark.browser
 
@@ -29,8 +33,12 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(scope="module", params=["plain", "hostile", "alone", "many"])
+@pytest.fixture(scope="module", params=["plain", "hostile", "alone", "many", "optimized"])
 def report(request, tmp_path_factory):
+    if request.param == "optimized":
+        folder = tmp_path_factory.mktemp(request.param)
+        trace_of(folder / "trace", log(), NAMES, **TABLES)
+        return optimize(str(folder / "trace"), folder / "run", Wishes(placement="anywhere", effort=1)).report
     options = {
         "plain": {},
         "hostile": {"hostile": True},

@@ -137,6 +137,11 @@ def test_without_places_nobody_leaves_its_region_and_no_link_is_new_and_it_says_
     assert (observation.overlay.tree == after.tree).all()
     assert len(found.bounds) == 2
     assert all("more of today's cost" in each for each in found.bounds)
+    page = found.report.read_text()
+    for said in ("What bound it", "--placement anywhere", "What was not planned", "at most", "slices of time"):
+        assert said in page
+    assert "overlace optimize" in page
+    assert page.count("<details>") == 2  # regions with several brokers
 
 
 def test_what_is_held_out_changes_no_plan(tmp_path):
