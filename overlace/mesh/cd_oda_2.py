@@ -22,7 +22,7 @@ from overlace.model import Facet, Observation, Overlay, Plan, Progress
 
 @dataclass(frozen=True)
 class CdOda2:
-    """Stars around the densest clients: diameter 2 with the fewest links, a high maximum degree."""
+    """Stars around the densest clients: diameter 2 with few links, a high maximum degree."""
 
     ties: Ties = field(
         default="lowest", metadata={"help": "who is chosen among equals: the lowest id, or a random one"}

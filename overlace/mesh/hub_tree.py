@@ -31,7 +31,7 @@ MOST = 48
 
 @dataclass(frozen=True)
 class HubTree:
-    """A bound on every topic's diameter, and links shared by topics: the longer the ways, the fewer the links."""
+    """A bound on every topic's diameter, and links shared by topics; longer ways mostly need fewer links."""
 
     diameter: int = field(default=4, metadata={"help": "longest way between two subscribers of a topic; 2 or more"})
     spread: float = field(
