@@ -9,17 +9,17 @@ leaves its region; unless the user names links that could be wired, none is new.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from overlace.arrays.jit import Floats
 from overlace.channels.strategy4 import Strategy4
 from overlace.errors import NothingBetter, NotObserved
 from overlace.jobs.interval import Saving, saving, sums_of
+from overlace.jobs.limits import bounds_of, broken_by, limits_of, within_cut
 from overlace.jobs.observe import observe, trace_of
 from overlace.jobs.origins import earlier_sums
 from overlace.jobs.replay import Replayed, replay
@@ -28,22 +28,22 @@ from overlace.jobs.wishes import Wishes, kept, link_rows, matching
 from overlace.joint.joint import Joint
 from overlace.mesh.star_cap import StarCap
 from overlace.mesh.td_cd_oda import TdCdOda
-from overlace.model import Names, Observation, Overlay, Planner, Progress
+from overlace.model import Names, Observation, Planner, Progress
 from overlace.observe.cut import Cut
 from overlace.observe.traffic import traffic_of
 from overlace.planfile import Judgement, Measure, Sure, judge, read_columns, read_plan
-from overlace.replay.measure import measure
 from overlace.report.page import write_report
 from overlace.run import read_observation, write_json
 from overlace.trace import Trace
 
+ROUTED = "placement and tree"
 METRIC = {
     "cost": "cost", "messages": "link_messages", "bytes": "link_bytes", "hops": "mean_hops",
     "latency": "mean_latency_us",
 }  # fmt: skip
 """What replay measures for each objective; where access has a cost, `total_cost` takes the place of `cost`."""
 ALSO = {
-    "placement and tree": (
+    ROUTED: (
         "cost", "total_cost", "link_messages", "link_bytes", "mean_hops", "mean_latency_us", "local_share",
         "max_broker_load", "max_link_load", "cut_share_max",
     ),
@@ -51,7 +51,6 @@ ALSO = {
     "mesh": ("max_degree", "average_degree", "max_diameter", "links", "topic_connected"),
 }  # fmt: skip
 """What is written into a plan of each family; of channels and meshes the first is what counts."""
-TIGHTER = 6  # tries to keep max_cut
 
 
 class Part(NamedTuple):
@@ -111,12 +110,19 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
         earlier = earlier_sums(trace, cut, planner, wishes.seed, metric_of(name, observation, wishes))
         parts.append(_judged(name, each, done, observation, trace, cut, wishes, earlier))
     tell(0.8, "asking what binds the plan")
-    bounds = _bounds(observation, names, wishes, planners, parts)
+    routed, broken, bounds, limits = planners.get(ROUTED), {}, [], {}
+    if isinstance(routed, Joint):
+        made = parts[0].solved
+        broken = broken_by(observation, names, wishes, made.folder, done)
+        bounds = bounds_of(observation, routed, made.document) + list(broken.values())
+        limits = limits_of(observation, routed)
     tell(0.9, "writing the report")
     answer = Answer(run, parts, left_out, wishes, bounds, observed.cut.warning, run / "report.html")
-    write_json(run / "answer.json", as_document(answer) | {"limits": _limits(planners, observation)})
+    write_json(run / "answer.json", as_document(answer) | {"limits": limits})
     report = write_report(run)
     tell(1.0, "done")
+    for name in broken.keys() & wishes.model_fields_set:
+        raise NothingBetter(f"no plan was found that keeps {name}: {broken[name]}. The nearest is in {report}")
     if not any(_pays(part, wishes) for part in parts):
         best = max(part.saving.share if part.saving else part.train for part in parts)
         raise NothingBetter(
@@ -134,15 +140,15 @@ def choose(
     left_out = []
     network = observation.network
     if network.brokers < 2:
-        left_out.append(("placement and tree", f"{network.brokers} brokers; two or more are needed"))
+        left_out.append((ROUTED, f"{network.brokers} brokers; two or more are needed"))
     elif len(observation.overlay.tree) == 0:
-        left_out.append(("placement and tree", "no links are wired: ingest the table links"))
+        left_out.append((ROUTED, "no links are wired: ingest the table links"))
     elif len(observation.overlay.placement) == 0:
-        left_out.append(("placement and tree", "no client has a home: ingest sessions"))
+        left_out.append((ROUTED, "no client has a home: ingest sessions"))
     elif len(observation.classes) == 0:
-        left_out.append(("placement and tree", "no message was received by anybody"))
+        left_out.append((ROUTED, "no message was received by anybody"))
     else:
-        planners["placement and tree"] = joint_planner(observation, names, wishes, unit)
+        planners[ROUTED] = joint_planner(observation, names, wishes, unit)
     if len(observation.offers.publisher):
         planners["channels"] = Strategy4()
     else:
@@ -179,31 +185,9 @@ def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: 
     )  # fmt: skip
 
 
-def within_cut(planner: Joint, observation: Observation, rows: pa.Table, unit: str, wishes: Wishes) -> Joint:
-    """The planner with its limit so tight that no broker is on the way of more deliveries than the user allows.
-
-    The planner counts messages that pass a broker, `max_cut` is about deliveries that fail with it: where the plan
-    goes beyond it, and beyond what is there today, the planner's limit is lowered and it plans again.
-    """
-
-    def cut_share(overlay: Overlay) -> float:
-        return measure(observation, overlay, rows, unit).of("cut_share_max")
-
-    allowed = max(wishes.max_cut or 1.0, cut_share(observation.overlay))
-    for _ in range(TIGHTER):
-        reached = cut_share(planner.solve(observation, wishes.seed).after)
-        if reached <= allowed + 1e-12:
-            return planner
-        planner = replace(planner, max_cut=0.98 * (planner.max_cut or 1.0) * allowed / reached)
-    raise NothingBetter(
-        f"no plan was found in which every broker carries at most {allowed:.1%} of the deliveries (the nearest has one "
-        f"with {reached:.1%}). Raise max_cut, or allow other links with --could-wire."
-    )
-
-
 def metric_of(name: str, observation: Observation, wishes: Wishes) -> str:
     """What a plan of a family is judged by."""
-    if name != "placement and tree":
+    if name != ROUTED:
         return ALSO[name][0]
     paid = wishes.objective == "cost" and observation.network.access_cost.size > 0
     return "total_cost" if paid else METRIC[wishes.objective]
@@ -223,7 +207,7 @@ def _judged(
 
     after, columns = read_columns(solved.folder, read_plan(solved.folder))
     judged = None
-    if name == "placement and tree":
+    if name == ROUTED:
         window = cut.held_out if cut.held_out[1] > cut.held_out[0] else cut.train
         sums = sums_of(observation, trace, window, observation.overlay, after, metric)
         judged = saving(sums, earlier)
@@ -253,47 +237,6 @@ def _pays(part: Part, wishes: Wishes) -> bool:
     if part.saving is not None:
         return part.saving.share >= wishes.min_gain and len(read_plan(part.solved.folder).steps) > 0
     return part.solved.document.steps_total > 0
-
-
-def _bounds(
-    observation: Observation, names: Names, wishes: Wishes, planners: dict[str, Planner], parts: list[Part]
-) -> list[str]:
-    """What bound the plan, and what lifting it would bring on the part that planned."""
-    planner = planners.get("placement and tree")
-    if not isinstance(planner, Joint):
-        return []
-    said = []
-    document = next(part.solved.document for part in parts if part.name == "placement and tree")
-    now = document.cost_after
-    lifts = {
-        "nobody leaves its region (--placement anywhere lifts it)": {"within_region": False},
-        "only wired links are used (--could-wire 'LEFT*:RIGHT*' allows others)": {"wired_only": False},
-    }
-    for text, lifted in lifts.items():
-        if all(getattr(planner, key) == value for key, value in lifted.items()):
-            continue
-        if "wired_only" in lifted and len(observation.network.links) <= len(observation.overlay.tree):
-            said.append(f"{text}; the trace names no other links, so what they would bring is not known")
-            continue
-        other = replace(planner, effort=0, **lifted)  # type: ignore[arg-type]
-        reached = other.cost(observation, other.solve(observation, wishes.seed).after)
-        if document.cost_before > 0 and reached < now - 1e-9 * document.cost_before:
-            more = (now - reached) / document.cost_before
-            said.append(f"{text}; lifted, the plan would save {more:.1%} more of today's cost on the part that planned")
-    return said
-
-
-def _limits(planners: dict[str, Planner], observation: Observation) -> dict[str, list[float | None]]:
-    """What each broker may send and handle at most, as a share of the messages that planned; None is unlimited."""
-    planner = planners.get("placement and tree")
-    total = float(observation.sent.sum())
-    if not isinstance(planner, Joint) or not total or planner.weight == "bytes" or planner.objective == "hops":
-        return {}
-    limits = planner.problem(observation).limits
-    return {
-        name: [float(cap) / total if np.isfinite(cap) else None for cap in caps]
-        for name, caps in (("sent", limits.sent_cap), ("handled", limits.handled_cap))
-    }
 
 
 def as_document(answer: Answer) -> dict[str, Any]:

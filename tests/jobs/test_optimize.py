@@ -9,9 +9,10 @@ import pytest
 from overlace.errors import BadParameter, BadTrace, NothingBetter, NotObserved, Unknown
 from overlace.jobs.drift import drift
 from overlace.jobs.interval import saving, slices_of, sums_of
+from overlace.jobs.limits import within_cut
 from overlace.jobs.observe import observe
 from overlace.jobs.observe import trace_of as trace_of_run
-from overlace.jobs.optimize import optimize, within_cut
+from overlace.jobs.optimize import optimize
 from overlace.jobs.wishes import Wishes, read_wishes
 from overlace.joint.joint import Joint
 from overlace.observe.observation import observe as observation_of
@@ -170,6 +171,45 @@ def test_nothing_better_is_said_plainly(trace, tmp_path):
     with pytest.raises(NothingBetter, match="nothing beats what is there by 1.0%.*saves 0.0%"):
         optimize(trace, tmp_path / "run", Wishes(budget=0))
     assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_limits_that_cannot_be_kept_are_said_plainly(trace, tmp_path):
+    asked = {"sent_cap": 0.5, "handled_cap": 0.5, "max_degree": 1}
+    for name, cap in asked.items():
+        with pytest.raises(
+            NothingBetter, match=f"no plan was found that keeps {name}: .* brokers stay above"
+        ) as refused:
+            optimize(trace, tmp_path / name, Wishes(effort=0, **{name: cap}))
+        assert refused.value.exit_code == 3
+        assert (tmp_path / name / "report.html").exists()
+    named = "hub has 4 where 1 was asked for"
+    assert named in str(refused.value)
+
+
+def test_one_broker_an_empty_part_and_an_empty_window_are_said(tmp_path):
+    one = {
+        "sessions": {"client": range(16), "broker": [0] * 16},
+        "brokers": {"broker": [0], "region": [0], "cost": [1.0]},
+    }
+    trace_of(tmp_path / "one", log(hours=60), {**NAMES, "broker": ["only"]}, **one)
+    with pytest.raises(NotObserved, match="1 brokers; two or more are needed"):
+        optimize(str(tmp_path / "one"), tmp_path / "run1", Wishes())
+    trace_of(tmp_path / "instant", log(hours=1), NAMES, **TABLES)
+    with pytest.raises(BadTrace, match="too short to cut"):
+        optimize(str(tmp_path / "instant"), tmp_path / "run2", Wishes())
+    trace_of(tmp_path / "silent", [], NAMES, **TABLES)
+    with pytest.raises(NotObserved, match="no message was received by anybody"):
+        optimize(str(tmp_path / "silent"), tmp_path / "run3", Wishes())
+
+
+def test_clients_that_appear_only_later_stay_where_they_are(tmp_path):
+    late = [(119 * HOUR_US, 16, 0, 100, [0, 1])] * 5
+    names = {**NAMES, "client": [*NAMES["client"], "late"]}
+    tables = {**TABLES, "sessions": {"client": range(17), "broker": [*(i % 4 for i in range(16)), 2]}}
+    trace_of(tmp_path / "trace", log() + late, names, **tables)
+    (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(placement="anywhere", effort=1)).parts
+    after, _ = read_columns(part.solved.folder, read_plan(part.solved.folder))
+    assert after.homes(17)[16] in (2, -1)
 
 
 def test_what_stays_stays(trace, tmp_path):
