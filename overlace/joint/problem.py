@@ -71,7 +71,7 @@ def problem_of(observation: Observation, alpha: float, beta: float, weight: tree
     home = observation.overlay.homes(observation.clients)
     links = np.sort(overlay.tree, axis=1).reshape(-1, 2)
     _, handled = bill(demand, np.maximum(home, 0), rooted(links, wire), node)
-    limits, capped = _limits(observation, home, handled, weight, caps)
+    limits, capped = _limits(observation, demand, home, handled, weight, caps)
     degree = np.bincount(links.ravel(), minlength=network.brokers)
     most = network.max_degree if caps.max_degree is None else np.minimum(network.max_degree, caps.max_degree)
     fixed = _kept(observation, wire, first, limits, caps)
@@ -131,7 +131,7 @@ def _kept(observation: Observation, wire: Floats, first: Bools, limits: Limits, 
 
 
 def _limits(
-    observation: Observation, home: Ints, handled: Floats, weight: tree_cost.Weight, caps: Caps
+    observation: Observation, demand: Demand, home: Ints, handled: Floats, weight: tree_cost.Weight, caps: Caps
 ) -> tuple[Limits, bool]:
     network, placed = observation.network, home >= 0
     n, sent = network.brokers, np.where(placed, observation.sent, 0).astype(np.float64)
@@ -155,7 +155,10 @@ def _limits(
     first = np.where(placed, home, 0)
     amount = np.where(placed, amount, 0.0)
     capped = bool(np.isfinite(handled_cap).any())
-    return Limits(first, sent, sent_cap, handled_cap, may, where, access, amount), capped
+    talk = np.zeros(observation.clients)
+    np.add.at(talk, demand.member, np.repeat(demand.demand, np.diff(demand.start)))
+    nearest = np.where(may, access, np.inf).min(axis=1)
+    return Limits(first, sent, sent_cap, handled_cap, may, where, access, amount, talk, nearest), capped
 
 
 def _places(observation: Observation, home: Ints, within_region: bool) -> tuple[Ints, Bools, Floats]:

@@ -21,6 +21,8 @@ class Limits(NamedTuple):
     group: Ints  # per client, a row of `may`
     access: Floats  # (groups, brokers): cost per unit of a client's own traffic
     amount: Floats  # per client, its own traffic
+    talk: Floats  # per client, the demand of its classes
+    nearest: Floats  # per group, the least access where it may be
 
 
 class Loads(NamedTuple):
@@ -67,17 +69,28 @@ def sweep(
     """Visit clients in this order, re-home each where it pays most; (gain, changes added), home in place.
 
     A client that leaves its first home pays the price, one that comes back earns it; no more than `room`
-    changes are added.
+    changes are added. A client at its first home is passed over where there is no room for it, or where the price is
+    above all that it pays now.
     """
     n = len(node)
     work = np.zeros((6, max(n, 1)), dtype=np.int64)
     near = np.zeros(2 * n, dtype=np.float64)
     out = np.empty(n, dtype=np.float64)
     trial = np.empty(n, dtype=np.float64)
+    reach = np.zeros(n, dtype=np.float64)
+    for x in range(n):
+        for b in range(n):
+            reach[b] = max(reach[b], way[x, b])
     gained, added = 0.0, 0
     for c in clients:
         here = home[c]
         group = limits.group[c]
+        if here == limits.first[c]:
+            pays = limits.talk[c] * reach[here] + limits.amount[c] * (
+                limits.access[group, here] - limits.nearest[group]
+            )
+            if added >= room or pays <= price:
+                continue
         _own_prices(demand, home, tree, node, way, limits, c, price, work, near, out)
         for _ in range(4):  # of the best brokers, the first that fits
             best = -1

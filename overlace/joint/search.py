@@ -159,10 +159,10 @@ class Search:
         p = self.problem
         if "links" in kinds:
             return self.cost
-        share = np.zeros(len(p.limits.first))
-        np.add.at(share, p.demand.member, np.repeat(p.demand.demand, np.diff(p.demand.start)))
         reach = self.way.max(initial=0.0)
-        return float(min(self.cost, share.max(initial=0.0) * reach + (p.limits.access.max(initial=0.0)) * self.cost))
+        return float(
+            min(self.cost, p.limits.talk.max(initial=0.0) * reach + (p.limits.access.max(initial=0.0)) * self.cost)
+        )
 
     def path(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
         """Let the price fall until the budget is used, swing around there, and take the best state."""
