@@ -1,13 +1,11 @@
 """The whole cut at once, by simulated annealing: the reference for what online strategies could reach.
 
-Ours. All publishers are there from the start. Every combination is a channel of its own until those
-beyond their limits are relieved (as in strategy 4, the most burdened first); then combinations drawn at
+Ours. All publishers are there from the start. The search starts from what merging by prices gives, or from
+strategy 4's cut where that is better or there are too many combinations to merge. Then combinations drawn at
 random move to channels drawn at random, always when that lowers D and else with a chance that falls
-with what it adds and with time. The best cut seen, strategy 4's among them, is kept, and improved until no
-single move helps.
+with what it adds and with time. The best cut seen is kept, and improved until no single move helps.
 
-Keeps: (3.1); every limit, at every moment after the first repair; D is never above that of strategy 4 with the
-same seed.
+Keeps: (3.1); every limit, at every moment; D is never above that of strategy 4 with the same seed.
 """
 
 from __future__ import annotations
@@ -22,7 +20,8 @@ from overlace.arrays.jit import Ints, kernel
 from overlace.channels import cost as channels_cost
 from overlace.channels.book import Book, book_of
 from overlace.channels.changes import shift
-from overlace.channels.moves import improve, relieve, saved_by, survey
+from overlace.channels.merging import merged
+from overlace.channels.moves import polish, received, saved_by, survey
 from overlace.channels.partition import Partition, draw, fresh
 from overlace.channels.steps import REASONS, everybody, plan_to
 from overlace.channels.strategy4 import Strategy4
@@ -37,13 +36,11 @@ class Anneal:
     """Searches the whole cut at once, within the limits: slow, and a reference for the online strategies."""
 
     sweeps: int = field(
-        default=4000, metadata={"help": "moves drawn per combination; 0: only the repair and the moves that help"}
+        default=4000, metadata={"help": "moves drawn per combination; 0: only the merging and the moves that help"}
     )
     heat: float = field(
         default=1.0,
-        metadata={
-            "help": "the temperature at the start, in messages received per combination when all is apart; above 0"
-        },
+        metadata={"help": "the temperature at the start, in messages received per combination; above 0"},
     )
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = ""
@@ -59,17 +56,13 @@ class Anneal:
         """The best cut found."""
         book, _ = book_of(observation)
         offered = np.flatnonzero(np.diff(book.by_start) > 0)
-        alone = np.full(len(book.combination), -1, dtype=np.int64)
-        alone[offered] = np.arange(len(offered))
-        now = everybody(observation, book, alone, seed=seed)
-        repair(book, now)
-        start = received(now)
         online = Strategy4().online(observation, seed)
         online.join(0, len(online.kinds))
-        best = online.now.channel
-        other = start - received(everybody(observation, book, best, seed=seed))
-        state = np.array([0, max(0, other)])  # D saved so far, and by the best cut
-        best = best if other > 0 else now.channel.copy()
+        other = merged(observation, book, offered)
+        cuts = [everybody(observation, book, cut, seed=seed) for cut in (other, online.now.channel) if cut is not None]
+        now = min(cuts, key=received)
+        start, best = received(now), now.channel.copy()
+        state = np.zeros(2, dtype=np.int64)  # D saved so far, and by the best cut
         hot = self.heat * start / len(offered)
         moves = self.sweeps * len(offered) if hot > 0 else 0  # where nothing is received, nothing can be saved
         for piece in range(PIECES if moves else 0):
@@ -77,7 +70,7 @@ class Anneal:
             with np.errstate(over="ignore"):  # hashes wrap around; only uncompiled kernels tell
                 anneal(book, now, offered, share, hot * 100.0 ** (-piece / PIECES), 100.0 ** (-1 / PIECES), best, state)
             if progress:
-                progress(0.9 * (piece + 1) / PIECES, f"{state[1]:,} messages fewer than after the repair")
+                progress(0.9 * (piece + 1) / PIECES, f"{state[1]:,} messages fewer than at the start")
         final = everybody(observation, book, best, seed=seed)
         polish(book, final, offered)
         return plan_to(self, observation, seed, book, final.channel, progress, limited=True)
@@ -85,27 +78,6 @@ class Anneal:
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """D, the traffic received."""
         return channels_cost.cost(observation, overlay)
-
-
-@kernel
-def received(now: Partition) -> int:
-    """D."""
-    return int((now.subscribers * now.rate).sum())
-
-
-@kernel
-def repair(book: Book, now: Partition) -> None:
-    """Relieve everybody who is beyond their limit, one connection at a time, the most burdened first."""
-    log = np.empty((len(book.combination) + 1, 4), dtype=np.int64)
-    while True:
-        worst, most = -1, 0
-        for t in range(len(now.limit)):
-            beyond = now.connections[t] - now.limit[t]
-            if now.present[t] > 0 and beyond > most:
-                worst, most = t, beyond
-        if worst < 0:
-            return
-        relieve(book, now, worst, log, 0, True)
 
 
 @kernel
@@ -138,14 +110,3 @@ def anneal(
         if state[0] > state[1]:
             state[1] = state[0]
             best[:] = now.channel
-
-
-@kernel
-def polish(book: Book, now: Partition, offered: Ints) -> None:
-    """Make every single move that helps, until none does."""
-    helped = True
-    while helped:
-        helped = False
-        for i in range(len(offered)):
-            if improve(book, now, offered[i]) > 0:
-                helped = True

@@ -3,9 +3,9 @@
 PART10 §3. Publishers with equal advertisements always share all channels (R3), so a million publishers with
 ten attributes are a few hundred types. Each row of the offers counts as a publisher of its own (R11).
 
-Memory: about 50 bytes for each combination of each type while the book is written, and some 300 for
-each different combination once the channels are kept (`partition`). What would take more than
-about 4 GB is refused, with the publisher that has the largest advertisement.
+Memory: at the peak some 60 bytes for each row of the offers, 30 for each combination of each type, and, once
+the channels are kept (`partition`), 200 for each different combination. Combinations that would take more
+than about 2 GB are refused, with the publisher that has the largest advertisement.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints, Pairs, kernel
-from overlace.arrays.masks import bits, submasks_of
+from overlace.arrays.masks import MOST_BITS, bits, submasks_of
 from overlace.channels.cost import advertisement_types
 from overlace.errors import BadObservation, NotObserved
-from overlace.model import Observation, Offers, name_of
+from overlace.model import Observation, Offers, Requests, name_of
 
 MOST_RECEIVED = 1 << 53
 """Messages that all subscribers together could receive: up to here gains are exact."""
@@ -50,6 +50,7 @@ def book_of(observation: Observation) -> tuple[Book, Ints]:
     attributes, _ = advertisement_types(offers)  # refuses what cannot be listed
     _refuse(offers, offers.connections, 1, "connection limit", "a publisher without a channel reaches nobody")
     _refuse(offers, offers.messages, 0, "number of messages", "they are counted")
+    _check_requests(observation.requests)
     _check_channels(observation.overlay.channels)
     all_offered = submasks_of(attributes)
     held, wanted = observation.overlay.channels[:, 0], observation.requests.attributes
@@ -87,6 +88,15 @@ def _refuse(offers: Offers, values: Ints, least: int, what: str, why: str) -> No
     for row in np.flatnonzero(values < least)[:1].tolist():
         raise BadObservation(
             f"offers: the {what} of {_name(offers, row)} is {values[row]}; expected {least} or more, since {why}"
+        )
+
+
+def _check_requests(requests: Requests) -> None:
+    """Everybody who subscribes asks for at least one attribute."""
+    for row in np.flatnonzero(requests.attributes <= 0)[:1].tolist():
+        raise BadObservation(
+            f"requests: {name_of('client', int(requests.client[row]))} (row {row}) asks for mask "
+            f"{requests.attributes[row]}; expected at least one of at most {MOST_BITS} attributes"
         )
 
 

@@ -20,7 +20,7 @@ from overlace.channels.partition import CHANGED, RETUNED, STAMP, Partition, draw
 def arrange(now: Partition, found: int, shuffled: bool, ties: int) -> None:
     """Bring the met channels into the order of visit: random, or largest first.
 
-    Of equally large ones the lower id comes first (ties 1), or they stay as they are (ties 0).
+    Of equally large ones the lower id comes first (ties 1), the higher (ties -1), or they stay as they are (0).
     """
     met, size, born = now.met, now.size, now.born
     if shuffled:
@@ -28,8 +28,8 @@ def arrange(now: Partition, found: int, shuffled: bool, ties: int) -> None:
             k = draw(now, i + 1)
             met[i], met[k] = met[k], met[i]
         return
-    if ties == 1:
-        met[:found] = met[np.argsort(born[met[:found]], kind="mergesort")]
+    if ties != 0:
+        met[:found] = met[np.argsort(ties * born[met[:found]], kind="mergesort")]
     met[:found] = met[np.argsort(-size[met[:found]], kind="mergesort")]
 
 

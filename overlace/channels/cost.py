@@ -19,9 +19,9 @@ from overlace.errors import BadObservation
 from overlace.model import Observation, Offers, Overlay, name_of
 
 MOST_ATTRIBUTES = 22
-"""Of one advertisement: its combinations take 1.5 GB in a partition."""
+"""Of one advertisement: its combinations take 1 GB in a partition."""
 MOST_LISTED = 1 << 23
-"""Combinations of all types together: 3 GB in a partition if no two are the same."""
+"""Combinations of all types together: 2 GB in a partition if no two are the same."""
 
 
 def cost(observation: Observation, overlay: Overlay) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from overlace.arrays.jit import Pairs, kernel
+from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.channels.book import Book
 from overlace.channels.changes import members, shift, take_shared, turned
 from overlace.channels.partition import CHANGED, HELD, RETUNED, STAMP, Partition, draw, fresh, meet
@@ -220,3 +220,35 @@ def attempt(book: Book, now: Partition, a: int, log: Pairs) -> int:
         now.counts[CHANGED], now.counts[RETUNED] = changed, retuned
         return 0
     return gain
+
+
+@kernel
+def received(now: Partition) -> int:
+    """D."""
+    return int((now.subscribers * now.rate).sum())
+
+
+@kernel
+def repair(book: Book, now: Partition) -> None:
+    """Relieve everybody who is beyond their limit, one connection at a time, the most burdened first."""
+    log = np.empty((len(book.combination) + 1, 4), dtype=np.int64)
+    while True:
+        worst, most = -1, 0
+        for t in range(len(now.limit)):
+            beyond = now.connections[t] - now.limit[t]
+            if now.present[t] > 0 and beyond > most:
+                worst, most = t, beyond
+        if worst < 0:
+            return
+        relieve(book, now, worst, log, 0, True)
+
+
+@kernel
+def polish(book: Book, now: Partition, offered: Ints) -> None:
+    """Make every single move that helps, until none does."""
+    helped = True
+    while helped:
+        helped = False
+        for i in range(len(offered)):
+            if improve(book, now, offered[i]) > 0:
+                helped = True

@@ -20,6 +20,7 @@ from overlace.model import Facet, Observation, Overlay, Plan, Progress
 
 Leave = Callable[..., None]
 AT_ONCE = 2_000  # joins between two reports of progress
+TIES = {"oldest": 1, "newest": -1, "least": 0}  # the sign of the ids by which equally large channels are ordered
 
 
 class Online:
@@ -141,21 +142,21 @@ class InOrder(Joining):
         default="descending",
         metadata={"help": "how a newcomer visits the channels: descending (largest first) or random"},
     )
-    ties: Literal["oldest", "least"] = field(
+    ties: Literal["oldest", "newest", "least"] = field(
         default="oldest",
         metadata={
-            "help": "which of equally large channels is visited first: the oldest (lowest id), or the one with the "
-            "least combination on offer"
+            "help": "which of equally large channels is visited first: the oldest (lowest id), the newest, or the one "
+            "with the least combination on offer"
         },
     )
 
     def __post_init__(self) -> None:
         if self.order not in ("descending", "random"):
             raise BadParameter(f"order is {self.order!r}: expected descending or random")
-        if self.ties not in ("oldest", "least"):
-            raise BadParameter(f"ties is {self.ties!r}: expected oldest or least")
+        if self.ties not in TIES:
+            raise BadParameter(f"ties is {self.ties!r}: expected oldest, newest or least")
 
     @property
     def told(self) -> tuple[bool, int]:
         """What the kernels are told: whether to shuffle, and how ties are broken."""
-        return self.order == "random", int(self.ties == "oldest")
+        return self.order == "random", TIES[self.ties]

@@ -7,7 +7,7 @@ Keeps: each combination is in at most one channel (3.1); a type's connections ar
 meets (R3), free ones are limit - connections (R5).
 
 Costs: whatever looks at a newcomer's offer is O(2^m). Memory is proportional to the different
-combinations, offered or requested: some 250 bytes each.
+combinations, offered or requested: some 200 bytes each with those of the book.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ PART10 §4.3, Algorithm 3. Publishers arrive one by one. A newcomer parts the co
 channel that only partly meets its offer, as long as everyone concerned has a connection to spare; it
 joins what it can of the rest, and what is left over becomes one channel.
 
-Keeps: (3.1); nobody exceeds their connections; with 2^m connections each it is strategy 1 (R9).
+Keeps: (3.1); nobody exceeds their connections; with 2^m connections each, not 2^m - 1, it is strategy 1 (R9).
 Reads: R3, R4, R5, R8 (of equally large channels the one with the lowest id comes first).
 Departs: only the channels that the offer meets are visited.
 """

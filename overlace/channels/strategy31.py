@@ -4,7 +4,7 @@ PART10 §4.4, Algorithm 4. A combination can leave its channel when all who offe
 spare, whoever else is in the channel. If only some of the common combinations can leave, the newcomer
 needs two connections: one for these and one for the channel they leave.
 
-Keeps: (3.1); nobody exceeds their connections; with 2^m connections each it is strategy 1 (R9).
+Keeps: (3.1); nobody exceeds their connections; with 2^m connections each, not 2^m - 1, it is strategy 1 (R9).
 Reads: R3, R4, R5, R8 (of equally large channels the one with the lowest id comes first).
 Departs: only the channels that the offer meets are visited.
 """

@@ -2,13 +2,14 @@ import numpy as np
 import pytest
 
 from overlace.channels.anneal import Anneal
+from overlace.channels.book import MOST_CHANNEL
 from overlace.channels.bound import bound
-from overlace.channels.cost import MOST_ATTRIBUTES, MOST_LISTED, cost
+from overlace.channels.cost import cost
 from overlace.channels.strategy1 import Strategy1
 from overlace.channels.strategy4 import Strategy4
 from overlace.errors import BadObservation, NotObserved
 from overlace.model import Observation, Offers, Overlay, Requests
-from tests.channels.common import ONLINE
+from tests.channels.common import LIMITED, ONLINE, partition
 
 
 @pytest.mark.parametrize("planner", [*ONLINE, Anneal(sweeps=5)], ids=repr)
@@ -42,6 +43,12 @@ class TestBadInput:
         with pytest.raises(BadObservation, match=r"c7 \(row 1\) publishes most, 2,305,843,009,213,693,952"):
             planner.solve(Observation(offers=offers))
 
+    @pytest.mark.parametrize("mask", [0, -5])
+    def test_a_request_for_no_attribute(self, planner, mask):
+        seen = Observation(offers=Offers([3, 7], [1, 2]), requests=Requests([9, 5], [1, mask]))
+        with pytest.raises(BadObservation, match=rf"c5 \(row 1\) asks for mask {mask}; expected at least one"):
+            planner.solve(seen)
+
     @pytest.mark.parametrize(
         ("channels", "says"),
         [
@@ -64,8 +71,23 @@ def test_advertisements_that_are_too_large_together_are_refused_before_they_are_
         use(Observation(offers=Offers(np.arange(9) + 5, masks)))
 
 
-def test_one_advertisement_that_is_listed_is_less_than_all_that_may_be():
-    assert 1 << MOST_ATTRIBUTES <= MOST_LISTED
+def test_a_row_of_the_channels_that_is_given_twice_is_one_row():
+    offers = Offers([0, 1], [3, 6], [2, 2])
+    once = [[1, 0], [2, 1], [3, 0], [4, 1], [6, 1]]
+    seen = [Observation(offers=offers, overlay=Overlay(channels=rows)) for rows in (once, once + once[:2])]
+    plans = [Strategy4().solve(each) for each in seen]
+    assert plans[0].changes == plans[1].changes
+    assert plans[0].after == plans[1].after
+
+
+@pytest.mark.parametrize("least", [0, 2**61])
+def test_the_largest_id_that_an_observed_channel_may_have_leaves_room_for_new_ones(least):
+    """The observed ids are kept, and what is split off is numbered after the largest."""
+    offers = Offers([0, 1, 2], [0b011, 0b101, 0b110])
+    seen = Observation(offers=offers, overlay=Overlay(channels=[[1, least], [2, MOST_CHANNEL], [3, MOST_CHANNEL]]))
+    ids = Strategy1().solve(seen).after.channels[:, 1]
+    assert {least, MOST_CHANNEL} <= set(ids.tolist())
+    assert sorted(set(ids[ids > MOST_CHANNEL].tolist())) == [MOST_CHANNEL + 1 + i for i in range(4)]
 
 
 def test_a_search_where_nothing_is_received_ends_at_once():
@@ -74,7 +96,13 @@ def test_a_search_where_nothing_is_received_ends_at_once():
     assert cost(seen, Anneal().solve(seen).after) == 0
 
 
-def test_each_row_of_the_offers_has_a_limit_of_its_own():
-    """R11: c0 advertises AB and CD, with one connection for each."""
-    apart = Strategy4().solve(Observation(offers=Offers([0, 0], [0b0011, 0b1100], [1, 1]))).after
-    assert len(set(apart.channels[:, 1].tolist())) == 2
+@pytest.mark.parametrize("planner", LIMITED, ids=repr)
+def test_a_client_with_two_advertisements_plans_as_two_clients(planner):
+    """R11: c0 advertises AB and CD with one connection each, so it may hold two channels, but not three."""
+    rows = ([0b0011, 0b1100, 0b0110], [1, 1, 2])
+    one, two = (planner.solve(Observation(offers=Offers(who, *rows))).after for who in ([0, 0, 1], [0, 2, 1]))
+    assert one == two
+    for mask, limit in zip(*rows, strict=True):
+        assert len({channel for a, channel in one.channels.tolist() if a & mask == a}) <= limit
+    alone = planner.solve(Observation(offers=Offers([0, 0], [0b0011, 0b1100], [1, 1]))).after
+    assert partition(alone.channels) == {frozenset({1, 2, 3}), frozenset({4, 8, 12})}

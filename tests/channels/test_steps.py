@@ -73,11 +73,18 @@ def test_steps_that_move_several_combinations_at_once_tell_what_all_of_it_did():
     found = 0
     for _ in range(60):
         joins = [(int(rng.integers(1, 64)), int(rng.integers(1, 3))) for _ in range(4)]
-        before = dict.fromkeys(range(1, 64), 0)
-        plan = Strategy4().solve(observed(joins, overlay=Overlay(channels=sorted(before.items()))))
-        for i in np.flatnonzero(plan.steps.reason == TOGETHER).tolist():
-            assert plan.steps.args["relieved"][i] + plan.steps.args["burdened"][i] <= len(joins)
-            found += 1
+        overlay = Overlay(channels=[(a, 0) for a in range(1, 64)])
+        plan = Strategy4().solve(observed(joins, overlay=overlay))
+        had = connections(joins, dict(overlay.channels.tolist()))
+        for i in range(len(plan.steps)):
+            overlay = overlay.apply(plan.step(i).changes)
+            now = connections(joins, dict(overlay.channels.tolist()))
+            if plan.steps.reason[i] == TOGETHER:
+                assert plan.steps.args["relieved"][i] == sum(a < b for a, b in zip(now, had, strict=True))
+                assert plan.steps.args["burdened"][i] == sum(a > b for a, b in zip(now, had, strict=True))
+                assert plan.steps.args["combinations"][i] == sum(plan.step(i).changes.action > 0) > 1
+                found += 1
+            had = now
     assert found > 5
 
 

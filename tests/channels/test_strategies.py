@@ -28,8 +28,10 @@ from tests.oracles.channels import Literal, offer, partitions
         (Strategy2(), Literal.join2),
         (Strategy3(), Literal.join3),
         (Strategy3(ties="least"), Literal.join3),
+        (Strategy3(ties="newest"), Literal.join3),
         (Strategy31(), Literal.join31),
         (Strategy31(ties="least"), Literal.join31),
+        (Strategy31(ties="newest"), Literal.join31),
     ],
 )
 @settings(max_examples=40)

@@ -49,10 +49,12 @@ class Literal:
         return None
 
     def descending(self, mask, ties="oldest"):
-        def least(c):
-            return min(self.channels[c] & offer(mask), default=0)
+        def tie(c):
+            if ties == "least":
+                return min(self.channels[c] & offer(mask), default=0)
+            return c if ties == "oldest" else -c
 
-        return sorted(self.channels, key=lambda c: (-len(self.channels[c]), c if ties == "oldest" else least(c)))
+        return sorted(self.channels, key=lambda c: (-len(self.channels[c]), tie(c)))
 
     def partition(self):
         return {frozenset(held) for held in self.channels.values()}

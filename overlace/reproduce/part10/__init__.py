@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from overlace.reproduce.part10.beat import beat, frontier
+from overlace.reproduce.part10.figures import figures
 from overlace.reproduce.part10.formulas import formulas
 from overlace.reproduce.part10.joins import joins
 from overlace.reproduce.part10.sampling import sampling
@@ -18,6 +19,7 @@ PART10: dict[str, Item] = {
     "strategy-2": strategy_2,
     "strategy-3": strategy_3,
     "strategy-3.1": strategy_31,
+    "figures": figures,
     "sampling": sampling,
     "joins": joins,
     "beat": beat,

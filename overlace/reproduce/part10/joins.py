@@ -56,12 +56,12 @@ def joins(*, seeds: int | None = None, progress: Progress | None = None) -> Resu
         if progress:
             progress((i + 1) / len(cases), name)
     notes = [
-        "10 attributes, 3..4 each, limits 11..15, one subscriber per combination (at most 385 of them).",
+        "10 attributes, 3..4 each, limits 11..15, one subscriber per combination (at most 385 of them). 1,000 joins: "
+        "the first 500, while channels are built, and the last 500, when nearly every combination is on offer.",
         "A split changes one channel, a merge of k channels changes k; the larger part keeps its id, so only the "
         "subscribers of the smaller part tune in elsewhere. What strategy 4 tries and takes back costs nobody "
         "anything.",
         "Strategy 4 moves combinations between channels instead of splitting and merging whole ones: it is counted "
-        "by the "
-        "two channels of each move.",
+        "by the two channels of each move.",
     ]
     return Result("What a strategy knows and what a join costs the others", rows, notes)

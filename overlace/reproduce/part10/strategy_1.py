@@ -36,12 +36,13 @@ def strategy_1(*, seeds: int | None = None, progress: Progress | None = None) ->
         "Channels and connections come out: every printed count lies within the range of our runs.",
         "The thesis expects 8 to 16 connections for 3..4 attributes and 4 to 8 for 2..3: the true ends are 7 and 15, "
         "and 3 and 7, since the empty combination is not offered (R1).",
-        "Charts: the mean over the seeds; the bars are the least and the most.",
+        f"Charts: the mean over {many} seeds, with 3,000 publishers over {min(many, 5)}; the bars are the least and "
+        "the most. Their points are in [figures.csv](figures.csv).",
     ]
     charts = [
         Chart("5.2: channels, strategy 1", small, "publishers", "channels", "series",
               low="channels low", high="channels high", log="y"),
-        Chart("5.3: channels, strategy 1, 3,000 publishers", large, "publishers", "channels",
+        Chart("5.3: channels, strategy 1, 3,000 publishers", large, "publishers", "channels", "series",
               low="channels low", high="channels high"),
         Chart("5.4: connections per publisher, strategy 1", small, "publishers", "connections", "series",
               low="connections low", high="connections high", log="y"),
