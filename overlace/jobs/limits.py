@@ -91,9 +91,10 @@ def broken_by(
     for name, (load, most) in asked.items():
         if getattr(wishes, name) is not None and load.max() > most * (1 + 1e-9):
             who, over = name_of("broker", int(load.argmax()), names), int((load > most * (1 + 1e-9)).sum())
+            asked_for = name in wishes.model_fields_set
             said[name] = (
                 f"{over} brokers stay above {name.replace('_', '-')} {getattr(wishes, name):g}, as they are today: "
-                f"{who} has {load.max():,.0f} where {most:,.0f} was asked for"
+                f"{who} has {load.max():,.0f} where {most:,.0f} {'was asked for' if asked_for else 'is the default'}"
             )
     return said
 
