@@ -82,7 +82,7 @@ class Community:
 
     def rounds(self, observation: Observation, problem: Problem, made: Pairs, tell: Progress) -> list[Round]:
         """The passes that were kept, each with smaller communities than the one before."""
-        start = self._hops(observation, problem, problem.origin)
+        start = self._hops(problem, problem.origin)
         kept = [self._round(observation, problem, communities_after(observation.clients, made, len(made)))]
         for count in range(len(made) - 1, -1, -1) if self.redivide else ():
             tell(0.2 + 0.7 * (1 - count / len(made)), f"communities cut smaller: {observation.clients - count}")
@@ -111,9 +111,10 @@ class Community:
         wanted[placed_clients] = placed.region[community[placed_clients]]
         home = balanced(origin, wanted, region, problem.may, problem.sent)
         moves = int((region[home[placed_clients]] != region[origin[placed_clients]]).sum())
-        return Round(home, self._hops(observation, problem, home), moves, amount, placed)
+        return Round(home, self._hops(problem, home), moves, amount, placed)
 
-    def _hops(self, observation: Observation, problem: Problem, home: Ints) -> float:
-        """Mean hops of a delivery, (1), both client links counted (R8)."""
+    def _hops(self, problem: Problem, home: Ints) -> float:
+        """Mean hops of a delivery, (1), both client links counted (R8); access is no hop."""
         deliveries = max(problem.ties.weight.sum() / 2, 1)
-        return float(total_cost(problem, home) / deliveries) + CLIENT_LINKS
+        ways = problem._replace(amount=np.zeros_like(problem.amount))
+        return float(total_cost(ways, home) / deliveries) + CLIENT_LINKS

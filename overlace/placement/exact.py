@@ -63,7 +63,8 @@ class Exact:
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """The cheapest placement within the caps; the seed is not used."""
         problem = self._searching().problem(observation)
-        alike = problem._replace(movable=problem.movable & (np.diff(problem.ties.start) > 0))
+        counts = (np.diff(problem.ties.start) > 0) | (problem.sent > 0) | (problem.amount > 0)
+        alike = problem._replace(movable=problem.movable & counts)  # where the others are changes nothing
         start = state_at(alike, alike.origin)
         broken = excess(alike, start) > 1e-9
         bound = np.inf if broken else total_cost(alike, alike.origin)

@@ -1,4 +1,7 @@
-"""Hops against moves: plans for every price of a move, from moving nobody to moving whoever saves anything."""
+"""Hops against moves: plans for many prices of a move, from moving whoever saves anything to moving nobody.
+
+At the highest price no saving is worth a move: who still moves does so for a cap that was broken at the start.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,10 @@ def frontier(
 ) -> Sequence[Point]:
     """Plans that no other one beats in both cost and moves, fewest moves first; `points` prices are tried."""
     planner = planner or Leiden()
-    ties = planner.problem(observation).ties
-    top = float(strengths(ties).max())
-    prices = [0.0, *(top * 10.0 ** np.linspace(-1.5, 0.4, max(points - 1, 1)))]
+    problem = planner.problem(observation)
+    most = strengths(problem.ties) * problem.apart.max() + problem.amount * np.ptp(problem.access)  # a client can save
+    top = max(float(most.max()), 1.0)
+    prices = [0.0, *np.geomspace(top / 400, 2 * top, max(points - 1, 1)).tolist()]
     found = []
     for i, price in enumerate(prices):
         plan = replace(planner, move_cost=float(price)).solve(observation, seed)

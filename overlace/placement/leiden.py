@@ -8,7 +8,8 @@ clients enough.
 
 Keeps: hard caps on what brokers and regions send and handle: a load above its cap at the start never grows, any other
 stays within it; after every step no load is worse than its cap and the start. Moves inside a region cost nothing.
-Where `max_moves` binds, the price of a move is raised until the moves fit.
+Where `max_moves` binds, the price of a move is raised until the moves fit; the first steps of plans with more moves are
+looked at too, so that a cap that takes more moves to mend does not stop the moves there are.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from overlace.model import Facet, Observation, Overlay, Plan, Progress, name_of
 from overlace.placement import cost as placement_cost
 from overlace.placement.caps import FIELDS, caps_of, check_caps
 from overlace.placement.modularity import strengths
-from overlace.placement.moves import REASONS, plan_of, worse
+from overlace.placement.moves import REASONS, ordered, plan_of, worse
 from overlace.placement.problem import Problem, check, excess, problem_of, region_numbers, state_at, total_cost
 from overlace.placement.search import anneal, improve, packed, repair
 from overlace.placement.ties import Ties
@@ -97,9 +98,7 @@ class Leiden:
         tell(0.9, "steps")
         if self.strict:
             self._refuse_excess(observation, problem, home)
-        plan = plan_of(self, observation, seed, problem._replace(any_cost=0.0), home)
-        if self.max_moves is not None:
-            plan = self._cut(plan, problem)
+        plan = plan_of(self, observation, seed, problem, home)
         tell(1.0, "done")
         return plan
 
@@ -143,8 +142,8 @@ class Leiden:
         free = self._search(problem, community, seed)
         if self.max_moves is None or self._moves(problem, free) <= self.max_moves:
             return free
-        best, low, high = problem.origin.copy(), 0.0, 4 * float(strengths(problem.ties).max()) * problem.apart.max()
-        high = max(high, 1.0)
+        ends, nearest = [problem.origin, self._cut(problem, free, self.max_moves)], free
+        low, high = 0.0, max(4 * float(strengths(problem.ties).max()) * float(problem.apart.max()), 1.0)
         least = high * 1e-6
         for i in range(BISECTIONS):  # the price of a move at which the moves just fit
             tell(0.3 + 0.6 * (i + 1) / BISECTIONS, "pricing moves")
@@ -156,12 +155,12 @@ class Leiden:
             )
             home = self._search(priced, community, seed, heats=(HEATS[1],))
             if self._moves(problem, home) > self.max_moves:
-                low = extra
-                continue
-            high = extra
-            if self._rank(problem, home) < self._rank(problem, best):
-                best = home
-        return best
+                low, nearest = extra, home
+            else:
+                high = extra
+                ends.append(home)
+        ends.append(self._cut(problem, nearest, self.max_moves))
+        return min(ends, key=lambda home: self._rank(problem, home))
 
     def _search(self, problem: Problem, community: Ints, seed: int, heats: tuple[float, ...] = HEATS) -> Ints:
         """The best of: present placement improved, communities packed and improved, and the better one annealed."""
@@ -176,17 +175,17 @@ class Leiden:
             state = state_at(tiny, begin)
             repair(tiny, state)
             improve(tiny, state, order, tries, passes, least, penalty)
-            ends.append(state.home)
+            ends.append(lawful(tiny, state.home))
         best = min(ends, key=lambda home: self._rank(tiny, home))
         proposals = min(PROPOSALS * len(order), MOST_PROPOSALS)
         mean = float(strengths(problem.ties).mean()) * float(problem.apart.mean())
         for turn in range(len(heats) * self.effort if proposals >= FEW * len(order) and mean > 0 else 0):
             state = state_at(tiny, best)
             hot = heats[turn % len(heats)] * mean
-            home = anneal(tiny, state, seed * 1000 + turn, proposals, hot, COOLED * hot, penalty)
+            home = anneal(tiny, state, seed * 1000 + turn, proposals, hot, COOLED * hot, float(problem.apart.max()))
             state = state_at(tiny, home)
             improve(tiny, state, order, tries, passes, least, penalty)
-            best = min((best, state.home), key=lambda home: self._rank(tiny, home))
+            best = min((best, lawful(tiny, state.home)), key=lambda home: self._rank(tiny, home))
         return best
 
     def _packed(self, problem: Problem, community: Ints) -> Ints:
@@ -201,23 +200,24 @@ class Leiden:
         room[brokers == 0] = 0.0
         return packed(problem, community, np.argsort(-load, kind="stable"), strong[place], first, room)
 
-    def _rank(self, problem: Problem, home: Ints) -> tuple[bool, float, float]:
-        """No load worse than its cap and the start, then less above the caps, then less cost."""
-        start, state = state_at(problem, problem.origin), state_at(problem, home)
-        return (worse(problem, start, state), round(excess(problem, state), 9), total_cost(problem, home))
+    def _rank(self, problem: Problem, home: Ints) -> tuple[float, float]:
+        """Less above the caps, then less cost."""
+        return (round(excess(problem, state_at(problem, home)), 9), total_cost(problem, home))
 
     def _moves(self, problem: Problem, home: Ints) -> int:
-        place = problem.region if self.across else np.arange(len(problem.region))
-        known = problem.origin >= 0
+        place, known = self._places(problem), problem.origin >= 0
         return int((place[home[known]] != place[problem.origin[known]]).sum())
 
-    def _cut(self, plan: Plan, problem: Problem) -> Plan:
-        """The first steps, as many as max_moves allows."""
-        place = problem.region if self.across else np.arange(len(problem.region))
-        old, new = plan.changes.right[0::2], plan.changes.right[1::2]
-        moved = np.append(0, np.cumsum(place[old] != place[new]))[plan.steps.start // 2]
-        most = len(problem.origin) if self.max_moves is None else self.max_moves
-        return plan.first(int(np.searchsorted(moved, most, side="right")) - 1)
+    def _places(self, problem: Problem) -> Ints:
+        """What a client leaves when it moves, of each broker: its region, or the broker itself."""
+        return problem.region if self.across else np.arange(len(problem.region))
+
+    def _cut(self, problem: Problem, home: Ints, most: int) -> Ints:
+        """The homes after the first steps towards these, as many as make no more than so many moves."""
+        client, start, _ = ordered(problem, home)
+        place = self._places(problem)
+        moved = np.cumsum(np.append(0, place[problem.origin[client]] != place[home[client]]))[start]
+        return part_way(problem, home, client[: start[int(np.searchsorted(moved, most, side="right")) - 1]])
 
     def _refuse_excess(self, observation: Observation, problem: Problem, home: Ints) -> None:
         state = state_at(problem, home)
@@ -235,6 +235,21 @@ class Leiden:
                     f"{what}, its cap is {cap[worst]:,.0f}, and nothing better was found ({len(above)} {kind}s above "
                     f"their caps; {name_of('client', heavy)} alone sends {problem.sent[heavy]:,.0f}). Raise {name}."
                 )
+
+
+def lawful(problem: Problem, home: Ints) -> Ints:
+    """These homes, or as far towards them as no load is above its cap and what it was."""
+    if not worse(problem, state_at(problem, problem.origin), state_at(problem, home)):
+        return home
+    client, start, _ = ordered(problem, home)
+    return part_way(problem, home, client[: start[-2]])  # only the last step can end above
+
+
+def part_way(problem: Problem, home: Ints, client: Ints) -> Ints:
+    """The homes when only these clients have moved to theirs."""
+    there = problem.origin.copy()
+    there[client] = home[client]
+    return there
 
 
 def leiden_communities(ties: Ties, seed: int, resolution: float = 1.0) -> Ints:

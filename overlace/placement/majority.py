@@ -36,11 +36,11 @@ def fair_shares(total: float, brokers: Ints) -> Floats:
 def proportions(count: Ints, of_region: bool) -> Floats:
     """Pr(i, s), (3): count[i, s] clients of community i are in region s; of the community (R1) or of the region."""
     part = np.zeros(count.shape, dtype=np.float64)
+    community, region = count.sum(axis=1), count.sum(axis=0)
     for i in range(count.shape[0]):
         for s in range(count.shape[1]):
-            whole = count[:, s].sum() if of_region else count[i].sum()
-            if whole:
-                part[i, s] = count[i, s] / whole
+            if count[i, s]:
+                part[i, s] = count[i, s] / (region[s] if of_region else community[i])
     return part
 
 

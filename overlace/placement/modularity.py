@@ -4,7 +4,9 @@ Every client starts alone. The two communities whose merge raises q = sum of (e_
 merge raises it (Clauset, Newman and Moore's form: a heap of merges; entries that a later merge outdated are skipped).
 The merges in their order are the dendrogram: taking back the last ones gives more and smaller communities (R5).
 
-Keeps: a community is named by its lowest client; of equal merges the one with the lowest names comes first.
+Keeps: every merge is the best there is at that point, as in networkx (igraph's heap now and then takes one that is not,
+and on graphs without end, such as a ring, may end at a higher q by it); a community is named by its lowest client; of
+equal merges the one with the lowest names comes first.
 """
 
 from __future__ import annotations

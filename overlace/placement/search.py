@@ -3,8 +3,8 @@
 `improve` goes over all clients until nobody can save anything, `anneal` takes worse steps too, fewer and fewer
 (simulated annealing). Both work out only what a move changes: the ties of one client.
 
-Keeps: a sent load that is within its cap stays so, one above it never grows; what is handled above its cap is paid for
-at a price that no saving is worth.
+Keeps: a sent load that is within its cap stays so, one above it never grows; what is handled above its cap is paid for,
+in `improve` at a price that no saving is worth, in `anneal` at one that grows to where none is.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def repair(problem: Problem, state: State) -> None:
         for c in range(n):
             if problem.movable[c] and problem.sent[c] > 0 and crowded(problem, state, state.home[c]):
                 target[c], loss[c] = best_fit(problem, state, c)
-        for c in np.argsort(loss):
+        for c in np.argsort(loss, kind="mergesort"):
             at = state.home[c]
             if target[c] < 0 or not crowded(problem, state, at):
                 continue
@@ -220,7 +220,11 @@ def best_fit(problem: Problem, state: State, c: int) -> tuple[int, float]:
 
 @kernel
 def anneal(problem: Problem, state: State, seed: int, proposals: int, hot: float, cold: float, penalty: float) -> Ints:
-    """The best homes on the way from hot to cold; the state is left at the last ones."""
+    """The best homes on the way from hot to cold; the state is left at the last ones.
+
+    `penalty` is the price of a message handled above a cap at the start; it grows as the heat falls, so that what is
+    too much on the way is brought down to the caps by the end.
+    """
     n, brokers, ties = len(state.home), len(problem.region), problem.ties
     start, other, weight, apart, region = ties.start, ties.other, ties.weight, problem.apart, problem.region
     home, sent_at, sent_in = state.home, state.broker_sent, state.region_sent
@@ -238,6 +242,7 @@ def anneal(problem: Problem, state: State, seed: int, proposals: int, hot: float
     cool = (cold / hot) ** (1.0 / max(proposals, 1))
     heat, gone, lowest = hot, 0.0, 0.0
     over = handled_excess(problem, state)
+    fewest = over
     random = mix(np.uint64(seed) ^ np.uint64(0x9E37))
     for _ in range(proposals):
         heat *= cool
@@ -274,28 +279,28 @@ def anneal(problem: Problem, state: State, seed: int, proposals: int, hot: float
             if x < 0 or not allowed(problem, x, at) or not fits_trade(problem, state, c, x):
                 continue
             saved = trade_saving(problem, state.home, c, x)
-        if saved <= 0 and luck >= np.exp(saved / heat):
-            continue
+        if over == 0.0 and saved <= 0 and luck >= np.exp(saved / heat):
+            continue  # no load can fall that would pay for it
         move(problem, state, c, to)
         if x >= 0:
             move(problem, state, x, at)
         if len(problem.demand):
             there = handled_excess(problem, state)
-            worth = saved - penalty * (there - over)
+            worth = saved - penalty * hot / heat * (there - over)
             if worth <= 0 and luck >= np.exp(worth / heat):
                 if x >= 0:
                     move(problem, state, x, to)
                 move(problem, state, c, at)
                 continue
-            saved, over = worth, there
+            over = there
         unlink(head, after, before, c, at)
         link(head, after, before, c, to)
         if x >= 0:
             unlink(head, after, before, x, to)
             link(head, after, before, x, at)
         gone -= saved
-        if gone < lowest - 1e-9:
-            lowest = gone
+        if over < fewest - 1e-6 or (over <= fewest + 1e-6 and gone < lowest - 1e-9):
+            fewest, lowest = over, gone
             best[:] = state.home
     return best
 

@@ -50,7 +50,8 @@ def specification(chart: Chart) -> Any:
         made = made.properties(width=PANEL, height=PANEL * 0.8)
         order = list(dict.fromkeys(str(row[chart.panel]) for row in chart.rows))
         made = made.facet(alt.Facet(f"{chart.panel}:N", sort=order, title=None), columns=3)
-        made = made.resolve_scale(x="independent", y="independent")
+        # bars offset on a scale that panels share would have no width
+        made = made.resolve_scale(x="independent", y="independent", xOffset="independent")
     else:
         made = made.properties(width=WIDE, height=HIGH)
     return made.properties(title=chart.title).configure(background="white").configure_axis(gridColor="#eeeeee")

@@ -51,6 +51,15 @@ def test_each_kept_round_spares_relatively_more_moves_than_it_loses_hops():
     assert kept[-1].moves > 0
 
 
+def test_access_costs_are_no_hops_and_change_no_round():
+    """R6 weighs hops against moves."""
+    observation = RandomClients(messages=4000, seed=1).observation()
+    network = observation.network
+    table = np.arange(network.brokers, dtype=np.float64).reshape(1, -1)
+    far = replace(observation, network=replace(network, client_region=np.zeros(200, np.int64), access_cost=table))
+    assert Community().solve(far).after == Community().solve(observation).after
+
+
 def test_a_concentrated_start_uses_the_empty_regions():
     """R4."""
     observation = SmallWorld(messages=4000, start="concentrated").observation()

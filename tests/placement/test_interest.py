@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadParameter
 from overlace.placement.interest import Interest, interests_of, k_means, k_medoids, unlike
+from overlace.placement.leiden import Leiden
 from overlace.placement.newcomer import home_for
+from overlace.placement.problem import problem_of
 from overlace.testing import check_planner
 from overlace.workloads.small_world import SmallWorld
 from tests.placement.observed import placements
@@ -71,12 +73,7 @@ def test_a_newcomer_goes_near_those_it_will_hear():
 def test_newcomers_are_nearer_to_their_senders_than_at_a_random_broker():
     workload = SmallWorld(messages=8000, clients=200)
     observation = workload.observation()
-    planned = replace(
-        observation,
-        overlay=__import__("overlace.placement.leiden", fromlist=["Leiden"]).Leiden(effort=0).solve(observation).after,
-    )
-    from overlace.placement.problem import problem_of
-
+    planned = replace(observation, overlay=Leiden(effort=0).solve(observation).after)
     problem = problem_of(planned)
     flows, ours, anywhere = observation.flows, 0.0, 0.0
     for c in range(0, 200, 10):

@@ -13,7 +13,7 @@ from overlace.placement.cost import cost
 from overlace.placement.exact import Exact
 from overlace.placement.frontier import frontier
 from overlace.placement.leiden import Leiden, leiden_communities
-from overlace.placement.problem import problem_of, saving, total_cost
+from overlace.placement.problem import excess, problem_of, saving, state_at, total_cost
 from overlace.placement.search import trade_saving
 from overlace.placement.ties import ties_between
 from overlace.testing import check_planner, three_in_a_row
@@ -97,6 +97,23 @@ def test_brute_force_is_never_beaten_and_the_exact_planner_meets_it(observation,
         assert ours.cost(observation, found.after) >= best - 1e-6
 
 
+def test_the_exact_planner_moves_whoever_only_takes_room():
+    """c2 talks with nobody that was observed, but its broker is the one where c0 and c1 could be together."""
+    observation = replace(three_in_a_row(), clients=3, sent=[2, 2, 5], sent_bytes=[0, 0, 0])
+    overlay = Overlay(placement=[[0, 0], [1, 2], [2, 1]], tree=observation.overlay.tree)
+    dear = replace(
+        observation,
+        overlay=overlay,
+        network=replace(observation.network, client_region=[0, 0, 0], access_cost=[[100, 0, 100]]),
+    )
+    exact = Exact(broker_sent=2.0)
+    plan = check_planner(exact, dear)
+    limit = exact._searching().problem(dear).broker_sent
+    best = best_cost(dear, exact, lambda h: (sent_loads(dear, list(h))[0] <= limit + 1e-9).all())
+    assert exact.cost(dear, plan.after) == pytest.approx(best)
+    assert plan.after.homes(3)[2] != 1
+
+
 def test_on_tiny_cases_the_search_meets_brute_force_most_of_the_time():
     met = 0
     for seed in range(12):
@@ -146,6 +163,39 @@ def test_moves_never_exceed_what_is_allowed_and_more_moves_never_cost_more(acros
         assert (region[old] != region[new]).sum() <= most
         assert planner.cost(observation, after) <= last * 1.02
         last = planner.cost(observation, after)
+
+
+@pytest.mark.parametrize("across", [True, False])
+def test_few_moves_are_made_even_where_broken_caps_take_more_to_mend(across):
+    observation = RandomClients(messages=3000, clients=60).observation()
+    region = observation.network.region if across else np.arange(observation.network.brokers)
+    planner = replace(QUICK, max_moves=1, across=across)
+    assert excess_of(planner, observation, observation.overlay) > 0
+    after = planner.solve(observation).after
+    assert (region[observation.overlay.homes(60)] != region[after.homes(60)]).sum() == 1
+    assert excess_of(planner, observation, after) <= excess_of(planner, observation, observation.overlay)
+
+
+def excess_of(planner, observation, overlay):
+    problem = planner.problem(observation)
+    return excess(problem, state_at(problem, overlay.homes(observation.clients)))
+
+
+@settings(max_examples=40)
+@given(placements(), st.data())
+def test_every_limit_on_who_moves_holds_together_with_the_others(observation, data):
+    clients = st.sets(st.integers(0, observation.clients - 1), max_size=4).map(lambda some: tuple(sorted(some)))
+    keep, only, most = data.draw(clients), data.draw(clients), data.draw(st.integers(0, 4))
+    within = data.draw(st.booleans())
+    planner = Leiden(keep=keep, only=only, max_moves=most, within_region=within, effort=0, broker_handled=None)
+    plan = check_planner(planner, observation, 1)
+    old, new = observation.overlay.homes(observation.clients), plan.after.homes(observation.clients)
+    moved = set(np.flatnonzero(old != new).tolist())
+    assert not moved & set(keep)
+    assert moved <= set(only or range(observation.clients))
+    assert len(moved) <= most
+    if within:
+        assert (observation.network.region[old] == observation.network.region[new]).all()
 
 
 def test_who_is_kept_stays_and_only_the_chosen_move():
@@ -199,12 +249,33 @@ def test_the_frontier_trades_hops_for_moves():
         assert point.cost == cost(observation, point.plan.after)
 
 
+@settings(max_examples=15)
+@given(placements(access=True))
+def test_from_a_start_within_its_caps_the_frontier_begins_with_nobody_moved(observation):
+    assert frontier(observation, Leiden(effort=0, **FREE), points=3)[0].moves == 0
+
+
 def test_a_concentrated_start_uses_the_empty_regions_and_ends_within_the_caps():
     observation = SmallWorld(messages=4000, start="concentrated").observation()
     planner = Leiden(effort=0, strict=True, broker_handled=None)
     plan = check_planner(planner, observation)
     after = plan.after.homes(200)
     assert len(set(observation.network.region[after].tolist())) == 8
+
+
+@pytest.mark.parametrize("network", [SmallWorld, RandomClients])
+def test_a_cap_on_what_is_handled_that_is_broken_at_the_start_is_mended_though_moves_are_dear(network):
+    observation = network(messages=3000, clients=80, seed=1).observation()
+    planner = Leiden(region_sent=None, broker_sent=2.0, broker_handled=0.6, move_cost=60.0)
+    assert excess_of(planner, observation, observation.overlay) > 5
+    assert excess_of(planner, observation, planner.solve(observation).after) == 0
+
+
+def test_caps_that_nothing_meets_are_come_nearer_to_all_the_same():
+    observation = RandomClients(messages=3000, clients=80).observation()
+    planner = Leiden(region_sent=None, broker_sent=2.0, broker_handled=0.4, move_cost=60.0)
+    after = check_planner(planner, observation).after
+    assert 0 < excess_of(planner, observation, after) < excess_of(planner, observation, observation.overlay)
 
 
 def test_caps_that_cannot_be_met_are_said_when_strict():

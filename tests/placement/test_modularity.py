@@ -83,6 +83,45 @@ def test_without_ties_between_merges_igraph_and_networkx_find_the_same_communiti
     assert {frozenset(p) for p in parts} == {frozenset(np.flatnonzero(ours == i).tolist()) for i in range(len(parts))}
 
 
+def ring(n, seed):
+    """Clients that talk with ten others, most of them near on a ring; weights that no two pairs share."""
+    rng = np.random.default_rng(seed)
+    left = np.repeat(np.arange(n), 5)
+    near = (left + rng.integers(1, 20, len(left))) % n
+    right = np.where(rng.random(len(left)) < 0.8, near, rng.integers(0, n, len(left)))
+    return ties_between(n, left, right, rng.uniform(1, 20, len(left)))
+
+
+def literal_merges(n, ties):
+    """Newman's greedy by looking at every pair before every merge."""
+    e = np.zeros((n, n))
+    e[np.repeat(np.arange(n), np.diff(ties.start)), ties.other] = ties.weight
+    e /= e.sum()
+    made = []
+    while True:
+        a = e.sum(axis=1)
+        gain = np.triu(np.where(e > 0, e - np.outer(a, a), 0), 1)
+        i, j = np.unravel_index(gain.argmax(), gain.shape)
+        if gain[i, j] <= 0:
+            return made
+        made.append((int(i), int(j)))
+        e[i] += e[j]
+        e[:, i] += e[:, j]
+        e[j] = e[:, j] = 0.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_on_a_ring_every_merge_is_the_literal_greedys_and_q_is_that_of_networkx(seed):
+    ties = ring(240, seed)
+    made, q = merges(ties)
+    assert [tuple(pair) for pair in made.tolist()] == literal_merges(240, ties)
+    graph = as_networkx(240, ties)
+    parts = nx.community.greedy_modularity_communities(graph, weight="weight")
+    assert q[-1] == pytest.approx(nx.community.modularity(graph, parts))
+    ours = communities_after(240, made, len(made))
+    assert {frozenset(p) for p in parts} == {frozenset(np.flatnonzero(ours == i).tolist()) for i in range(len(parts))}
+
+
 def test_taking_back_merges_makes_more_communities_one_by_one():
     ties = ties_between(6, np.array([0, 1, 0, 3, 4, 3, 2]), np.array([1, 2, 2, 4, 5, 5, 3]), np.ones(7))
     made, _ = merges(ties)

@@ -1,9 +1,11 @@
+import re
 from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from overlace.errors import NothingBetter
 from overlace.placement.bound import lower_bound
 from overlace.placement.community import Community
 from overlace.placement.cost import cost
@@ -64,11 +66,34 @@ def test_ours_is_within_the_papers_loads_and_moves(small):
     assert made.mean_hops < paper.mean_hops
 
 
+def test_the_comparison_stands_there_for_the_seeds_that_were_looked_at_and_for_others(small):
+    rows = beat.fewer_hops_and_moves(seeds=1).rows
+    assert [row["seeds"] for row in rows] == ["0-0"] * 4 + ["1-1"] * 4 + ["2-2"] * 4
+    assert len({row["comparison"] for row in rows}) == 4
+    for row in rows:
+        loads = [row["sent loads kept"], row["handled loads kept"]]
+        asked = loads if "all loads" in row["comparison"] else loads[:1] if "sent" in row["comparison"] else []
+        assert all(asked) or not row["met"]
+
+
+def test_a_printed_figure_comes_out_if_it_lies_within_our_seeds():
+    row = hops.line("random", "within 4 hops, %", [48.0, 52.0], 49)
+    assert (row["comes out"], row["ours - paper"]) == (True, 1.0)
+    assert hops.line("random", "within 4 hops, %", [50.0, 52.0], 49)["comes out"] is False
+    assert hops.line("random", "within 4 hops, %", [50.0, 52.0], None)["comes out"] is None
+
+
+def test_a_peak_comes_out_if_it_is_one_of_those_printed(small):
+    told = {("figure-9", "start", "peak"): 7.0, ("figure-9", "start", "peak, or"): 8.0}
+    runs = [hops.Measured(np.eye(9)[each], each, 0, 0.0, np.zeros(1), None) for each in (7, 4, 7)]
+    row = hops.peak("random", "start", runs, told, "figure-9")
+    assert (row["paper"], row["comes out"]) == ("7 or 8", True)
+    assert hops.peak("random", "start", runs[1:2], told, "figure-9")["comes out"] is False
+
+
 @settings(max_examples=15)
 @given(placements(clients=5, most_regions=2))
 def test_nothing_within_the_caps_costs_less_than_the_bound(observation):
-    from overlace.errors import NothingBetter
-
     planner = Exact(broker_sent=2.0, region_sent=1.5)
     try:
         best = planner.cost(observation, planner.solve(observation).after)
@@ -114,6 +139,17 @@ def test_fading_mail_weighs_less_the_older_it_is():
     mail = unseen.mails(iter([(0, 1, 0), (2, 3, 86_400 * 10)]))
     flows = unseen.observed(mail, 86_400 * 10 + 1, np.zeros(4, np.int64), fade=5.0).flows
     assert flows.messages.tolist() == [135, 1000]
+
+
+def test_the_page_says_which_fading_was_chosen_and_how_much_of_the_gain_is_structure(monkeypatch):
+    monkeypatch.setattr(unseen, "logs", lambda folder: {"Enron": mail_log()})
+    result = unseen.on_unseen_mail(seeds=1)
+    chosen = next(note for note in result.notes if note.startswith("`Recent"))
+    assert re.search(r"Chosen, seed by seed: Enron: (none|180 days|90 days|45 days)\.", chosen)
+    share = {(r["traffic"], r["placement"]): r["held-out mean"] for r in result.rows}
+    real = share["as logged", "leiden"] - share["as logged", "random"]
+    null = share["shuffled, degrees kept", "leiden"] - share["shuffled, degrees kept", "random"]
+    assert any(f"structure {100 * (1 - null / real):.0f} % on Enron" in note for note in result.notes)
 
 
 def test_without_the_logs_the_page_says_so(monkeypatch, tmp_path):

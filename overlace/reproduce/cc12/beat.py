@@ -1,4 +1,8 @@
-"""Ours against the paper's: fewer hops at no more moves, no more hops at half the moves, fewer hops under caps."""
+"""Ours against the paper's: fewer hops at no more moves, no more hops at half the moves, fewer hops under caps.
+
+Each comparison stands there three times: on the seeds that were looked at while the search was written, on as many
+that were seen once before a fault of the search was mended, and on as many that were not seen before.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,13 @@ HALF = ("scale-free", "random")
 
 
 def peaks(observation: Observation, overlay: Overlay) -> dict[str, float]:
-    """The largest loads of a placement: what any region and any broker outside the backbone sends, and handles."""
+    """The largest loads of a placement: what the clients of a region and a broker send, and what it handles."""
     problem = counting_problem(observation)
     state = state_at(problem, overlay.homes(observation.clients))
-    regions = int(problem.region[problem.may].max()) + 1
     return {
         "max_region_sent": float(state.region_sent.max()),
         "max_broker_sent": float(state.broker_sent.max()),
-        "max_region_handled": float(max(state.region_handled[:regions].max(), state.region_handled.max())),
+        "max_region_handled": float(state.region_handled.max()),
         "max_broker_handled": float(state.broker_handled.max()),
     }
 
@@ -41,37 +44,25 @@ def ours_at(limits: dict[str, Any], moves: int | None) -> Leiden:
 
 
 def fewer_hops_and_moves(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
-    """The three comparisons, each with its aim."""
+    """The comparisons, each with its aim, on three sets of seeds."""
     seeds = seeds or SEEDS
-    rows: list[dict[str, Any]] = []
+    tell = progress or (lambda share, what: None)
+    rows = []
     for i, network in enumerate(NETWORKS):
-        found: dict[str, list[Any]] = {"paper": [], "ours": [], "half": [], "strict": []}
-        kept = {"ours": {"sent": True, "handled": True}, "half": {"sent": True, "handled": True}}
-        for seed in range(seeds):
-            if progress:
-                progress((i + seed / seeds) / len(NETWORKS), f"{network}, seed {seed}")
-            observation = observed(network, seed)
-            paper = measured(network, seed, Community())
-            limits = peaks(observation, paper.overlay)
-            sent = {name: limit for name, limit in limits.items() if name.endswith("_sent")}
-            for name, planner in (
-                ("ours", ours_at(limits, paper.moves)),
-                ("half", ours_at(sent, paper.moves // 2)),
-                ("strict", Leiden()),
-            ):  # fmt: skip
-                made = measured(network, seed, planner)
-                found[name].append(made)
-                if name != "strict":
-                    mine = peaks(observation, made.overlay)
-                    for each, limit in limits.items():
-                        kept[name][each.rsplit("_", 1)[1]] &= mine[each] <= limit * (1 + 1e-9)
-            found["paper"].append(paper)
-        rows += _rows(network, found, kept)
+        for turn in range(3):
+            mine = range(turn * seeds, (turn + 1) * seeds)
+            tell((i + turn / 3) / len(NETWORKS), f"{network}, seeds {mine[0]} to {mine[-1]}")
+            rows += compared(network, mine)
     notes = [
-        f"{seeds} seeds, random overlay, the same instances for both; ± over seeds. At no more moves ours is "
-        "held to the paper result's own largest region and broker loads, sent and handled, instance by instance; at "
-        "half the moves to those sent only: what so few moves can do does not bring the backbone down to "
-        "the paper's load.",
+        f"Random overlay, the same instances for both, {seeds} seeds a row; ± over seeds. The first seeds were looked "
+        "at while the search was written: the bisections of the price of a move were raised from 7 to 10 after half "
+        "the moves had missed the paper's hops there. The second ones were seen once before the search was mended "
+        "(moves that bring what is handled down to its cap were passed over); nothing was set by them. The third ones "
+        "were not seen before this page was made: they are the test.",
+        "The limits are the paper result's own largest loads of a region and of a broker, instance by instance. `All "
+        "loads` are those sent and those handled (the backbone included); `sent loads` drops the caps on what is "
+        "handled, and whether they happen to hold stands in the last column. An aim is met if the means over the seeds "
+        "meet it and no limit that is asked for is passed on any seed.",
         "Under strict caps ours is held to 1.2 times the fair share a region and 1.5 a broker, and to the start's "
         "largest handled load; the paper's result is not held to anything there.",
         "The latencies are from the event simulation, at the rate that loads the busiest broker at the start to 80 %.",
@@ -79,38 +70,53 @@ def fewer_hops_and_moves(*, seeds: int | None = None, progress: Progress | None 
     return Result("Beat: fewer hops, fewer moves", rows, notes)
 
 
-def _rows(network: str, found: dict[str, list[Any]], kept: dict[str, dict[str, bool]]) -> list[dict[str, Any]]:
-    mean = {name: float(np.mean([r.mean_hops for r in each])) for name, each in found.items()}
+def compared(network: str, seeds: range) -> list[dict[str, Any]]:
+    """The rows of one client network: ours and the paper's on the same instances."""
+    found: dict[str, list[Any]] = {}
+    kept: dict[str, dict[str, bool]] = {}
+    for seed in seeds:
+        observation = observed(network, seed)
+        paper = measured(network, seed, Community())
+        found.setdefault("paper", []).append(paper)
+        limits = peaks(observation, paper.overlay)
+        sent = {name: limit for name, limit in limits.items() if name.endswith("_sent")}
+        for name, planner in (
+            ("all", ours_at(limits, paper.moves)), ("half", ours_at(limits, paper.moves // 2)),
+            ("half sent", ours_at(sent, paper.moves // 2)), ("strict", Leiden()),
+        ):  # fmt: skip
+            made = measured(network, seed, planner)
+            found.setdefault(name, []).append(made)
+            mine = peaks(observation, made.overlay)
+            for load in ("sent", "handled"):
+                within = all(mine[k] <= limits[k] * (1 + 1e-9) for k in limits if k.endswith(load))
+                kept.setdefault(name, {"sent": True, "handled": True})[load] &= within
+    hops = {name: Spread.of([r.mean_hops for r in each]) for name, each in found.items()}
     moves = {name: float(np.mean([r.moves for r in each])) for name, each in found.items()}
 
     def row(what: str, name: str, ratio: float, aim: str, met: bool) -> dict[str, Any]:
+        free = name == "strict"
         return {
-            "network": network, "comparison": what,
-            "hops, paper": str(Spread.of([r.mean_hops for r in found["paper"]])),
-            "hops, ours": str(Spread.of([r.mean_hops for r in found[name]])),
+            "network": network, "seeds": f"{seeds[0]}-{seeds[-1]}", "comparison": what,
+            "hops, paper": str(hops["paper"]), "hops, ours": str(hops[name]),
             "moves, paper": moves["paper"], "moves, ours": moves[name],
             "p95 latency s, paper": _slow(found["paper"]), "p95 latency s, ours": _slow(found[name]),
             "ratio": round(ratio, 3), "aim": aim, "met": met,
-            "sent loads kept": kept[name]["sent"] if name in kept else None,
-            "handled loads kept": kept[name]["handled"] if name in kept else None,
+            "sent loads kept": None if free else kept[name]["sent"],
+            "handled loads kept": None if free else kept[name]["handled"],
         }  # fmt: skip
 
-    shorter = mean["ours"] / mean["paper"]
-    fewer = moves["half"] / moves["paper"]
-    fine = shorter <= AIM[network] and moves["ours"] <= moves["paper"] and all(kept["ours"].values())
-    same = mean["half"] <= mean["paper"] and kept["half"]["sent"]
+    shorter, strict = (hops[name].mean / hops["paper"].mean for name in ("all", "strict"))
     half_aim = "at most 0.5 of the moves, hops no worse" if network in HALF else "none (moves halved, hops no worse?)"
-    return [
-        row("hops at no more moves", "ours", shorter, f"at most {AIM[network]} of the hops", fine),
-        row("moves at no more hops", "half", fewer, half_aim, same and fewer <= 0.5),
-        row(
-            "hops under strict caps",
-            "strict",
-            mean["strict"] / mean["paper"],
-            "below 1",
-            mean["strict"] < mean["paper"],
-        ),
-    ]
+    rows = [
+        row("hops at no more moves, all loads", "all", shorter, f"at most {AIM[network]} of the hops",
+            shorter <= AIM[network] and moves["all"] <= moves["paper"] and all(kept["all"].values())),
+    ]  # fmt: skip
+    for name, asked in (("half", ("sent", "handled")), ("half sent", ("sent",))):
+        fewer = moves[name] / moves["paper"]
+        fine = fewer <= 0.5 and hops[name].mean <= hops["paper"].mean and all(kept[name][each] for each in asked)
+        loads = "sent loads" if name == "half sent" else "all loads"
+        rows.append(row(f"moves at no more hops, {loads}", name, fewer, half_aim, fine))
+    return [*rows, row("hops under strict caps", "strict", strict, "below 1", strict < 1)]
 
 
 def _slow(runs: list[Any]) -> float:
@@ -134,14 +140,15 @@ def hops_against_moves(*, seeds: int | None = None, progress: Progress | None = 
         for name, each in (("start", None), ("interest", Interest()), ("community (paper)", Community())):
             made = measured(network, 0, each)
             add(name, made.mean_hops, made.moves)
-        for point in frontier(observation, planner, points=10):
+        for point in frontier(observation, planner, points=14):
             add("ours", point.cost / deliveries + 2, point.moves)
         floor = lower_bound(planner.problem(observation)) / deliveries + 2
         add("lower bound", floor, 0)
         add("lower bound", floor, observation.clients)
     notes = [
         "Seed 0. Ours is the frontier: one plan for each price of a move, within the paper result's own largest loads "
-        "(sent and handled). Hops count both client links.",
+        "(sent and handled). Hops count both client links. Its least moves are not 0: the start is above those loads, "
+        "and so many are what our search needs to come down to them.",
         "The lower bound holds for any number of moves: a relaxed knapsack for each client under the caps on what is "
         "sent (placement/bound.py). It is not tight: no placement need reach it.",
     ]

@@ -26,6 +26,7 @@ from overlace.placement.interest import Interest
 from overlace.replay.partials import TRAFFIC
 from overlace.replay.routing import routing
 from overlace.replay.simulate import Arrivals, simulate
+from overlace.reproduce.result import Spread
 from overlace.workloads.composition import Composition
 from overlace.workloads.random_clients import RandomClients
 from overlace.workloads.services import Services
@@ -126,6 +127,17 @@ def messages(workload: Services, observation: Observation) -> Arrivals:
     rng = np.random.default_rng([workload.seed, 41])
     at = np.cumsum(rng.exponential(gap, workload.messages)).astype(np.int64)
     return Arrivals(at, part["client"], part["start"], part["receivers"])
+
+
+COMES_OUT = (
+    "A printed figure comes out if it lies between the least and the most of our seeds; where they differ much that "
+    "says little, see ±."
+)
+
+
+def comes_out(spread: Spread, paper: float | None) -> bool | None:
+    """Whether a printed figure lies within our seeds; None where none is printed."""
+    return None if paper is None else spread.low <= paper <= spread.high
 
 
 def within(hops: Floats, low: int, high: int) -> float:
