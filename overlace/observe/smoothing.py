@@ -4,12 +4,15 @@ OCBR07 §3 plans for the last window as if it came again. Where traffic wavers, 
 better guess, recent ones counting more; where it comes back by the day, the windows one, two, ... periods before
 the next one are. Classes are matched by their clients; demands are averages, rounded, and a class that
 rounds to none is left out.
+
+    days = [(since + i * DAY_US, since + (i + 1) * DAY_US) for i in range(14)]
+    plan = Regraft(min_gain=100).solve(expect(trace, days, Smoothing(0.3)))
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,10 +21,12 @@ from overlace.arrays.csr import take_groups
 from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadParameter, NotObserved
-from overlace.model import Classes
+from overlace.model import Classes, Observation
+from overlace.observe.observation import observe
+from overlace.trace import Runner, Trace, here
 
 LEAST = 1e-3
-"""What a window must weigh to be looked at."""
+"""What a window must weigh, beside the one that weighs most, to be looked at."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Smoothing:
             raise BadParameter(f"period is {self.period}; expected 1 or more windows")
 
     def weights(self, windows: int) -> Floats:
-        """What each of so many windows weighs for the next one; they add up to 1.
+        """What each of so many windows weighs for the next one; they add up to 1, and those too old weigh nothing.
 
         Until a whole period has been seen, all windows count.
         """
@@ -53,6 +58,7 @@ class Smoothing:
         else:
             turns, counts = age // self.period, age % self.period == 0
         weight = np.where(counts, (1 - self.share) ** (turns - 1.0), 0.0)
+        weight[weight < LEAST * weight.max()] = 0.0
         return np.asarray(weight / weight.sum())
 
     def forecast(self, windows: Sequence[Classes]) -> Classes:
@@ -60,8 +66,35 @@ class Smoothing:
         if not windows:
             raise NotObserved("smoothing: no window was observed yet")
         weight = self.weights(len(windows))
-        used = [i for i in range(len(windows)) if weight[i] >= LEAST]
-        return mean_classes([windows[i] for i in used], weight[used] / weight[used].sum())
+        used = np.flatnonzero(weight).tolist()
+        return mean_classes([windows[i] for i in used], weight[used])
+
+
+def expect(
+    trace: Trace, windows: Sequence[tuple[int, int]], smoothing: Smoothing | None = None, run: Runner = here
+) -> Observation:
+    """The observation of the last of some windows, oldest first, with the classes to expect of the next one.
+
+    Everything else, flows too, is of the last window. A client that has no home there any more is in no class.
+    """
+    if not windows:
+        raise NotObserved("smoothing: no window was named")
+    smoothing = smoothing or Smoothing()
+    weight = smoothing.weights(len(windows))
+    used = np.flatnonzero(weight).tolist()
+    last = observe(trace, windows[-1], run)
+    seen = [last.classes if i == len(windows) - 1 else observe(trace, windows[i], run).classes for i in used]
+    return replace(last, classes=_at_home(mean_classes(seen, weight[used]), last))
+
+
+def _at_home(classes: Classes, last: Observation) -> Classes:
+    """The classes without the members that have no home; all of them where no home is known."""
+    known = np.arange(int(classes.members.max(initial=-1)) + 1) < last.clients
+    if len(last.overlay.placement):
+        known &= last.overlay.homes(len(known)) >= 0
+    stays = known[classes.members]
+    start = np.append(0, np.cumsum(stays))[classes.start]
+    return Classes(start, classes.members[stays], classes.demand, classes.bytes)
 
 
 def mean_classes(windows: Sequence[Classes], weight: Floats) -> Classes:

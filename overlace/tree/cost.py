@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints
-from overlace.arrays.trees import subtree_costs
+from overlace.arrays.trees import Rooted, subtree_costs
 from overlace.errors import BadOverlay, BadParameter, NotObserved
 from overlace.model import Observation, Overlay, name_of
 
@@ -49,13 +49,20 @@ def class_costs(observation: Observation, overlay: Overlay, *, alpha: float = 1.
     if len(overlay.tree) == 0 and network.brokers > 1:
         return np.zeros(len(classes))
     homes = class_homes(observation, overlay)
-    tree = overlay.rooted(network.brokers)
-    link_cost = np.zeros(network.brokers)
-    below = tree.link >= 0
-    link_cost[below] = alpha * network.costs_of(overlay.tree)[tree.link[below]]
-    costs = subtree_costs(tree, link_cost, beta * network.broker_cost, classes.start, homes)
+    tree, rise, toll = priced(observation, overlay, alpha=alpha, beta=beta)
+    costs = subtree_costs(tree, rise, toll, classes.start, homes)
     costs[np.diff(classes.start) < 2] = 0.0  # R8
     return costs
+
+
+def priced(observation: Observation, overlay: Overlay, *, alpha: float, beta: float) -> tuple[Rooted, Floats, Floats]:
+    """(tree, rise, toll): the tree, the price of each broker's link up and of each broker."""
+    network = observation.network
+    tree = overlay.rooted(network.brokers)
+    rise = np.zeros(network.brokers)
+    below = tree.link >= 0
+    rise[below] = alpha * network.costs_of(overlay.tree)[tree.link[below]]
+    return tree, rise, beta * network.broker_cost
 
 
 def class_homes(observation: Observation, overlay: Overlay) -> Ints:

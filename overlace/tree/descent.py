@@ -15,11 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Bools, Ints, Pairs, kernel
 from overlace.tree.cut import Desk, desk_for, weigh
-from overlace.tree.problem import Problem, price_of
-from overlace.tree.wiring import Wiring, attach, detach, links_of, wire
+from overlace.tree.problem import SPARSE, Problem, price_of
+from overlace.tree.wiring import Wiring, attach, detach, wire
 
 
 class Rules(NamedTuple):
@@ -68,7 +67,7 @@ def is_first(rules: Rules, a: int, b: int) -> bool:
 
 
 @kernel
-def may_join(p: Problem, s: Search, rules: Rules, slot: int, a: int) -> bool:
+def may_join(s: Search, rules: Rules, slot: int, a: int) -> bool:
     """Whether a node may have one more link once the slot's is out."""
     ends = (s.wiring.to[2 * slot] == a) + (s.wiring.to[2 * slot + 1] == a)
     return bool(s.wiring.degree[a] - ends + 1 <= rules.cap[a])
@@ -97,7 +96,7 @@ def best_join(p: Problem, s: Search, rules: Rules, slot: int, below: float) -> t
     for i in range(n):
         x = d.order[i]
         side = 0 if i < size else 1
-        if d.reach[x] + low[1 - side] + load * p.cheapest[x] < limit and may_join(p, s, rules, slot, x):
+        if d.reach[x] + low[1 - side] + load * p.cheapest[x] < limit and may_join(s, rules, slot, x):
             if side == 0:
                 s.near[near] = x
                 near += 1
@@ -110,10 +109,10 @@ def best_join(p: Problem, s: Search, rules: Rules, slot: int, below: float) -> t
         base = d.reach[a]
         if base + low[1] + load * p.cheapest[a] >= limit:
             continue
-        if p.kind == 2:
+        if p.kind == SPARSE:
             for j in range(p.link_start[a], p.link_start[a + 1]):
                 b = p.link_other[j]
-                if d.side[b] == 0 or not may_join(p, s, rules, slot, b):
+                if d.side[b] == 0 or not may_join(s, rules, slot, b):
                     continue
                 value = base + d.reach[b] + load * p.link_price[j]
                 if value >= limit:
@@ -202,83 +201,6 @@ def steepest(p: Problem, s: Search, rules: Rules, least: float) -> float:
         weigh(p, s.wiring, s.desk, at)
         swap(p, s, rules, at, best_a, best_b)
         saved += best
-
-
-@kernel
-def draw(random: Ints, below: int) -> int:
-    """A random number below some bound; random holds the state."""
-    word = mix(np.uint64(random[0]))
-    random[0] = np.int64(word & np.uint64(0x7FFFFFFFFFFFFFFF))
-    return np.int64((word >> np.uint64(11)) % np.uint64(below))  # type: ignore[return-value]
-
-
-@kernel
-def kick(p: Problem, s: Search, rules: Rules, random: Ints, tries: int) -> float:
-    """Swap a random link for the cheapest of a few random pairs that join its parts. Returns what it costs."""
-    slot = draw(random, len(s.fresh))
-    if rules.kept[slot]:
-        return 0.0
-    w, d = s.wiring, s.desk
-    load, size, _ = weigh(p, w, d, slot)
-    u, v = w.to[2 * slot + 1], w.to[2 * slot]
-    current = load * w.price[slot] + d.reach[u] + d.reach[v] + (rules.fee if s.fresh[slot] else 0.0)
-    more = s.state[0] - s.fresh[slot] < rules.most
-    best, best_a, best_b = np.inf, -1, -1
-    for _ in range(tries):
-        a = d.order[draw(random, size)]
-        if p.kind == 2:
-            b = p.link_other[p.link_start[a] + draw(random, p.link_start[a + 1] - p.link_start[a])]
-        else:
-            b = d.order[size + draw(random, len(d.order) - size)]
-        if d.side[b] == 0 or (a == u and b == v):
-            continue
-        first = is_first(rules, a, b)
-        if not (first or more) or not may_join(p, s, rules, slot, a) or not may_join(p, s, rules, slot, b):
-            continue
-        value = d.reach[a] + d.reach[b] + load * price_of(p, a, b) + (0.0 if first else rules.fee)
-        if value < best:
-            best, best_a, best_b = value, a, b
-    if best_a < 0 or best == np.inf:
-        return 0.0
-    swap(p, s, rules, slot, best_a, best_b)
-    return float(best - current)
-
-
-@kernel
-def keep_trying(p: Problem, links: Pairs, rules: Rules, least: float, kicks: int, random: Ints) -> tuple[Pairs, float]:
-    """(links, saved): kick, descend again, and go back unless that paid; so many times."""
-    best = links.copy()
-    saved = 0.0
-    s = search_over(p, best, rules)
-    for _ in range(kicks):
-        s.waiting[:] = False
-        change = 0.0
-        for _ in range(1 + draw(random, 3)):
-            change -= kick(p, s, rules, random, 6)
-        change += descend(p, s, rules, least, False)
-        if change > least:
-            saved += change
-            best[:] = links_of(s.wiring)
-        else:
-            go_back(p, s, rules, best)
-    return best, saved
-
-
-@kernel
-def go_back(p: Problem, s: Search, rules: Rules, links: Pairs) -> None:
-    """Stand at these links again."""
-    w = s.wiring
-    for k in range(len(links)):
-        a, b = w.to[2 * k + 1], w.to[2 * k]
-        if min(a, b) != links[k, 0] or max(a, b) != links[k, 1]:
-            detach(w, k)
-    for k in range(len(links)):
-        a, b = w.to[2 * k + 1], w.to[2 * k]
-        if min(a, b) != links[k, 0] or max(a, b) != links[k, 1]:
-            attach(w, k, links[k, 0], links[k, 1], price_of(p, links[k, 0], links[k, 1]))
-            fresh = not is_first(rules, links[k, 0], links[k, 1])
-            s.state[0] += np.int64(fresh) - np.int64(s.fresh[k])
-            s.fresh[k] = fresh
 
 
 @kernel

@@ -17,6 +17,7 @@ from typing import ClassVar
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.tree import cost as tree_cost
 from overlace.tree import fields
+from overlace.tree.limits import begun
 from overlace.tree.regraft import regrafted, smallest_gain
 from overlace.tree.rounds import Locks, Protocol, Run, run_rounds
 from overlace.tree.setting import Setting, setting_of
@@ -51,7 +52,7 @@ class HubSafe:
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Swap by swap from the observed tree to where the rounds lead."""
-        setting = setting_of(self, observation)
+        setting = begun(setting_of(self, observation))
         links = self.run(setting, seed, progress).links
         if self.finish:
             links = regrafted(self, setting, 0, seed, progress, links)

@@ -14,6 +14,11 @@ from overlace.tree.setting import Setting
 from overlace.tree.wiring import links_of
 
 
+def begun(setting: Setting) -> Setting:
+    """Where there is no tree yet, the one to start from is brought within the limits."""
+    return setting if setting.built else setting._replace(start=within_limits(setting, setting.start))
+
+
 def within_limits(setting: Setting, wanted: Pairs) -> Pairs:
     """The wanted tree with the links that must stay, and with links taken from brokers that have too many."""
     p = setting.problem
@@ -37,7 +42,9 @@ def relieved(setting: Setting, search: Search, rules: Rules) -> None:
     stuck = relieve(setting.problem, search, rules)
     if stuck >= 0:
         found, cap = int(search.wiring.degree[stuck]), int(setting.problem.cap[stuck])
+        spent = search.state[0] >= rules.most
+        why = f"max_swaps lets only {rules.most} links differ" if spent else "no swap of candidate links relieves it"
+        more = "raise max_swaps" if spent else "name more links that could be wired"
         raise NothingBetter(
-            f"{name_of('broker', stuck)} has {found} links and may have {cap}: no swap of candidate links relieves it. "
-            "Raise the limit, or name more links that could be wired."
+            f"{name_of('broker', stuck)} has {found} links and may have {cap}: {why}. Raise the limit, or {more}."
         )

@@ -12,9 +12,8 @@ from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.tree.descent import Rules, descend, search_over
 from overlace.tree.exact import best_tree, price_matrix, tree_total
-from overlace.tree.problem import Problem, price_of
+from overlace.tree.problem import FULL, Problem, price_of
 from overlace.tree.view import BITS
-from overlace.tree.wiring import links_of
 
 EXACT = 9
 
@@ -69,7 +68,6 @@ def by_regraft(
     gain = descend(q, search, rules, least, True)
     if gain <= least:
         return 0.0, star
-    links = links_of(search.wiring)
     parent = np.full(k, -2, dtype=np.int64)
     parent[0] = -1
     stack = [0]
@@ -128,7 +126,7 @@ def own_problem(p: Problem, nodes: Ints, room: Ints, masks: Ints, weight: Floats
         none,
         at_start,
         owner[order],
-        1,
+        FULL,
         price,
         none,
         none,

@@ -63,6 +63,22 @@ def best_add(
 
 
 @kernel
+def gains_in_order(p: Problem, links: Pairs, price: Floats, goes: Ints, added: Pairs) -> Floats:
+    """What each of some swaps saves, carried out one after the other; every prefix of them must leave a tree."""
+    w, d = wire(len(p.toll), links, price), desk_for(p)
+    gains = np.empty(len(goes))
+    for i in range(len(goes)):
+        slot, a, b = goes[i], added[i, 0], added[i, 1]
+        load, _, _ = weigh(p, w, d, slot)
+        fresh = price_of(p, a, b)
+        before = d.reach[w.to[2 * slot]] + d.reach[w.to[2 * slot + 1]]
+        gains[i] = load * (w.price[slot] - fresh) + before - d.reach[a] - d.reach[b]
+        detach(w, slot)
+        attach(w, slot, a, b, fresh)
+    return gains
+
+
+@kernel
 def order_swaps(
     p: Problem, links: Pairs, price: Floats, goes: Ints, added: Pairs, cap: Ints, most: int
 ) -> tuple[Ints, Ints, Floats, Ints, Floats, Bools]:

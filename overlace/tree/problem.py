@@ -53,9 +53,9 @@ def price_of(p: Problem, a: int, b: int) -> float:
         a, b = b, a
     if b >= p.brokers:
         return 0.0 if a < p.brokers else np.inf
-    if p.kind == 0:
+    if p.kind == UNIFORM:
         return float(p.price[0])
-    if p.kind == 1:
+    if p.kind == FULL:
         return float(p.price[a * (2 * p.brokers - a - 1) // 2 + b - a - 1])
     low, high = p.link_start[a], p.link_start[a + 1]
     while low < high:

@@ -25,7 +25,8 @@ from overlace.errors import NothingBetter
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.tree import cost as tree_cost
 from overlace.tree import fields
-from overlace.tree.descent import Rules, descend, keep_trying, search_over, steepest
+from overlace.tree.descent import Rules, descend, search_over, steepest
+from overlace.tree.kicks import keep_trying
 from overlace.tree.limits import relieved, within_limits
 from overlace.tree.problem import SPARSE, Problem, prices_of
 from overlace.tree.setting import Setting, setting_of

@@ -16,12 +16,12 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.tree.descent import draw
+from overlace.tree.kicks import draw
 from overlace.tree.problem import Problem, price_of
 from overlace.tree.view import BITS
 
 LISTED = 2_000
-"""Pairs of nodes up to which all links are listed before drawing; above, pairs are drawn until they fit."""
+"""Pairs of nodes up to which all links are listed before drawing; above, up to 50 N pairs are tried for each draw."""
 
 
 @kernel
@@ -79,7 +79,7 @@ def optimize(
             degree[v] += 1
             degree[goes] -= 1
             degree[current[goes]] -= 1
-        rehang(current, depth, u, v, goes)  # F3:19, F3:20
+        rehang(current, u, v, goes)  # F3:19, F3:20
         if saved > most + least:  # F3:21
             most = saved
             best[:] = current  # F3:22
@@ -174,7 +174,7 @@ def hang(parent: Ints, words: int) -> tuple[Ints, Ints]:
 
 
 @kernel
-def rehang(parent: Ints, depth: Ints, u: int, v: int, goes: int) -> None:
+def rehang(parent: Ints, u: int, v: int, goes: int) -> None:
     """Add u-v and take out the link above goes, which is on the way from u or from v up."""
     x = u
     while x != goes and parent[x] >= 0:

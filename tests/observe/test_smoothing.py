@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,7 +7,11 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import Classes
-from overlace.observe.smoothing import Smoothing
+from overlace.observe.observation import observe
+from overlace.observe.smoothing import Smoothing, expect
+from overlace.trace import HOUR_US
+from tests.observe.test_observation import times
+from tests.traces import trace_of
 
 groups = st.lists(
     st.sets(st.integers(0, 6), min_size=1, max_size=4).map(sorted), min_size=1, max_size=5, unique_by=tuple
@@ -60,9 +66,51 @@ def test_a_class_that_is_hardly_there_is_left_out():
     assert by_members(Smoothing(0.5).forecast(windows)).keys() == {(1, 2)}
 
 
-def test_what_makes_no_sense_is_refused():
+def test_many_windows_that_hardly_differ_in_weight_all_count():
+    windows = [Classes.of([[0, 1]], [k % 2 * 100]) for k in range(3000)]
+    assert np.all(Smoothing(1e-4).weights(3000) > 0)
+    assert by_members(Smoothing(1e-4).forecast(windows)) == {(0, 1): 50}
+
+
+def test_windows_that_are_too_old_weigh_nothing():
+    weight = Smoothing(0.5).weights(100)
+    assert weight.sum() == pytest.approx(1)
+    assert np.count_nonzero(weight) == 10
+
+
+HOURS = [(h * HOUR_US, (h + 1) * HOUR_US) for h in range(3)]
+
+
+def test_the_next_window_is_expected_from_a_trace(tmp_path):
+    """c0 writes to c1 in the first hour, to c2 in the second, to both in the third."""
+    messages = [(5, 0, 0, 10, [1])] * 8 + [(HOUR_US + 5, 0, 0, 10, [2])] * 4 + [(2 * HOUR_US + 5, 0, 0, 10, [1, 2])] * 2
+    trace = trace_of(tmp_path / "t", messages)
+    windows = [observe(trace, each) for each in HOURS]
+    found = expect(trace, HOURS, Smoothing(0.5))
+    assert found.classes == Smoothing(0.5).forecast([each.classes for each in windows])
+    assert by_members(found.classes) == {(0, 1): 1, (0, 2): 1, (0, 1, 2): 1}
+    assert replace(found, classes=windows[-1].classes) == windows[-1]
+
+
+def test_who_has_left_is_expected_in_no_class(tmp_path):
+    messages = [(5, 0, 0, 10, [1, 2])] * 8 + [(2 * HOUR_US + 5, 0, 0, 10, [2])] * 8
+    sessions = {
+        "client": [0, 1, 2],
+        "broker": [0, 0, 1],
+        "since": times([None, None, None]),
+        "until": times([None, HOUR_US, None]),
+    }
+    trace = trace_of(tmp_path / "t", messages, sessions=sessions)
+    found = expect(trace, HOURS, Smoothing(0.1))
+    assert by_members(found.classes).keys() == {(0, 2)}
+    assert set(found.classes.members.tolist()) <= set(found.overlay.placement[:, 0].tolist())
+
+
+def test_what_makes_no_sense_is_refused(tmp_path):
     for bad in ({"share": 0.0}, {"share": 1.5}, {"period": 0}):
         with pytest.raises(BadParameter, match=next(iter(bad))):
             Smoothing(**bad)
     with pytest.raises(NotObserved):
         Smoothing().forecast([])
+    with pytest.raises(NotObserved, match="no window was named"):
+        expect(trace_of(tmp_path / "t", [(5, 0, 0, 10, [1])]), [])

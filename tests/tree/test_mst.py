@@ -1,4 +1,6 @@
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -31,6 +33,14 @@ def test_the_links_total_cost_never_grows_on_the_way(observation):
     assert np.all(np.diff(totals) <= 0)
 
 
+def test_more_brokers_keep_the_same_laws():
+    observation = square(150, 300, 200, seed=3)
+    plan = check_planner(Mst(beta=0.5), observation)
+    totals = [observation.network.costs_of(plan.first(k).after.tree).sum() for k in range(len(plan.steps) + 1)]
+    assert np.all(np.diff(totals) <= 0)
+    assert "and joins what" in plan.why(0)
+
+
 @pytest.mark.parametrize("weights", [{"alpha": -3}, {"beta": float("nan")}, {"alpha": float("inf")}])
 def test_weights_are_numbers_of_0_or_more(weights):
     with pytest.raises(BadParameter, match="expected a number of 0 or more"):
@@ -58,3 +68,16 @@ def test_what_cannot_be_spanned_is_said():
     cyclic = replace(three_in_a_row(), overlay=Overlay(tree=[[0, 1], [1, 2], [0, 2]]))
     with pytest.raises(BadOverlay, match="b1-b2 close a cycle"):
         Mst().solve(cyclic)
+
+
+def test_the_guide_to_adding_a_planner_quotes_the_code_as_it_is():
+    root = Path(__file__).parents[2]
+    files = ["overlace/tree/mst.py", "overlace/tree/fields.py", "overlace/catalog.py", "tests/tree/test_mst.py"]
+    known = {line.strip() for name in files for line in (root / name).read_text().splitlines()}
+    page = (root / "docs/adding-a-planner.md").read_text()
+    quoted = [line.strip() for block in re.findall(r"```python\n(.*?)```", page, re.S) for line in block.splitlines()]
+    assert len(quoted) > 20
+    for line in quoted:
+        whole = re.sub(r"  # .*", "", line)
+        cut = whole.removesuffix("...").strip()
+        assert whole in known or (cut != whole and any(each.startswith(cut) for each in known)), line

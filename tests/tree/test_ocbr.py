@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlace.errors import BadOverlay, BadParameter
+from overlace.errors import BadOverlay, BadParameter, NothingBetter
 from overlace.model import Classes, Network, Observation, Overlay, check_tree
 from overlace.testing import check_planner, three_in_a_row
 from overlace.tree.cost import cost
@@ -51,7 +51,7 @@ def test_gains_of_masters_that_act_in_one_round_add_up(observation, locks):
 def test_adjacent_masters_are_refused():
     """In a row of four the two masters are neighbours: together they could leave no tree."""
     for seed in range(20):
-        observation = replace(lottery(4, seed=seed), network=lottery(4, seed=seed).network)
+        observation = lottery(4, seed=seed)
         row = replace(observation, overlay=replace(observation.overlay, tree=[[0, 1], [1, 2], [2, 3]]))
         for locks in ("paper", "relaxed"):
             planner = Ocbr(locks=locks, rounds=1)
@@ -105,7 +105,7 @@ def test_the_best_link_to_remove_is_the_best_of_the_loop(observation, data):
         if is_tree(other, n):
             falls.append(start - tree_total(price, toll, masks, view.weight, hung(np.array(other), n)))
     assert gain == pytest.approx(max(falls))
-    rehang(parent, depth, u, v, goes)
+    rehang(parent, u, v, goes)
     assert start - tree_total(price, toll, masks, view.weight, parent) == pytest.approx(gain)
 
 
@@ -144,6 +144,26 @@ def test_rehome_brings_a_client_to_whom_it_talks_to():
     plan = check_planner(Ocbr(rehome=True), three_in_a_row())
     assert cost(three_in_a_row(), plan.after) == 0
     assert any("moves from" in plan.why(i) for i in range(len(plan.steps)))
+
+
+def test_with_rehome_a_client_that_pays_more_than_min_gain_moves_and_others_do_not():
+    """Nothing but clients is to be changed here: each move saves 70."""
+    plan = check_planner(Ocbr(rehome=True, min_gain=60), three_in_a_row())
+    assert plan.steps.gain.tolist() == [70, 70]
+    assert np.array_equal(plan.after.tree, plan.before.tree)
+    with pytest.raises(NothingBetter, match="saves 1000 or more"):
+        Ocbr(rehome=True, min_gain=1000).solve(three_in_a_row())
+
+
+@settings(max_examples=20)
+@given(observations(2, 7), st.sampled_from([1, 2, 4]), st.sampled_from([0.0, 5.0]))
+def test_with_rehome_limits_hold_for_links_and_clients_together(observation, most, least):
+    try:
+        plan = check_planner(Ocbr(rehome=True, max_swaps=most, min_gain=least), observation)
+    except NothingBetter:
+        return
+    assert len(plan.changes) <= 2 * most
+    assert plan.gain >= least * len(plan.changes) / 2
 
 
 def test_max_swaps_stops_the_rounds_and_min_gain_the_small_ones():

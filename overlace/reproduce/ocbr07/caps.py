@@ -30,5 +30,8 @@ def caps(*, seeds: int | None = None, progress: Progress | None = None) -> Resul
         rows.append({"most links of a broker": cap, "cost above unlimited, %": 100 * each.mean, "least": 100 * each.low,
                      "most": 100 * each.high})  # fmt: skip
     top = ", ".join(str(degree) for _, degree in free)
-    notes = [f"100 brokers, workload square, {count} seeds. Without a limit the largest degrees are {top}."]
+    notes = [
+        f"100 brokers, workload square, {count} seeds. Without a limit the largest degrees are {top}.",
+        "By tree.regraft, which knows the whole tree and is no exact search: under a loose limit it may end lower.",
+    ]
     return Result("What degree limits cost", rows, notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.model import Progress
+from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Chart, Result, Row, Spread
 from overlace.tree.hub_safe import HubSafe
 from overlace.tree.ocbr import Ocbr
@@ -58,6 +59,7 @@ def few_links(*, seeds: int | None = None, progress: Progress | None = None) -> 
         f"At 20 links regraft removes {removed['regraft']:.0%} of the cost, OCBR as it goes "
         f"{removed['ocbr, as it goes']:.0%}: {removed['regraft'] / removed['ocbr, as it goes']:.1f} times as much "
         "(aim: 4).",
+        KNOWS,
     ]
     chart = Chart(
         "What a few changed links buy", points, "links", "left", series="planner", low="low", high="high",

@@ -5,23 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
 
 from overlace.arrays.jit import Floats
 from overlace.model import Observation, Planner, Progress
+from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Chart, Result, Row
 from overlace.tree.hub_safe import HubSafe
 from overlace.tree.mst import Mst
 from overlace.tree.ocbr import Ocbr
 from overlace.tree.regraft import Regraft
+from overlace.tree.rounds import Round
 from overlace.tree.setting import setting_of
 from overlace.tree.star import Star
 from overlace.tree.steps import plan_to
 from overlace.workloads.square import square
 
-SIZES = {20: 5, 50: 5, 100: 5, 500: 2, 1000: 1}
+SIZES = {20: 5, 50: 5, 100: 5, 500: 3, 1000: 3}
 """Brokers, and how many seeds."""
 
 KINDS: dict[str, dict[str, float | bool]] = {
@@ -60,8 +63,19 @@ def _steiner_bound(apart: Floats, ends: Sequence[int]) -> float:
     return max(three, spanning * len(ends) / (2 * (len(ends) - 1)))
 
 
-def measured(observation: Observation, seed: int) -> dict[str, tuple[float, float, int, int]]:
-    """(cost, CPU seconds, links changed, rounds) of every planner."""
+class Found(NamedTuple):
+    """What a planner reached and what it took; rounds and what one of them takes only where there are rounds."""
+
+    cost: float
+    seconds: float  # CPU
+    links: int  # changed
+    rounds: int
+    locks: float  # a round
+    control: float  # messages a round
+
+
+def measured(observation: Observation, seed: int) -> dict[str, Found]:
+    """What every planner reached."""
     found = {}
     planners: dict[str, Planner] = {
         "star": Star(), "mst": Mst(), "ocbr": Ocbr(), "hub-safe": HubSafe(), "hub-safe + regraft": HubSafe(finish=True),
@@ -69,15 +83,18 @@ def measured(observation: Observation, seed: int) -> dict[str, tuple[float, floa
     }  # fmt: skip
     for name, planner in planners.items():
         begin = time.process_time()
-        rounds = 0
+        rounds: list[Round] = []
         if isinstance(planner, Ocbr | HubSafe) and not getattr(planner, "finish", False):  # what solve does, kept apart
             setting = setting_of(planner, observation)
             run = planner.run(setting, seed)
-            plan, rounds = plan_to(planner, observation, seed, setting, run.links), len(run.rounds)
+            plan, rounds = plan_to(planner, observation, seed, setting, run.links), run.rounds
         else:
             plan = planner.solve(observation, seed)
         taken = time.process_time() - begin
-        found[name] = (planner.cost(observation, plan.after), taken, len(plan.changes) // 2, rounds)
+        locks = float(np.mean([each.locked for each in rounds])) if rounds else 0.0
+        control = float(np.mean([each.control for each in rounds])) if rounds else 0.0
+        cost = planner.cost(observation, plan.after)
+        found[name] = Found(cost, taken, len(plan.changes) // 2, len(rounds), locks, control)
     return found
 
 
@@ -88,29 +105,31 @@ def large(*, seeds: int | None = None, progress: Progress | None = None) -> Resu
     for i, (kind, changed) in enumerate(KINDS.items()):
         for j, (brokers, usual) in enumerate(SIZES.items()):
             count = min(seeds or usual, usual)
-            sums: dict[str, list[tuple[float, float, int, int]]] = {}
+            sums: dict[str, list[Found]] = {}
             ratios: dict[str, list[float]] = {}
             for seed in range(count):
                 if progress:
                     progress((i * len(SIZES) + j) / (len(SIZES) * len(KINDS)), f"{brokers} brokers, {kind}")
                 observation = square(brokers, 4 * brokers, 3 * brokers, seed=seed, **changed)  # type: ignore[arg-type]
                 found = measured(observation, seed)
-                best = min(each[0] for each in found.values())
+                best = min(each.cost for each in found.values())
                 initial = Mst().cost(observation, observation.overlay)
                 bound = lower_bound(observation)
                 for name, cost in {"initial": initial, "bound": bound}.items():
                     ratios.setdefault(name, []).append(cost / best)
                 for name, each in found.items():
-                    ratios.setdefault(name, []).append(each[0] / best)
+                    ratios.setdefault(name, []).append(each.cost / best)
                     sums.setdefault(name, []).append(each)
             mean = {name: float(np.mean(values)) for name, values in ratios.items()}
             row: dict[str, object] = {"workload": kind, "brokers": brokers, "seeds": count}
             row |= {name: f"{value:.3f}" for name, value in mean.items()}
             for name in ("ocbr", "hub-safe", "regraft"):
-                _, seconds, links, rounds = np.mean(np.array(sums[name], dtype=np.float64), axis=0)
-                row[f"{name}: CPU s, links, rounds"] = f"{seconds:.3f}, {links:.0f}" + (
-                    f", {rounds:.0f}" if rounds else ""
-                )
+                each = Found(*np.mean(np.array(sums[name], dtype=np.float64), axis=0))
+                row[f"{name}: CPU s, links"] = f"{each.seconds:.3f}, {each.links:.0f}"
+                if each.rounds:
+                    row[f"{name}: rounds; locks, control messages a round"] = (
+                        f"{each.rounds:.0f}; {each.locks:.0f}, {each.control:.0f}"
+                    )
             rows.append(row)
             points += [
                 {"workload": kind, "brokers": brokers, "tree": name, "ratio": mean[name]}
@@ -122,8 +141,8 @@ def large(*, seeds: int | None = None, progress: Progress | None = None) -> Resu
         "Workload square: brokers in the unit square, cost 1 + distance in hundredths (or 1 to 101 by chance: not "
         "metric), 4 clients and 3 classes a broker, Zipf demands, locality 0.9 or 0, a random recursive tree to start "
         "from. OCBR: n = 20, N = 20, tenure 7. CPU seconds are of whole plans with their steps, one thread.",
-        "Star, mst, regraft and the bound know the whole tree; a master of OCBR and hub-safe knows its neighbourhood.",
-        "500 brokers have 2 seeds and 1,000 one, the others 5.",
+        KNOWS,
+        "Locks are of brokers, control messages those of ocbr07/rounds; both are means over all rounds of a run.",
     ]
     chart = Chart(
         "Cost / best known", points, "brokers", "ratio", series="tree", panel="workload", log="xy",

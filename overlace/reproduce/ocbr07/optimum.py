@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from overlace.model import Planner, Progress
+from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Chart, Result, Row, Spread
 from overlace.tree.exact import Exact
 from overlace.tree.hub_safe import HubSafe
@@ -63,6 +64,7 @@ def optimum(*, seeds: int | None = None, progress: Progress | None = None) -> Re
         "With links only and costs that are not metric, a neighbourhood of three has few other trees: masters are "
         "stuck early, whatever search they use. A larger search per master (N = 200, n = 100) or an exact one "
         "(hub-safe) hardly helps; looking at the whole tree does.",
+        KNOWS,
     ]
     chart = Chart(
         "Cost / optimum, mean", points, "brokers", "mean", series="planner", panel="costs", y_title="cost / optimum"

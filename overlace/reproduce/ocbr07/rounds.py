@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from overlace.model import Progress
+from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Chart, Result, Row
 from overlace.tree.hub_safe import HubSafe
 from overlace.tree.ocbr import Ocbr
 from overlace.tree.setting import setting_of
 from overlace.workloads.square import square
-
-KNOWS = {
-    "tree.ocbr, tree.hub-safe": "a master: its neighbourhood and the classes that pass it",
-    "tree.hub-safe with finish, tree.regraft, tree.exact, tree.gomory-hu, tree.star": "the whole tree and all classes",
-    "tree.mst": "all links, no traffic",
-}
 
 
 def rounds(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
@@ -42,7 +37,7 @@ def rounds(*, seeds: int | None = None, progress: Progress | None = None) -> Res
         "100 brokers, workload square, seed 0; the first five rounds and the last. A master that is asked locks itself "
         "and its neighbours. Control messages: request, answer with the statistics, and release or new links, one "
         "each to every neighbour; a refusal takes two.",
-        "Who knows what: " + "; ".join(f"{who}: {what}" for who, what in KNOWS.items()) + ".",
+        KNOWS,
         "A broker of hub-safe that found nothing is not asked again until its neighbours have changed, since its "
         "search is not random; a broker of OCBR is asked in every round.",
     ]

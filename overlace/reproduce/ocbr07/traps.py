@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.model import Classes, Network, Observation, Overlay, Planner, Progress
+from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Result, Row
 from overlace.tree.exact import Exact
 from overlace.tree.hub_safe import HubSafe
@@ -48,5 +49,6 @@ def traps(*, seeds: int | None = None, progress: Progress | None = None) -> Resu
         "dear link is opposite. Every neighbourhood is three brokers in a row with no other link between them, so no "
         "master can change anything, however it searches; dropping the dear link for the missing one is one swap.",
         "With the dear link as dear as one likes, cost / optimum of what knows only neighbourhoods has no bound.",
+        KNOWS,
     ]
     return Result("A trap for all local rearrangements", rows, notes)
