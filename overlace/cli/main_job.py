@@ -9,9 +9,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, RunPath, Seed, amount, answer, bar, err
+from overlace.cli.console import AsJson, Force, RunPath, amount, answer, bar, err
 
 Several = list[str] | None
+FEW = 3
+"""Slices of time below which an interval says nothing."""
 
 
 def optimize_command(
@@ -29,31 +31,43 @@ def optimize_command(
     max_swaps: Annotated[int | None, typer.Option(help="links changed, at most")] = None,
     min_gain: Annotated[float | None, typer.Option(help="share of the cost that a plan must save (0.01)")] = None,
     min_step: Annotated[float | None, typer.Option(help="share of the cost that every change must save (0)")] = None,
-    max_cut: Annotated[float | None, typer.Option(help="share of the messages that may pass one broker")] = None,
-    sent_cap: Annotated[float | None, typer.Option(help="sent at a broker, at most times the mean (1.5)")] = None,
-    handled_cap: Annotated[float | None, typer.Option(help="through a broker, times today's busiest (1)")] = None,
+    max_cut: Annotated[float | None, typer.Option(help="share of the deliveries that may fail with one broker")] = None,
+    sent_cap: Annotated[
+        float | None, typer.Option(help="sent by a broker's clients, at most times the mean (1.5; 0: any)")
+    ] = None,
+    handled_cap: Annotated[
+        float | None, typer.Option(help="through a broker, at most times today's busiest (1; 0: any)")
+    ] = None,
     max_degree: Annotated[int | None, typer.Option(help="links of a broker, at most")] = None,
     placement: Annotated[str | None, typer.Option(help="may clients leave their region: region or anywhere")] = None,
     could_wire: Annotated[Several, typer.Option(help="links that could be new, such as 'plant*:hub*'")] = None,
-    keep: Annotated[Several, typer.Option(help="what stays: CLIENT, broker:NAME, link:A:B; patterns too")] = None,
+    keep: Annotated[
+        Several, typer.Option(help="what stays: CLIENT, broker:NAME, link:LEFT:RIGHT; patterns too")
+    ] = None,
     only: Annotated[Several, typer.Option(help="clients that may move; patterns too")] = None,
-    effort: Annotated[int | None, typer.Option(help="how hard to search on (100)")] = None,
-    seed: Seed = 0,
+    effort: Annotated[int | None, typer.Option(help="kicks after the first search (100); 0: none, quickest")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="same seed, same result (0)")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Observe, plan, replay the part of the log that the plan has not seen, and report: the main job."""
-    from overlace.jobs.optimize import as_document, optimize
+    from overlace.jobs.optimize import Refused, as_document, optimize
     from overlace.jobs.wishes import read_wishes
 
     given = {key: value for key, value in locals().items() if key in WISHES}
     file = config or (Path("overlace.toml") if Path("overlace.toml").exists() else None)
     wishes = read_wishes(file, given)
-    with bar("optimize") as progress:
-        found = optimize(trace, run, wishes, force=force, progress=progress)
+    refused = None
+    try:
+        with bar("optimize") as progress:
+            found = optimize(trace, run, wishes, force=force, progress=progress)
+    except Refused as error:
+        found, refused = error.answer, error
     if found.warning:
         err.print(f"[yellow]note:[/yellow] {escape(found.warning)}")
     answer(as_json, {"run": str(run), **as_document(found)}, *told(found), escape(f"report   {found.report}"))
+    if refused:
+        raise refused
 
 
 WISHES = (
@@ -66,29 +80,52 @@ def told(found: Any) -> list[str]:
     """The answer in a few lines."""
     lines = []
     for part in found.parts:
-        document = part.solved.document
-        what = f"{part.metric} {amount(part.before)} -> {amount(part.after)}"
-        changes = f"{document.steps_total:,} steps"
-        if part.saving:
-            s = part.saving
-            from_times = f" and plans from {s.origins} times" if s.origins > 1 else ""
-            sure = f"{s.share:.1%} less ({s.low:.1%} to {s.high:.1%} over {s.slices} slices of time{from_times})"
-            changes = f"{part.moves:,} clients moved, {part.swaps:,} links changed"
-            what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric}): {sure}"
-        unseen = " on traffic that the plan has not seen" if part.saving else ""
-        lines.append(f"[bold]{part.name}[/bold]{unseen}: {what}")
-        planned = f"; on the part that planned {part.train:.1%} less" if part.saving else ""
-        lines.append(f"  {changes}{planned}; {part.solved.folder}")
+        steps = part.solved.document.steps_total
+        if part.saving is None:
+            lines.append(f"[bold]{part.name}[/bold]: {family_line(part)}")
+            lines.append(f"  {steps:,} step{'' if steps == 1 else 's'}; {part.solved.folder}")
+            continue
+        where = "traffic that the plan has not seen" if part.part == "held-out" else "the traffic that planned"
+        what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric})"
+        lines.append(f"[bold]{part.name}[/bold] on {where}: {what}: {sure(part.saving)}")
+        planned = f"; on the part that planned {part.train:.1%} less" if part.part == "held-out" else ""
+        lines.append(
+            f"  {part.moves:,} clients moved, {part.swaps:,} links changed{planned}; {escape(str(part.solved.folder))}"
+        )
     lines += [f"bound by: {escape(text)}" for text in found.bounds]
+    lines += [f"[yellow]note:[/yellow] {escape(text)}" for text in found.notes]
     lines += [f"[dim]left out: {escape(facet)}: {escape(why)}[/dim]" for facet, why in found.left_out]
     return lines
+
+
+def sure(saving: Any) -> str:
+    """A saving and how sure it is."""
+    said = f"{saving.share:.1%} less"
+    if saving.slices < FEW:
+        return f"{said} (too short to say how sure)"
+    times = f" and plans from {saving.origins} times" if saving.origins > 1 else ""
+    return f"{said} ({saving.low:.1%} to {saving.high:.1%} over {saving.slices} slices of time{times})"
+
+
+def family_line(part: Any) -> str:
+    """Channels or a mesh: what counts there, on what was observed."""
+    values = {each.metric: each for each in part.solved.document.judged.metrics}
+    if part.name == "mesh" and not values["links"].before:
+        now = values["topic_connected"].after
+        return (
+            f"none today; with the plan {now:.0%} of the topics hang together, {amount(values['links'].after)} links, "
+            f"at most {amount(part.after)} a client, {values['average_degree'].after:.1f} on average"
+        )
+    return f"{part.metric} {amount(part.before)} -> {amount(part.after)}"
 
 
 def drift_command(
     run: RunPath,
     trace: Annotated[str, typer.Argument(help="a newer trace of the same system", metavar="TRACE")],
     plan: Annotated[str | None, typer.Option(help="which plan of the run (default: what optimize chose)")] = None,
-    min_gain: Annotated[float, typer.Option(help="share that planning again must save to be worth it")] = 0.01,
+    min_gain: Annotated[
+        float | None, typer.Option(help="share that planning again must save to be worth it (default: as the plan's)")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Does the plan still hold on newer traffic, and would planning again pay? Exit code 3: nothing to do."""
@@ -100,8 +137,9 @@ def drift_command(
     table = Table("broker", "sent there then", "now", box=None, pad_edge=False, header_style="dim")
     for name, then, now in found.loads[:8]:
         table.add_row(escape(name), f"{then:.1%}", f"{now:.1%}")
-    pays = found.again >= min_gain
-    document = {**found._asdict(), "seen": found.seen, "plan_again": pays}
+    least = found.min_gain if min_gain is None else min_gain
+    pays, harms = found.again >= least, found.after > found.before
+    document = {**found._asdict(), "seen": found.seen, "plan_again": pays, "go_back": harms}
     answer(
         as_json,
         document,
@@ -109,7 +147,9 @@ def drift_command(
         f"({found.metric} {amount(found.before)} -> {amount(found.after)})",
         f"{found.unseen:.1%} of the messages come from clients that the plan never saw",
         table,
-        f"planning again would save {found.again:.1%}" + ("" if pays else f", less than {min_gain:.1%}"),
+        f"planning again would save {found.again:.1%} of what this traffic costs now"
+        + ("" if pays else f", less than {least:.1%}"),
+        *(["[yellow]on this traffic the plan costs more than what was there before it[/yellow]"] if harms else []),
     )
-    if not pays:
-        raise NothingBetter(f"planning again saves {found.again:.1%}, less than {min_gain:.1%}: leave it as it is")
+    if not pays and not harms:
+        raise NothingBetter(f"planning again saves {found.again:.1%}, less than {least:.1%}: leave it as it is")

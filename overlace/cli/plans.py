@@ -112,7 +112,7 @@ def plan_lines(document: Any, most: int | None = None) -> list[Any]:
     share = f" ({(after - before) / before:+.1%})" if before else ""
     yielded: list[Any] = [
         f"[bold]{document.planner}[/bold] seed {document.seed}: cost {amount(before)} -> {amount(after)}{share} "
-        f"in {document.steps_total:,} steps, {document.changes_total:,} changes"
+        f"where it planned, in {document.steps_total:,} steps, {document.changes_total:,} changes"
     ]
     shown = document.steps[:most]
     if shown:
@@ -129,6 +129,18 @@ def plan_lines(document: Any, most: int | None = None) -> list[Any]:
     return yielded
 
 
+def judged_lines(document: Any) -> list[str]:
+    """How a plan did where it was judged."""
+    judged = document.judged
+    if judged is None:
+        return []
+    part, sure = judged.metrics[-1].part, judged.saving
+    first = next(each for each in judged.metrics if each.part == part)
+    where = "traffic that it has not seen" if part == "held-out" else "the traffic that planned"
+    less = f": {sure.share:.1%} less ({sure.low:.1%} to {sure.high:.1%})" if sure else ""
+    return [f"judged on {where}: {first.metric} {amount(first.before)} -> {amount(first.after)}{less}"]
+
+
 @plans.command("show", epilog="Example: [bold]overlace plan show demo-run/plans/tree.mst-b44d36db --steps 3[/bold]")
 def plan_show(
     plan: PlanPath,
@@ -139,7 +151,8 @@ def plan_show(
     from overlace.planfile import read_plan
 
     document = read_plan(plan)
-    answer(as_json, document.model_dump(), *plan_lines(document, steps), f"digest   {document.digest}")
+    lines = [*judged_lines(document), f"at most {document.peak_reconnects:,} connect anew in one step"]
+    answer(as_json, document.model_dump(), *plan_lines(document, steps), *lines, f"digest   {document.digest}")
 
 
 @plans.command("diff", epilog="Example: [bold]overlace plan diff run/plans/A run/plans/B[/bold]")

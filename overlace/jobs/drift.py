@@ -7,7 +7,7 @@ there: if that saves less than `min_gain`, nothing should be done.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints
 from overlace.catalog import PLANNERS
 from overlace.errors import BadPlan, BadTrace
-from overlace.model import Names, Network, Observation, Overlay, Plan, Progress
+from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
 from overlace.observe.observation import observe
 from overlace.observe.traffic import traffic_of
 from overlace.planfile import load_plan, read_plan
@@ -25,6 +25,9 @@ from overlace.run import read_json, read_observation
 from overlace.trace import Trace
 
 METRIC = {"hops": "mean_hops", "latency": "mean_latency_us", "messages": "link_messages", "cost": "cost"}
+
+
+MIN_GAIN = 0.01
 
 
 class Drift(NamedTuple):
@@ -38,6 +41,7 @@ class Drift(NamedTuple):
     unseen: float  # share of the newer messages that clients sent whom the plan never saw
     loads: list[tuple[str, float, float]]  # broker, share of messages sent there then and now, most changed first
     again: float  # share that planning again would save
+    min_gain: float  # what the plan itself had to save
 
     @property
     def seen(self) -> float:
@@ -60,17 +64,21 @@ def drift(run: Path, path: str, plan: str | None = None, *, progress: Progress |
     newer = replace(newer, network=joined.network)
     tell(0.4, "replaying")
     rows = traffic_of(trace)
-    metric = METRIC.get(getattr(made.planner, "objective", "cost"), "cost")
+    judged = read_plan(folder).judged
+    metric = judged.metrics[0].metric if judged else METRIC.get(getattr(made.planner, "objective", "cost"), "cost")
     overlays = [joined.overlay(each) for each in (made.before, made.after)]
     before, after = (measure(newer, overlay, rows, trace.unit).of(metric) for overlay in overlays)
     tell(0.7, "planning again")
     start = replace(newer, overlay=overlays[1])
-    fresh = made.planner.solve(start, made.seed)
-    now = made.planner.cost(start, overlays[1])
+    planner = joined.planner(made.planner, observation.network)
+    fresh = planner.solve(start, made.seed)
+    now = planner.cost(start, overlays[1])
     again = fresh.gain / now if now else 0.0
     then = _shares(observation, made.after)
     loads = _changed(then[np.argsort(joined.broker)], _shares(newer, overlays[1]), trace.names)
-    return Drift(folder.name, metric, _predicted(folder, made, observation), before, after, joined.unseen, loads, again)
+    promised = _predicted(folder, made, observation)
+    least = float(judged.limits.get("min_gain", MIN_GAIN)) if judged else MIN_GAIN
+    return Drift(folder.name, metric, promised, before, after, joined.unseen, loads, again, least)
 
 
 def _plan_of(run: Path, plan: str | None) -> Path:
@@ -113,6 +121,24 @@ class Joined:
         self.newer = newer
         sent = newer.sent
         self.unseen = float(sent[self.client[: len(sent)] < 0].sum() / sent.sum()) if sent.sum() else 0.0
+
+    def planner(self, planner: Planner, old: Network) -> Planner:
+        """The planner with clients, brokers and links by the ids of the newer trace; clients that are gone drop out."""
+        now = {int(then): i for i, then in enumerate(self.client) if then >= 0}
+        row = {tuple(link): i for i, link in enumerate(self.network.links.tolist())}
+        changed: dict[str, Any] = {}
+        for each in fields(planner):  # type: ignore[arg-type]
+            given = getattr(planner, each.name)
+            if each.metadata.get("ids") == "client":
+                changed[each.name] = tuple(sorted(now[c] for c in given if c in now))
+            elif each.metadata.get("ids") == "broker":
+                changed[each.name] = tuple(sorted(int(self.broker[b]) for b in given))
+            elif each.name in ("may_wire", "keep_links"):
+                ends = np.sort(self.broker[old.links[list(given)]], axis=1).tolist() if given else []
+                changed[each.name] = tuple(sorted(row[tuple(link)] for link in ends))
+        if getattr(planner, "only", ()) and not changed.get("only"):
+            changed["keep"] = tuple(range(self.newer.clients))  # those who may move are gone: nobody moves
+        return replace(planner, **changed)  # type: ignore[type-var]
 
     def overlay(self, overlay: Overlay) -> Overlay:
         """An overlay of the run by the ids of the newer trace."""

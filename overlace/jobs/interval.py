@@ -3,7 +3,8 @@
 Slices are whole days where the judging part has at least five, else pieces of equal length. The interval holds
 95 % of the savings of 2,000 draws of as many slices, with replacement; a day's ups and downs stay together.
 Where the log is long enough, plans made at earlier times (rolling origins), each judged on the days until the next,
-lend their slices: the interval then also knows how much plans of this kind differ.
+lend their days, and the interval is widened to hold that of all of them: it then also knows how much plans of this
+kind differ.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Saving(NamedTuple):
     origins: int  # plans that were made at different times, each judged on what came next
 
 
-def slices_of(window: tuple[int, int], bucket_us: int) -> list[tuple[int, int]]:
-    """Days, or else up to ten pieces of whole buckets."""
+def slices_of(window: tuple[int, int], bucket_us: int, daily: bool = False) -> list[tuple[int, int]]:
+    """Days (where there are five, or always), or else up to ten pieces of whole buckets."""
     begin, end = window
-    if end - begin >= 5 * DAY_US:
+    if daily or end - begin >= 5 * DAY_US:
         edges = [begin, *range((begin // DAY_US + 1) * DAY_US, end, DAY_US), end]
     else:
         width = max(1, -(-(end - begin) // (PIECES * bucket_us))) * bucket_us
@@ -47,11 +48,12 @@ def slices_of(window: tuple[int, int], bucket_us: int) -> list[tuple[int, int]]:
 
 
 def sums_of(
-    observation: Observation, trace: Trace, window: tuple[int, int], before: Overlay, after: Overlay, metric: str
-) -> Floats:
+    observation: Observation, trace: Trace, window: tuple[int, int], before: Overlay, after: Overlay, metric: str,
+    *, daily: bool = False,
+) -> Floats:  # fmt: skip
     """(before, after) of each slice of a window that holds traffic."""
     sums = []
-    for each in slices_of(window, trace.bucket_us):
+    for each in slices_of(window, trace.bucket_us, daily):
         rows = traffic_of(trace, each)
         if rows.num_rows:
             sums.append([_total(observation, overlay, rows, trace.unit, metric) for overlay in (before, after)])
@@ -59,15 +61,17 @@ def sums_of(
 
 
 def saving(judged: Floats, earlier: Sequence[Floats] = ()) -> Saving:
-    """What slices say of a plan; those that judged plans from earlier origins widen or narrow the interval only."""
-    pooled = np.concatenate([judged, *earlier])
+    """What slices say of a plan; with those that judged plans from earlier origins the interval can only grow."""
+    count, origins = len(judged) + sum(map(len, earlier)), 1 + len(earlier)
     if judged[:, 0].sum() <= 0:
-        return Saving(0.0, 0.0, 0.0, len(pooled), 1 + len(earlier))
-    rng = np.random.default_rng(0)
-    drawn = pooled[rng.integers(0, len(pooled), (DRAWS, len(pooled)))].sum(axis=1)
-    low, high = np.quantile(_share(drawn[drawn[:, 0] > 0]), [0.025, 0.975])
+        return Saving(0.0, 0.0, 0.0, count, origins)
     share = float(_share(judged.sum(axis=0, keepdims=True))[0])
-    return Saving(share, min(share, float(low)), max(share, float(high)), len(pooled), 1 + len(earlier))
+    ends = [share]
+    for slices in (judged, np.concatenate([judged, *earlier])):
+        rng = np.random.default_rng(0)
+        drawn = slices[rng.integers(0, len(slices), (DRAWS, len(slices)))].sum(axis=1)
+        ends += np.quantile(_share(drawn[drawn[:, 0] > 0]), [0.025, 0.975]).tolist()
+    return Saving(share, min(ends), max(ends), count, origins)
 
 
 def _share(sums: Floats) -> Floats:

@@ -6,15 +6,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from overlace.arrays.jit import Floats
+from overlace.arrays.jit import Floats, Ints
 from overlace.errors import NothingBetter
 from overlace.jobs.replay import Replayed
 from overlace.jobs.wishes import Wishes
 from overlace.joint.joint import Joint
+from overlace.joint.problem import Problem
+from overlace.joint.state import bill, rooted
 from overlace.model import Metrics, Names, Observation, Overlay, name_of
 from overlace.planfile import PlanFile, read_columns, read_plan
 from overlace.replay.measure import measure
@@ -66,37 +69,56 @@ def bounds_of(observation: Observation, planner: Joint, document: PlanFile) -> l
 
 
 def broken_by(
-    observation: Observation, names: Names, wishes: Wishes, folder: Path, done: Sequence[Replayed]
+    observation: Observation, names: Names, wishes: Wishes, planner: Joint, folder: Path, done: Sequence[Replayed]
 ) -> dict[str, str]:
-    """Limits of the user that the plan does not keep, since today's overlay does not: by the wish, a line each."""
-    before, after = (
-        next(each.metrics for each in done if (each.plan, each.part) == (which, "train")) for which in ("", folder.name)
-    )
-    overlay, _ = read_columns(folder, read_plan(folder))
-    network, total = observation.network, float(observation.sent.sum())
-    mean = total / max(1, int((network.region >= 0).sum()))
-    degree = np.bincount(overlay.tree.ravel(), minlength=network.brokers)
-    asked = {
-        "sent_cap": (
-            by_broker(after, "sent", network.brokers),
-            max((wishes.sent_cap or 0) * mean, observation.sent.max()),
-        ),
-        "handled_cap": (
-            by_broker(after, "handled", network.brokers),
-            (wishes.handled_cap or 0) * by_broker(before, "handled", network.brokers).max(),
-        ),
-        "max_degree": (degree, wishes.max_degree or 0),
+    """Limits of the user that the plan does not keep, by the wish, a line each: today's overlay does not, either."""
+    after, _ = read_columns(folder, read_plan(folder))
+    problem, brokers = planner.problem(observation), observation.network.brokers
+    mean = float(observation.sent.sum()) / max(1, int((observation.network.region >= 0).sum()))
+    loads = [loads_of(problem, overlay, observation) for overlay in (observation.overlay, after)]
+    cuts = [
+        by_broker(next(e.metrics for e in done if (e.plan, e.part) == (which, "train")), "cut_share", brokers)
+        for which in ("", folder.name)
+    ]
+    asked: dict[str, tuple[list[Any], float]] = {
+        "sent_cap": ([load.sent for load in loads], max((wishes.sent_cap or 0) * mean, float(observation.sent.max()))),
+        "handled_cap": ([load.handled for load in loads], (wishes.handled_cap or 0) * loads[0].handled.max()),
+        "max_degree": ([load.degree for load in loads], wishes.max_degree or 0),
+        "max_cut": (cuts, wishes.max_cut or 0),
     }
     said = {}
-    for name, (load, most) in asked.items():
-        if getattr(wishes, name) is not None and load.max() > most * (1 + 1e-9):
-            who, over = name_of("broker", int(load.argmax()), names), int((load > most * (1 + 1e-9)).sum())
-            asked_for = name in wishes.model_fields_set
-            said[name] = (
-                f"{over} brokers stay above {name.replace('_', '-')} {getattr(wishes, name):g}, as they are today: "
-                f"{who} has {load.max():,.0f} where {most:,.0f} {'was asked for' if asked_for else 'is the default'}"
-            )
+    for name, ((today, load), most) in asked.items():
+        over = int((load > most * (1 + 1e-9)).sum())
+        if not getattr(wishes, name) or not over:
+            continue
+        who = name_of("broker", int(load.argmax()), names)
+        reached, wanted = (f"{x:.1%}" if name == "max_cut" else f"{x:,.0f}" for x in (load.max(), most))
+        source = "was asked for" if name in wishes.model_fields_set else "is the default"
+        as_today = ", as today" if (today > most * (1 + 1e-9)).sum() >= over else ""
+        plural = "broker stays" if over == 1 else "brokers stay"
+        said[name] = (
+            f"{over} {plural} above {name.replace('_', '-')} {getattr(wishes, name):g}{as_today}: {who} has {reached} "
+            f"where {wanted} {source}"
+        )
     return said
+
+
+class Borne(NamedTuple):
+    """What each broker bears, in what the planner counts."""
+
+    sent: Floats
+    handled: Floats
+    degree: Ints
+
+
+def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Borne:
+    """What each broker bears with an overlay."""
+    brokers = observation.network.brokers
+    home = overlay.homes(observation.clients)
+    _, handled = bill(problem.demand, np.maximum(home, 0), rooted(overlay.tree, problem.wire), problem.node)
+    placed = home >= 0
+    sent = np.bincount(home[placed], weights=observation.sent[placed], minlength=brokers).astype(np.float64)
+    return Borne(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))
 
 
 def by_broker(metrics: Metrics, metric: str, brokers: int) -> Floats:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from overlace.jobs.observe import observe, trace_of
 from overlace.jobs.origins import earlier_sums
 from overlace.jobs.replay import Replayed, replay
 from overlace.jobs.solve import Solved, solve
-from overlace.jobs.wishes import Wishes, kept, link_rows, matching
+from overlace.jobs.wishes import Wishes, check_names, kept, link_rows, matching
 from overlace.joint.joint import Joint
 from overlace.mesh.star_cap import StarCap
 from overlace.mesh.td_cd_oda import TdCdOda
@@ -45,7 +45,7 @@ METRIC = {
 ALSO = {
     ROUTED: (
         "cost", "total_cost", "link_messages", "link_bytes", "mean_hops", "mean_latency_us", "local_share",
-        "max_broker_load", "max_link_load", "cut_share_max",
+        "max_broker_load", "max_link_load", "cut_share_max", "deliveries", "homeless",
     ),
     "channels": ("false_positive_rate", "received", "mean_connections", "over_limit", "channels"),
     "mesh": ("max_degree", "average_degree", "max_diameter", "links", "topic_connected"),
@@ -59,6 +59,7 @@ class Part(NamedTuple):
     name: str
     solved: Solved
     metric: str
+    part: str  # the part of the log that judges
     before: float
     after: float
     train: float  # share saved on the part that planned
@@ -76,13 +77,23 @@ class Answer:
     left_out: list[tuple[str, str]]
     wishes: Wishes
     bounds: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     warning: str = ""
     report: Path = Path()
+
+
+class Refused(NothingBetter):
+    """Nothing beats what is there, or a limit that was asked for is not kept; with what was found."""
+
+    def __init__(self, message: str, answer: Answer) -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progress: Progress | None = None) -> Answer:
     """Observe, plan, replay what was held out, and report."""
     tell = progress or (lambda share, what: None)
+    check_names(wishes, Trace.open(path).names)
     tell(0.02, "observing")
     observed = observe(path, run, train=wishes.train, force=force)
     if force and (run / "plans").is_dir():  # what they were made from has just been replaced
@@ -113,21 +124,24 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     routed, broken, bounds, limits = planners.get(ROUTED), {}, [], {}
     if isinstance(routed, Joint):
         made = parts[0].solved
-        broken = broken_by(observation, names, wishes, made.folder, done)
+        broken = broken_by(observation, names, wishes, routed, made.folder, done)
         bounds = bounds_of(observation, routed, made.document) + list(broken.values())
         limits = limits_of(observation, routed)
     tell(0.9, "writing the report")
-    answer = Answer(run, parts, left_out, wishes, bounds, observed.cut.warning, run / "report.html")
+    notes = _notes(done, parts, wishes)
+    answer = Answer(run, parts, left_out, wishes, bounds, notes, observed.cut.warning, run / "report.html")
     write_json(run / "answer.json", as_document(answer) | {"limits": limits})
     report = write_report(run)
     tell(1.0, "done")
-    for name in broken.keys() & wishes.model_fields_set:
-        raise NothingBetter(f"no plan was found that keeps {name}: {broken[name]}. The nearest is in {report}")
+    for name in sorted(broken.keys() & wishes.model_fields_set):
+        raise Refused(f"no plan was found that keeps {name}: {broken[name]}. The nearest is in {report}", answer)
     if not any(_pays(part, wishes) for part in parts):
         best = max(part.saving.share if part.saving else part.train for part in parts)
-        raise NothingBetter(
+        raise Refused(
             f"nothing beats what is there by {wishes.min_gain:.1%}: the best plan found saves {best:.1%} on the part "
-            f"of the log that it has not seen. The report says why: {report}"
+            f"of the log that {'it has not seen' if cut.held_out[1] > cut.held_out[0] else 'planned'}. The report says "
+            f"why: {report}",
+            answer,
         )
     return answer
 
@@ -147,6 +161,10 @@ def choose(
         left_out.append((ROUTED, "no client has a home: ingest sessions"))
     elif len(observation.classes) == 0:
         left_out.append((ROUTED, "no message was received by anybody"))
+    elif wishes.objective == "latency" and not network.latency_us.any():
+        left_out.append((ROUTED, "the latencies of links are not known: ingest links with latency_us"))
+    elif wishes.objective == "bytes" and not observation.classes.bytes.any():
+        left_out.append((ROUTED, "the sizes of messages are not known"))
     else:
         planners[ROUTED] = joint_planner(observation, names, wishes, unit)
     if len(observation.offers.publisher):
@@ -175,12 +193,15 @@ def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: 
     by_bytes = wishes.objective == "bytes" or (wishes.objective == "cost" and unit == "gb")
     objective: Any = "messages" if wishes.objective == "bytes" else wishes.objective
     stays = kept(wishes.keep, network, observation.clients, names)
+    only = matching(wishes.only, "client", observation.clients, names)
+    if wishes.only and not only:  # those who may move had not been seen: nobody moves
+        stays = stays._replace(clients=tuple(range(observation.clients)))
     return Joint(
         budget=wishes.budget, max_moves=wishes.max_moves, max_swaps=wishes.max_swaps, objective=objective,
-        weight="bytes" if by_bytes else "messages", min_gain=wishes.min_step, sent_cap=wishes.sent_cap,
-        handled_cap=wishes.handled_cap, max_degree=wishes.max_degree, max_cut=wishes.max_cut, wired_only=True,
+        weight="bytes" if by_bytes else "messages", min_gain=wishes.min_step, sent_cap=wishes.sent_cap or None,
+        handled_cap=wishes.handled_cap or None, max_degree=wishes.max_degree, max_cut=wishes.max_cut, wired_only=True,
         may_wire=link_rows(wishes.could_wire, network, names), within_region=stay, effort=wishes.effort,
-        only=matching(wishes.only, "client", observation.clients, names), keep=stays.clients,
+        only=only, keep=stays.clients,
         keep_brokers=stays.brokers, keep_links=stays.links,
     )  # fmt: skip
 
@@ -202,14 +223,17 @@ def _judged(
     found = {(each.plan, each.part): each.metrics for each in done}
 
     def value(which: str, part: str, metric: str) -> float:
-        metrics = found.get((which, part)) or found[which, "train"]
+        metrics = found[which, part]
         return metrics.of(metric) if (metrics.metric == metric).any() else 0.0
+
+    parts: tuple[Literal["train", "held-out"], ...]
+    parts = ("train", "held-out") if name == ROUTED and cut.held_out[1] > cut.held_out[0] else ("train",)
 
     after, columns = read_columns(solved.folder, read_plan(solved.folder))
     judged = None
     if name == ROUTED:
-        window = cut.held_out if cut.held_out[1] > cut.held_out[0] else cut.train
-        sums = sums_of(observation, trace, window, observation.overlay, after, metric)
+        window = cut.held_out if "held-out" in parts else cut.train
+        sums = sums_of(observation, trace, window, observation.overlay, after, metric, daily=bool(earlier))
         judged = saving(sums, earlier)
     measured = [each for each in ALSO[name] if any((m.metric == each).any() for m in found.values())]
     document = judge(
@@ -219,7 +243,7 @@ def _judged(
             limits=wishes.model_dump(mode="json"), saving=Sure(**judged._asdict()) if judged else None,
             metrics=[
                 Measure(metric=each, part=part, before=value("", part, each), after=value(plan, part, each))
-                for part in ("train", "held-out") for each in dict.fromkeys((metric, *measured))
+                for part in parts for each in dict.fromkeys((metric, *measured))
             ],
         ),
     )  # fmt: skip
@@ -227,9 +251,27 @@ def _judged(
     share = 1 - value(plan, "train", metric) / first if first else 0.0
     moves = len(np.unique(columns.changes.pairs("placement", 1)[:, 0]))
     return Part(
-        name, solved._replace(document=document), metric, value("", "held-out", metric),
-        value(plan, "held-out", metric), share, judged, moves, len(columns.changes.pairs("tree", 1)),
+        name, solved._replace(document=document), metric, parts[-1], value("", parts[-1], metric),
+        value(plan, parts[-1], metric), share, judged, moves, len(columns.changes.pairs("tree", 1)),
     )  # fmt: skip
+
+
+def _notes(done: list[Replayed], parts: list[Part], wishes: Wishes) -> list[str]:
+    """What a reader of the figures must know."""
+    said = []
+    for part in parts:
+        metrics = next(each.metrics for each in done if (each.plan, each.part) == (part.solved.folder.name, part.part))
+        lost = metrics.of("homeless") if (metrics.metric == "homeless").any() else 0.0
+        if part.name == ROUTED and lost:
+            share = lost / (lost + metrics.of("deliveries"))
+            said.append(
+                f"{share:.1%} of the deliveries that judge are not counted: their sender or receiver had no home in "
+                "the part that planned"
+            )
+        ignored = {"budget", "min_gain", "keep", "only", "max_moves", "max_swaps"} & wishes.model_fields_set
+        if part.name != ROUTED and ignored:
+            said.append(f"{part.name}: {', '.join(sorted(ignored))} are about placement and tree and bind nothing here")
+    return said
 
 
 def _pays(part: Part, wishes: Wishes) -> bool:
@@ -245,7 +287,8 @@ def as_document(answer: Answer) -> dict[str, Any]:
         "wishes": answer.wishes.model_dump(mode="json"),
         "parts": [
             {
-                "name": part.name, "plan": part.solved.folder.name, "metric": part.metric, "before": part.before,
+                "name": part.name, "plan": part.solved.folder.name, "metric": part.metric, "part": part.part,
+                "before": part.before,
                 "after": part.after, "saved_on_train": part.train, "moves": part.moves, "swaps": part.swaps,
                 "saved": part.saving._asdict() if part.saving else None,
             }
@@ -253,5 +296,6 @@ def as_document(answer: Answer) -> dict[str, Any]:
         ],
         "left_out": [{"facet": facet, "why": why} for facet, why in answer.left_out],
         "bounds": answer.bounds,
+        "notes": answer.notes,
         "warning": answer.warning,
     }  # fmt: skip

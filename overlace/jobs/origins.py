@@ -39,7 +39,7 @@ def earlier_sums(trace: Trace, parts: Cut, planner: Planner, seed: int, metric: 
             plan = mine.solve(observation, seed)
         except OverlaceError:  # a part so short that it cannot be planned from
             continue
-        sums = sums_of(observation, trace, (origin, following), observation.overlay, plan.after, metric)
+        sums = sums_of(observation, trace, (origin, following), observation.overlay, plan.after, metric, daily=True)
         if len(sums):
             found.append(sums)
     return found

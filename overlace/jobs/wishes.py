@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,7 +19,7 @@ Objective = Literal["hops", "messages", "bytes", "latency", "cost"]
 class Wishes(BaseModel):
     """Limits and wishes; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     objective: Objective = Field(default="cost", description="what the plan lowers")
     train: float = Field(default=0.7, description="share of the messages that plans; the rest judges")
@@ -33,16 +34,18 @@ class Wishes(BaseModel):
     max_swaps: int | None = Field(default=None, ge=0, description="links changed, at most")
     min_gain: float = Field(default=0.01, ge=0, le=1, description="share of today's cost that a plan must save")
     min_step: float = Field(default=0.0, ge=0, le=1, description="share of today's cost that every change must save")
-    max_cut: float | None = Field(default=None, gt=0, le=1, description="share of messages that may pass one broker")
+    max_cut: float | None = Field(
+        default=None, gt=0, le=1, description="share of the deliveries that may fail with one broker"
+    )
     sent_cap: float | None = Field(
-        default=1.5, gt=0, description="sent by a broker's clients: at most this times the mean"
+        default=1.5, ge=0, description="sent by a broker's clients: at most this times the mean; 0: no limit"
     )
     handled_cap: float | None = Field(
-        default=1.0, gt=0, description="through a broker: at most this times today's busiest"
+        default=1.0, ge=0, description="through a broker: at most this times today's busiest; 0: no limit"
     )
     max_degree: int | None = Field(default=None, ge=1, description="links of a broker, at most")
     keep: tuple[str, ...] = Field(
-        default=(), description="what stays: CLIENT, broker:NAME or link:A:B, by name or pattern"
+        default=(), description="what stays: CLIENT, broker:NAME or link:LEFT:RIGHT, by name or pattern"
     )
     only: tuple[str, ...] = Field(default=(), description="clients that may move, by name or pattern; none: all")
     effort: int = Field(default=100, ge=0, description="kicks after the first search")
@@ -55,9 +58,12 @@ def read_wishes(path: Path | None, given: dict[str, Any]) -> Wishes:
     if path is not None:
         try:
             document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadParameter(f"{path}: {error}") from None
     merged = {**document, **{key: value for key, value in given.items() if value not in (None, [], ())}}
+    for key in ("keep", "only", "could_wire"):
+        if isinstance(merged.get(key), str):
+            raise BadParameter(f"{key}: expected a list of names or patterns, found {merged[key]!r}")
     unknown = [key for key in merged if key not in Wishes.model_fields]
     if unknown:
         raise Unknown(f"key in {path}", unknown[0], Wishes.model_fields)
@@ -68,16 +74,27 @@ def read_wishes(path: Path | None, given: dict[str, Any]) -> Wishes:
         raise BadParameter(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, found {first['input']!r}") from None
 
 
-def matching(patterns: tuple[str, ...], kind: str, count: int, names: Names) -> tuple[int, ...]:
-    """The ids whose names match; a pattern that matches nothing is refused."""
+def check_names(wishes: Wishes, names: Names) -> None:
+    """Refuse a pattern that matches nothing that the trace names."""
+    clients = ("client", len(names.get("client", ())))
+    given: list[tuple[str, int, list[str]]] = [(*clients, list(wishes.only))]
+    by_kind = _kinds(wishes.keep)
+    given += [(*clients, by_kind["client"]), ("broker", len(names.get("broker", ())), by_kind["broker"])]
+    for kind, count, patterns in given:
+        called = [name_of(kind, i, names) for i in range(count)]
+        for pattern in patterns:
+            if not any(_matches(name, pattern) for name in called):
+                raise Unknown(kind, pattern, called)
+
+
+def matching(patterns: Sequence[str], kind: str, count: int, names: Names) -> tuple[int, ...]:
+    """The ids whose names match."""
     called = [name_of(kind, i, names) for i in range(count)]
-    found: set[int] = set()
-    for pattern in patterns:
-        mine = {i for i, name in enumerate(called) if fnmatchcase(name, pattern)}
-        if not mine:
-            raise Unknown(kind, pattern, called)
-        found |= mine
-    return tuple(sorted(found))
+    return tuple(i for i, name in enumerate(called) if any(_matches(name, pattern) for pattern in patterns))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)
 
 
 class Kept(NamedTuple):
@@ -88,32 +105,47 @@ class Kept(NamedTuple):
     links: tuple[int, ...]  # rows of the network's links
 
 
-def kept(patterns: tuple[str, ...], network: Network, clients: int, names: Names) -> Kept:
-    """What the patterns name: CLIENT, broker:NAME, link:A:B."""
-    by_kind: dict[str, list[str]] = {"broker": [], "link": [], "client": []}
-    for pattern in patterns:
-        kind, colon, rest = pattern.partition(":")
-        if colon and kind in by_kind:
-            by_kind[kind].append(rest)
-        else:
-            by_kind["client"].append(pattern)
+def kept(patterns: Sequence[str], network: Network, clients: int, names: Names) -> Kept:
+    """What the patterns name: CLIENT, broker:NAME, link:LEFT:RIGHT."""
+    by_kind = _kinds(patterns)
     return Kept(
-        matching(tuple(by_kind["client"]), "client", clients, names),
-        matching(tuple(by_kind["broker"]), "broker", network.brokers, names),
-        link_rows(tuple(by_kind["link"]), network, names),
+        matching(by_kind["client"], "client", clients, names),
+        matching(by_kind["broker"], "broker", network.brokers, names),
+        link_rows(by_kind["link"], network, names),
     )
 
 
-def link_rows(patterns: tuple[str, ...], network: Network, names: Names) -> tuple[int, ...]:
-    """Rows of the network's links whose ends match LEFT:RIGHT either way round."""
+def _kinds(patterns: Sequence[str]) -> dict[str, list[str]]:
+    """Patterns by what they are about."""
+    found: dict[str, list[str]] = {"broker": [], "link": [], "client": []}
+    for pattern in patterns:
+        kind, colon, rest = pattern.partition(":")
+        if colon and kind in found:
+            found[kind].append(rest)
+        else:
+            found["client"].append(pattern)
+    return found
+
+
+def link_rows(patterns: Sequence[str], network: Network, names: Names) -> tuple[int, ...]:
+    """Rows of the network's links whose ends match LEFT:RIGHT either way round; no match is refused.
+
+    Names may hold colons themselves: every colon of a pattern is tried as the one in the middle.
+    """
     called = [name_of("broker", b, names) for b in range(network.brokers)]
+    ends = [(called[a], called[b]) for a, b in network.links.tolist()]
     found: set[int] = set()
     for pattern in patterns:
-        left, colon, right = pattern.partition(":")
-        if not colon:
+        halves = [(pattern[:i], pattern[i + 1 :]) for i, letter in enumerate(pattern) if letter == ":"]
+        if not halves:
             raise BadParameter(f"{pattern!r}: expected two patterns of brokers, such as 'plant*:hub*'")
-        for row, (a, b) in enumerate(network.links.tolist()):
-            for x, y in ((called[a], called[b]), (called[b], called[a])):
-                if fnmatchcase(x, left) and fnmatchcase(y, right):
-                    found.add(row)
+        rows = {
+            row
+            for row, (a, b) in enumerate(ends)
+            for left, right in halves
+            if (_matches(a, left) and _matches(b, right)) or (_matches(b, left) and _matches(a, right))
+        }
+        if not rows:
+            raise Unknown("link that the trace names", pattern, [f"{a}:{b}" for a, b in ends])
+        found |= rows
     return tuple(sorted(found))

@@ -129,9 +129,11 @@ class Joint:
                 found[way] = search.path(budget, kinds)
         if self.method in ("best", "joint"):
             size = max(1, len(problem.node) * len(problem.limits.first))
-            start = min(found.values(), key=by_cost)
             kicks = min(self.effort, self.effort * SMALL // size)
-            found["joint"] = kicked(search, start, budget, BOTH, kicks, seed, progress)
+            found["joint"] = kicked(search, found["joint"], budget, BOTH, kicks, seed, progress)
+            best = min(found.values(), key=by_cost)
+            if by_cost(best) < by_cost(found["joint"]):
+                found["joint"] = kicked(search, best, budget, BOTH, kicks, seed, progress)
         return found
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:

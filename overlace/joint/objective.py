@@ -11,13 +11,14 @@ from typing import Literal
 
 import numpy as np
 
-from overlace.model import Classes, Network, Observation
+from overlace.model import Classes, Flows, Network, Observation
 
 Objective = Literal["cost", "messages", "hops", "latency"]
 
 
 def viewed(observation: Observation, objective: Objective) -> Observation:
     """The observation with links that cost what the objective counts, and classes that pay for it."""
+    observation = at_home(observation)
     network = observation.network
     if objective == "cost":
         return observation
@@ -31,6 +32,20 @@ def viewed(observation: Observation, objective: Objective) -> Observation:
     return replace(
         observation, network=flat, classes=pairwise(observation) if objective == "hops" else observation.classes
     )
+
+
+def at_home(observation: Observation) -> Observation:
+    """The observation without the traffic of clients that have no home, as replay leaves it out."""
+    homes = observation.overlay.homes(observation.clients)
+    classes, flows = observation.classes, observation.flows
+    there = homes[classes.members] >= 0
+    between = (homes[flows.sender] >= 0) & (homes[flows.receiver] >= 0)
+    if there.all() and between.all():
+        return observation
+    start = np.append(0, np.cumsum(there))[classes.start]
+    left = Classes(start, classes.members[there], classes.demand, classes.bytes)
+    rows = (flows.sender, flows.receiver, flows.messages, flows.bytes)
+    return replace(observation, classes=left, flows=Flows(*(each[between] for each in rows)))
 
 
 def _priced(network: Network, link_cost: np.ndarray, access: np.ndarray) -> Network:

@@ -1,8 +1,9 @@
 """The way from the system as it was to the one that was found: those changes first that pay most.
 
 Every step is one client or one swap, as long as one keeps the limits; where none does, the next ones go together
-until the limits hold again. Gains of waiting clients are looked up again when it is their turn (they rarely grow),
-swaps are looked at anew after each swap and from time to time.
+until the limits hold again. Gains of waiting clients are looked up again when it is their turn (and
+after a change those who share a class with a client that moved are looked at at once), swaps are looked at anew
+after each swap and from time to time.
 """
 
 from __future__ import annotations
@@ -92,6 +93,9 @@ class Way:
         """The waiting client that saves most, its gain looked up now."""
         while self.queue:
             known, c = self.queue[0]
+            if c not in self.moves:
+                heapq.heappop(self.queue)
+                continue
             gain = self._gain(c)
             if gain >= -known - 1e-9 * max(1.0, abs(known)):
                 return gain, c
@@ -109,7 +113,21 @@ class Way:
             return None
         self.moves.discard(c)
         self.since += 1
+        self._look_again(self._partners(c))
         return Step([Change(c, (c, here), (c, there))], float(gain) - p.move_price)
+
+    def _partners(self, c: int) -> set[int]:
+        """Who waits to move and shares a class with a client."""
+        d = self.problem.demand
+        found: set[int] = set()
+        for k in d.of_class[d.of_start[c] : d.of_start[c + 1]].tolist():
+            found |= self.moves.intersection(d.member[d.start[k] : d.start[k + 1]].tolist())
+        return found
+
+    def _look_again(self, clients: set[int]) -> None:
+        """Put the gains that these have now beside those they had; who has moved is passed over later."""
+        for c in sorted(clients):
+            heapq.heappush(self.queue, (-self._gain(c), c))
 
     def _look_at_swaps(self, strict: bool) -> None:
         """Find the best swap of a link that goes for one that comes, if the last look is old."""
@@ -154,6 +172,7 @@ class Way:
         self.removed.discard(change.old)
         self.added.discard(change.new)
         self.stale = True
+        self._look_again(self.moves)
         return Step([change], float(before - after) - self.problem.swap_price)
 
     def _together(self) -> Step:

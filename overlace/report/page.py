@@ -65,6 +65,8 @@ from overlace.report.tables import (
 MOST_STEPS = 300
 """Steps of a plan that the page lists; the slider goes over these."""
 MOST_SOURCES = 15
+FEW = 3
+"""Slices of time below which an interval says nothing."""
 MOST_OPENED = 40
 MOST_IN_REGION = 60
 MOST_INTERESTS = 50_000
@@ -148,6 +150,8 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
 
 
 def _sure(saving: Sure) -> str:
+    if saving.slices < FEW:
+        return "too short to say how sure"
     times = f" and plans from {saving.origins} times" if saving.origins > 1 else ""
     low, high = (shown(share, "share") for share in (saving.low, saving.high))
     return f"{low} to {high} less, over {saving.slices} slices of time{times}"

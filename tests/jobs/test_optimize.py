@@ -6,21 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from overlace.catalog import PLANNERS
+from overlace.cli.main_job import sure, told
 from overlace.errors import BadParameter, BadTrace, NothingBetter, NotObserved, Unknown
-from overlace.jobs.drift import drift
+from overlace.jobs.drift import Joined, drift
 from overlace.jobs.interval import saving, slices_of, sums_of
 from overlace.jobs.limits import within_cut
 from overlace.jobs.observe import observe
 from overlace.jobs.observe import trace_of as trace_of_run
-from overlace.jobs.optimize import optimize
-from overlace.jobs.wishes import Wishes, read_wishes
+from overlace.jobs.optimize import Refused, optimize
+from overlace.jobs.wishes import Wishes, link_rows, read_wishes
 from overlace.joint.joint import Joint
+from overlace.model import Network
 from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
-from overlace.planfile import read_columns, read_plan
+from overlace.planfile import load_plan, read_columns, read_plan
 from overlace.replay.measure import measure
 from overlace.run import read_observation
-from overlace.trace import DAY_US, HOUR_US
+from overlace.trace import DAY_US, HOUR_US, Trace
 from tests.traces import trace_of
 
 BROKERS = [f"plant-{i}" for i in range(4)] + ["hub"]
@@ -28,6 +31,7 @@ LINKS = {
     "left": [0, 1, 2, 3, 0, 1, 2],
     "right": [4, 4, 4, 4, 1, 2, 3],
     "cost": [10.0, 10.0, 10.0, 10.0, 1.0, 1.0, 1.0],
+    "latency_us": [10_000, 10_000, 10_000, 10_000, 1000, 1000, 1000],
     "wired": [True] * 4 + [False] * 3,
 }
 NAMES = {"broker": BROKERS, "client": [f"c{i:02d}" for i in range(16)]}
@@ -177,7 +181,7 @@ def test_limits_that_cannot_be_kept_are_said_plainly(trace, tmp_path):
     asked = {"sent_cap": 0.5, "handled_cap": 0.5, "max_degree": 1}
     for name, cap in asked.items():
         with pytest.raises(
-            NothingBetter, match=f"no plan was found that keeps {name}: .* brokers stay above"
+            NothingBetter, match=f"no plan was found that keeps {name}: .* brokers? stays? above"
         ) as refused:
             optimize(trace, tmp_path / name, Wishes(effort=0, **{name: cap}))
         assert refused.value.exit_code == 3
@@ -200,6 +204,10 @@ def test_one_broker_an_empty_part_and_an_empty_window_are_said(tmp_path):
     trace_of(tmp_path / "silent", [], NAMES, **TABLES)
     with pytest.raises(NotObserved, match="no message was received by anybody"):
         optimize(str(tmp_path / "silent"), tmp_path / "run3", Wishes())
+    flat = {**TABLES, "links": {**LINKS, "latency_us": [0] * 7}}
+    trace_of(tmp_path / "flat", log(hours=60), NAMES, **flat)
+    with pytest.raises(NotObserved, match="latencies of links are not known"):
+        optimize(str(tmp_path / "flat"), tmp_path / "run4", Wishes(objective="latency"))
 
 
 def test_clients_that_appear_only_later_stay_where_they_are(tmp_path):
@@ -210,6 +218,62 @@ def test_clients_that_appear_only_later_stay_where_they_are(tmp_path):
     (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(placement="anywhere", effort=1)).parts
     after, _ = read_columns(part.solved.folder, read_plan(part.solved.folder))
     assert after.homes(17)[16] in (2, -1)
+
+
+def test_a_share_of_deliveries_that_today_exceeds_is_said_too(trace, tmp_path):
+    with pytest.raises(NothingBetter, match=r"keeps max_cut: .* above max-cut 0.05, as today: .*% where 5.0%"):
+        optimize(trace, tmp_path / "run", Wishes(effort=0, max_cut=0.05))
+
+
+@pytest.mark.parametrize("objective", ["hops", "latency", "bytes", "messages"])
+def test_limits_are_checked_in_what_the_planner_counts(objective, trace, tmp_path):
+    wishes = Wishes(objective=objective, placement="anywhere", effort=1, handled_cap=1.0, sent_cap=0, min_gain=0.0)
+    found = optimize(trace, tmp_path / "run", wishes)
+    assert not [line for line in found.bounds if "handled" in line]
+
+
+def test_nothing_held_out_is_not_called_unseen(trace, tmp_path):
+    found = optimize(trace, tmp_path / "run", Wishes(train=1, placement="anywhere", effort=1))
+    (part,) = found.parts
+    assert part.part == "train"
+    assert part.before > part.after > 0 or part.after == 0 < part.before
+    (first, *_) = told(found)
+    assert "the traffic that planned" in first
+    assert {each.part for each in read_plan(part.solved.folder).judged.metrics} == {"train"}
+
+
+def test_links_are_named_either_way_round_and_by_names_with_colons():
+    network = Network(region=[0, 0, 0], links=[[0, 1], [1, 2]])
+    names = {"broker": ["10.0.0.1:1883", "10.0.0.2:1883", "hub"]}
+    assert link_rows(["10.0.0.2:1883:10.0.0.1:1883"], network, names) == (0,)
+    assert link_rows(["hub:*"], network, names) == (1,)
+    with pytest.raises(Unknown, match="link that the trace names"):
+        link_rows(["hub:nosuch"], network, names)
+    with pytest.raises(BadParameter, match="two patterns"):
+        link_rows(["hub"], network, names)
+
+
+def test_clients_without_a_home_are_left_out_and_that_is_said(tmp_path):
+    sessions = {"client": range(15), "broker": [i % 4 for i in range(15)]}
+    trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "sessions": sessions})
+    found = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(placement="anywhere", effort=1))
+    (note,) = found.notes
+    assert "of the deliveries that judge are not counted" in note
+    after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
+    assert len(after.placement) == 15
+
+
+def test_one_slice_of_time_does_not_say_how_sure():
+    assert "too short to say how sure" in sure(saving(np.array([[10.0, 5.0]])))
+    assert "50.0% to 50.0% over 3 slices" in sure(saving(np.array([[10.0, 5.0]] * 3)))
+
+
+def test_plans_from_earlier_times_only_widen_the_interval():
+    judged, other = np.array([[10.0, 5.0], [10.0, 6.0], [12.0, 6.0]]), np.array([[10.0, 9.0], [10.0, 8.0]])
+    alone, both = saving(judged), saving(judged, [other])
+    assert both.share == alone.share
+    assert both.low < alone.low
+    assert both.high >= alone.high
 
 
 def test_what_stays_stays(trace, tmp_path):
@@ -236,11 +300,56 @@ def test_a_trace_from_which_nothing_can_be_planned_says_what_is_missing(tmp_path
         optimize(str(tmp_path / "unwired"), tmp_path / "run2", Wishes())
 
 
+def test_a_refusal_brings_what_was_found(trace, tmp_path):
+    with pytest.raises(Refused) as refused:
+        optimize(trace, tmp_path / "run", Wishes(budget=0))
+    assert refused.value.answer.parts[0].after == refused.value.answer.parts[0].before
+
+
+def test_drift_on_the_same_traffic_sees_what_was_promised_whatever_is_paid_for(trace, tmp_path):
+    for objective in ("cost", "bytes", "hops"):
+        wishes = Wishes(objective=objective, placement="anywhere", effort=1, train=1, sent_cap=0, handled_cap=0)
+        optimize(trace, tmp_path / objective, wishes)
+        found = drift(tmp_path / objective, trace)
+        assert found.seen == pytest.approx(found.predicted)
+
+
+def test_drift_plans_again_with_the_same_clients_brokers_and_links(trace, tmp_path):
+    keep = ("c0[0-3]", "broker:plant-3", "link:hub:plant-0")
+    optimize(trace, tmp_path / "run", Wishes(placement="anywhere", keep=keep, effort=1, sent_cap=0))
+    names = {"broker": BROKERS[::-1], "client": NAMES["client"][:1:-1]}  # c15 to c02: two are gone
+    observation, old_names = read_observation(tmp_path / "run")
+    turned = [(at, 15 - s, t, b, [15 - r for r in to if r > 1]) for at, s, t, b, to in log(seed=4) if s > 1]
+    tables = {
+        "sessions": {"client": range(14), "broker": [4 - (15 - i) % 4 for i in range(14)]},
+        "links": {**LINKS, "left": [0, 0, 0, 0, 3, 2, 1], "right": [4, 3, 2, 1, 4, 3, 2]},
+        "brokers": {"broker": range(5), "region": [2, 1, 1, 0, 0], "cost": [1.0] * 5},
+    }
+    trace_of(tmp_path / "newer", turned, names, **tables)
+    newer_trace = Trace.open(str(tmp_path / "newer"))
+    joined = Joined(observation.network, old_names, observation_of(newer_trace), newer_trace.names)
+    (folder,) = (tmp_path / "run" / "plans").iterdir()
+    planner = joined.planner(load_plan(folder, PLANNERS).planner, observation.network)
+    assert [names["client"][c] for c in planner.keep] == ["c03", "c02"]
+    assert [names["broker"][b] for b in planner.keep_brokers] == ["plant-3"]
+    kept = joined.network.links[list(planner.keep_links)].tolist()
+    assert [sorted(names["broker"][b] for b in link) for link in kept] == [["hub", "plant-0"]]
+    assert drift(tmp_path / "run", str(tmp_path / "newer")).unseen == 0
+
+
 def test_wishes_come_from_a_file_and_flags_win(tmp_path):
     file = tmp_path / "overlace.toml"
     file.write_text('objective = "hops"\nbudget = 7\nkeep = ["a*"]\n')
     wishes = read_wishes(file, {"budget": 9, "only": None})
     assert (wishes.objective, wishes.budget, wishes.keep) == ("hops", 9, ("a*",))
+    file.write_text("seed = 5\nkeep = 'a*'\n")
+    with pytest.raises(BadParameter, match="keep: expected a list"):
+        read_wishes(file, {})
+    file.write_text("seed = 5\n")
+    assert read_wishes(file, {"seed": None}).seed == 5
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(BadParameter, match=r"overlace.toml"):
+        read_wishes(file, {})
     file.write_text("bugdet = 7\n")
     with pytest.raises(Unknown, match="budget"):
         read_wishes(file, {})

@@ -10,6 +10,7 @@ from overlace.joint.joint import Joint
 from overlace.joint.problem import Caps, problem_of
 from overlace.model import Classes, Flows, Network, Observation, Overlay
 from overlace.testing import check_planner, three_in_a_row
+from overlace.workloads.regional import regional
 from overlace.workloads.square import square
 from tests.oracles.joint import best_cost
 from tests.strategies import observations
@@ -200,3 +201,19 @@ def test_what_is_missing_or_wrong_is_said():
         Joint(keep=(9,)).solve(three_in_a_row())
     with pytest.raises(BadParameter, match="budget is -1"):
         Joint(budget=-1)
+
+
+def test_without_limits_no_waiting_client_would_have_saved_more():
+    """Steps come in the order of what they save when it is their turn."""
+    observation = regional("random", 12, 60, 3, 2000)
+    planner = Joint(sent_cap=None, handled_cap=None, max_swaps=0, effort=2)
+    plan = planner.solve(observation)
+    assert len(plan.steps) > 10
+    now, waits = plan.before, list(range(len(plan.steps)))
+    for i in range(len(plan.steps)):
+        cost = planner.cost(observation, now)
+        saved = {k: cost - planner.cost(observation, now.apply(plan.step(k).changes)) for k in waits}
+        assert saved[i] == pytest.approx(plan.steps.gain[i])
+        assert saved[i] >= max(saved.values()) - 1e-6 * cost
+        now = now.apply(plan.step(i).changes)
+        waits.remove(i)
