@@ -1,9 +1,9 @@
-"""Draw README's picture: 24 sites before and after tree.mst."""
+"""Draw README's picture: 24 sites before and after tree.regraft."""
 
 from pathlib import Path
 
 from overlace.report.figures import save, tree_picture
-from overlace.tree.mst import Mst
+from overlace.tree.regraft import Regraft
 from overlace.workloads.square import square
 
 ROOT = Path(__file__).parent.parent
@@ -14,7 +14,7 @@ SITES = (
 
 if __name__ == "__main__":
     observation = square(len(SITES), 96, 200)
-    plan = Mst().solve(observation)
+    plan = Regraft().solve(observation)
     before, after = (plan.planner.cost(observation, each) for each in (plan.before, plan.after))
     panels = {
         f"before: cost {before:,.0f}": plan.before,
