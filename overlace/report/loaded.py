@@ -130,7 +130,8 @@ def load(run: Path) -> Loaded:
     runs = pq.read_table(run / "runs.parquet").to_pylist()
     today = {part: sheets.get(f"before/{part}", Sheet()) for part in ("held-out", "train")}
     routed = {name.rpartition("/")[2] for name, sheet in sheets.items() if sheet.of("messages") is not None}
-    part = "train" if routed == {"train"} else "held-out"
+    since, until = about["held_out"]
+    part = "train" if routed == {"train"} or since >= until else "held-out"
     folders = sorted(path.parent for path in (run / "plans").glob("*/plan.json"))
     plans = [
         Judged(each.name, read_plan(each), *(sheets.get(f"{each.name}/{name}", Sheet()) for name in ("train", part)))

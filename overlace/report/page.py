@@ -391,6 +391,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "script_hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "title": Path(str(about.get("trace", ""))).name or loaded.run.name,
         "part": loaded.part,
+        "timeless": list(about["train"]) == [0, 0],
         "window": window_text(about["held_out" if loaded.part == "held-out" else "train"]),
         "today": {metric: amount(metric, loaded.today.of(metric)) for metric in METRICS},
         "routed": routed,
