@@ -185,6 +185,7 @@ def exchange(
     trial = np.empty(n, dtype=np.float64)
     gained, added = 0.0, 0
     loss = _losses(demand, home, tree, node, way, limits, clients, price, work, near, out)
+    order = np.argsort(loss[clients], kind="mergesort")
     for c in clients:
         here = home[c]
         _own_prices(demand, home, tree, node, way, limits, c, price, work, near, out)
@@ -198,16 +199,15 @@ def exchange(
         wins = out[here] - out[best]
         spare = limits.sent_cap[best] * (1 + 1e-12) + 1e-9 - loads.sent[best] - limits.sent[c]
         chosen, place, most = -1, -1, 1e-9
-        before = -np.inf
-        for _ in range(TRIED):
-            d = -1  # the next that loses least
-            for k in clients:
-                can = home[k] == best and k != c and limits.sent[k] >= -spare and before < loss[k]
-                if can and (d < 0 or loss[k] < loss[d]):
-                    d = k
-            if d < 0 or loss[d] > wins:
+        before, tried = -np.inf, 0
+        for i in order:  # those at the full broker that lose least by leaving
+            d = clients[i]
+            if loss[d] > wins or tried == TRIED:
                 break
+            if home[d] != best or d == c or limits.sent[d] < -spare or loss[d] <= before:
+                continue
             before = loss[d]
+            tried += 1
             home[c] = best
             _own_prices(demand, home, tree, node, way, limits, d, price, work, near, other)
             home[c] = here
