@@ -42,6 +42,10 @@ MOST_LISTED = 20_000
 """Changes that plan.json lists; of a larger plan it lists the first steps, and the columns hold all."""
 
 
+FEW = 3
+"""Slices of time below which an interval says nothing."""
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -88,6 +92,12 @@ class Sure(_Part):
     high: float
     slices: int = Field(description="pieces of time that the interval is drawn from")
     origins: int = Field(description="points in time from which plans were made to be judged on what came next")
+
+    def __str__(self) -> str:
+        if self.slices < FEW:
+            return "too short to say how sure"
+        times = f" and plans from {self.origins} times" if self.origins > 1 else ""
+        return f"{self.low:.1%} to {self.high:.1%} over {self.slices} slices of time{times}"
 
 
 class Judgement(_Part):

@@ -12,8 +12,6 @@ from rich.table import Table
 from overlace.cli.console import AsJson, Force, RunPath, amount, answer, bar, err
 
 Several = list[str] | None
-FEW = 3
-"""Slices of time below which an interval says nothing."""
 
 
 def optimize_command(
@@ -87,7 +85,7 @@ def told(found: Any) -> list[str]:
             continue
         where = "traffic that the plan has not seen" if part.part == "held-out" else "the traffic that planned"
         what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric})"
-        lines.append(f"[bold]{part.name}[/bold] on {where}: {what}: {sure(part.saving)}")
+        lines.append(f"[bold]{part.name}[/bold] on {where}: {what}: {part.saving.share:.1%} less ({part.saving})")
         planned = f"; on the part that planned {part.train:.1%} less" if part.part == "held-out" else ""
         lines.append(
             f"  {part.moves:,} clients moved, {part.swaps:,} links changed{planned}; {escape(str(part.solved.folder))}"
@@ -96,15 +94,6 @@ def told(found: Any) -> list[str]:
     lines += [f"[yellow]note:[/yellow] {escape(text)}" for text in found.notes]
     lines += [f"[dim]left out: {escape(facet)}: {escape(why)}[/dim]" for facet, why in found.left_out]
     return lines
-
-
-def sure(saving: Any) -> str:
-    """A saving and how sure it is."""
-    said = f"{saving.share:.1%} less"
-    if saving.slices < FEW:
-        return f"{said} (too short to say how sure)"
-    times = f" and plans from {saving.origins} times" if saving.origins > 1 else ""
-    return f"{said} ({saving.low:.1%} to {saving.high:.1%} over {saving.slices} slices of time{times})"
 
 
 def family_line(part: Any) -> str:

@@ -137,7 +137,7 @@ def judged_lines(document: Any) -> list[str]:
     part, sure = judged.metrics[-1].part, judged.saving
     first = next(each for each in judged.metrics if each.part == part)
     where = "traffic that it has not seen" if part == "held-out" else "the traffic that planned"
-    less = f": {sure.share:.1%} less ({sure.low:.1%} to {sure.high:.1%})" if sure else ""
+    less = f": {sure.share:.1%} less ({sure})" if sure else ""
     return [f"judged on {where}: {first.metric} {amount(first.before)} -> {amount(first.after)}{less}"]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,21 +18,12 @@ import pyarrow as pa
 from overlace.arrays.jit import Floats
 from overlace.model import Observation, Overlay
 from overlace.observe.traffic import traffic_of
+from overlace.planfile import Sure
 from overlace.replay.measure import measure
 from overlace.trace import DAY_US, Trace
 
 DRAWS = 2_000
 PIECES = 10
-
-
-class Saving(NamedTuple):
-    """The share of the cost that is saved, the interval around it, and how many slices it rests on."""
-
-    share: float
-    low: float
-    high: float
-    slices: int
-    origins: int  # plans that were made at different times, each judged on what came next
 
 
 def slices_of(window: tuple[int, int], bucket_us: int, daily: bool = False) -> list[tuple[int, int]]:
@@ -60,18 +50,18 @@ def sums_of(
     return np.array(sums, dtype=np.float64).reshape(-1, 2)
 
 
-def saving(judged: Floats, earlier: Sequence[Floats] = ()) -> Saving:
+def saving(judged: Floats, earlier: Sequence[Floats] = ()) -> Sure:
     """What slices say of a plan; with those that judged plans from earlier origins the interval can only grow."""
     count, origins = len(judged) + sum(map(len, earlier)), 1 + len(earlier)
     if judged[:, 0].sum() <= 0:
-        return Saving(0.0, 0.0, 0.0, count, origins)
+        return Sure(share=0.0, low=0.0, high=0.0, slices=count, origins=origins)
     share = float(_share(judged.sum(axis=0, keepdims=True))[0])
     ends = [share]
     for slices in (judged, np.concatenate([judged, *earlier])):
         rng = np.random.default_rng(0)
         drawn = slices[rng.integers(0, len(slices), (DRAWS, len(slices)))].sum(axis=1)
         ends += np.quantile(_share(drawn[drawn[:, 0] > 0]), [0.025, 0.975]).tolist()
-    return Saving(share, min(ends), max(ends), count, origins)
+    return Sure(share=share, low=min(ends), high=max(ends), slices=count, origins=origins)
 
 
 def _share(sums: Floats) -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 from overlace.arrays.jit import Floats
 from overlace.channels.strategy4 import Strategy4
 from overlace.errors import NothingBetter, NotObserved
-from overlace.jobs.interval import Saving, saving, sums_of
+from overlace.jobs.interval import saving, sums_of
 from overlace.jobs.limits import bounds_of, broken_by, limits_of, within_cut
 from overlace.jobs.observe import observe, trace_of
 from overlace.jobs.origins import earlier_sums
@@ -63,7 +63,7 @@ class Part(NamedTuple):
     before: float
     after: float
     train: float  # share saved on the part that planned
-    saving: Saving | None
+    saving: Sure | None
     moves: int
     swaps: int
 
@@ -240,7 +240,7 @@ def _judged(
         solved.folder,
         Judgement(
             train=list(cut.train), held_out=list(cut.held_out), objective=wishes.objective,
-            limits=wishes.model_dump(mode="json"), saving=Sure(**judged._asdict()) if judged else None,
+            limits=wishes.model_dump(mode="json"), saving=judged,
             metrics=[
                 Measure(metric=each, part=part, before=value("", part, each), after=value(plan, part, each))
                 for part in parts for each in dict.fromkeys((metric, *measured))
@@ -290,7 +290,7 @@ def as_document(answer: Answer) -> dict[str, Any]:
                 "name": part.name, "plan": part.solved.folder.name, "metric": part.metric, "part": part.part,
                 "before": part.before,
                 "after": part.after, "saved_on_train": part.train, "moves": part.moves, "swaps": part.swaps,
-                "saved": part.saving._asdict() if part.saving else None,
+                "saved": part.saving.model_dump() if part.saving else None,
             }
             for part in answer.parts
         ],

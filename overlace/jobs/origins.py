@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from overlace.arrays.jit import Floats
-from overlace.errors import OverlaceError
+from overlace.errors import NotObserved
 from overlace.jobs.interval import sums_of
 from overlace.joint.joint import Joint
 from overlace.model import Observation, Planner
@@ -37,7 +37,7 @@ def earlier_sums(trace: Trace, parts: Cut, planner: Planner, seed: int, metric: 
             continue
         try:
             plan = mine.solve(observation, seed)
-        except OverlaceError:  # a part so short that it cannot be planned from
+        except NotObserved:  # a part so short that it holds nothing to plan from
             continue
         sums = sums_of(observation, trace, (origin, following), observation.overlay, plan.after, metric, daily=True)
         if len(sums):

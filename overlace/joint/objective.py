@@ -35,7 +35,10 @@ def viewed(observation: Observation, objective: Objective) -> Observation:
 
 
 def at_home(observation: Observation) -> Observation:
-    """The observation without the traffic of clients that have no home, as replay leaves it out."""
+    """The observation without clients that have no home.
+
+    A class does not say who sends: what such a client sent still joins its receivers here, and is lost in replay.
+    """
     homes = observation.overlay.homes(observation.clients)
     classes, flows = observation.classes, observation.flows
     there = homes[classes.members] >= 0

@@ -50,13 +50,17 @@ def joined(parts: list[Metrics]) -> Metrics:
 
 
 def access_costs(observation: Observation, overlay: Overlay, rows: pa.Table, unit: str, routed: float) -> Metrics:
-    """What clients pay for the way to a home far from where they are, and with it all that the traffic costs."""
+    """What clients pay for the way to a home far from where they are, and with it all that the traffic costs.
+
+    As in routing, nothing of a sender without a home is delivered, and nobody receives its own message.
+    """
     network, homes = observation.network, overlay.homes(observation.clients)
-    start, receivers = groups(rows["receivers"])
+    sender, (start, receivers) = numbers(rows["client"]), groups(rows["receivers"])
     amount = numbers(rows["bytes"]) / 1e9 if unit == "gb" else numbers(rows["messages"]).astype(np.float64)
-    clients = max(observation.clients, int(receivers.max(initial=-1)) + 1)
-    paid = np.bincount(numbers(rows["client"]), weights=amount, minlength=clients)
-    paid[: len(paid)] += np.bincount(receivers, weights=np.repeat(amount, np.diff(start)), minlength=len(paid))
+    clients = max(len(homes), int(sender.max(initial=-1)) + 1, int(receivers.max(initial=-1)) + 1)
+    amount = np.where(np.pad(homes, (0, clients - len(homes)), constant_values=-1)[sender] >= 0, amount, 0.0)
+    got = np.where(np.repeat(sender, np.diff(start)) != receivers, np.repeat(amount, np.diff(start)), 0.0)
+    paid = np.bincount(sender, weights=amount, minlength=clients) + np.bincount(receivers, got, clients)
     region = network.client_region[: len(homes)]
     known = np.flatnonzero((region >= 0) & (homes[: len(region)] >= 0))
     access = float(paid[known] @ network.access_cost[region[known], homes[known]])

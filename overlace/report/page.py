@@ -25,7 +25,6 @@ from markupsafe import Markup
 
 from overlace import __version__
 from overlace.mesh.frontier import frontier
-from overlace.planfile import Sure
 from overlace.replay.metrics import METRICS
 from overlace.report.figures import bars_svg, curve_svg, overlay_map, overlay_svg, points_svg
 from overlace.report.loaded import (
@@ -65,8 +64,6 @@ from overlace.report.tables import (
 MOST_STEPS = 300
 """Steps of a plan that the page lists; the slider goes over these."""
 MOST_SOURCES = 15
-FEW = 3
-"""Slices of time below which an interval says nothing."""
 MOST_OPENED = 40
 MOST_IN_REGION = 60
 MOST_INTERESTS = 50_000
@@ -145,16 +142,8 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
             now, then = loaded.today.of(metric), plan.judged.of(metric)
             train = change(metric, loaded.today_train.of(metric), plan.train.of(metric))
             each = (_label(metric), amount(metric, now), amount(metric, then), change(metric, now, then))
-            found.append(Verdict(plan, *each, train, _sure(judged.saving) if judged and judged.saving else ""))
+            found.append(Verdict(plan, *each, train, str(judged.saving) if judged and judged.saving else ""))
     return found
-
-
-def _sure(saving: Sure) -> str:
-    if saving.slices < FEW:
-        return "too short to say how sure"
-    times = f" and plans from {saving.origins} times" if saving.origins > 1 else ""
-    low, high = (shown(share, "share") for share in (saving.low, saving.high))
-    return f"{low} to {high} less, over {saving.slices} slices of time{times}"
 
 
 def comparison(loaded: Loaded, family: Family) -> Table | None:

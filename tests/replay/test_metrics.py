@@ -40,6 +40,8 @@ def everything():
     found = access_costs(far, overlay, rows, "message", 10.0)
     assert found.of("access_cost") == 3 * (2 + 5)  # only client 2 is far from home
     assert found.of("total_cost") == 31
+    lost = pa.table({"client": [5, 2], "messages": [9, 4], "bytes": [9, 9], "receivers": [[2], [1, 2]]})
+    assert access_costs(far, overlay, lost, "message", 0.0).of("access_cost") == 3 * 4  # no home; to itself
     yield found
     yield double_sends(observation, overlay, pa.table({"client": [1], "messages": [2]}))
     yield delivery(observation, overlay)
