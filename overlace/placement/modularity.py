@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from overlace.arrays.heap import pop, push
 from overlace.arrays.jit import Floats, Ints, Pairs, kernel
 from overlace.placement.ties import Ties
 
@@ -86,7 +87,7 @@ def greedy(ties: Ties) -> tuple[Pairs, Floats, float]:
     name = np.arange(n)
     age = np.zeros(n, dtype=np.int64)  # how often a community has grown
     seen = np.full(n, -1, dtype=np.int64)  # the row that holds the weight to that neighbour
-    heap_gain = np.empty(len(other) // 2 + 16, dtype=np.float64)
+    heap_key = np.empty(len(other) // 2 + 16, dtype=np.float64)
     heap_row = np.empty((len(other) // 2 + 16, 4), dtype=np.int64)  # lower, higher, and their ages
     size = 0
     for c in range(n):
@@ -94,15 +95,15 @@ def greedy(ties: Ties) -> tuple[Pairs, Floats, float]:
             if c < other[k]:
                 gain = 2 * (weight[k] / total - share[c] * share[other[k]])
                 if gain > 0:
-                    heap_gain, heap_row = room(heap_gain, heap_row, size)
-                    size = push(heap_gain, heap_row, size, gain, c, other[k], 0, 0)
+                    heap_key, heap_row = room(heap_key, heap_row, size)
+                    size = push(heap_key, heap_row, size, -gain, c, other[k], 0, 0)
     made = np.empty((n, 2), dtype=np.int64)
     gains = np.empty(n, dtype=np.float64)
     done = 0
     while size:
-        gain, a, b = heap_gain[0], heap_row[0, 0], heap_row[0, 1]
+        gain, a, b = -heap_key[0], heap_row[0, 0], heap_row[0, 1]
         fresh = name[a] == a and name[b] == b and heap_row[0, 2] == age[a] and heap_row[0, 3] == age[b]
-        size = pop(heap_gain, heap_row, size)
+        size = pop(heap_key, heap_row, size)
         if not fresh:
             continue
         made[done, 0] = a
@@ -143,9 +144,9 @@ def greedy(ties: Ties) -> tuple[Pairs, Floats, float]:
             seen[far] = -1
             gain = 2 * (weight[k] / total - share[a] * share[far])
             if gain > 0:
-                heap_gain, heap_row = room(heap_gain, heap_row, size)
+                heap_key, heap_row = room(heap_key, heap_row, size)
                 low, high = min(a, far), max(a, far)
-                size = push(heap_gain, heap_row, size, gain, low, high, age[low], age[high])
+                size = push(heap_key, heap_row, size, -gain, low, high, age[low], age[high])
             k = following[k]
     return made[:done].copy(), gains[:done].copy(), begin
 
@@ -160,51 +161,3 @@ def room(gain: Floats, row: Ints, size: int) -> tuple[Floats, Ints]:
     more_gain[:size] = gain[:size]
     more_row[:size] = row[:size]
     return more_gain, more_row
-
-
-@kernel
-def comes_first(gain: Floats, row: Ints, i: int, j: int) -> bool:
-    """Whether entry i is to be taken before entry j: more gain, then lower names."""
-    if gain[i] != gain[j]:
-        return bool(gain[i] > gain[j])
-    if row[i, 0] != row[j, 0]:
-        return bool(row[i, 0] < row[j, 0])
-    return bool(row[i, 1] < row[j, 1])
-
-
-@kernel
-def swap_entries(gain: Floats, row: Ints, i: int, j: int) -> None:
-    """Exchange two entries."""
-    gain[i], gain[j] = gain[j], gain[i]
-    for k in range(4):
-        row[i, k], row[j, k] = row[j, k], row[i, k]
-
-
-@kernel
-def push(gain: Floats, row: Ints, size: int, value: float, a: int, b: int, age_a: int, age_b: int) -> int:
-    """Add an entry; returns the new size."""
-    gain[size] = value
-    row[size, 0], row[size, 1], row[size, 2], row[size, 3] = a, b, age_a, age_b
-    i = size
-    while i and comes_first(gain, row, i, (i - 1) // 2):
-        swap_entries(gain, row, i, (i - 1) // 2)
-        i = (i - 1) // 2
-    return size + 1
-
-
-@kernel
-def pop(gain: Floats, row: Ints, size: int) -> int:
-    """Take the first entry out; returns the new size."""
-    size -= 1
-    swap_entries(gain, row, 0, size)
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            return size
-        if child + 1 < size and comes_first(gain, row, child + 1, child):
-            child += 1
-        if not comes_first(gain, row, child, i):
-            return size
-        swap_entries(gain, row, i, child)
-        i = child

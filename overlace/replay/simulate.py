@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from overlace.arrays.hashing import mix
+from overlace.arrays.heap import pop, push
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.arrays.trees import Rooted, common_ancestor
 from overlace.errors import BadParameter, NotObserved
@@ -89,7 +90,7 @@ def run(
     served, longest = np.zeros(brokers, dtype=np.int64), np.zeros(brokers, dtype=np.int64)
     room = 1024
     when = np.empty(room)
-    what = np.empty((room, 4), dtype=np.int64)  # message, broker, where it came from, number of the event
+    what = np.empty((room, 4), dtype=np.int64)  # number of the event, message, broker, where it came from
     size, events, following, homeless = 0, 0, 0, 0
     wanted = np.zeros(brokers, dtype=np.bool_)
     ends = np.zeros((brokers, 64))  # when the last services of each broker end, to count who waits
@@ -103,8 +104,8 @@ def run(
                     homeless += receivers[k] != client[m]
                 continue
         else:
-            now, m, b, came = when[0], what[0, 0], what[0, 1], what[0, 2]
-            size = pop_event(when, what, size)
+            now, m, b, came = when[0], what[0, 1], what[0, 2], what[0, 3]
+            size = pop(when, what, size)
         took = service_us
         if exponential and service_us > 0:
             draw = mix(mix(base ^ np.uint64(m)) ^ np.uint64(b))
@@ -141,7 +142,7 @@ def run(
                     more_when[:size] = when
                     more_what[:size] = what
                     when, what = more_when, more_what
-                size = push_event(when, what, size, done + length, m, side, b, events)
+                size = push(when, what, size, done + length, events, m, side, b)
                 events += 1
     return Simulated(latency, busy, served, longest, homeless)
 
@@ -163,47 +164,3 @@ def branches(tree: Rooted, home: Ints, b: int, came: int, receivers: Ints, sende
             wanted[side] = True
             count += 1
     return count
-
-
-@kernel
-def sooner(when: Floats, what: Ints, i: int, j: int) -> bool:
-    """Whether event i comes before event j: earlier, then made earlier."""
-    return bool(when[i] < when[j] or (when[i] == when[j] and what[i, 3] < what[j, 3]))
-
-
-@kernel
-def swap_events(when: Floats, what: Ints, i: int, j: int) -> None:
-    """Exchange two events."""
-    when[i], when[j] = when[j], when[i]
-    for k in range(4):
-        what[i, k], what[j, k] = what[j, k], what[i, k]
-
-
-@kernel
-def push_event(when: Floats, what: Ints, size: int, at: float, m: int, b: int, came: int, number: int) -> int:
-    """Add an event; returns how many there are."""
-    when[size] = at
-    what[size, 0], what[size, 1], what[size, 2], what[size, 3] = m, b, came, number
-    i = size
-    while i and sooner(when, what, i, (i - 1) // 2):
-        swap_events(when, what, i, (i - 1) // 2)
-        i = (i - 1) // 2
-    return size + 1
-
-
-@kernel
-def pop_event(when: Floats, what: Ints, size: int) -> int:
-    """Take the first event out; returns how many are left."""
-    size -= 1
-    swap_events(when, what, 0, size)
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            return size
-        if child + 1 < size and sooner(when, what, child + 1, child):
-            child += 1
-        if not sooner(when, what, child, i):
-            return size
-        swap_events(when, what, i, child)
-        i = child
