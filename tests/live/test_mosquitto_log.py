@@ -307,16 +307,19 @@ def test_two_brokers_with_a_bridge(start):
         assert all(bridge not in (row["receivers"] or ()) for row in found)
 
 
-def test_messages_are_followed_over_a_bridge_that_renames_topics(start, tmp_path):
-    far = start("far")
-    topics = "topic # both 1 near/ far/\ntopic +/own in 1"
-    near = start("near", f"connection plant\naddress 127.0.0.1:{far.port}\nremote_clientid vm.plant\n{topics}\n")
+@pytest.mark.parametrize("flight", [20, 1])
+def test_messages_are_followed_over_a_bridge_that_renames_topics(start, tmp_path, flight):
+    """With one message in flight nearly all of them wait for the bridge."""
+    few = f"max_inflight_messages {flight}\n"
+    far = start("far", few)
+    bridge = "topic # both 1 near/ far/\ntopic +/own in 1"
+    near = start("near", f"{few}connection plant\naddress 127.0.0.1:{far.port}\nremote_clientid vm.plant\n{bridge}\n")
     wait_until(lambda: near.text().count("Received SUBACK from local.vm.plant") == 2, "the bridge is up")
     ends = {"near": near.client("here", ("#", 1)), "far": far.client("there", ("#", 1))}
     a, b = near.client("a"), far.client("b")
     for k in range(20):
-        a.publish("near/x", b"%02d" % k, qos=1)
-        b.publish("far/x", b"%02d" % k, qos=1)  # of the same size
+        a.publish(f"near/{k % 3}", b"%02d" % k, qos=1)
+        b.publish(f"far/{k % 3}", b"%02d" % k, qos=1)  # of the same size
     b.publish("b/own", b"!", qos=1)
     wait_until(lambda: [len(client.got) for client in ends.values()] == [41, 41], "all is on both sides")
     wait_until(lambda: near.settled() and far.settled(), "all is acknowledged")

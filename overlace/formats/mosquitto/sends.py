@@ -8,6 +8,7 @@ import numpy as np
 
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Ints, kernel
+from overlace.formats.mosquitto.bridged import carry_over_bridges
 from overlace.formats.mosquitto.filters import filters_of, starts
 from overlace.formats.mosquitto.lines import Numbers
 from overlace.formats.mosquitto.log import Log
@@ -36,6 +37,7 @@ def match_sends(log: Log) -> Matched:
     entries, sends, again = turns_of(log, owned)
     order = group(sends.client.astype(np.int64), len(log.clients))[1]
     carried = carried_by(sends, order, entries, filters_of(log))
+    carry_over_bridges(sends, order, entries, log.topics, carried)
     carried = give_to_late_wills(sends, entries, len(log.topics), carried)
 
     to_bridge = log.bridge[sends.client]

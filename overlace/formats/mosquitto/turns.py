@@ -201,8 +201,7 @@ def take_turns(
                 keeps_retain[who] |= lines.retain[i] == 1
             if bridge[who]:
                 label[send] = BRIDGE
-                continue
-            if lines.retain[i] == 1 and turn[send] < 0 and not keeps_retain[who]:
+            elif lines.retain[i] == 1 and turn[send] < 0 and not keeps_retain[who]:
                 label[send] = RETAINED
             if lines.qos[i] == 0:
                 base[send] = away[who] if returned[send] else UNSEEN
