@@ -542,6 +542,7 @@ class Plan(Record):
     after: Overlay
     changes: Changes
     steps: Steps
+    beside: Mapping[str, float] = field(default_factory=dict)  # cost that other ways reach within the same limits
 
     def __post_init__(self) -> None:
         if self.steps.start[-1] != len(self.changes):
@@ -582,14 +583,14 @@ class Plan(Record):
         changes = self.changes.between(0, int(self.steps.start[k]))
         args = {name: values[:k] for name, values in self.steps.args.items()}
         steps = Steps(self.steps.start[: k + 1], self.steps.gain[:k], self.steps.reason[:k], args)
-        return Plan(self.planner, self.seed, self.before, self.before.apply(changes), changes, steps)
+        return Plan(self.planner, self.seed, self.before, self.before.apply(changes), changes, steps, self.beside)
 
     def inverse(self) -> Plan:
         """The plan that takes this one back, last step first."""
         args = {name: values[::-1] for name, values in self.steps.args.items()}
         start = len(self.changes) - self.steps.start[::-1]
         steps = Steps(start, -self.steps.gain[::-1], ~self.steps.reason[::-1], args)
-        return Plan(self.planner, self.seed, self.after, self.before, self.changes.inverse(), steps)
+        return Plan(self.planner, self.seed, self.after, self.before, self.changes.inverse(), steps, self.beside)
 
 
 # --- metrics -----------------------------------------------------------------------------------------

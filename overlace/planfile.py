@@ -100,6 +100,16 @@ class Sure(_Part):
         return f"{self.low:.1%} to {self.high:.1%} over {self.slices} slices of time{times}"
 
 
+class Point(_Part):
+    """A plan stopped after some of its steps: what has changed by then, and what that comes to where it is judged."""
+
+    steps: int
+    moves: int = Field(description="clients that have moved")
+    links: int = Field(description="links that are new; as many are gone")
+    own_cost: float = Field(description="the planner's own cost, on the part that planned")
+    metrics: dict[str, float] = Field(description="measured on the part that judges; the objective's metric first")
+
+
 class Judgement(_Part):
     """How a plan did on the part that it was made from and on the part that it has not seen."""
 
@@ -109,6 +119,10 @@ class Judgement(_Part):
     limits: dict[str, Any] = Field(description="what the user asked for")
     metrics: list[Measure]
     saving: Sure | None = Field(description="of the objective's metric, the first one; for placement and tree")
+    curve: list[Point] = Field(
+        default_factory=list,
+        description="for placement and tree: after no step, after all, and after some numbers of steps between",
+    )
 
 
 class PlanFile(_Part):
@@ -128,6 +142,9 @@ class PlanFile(_Part):
     columns: str = Field(description="digest of the changes and steps as columns")
     cost_before: float
     cost_after: float
+    beside: dict[str, float] = Field(
+        default_factory=dict, description="the cost that other ways reach within the same limits, by their names"
+    )
     steps_total: int
     changes_total: int
     peak_reconnects: int = Field(description="the most that must connect anew in one step")
@@ -209,6 +226,7 @@ def describe(plan: Plan, name: str, observation: Observation, names: Names | Non
         "columns": Columns(plan.changes, plan.steps).digest(),
         "cost_before": float(plan.planner.cost(observation, plan.before)),
         "cost_after": float(plan.planner.cost(observation, plan.after)),
+        "beside": {name: float(cost) for name, cost in plan.beside.items()},
         "steps_total": len(plan.steps),
         "changes_total": len(plan.changes),
         "peak_reconnects": int(reconnects(plan.changes, plan.steps).max(initial=0)),
@@ -272,7 +290,7 @@ def load_plan(path: Path, planners: Mapping[str, type[Planner]]) -> Plan:
     parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in document.parameters.items()}
     planner = planners[document.planner](**parameters)
     before = after.apply(columns.changes.inverse())
-    return Plan(planner, document.seed, before, after, columns.changes, columns.steps)
+    return Plan(planner, document.seed, before, after, columns.changes, columns.steps, document.beside)
 
 
 def cut_plan(path: Path, steps: int, folder: Path, *, force: bool = False) -> PlanFile:

@@ -12,9 +12,12 @@ from overlace.model import Changes, Observation, Overlay, Plan, Steps
 from overlace.placement.stay import Stay
 from overlace.planfile import (
     MOST_LISTED,
+    Judgement,
     PlanFile,
+    Point,
     cut_plan,
     describe,
+    judge,
     load_plan,
     parameters_of,
     plan_difference,
@@ -77,6 +80,23 @@ def test_people_read_names_and_reasons(tmp_path):
 def test_the_json_schema_holds_for_what_is_written(tmp_path):
     written(tmp_path / "a")
     jsonschema.validate(read_json(tmp_path / "a/plan.json"), PlanFile.model_json_schema())
+
+
+def test_a_judged_curve_is_kept_documented_and_under_the_digest(tmp_path):
+    written(tmp_path / "a")
+    point = Point(steps=0, moves=0, links=0, own_cost=9.0, metrics={"cost": 10.0, "mean_hops": 2.5})
+    about = {"train": [0, 1], "held_out": [1, 2], "objective": "cost", "limits": {}, "metrics": [], "saving": None}
+    judge(tmp_path / "a", Judgement(**about, curve=[point]))
+    document = read_json(tmp_path / "a/plan.json")
+    assert read_plan(tmp_path / "a").judged.curve == [point]
+    assert list(document["judged"]["curve"][0]["metrics"]) == ["cost", "mean_hops"]
+    schema = PlanFile.model_json_schema()
+    jsonschema.validate(document, schema)
+    assert "the part that judges" in schema["$defs"]["Point"]["properties"]["metrics"]["description"]
+    document["judged"]["curve"][0]["metrics"]["cost"] = 1.0
+    write_json(tmp_path / "a/plan.json", document)
+    with pytest.raises(BadPlan, match="it was altered"):
+        read_plan(tmp_path / "a")
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from overlace.cli.console import AsJson, Force, RunPath, amount, answer, bar, err
+
+if TYPE_CHECKING:
+    from overlace.jobs.joined import InPlace
 
 Several = list[str] | None
 
@@ -42,7 +45,9 @@ def optimize_command(
     keep: Annotated[
         Several, typer.Option(help="what stays: CLIENT, broker:NAME, link:LEFT:RIGHT; patterns too")
     ] = None,
-    only: Annotated[Several, typer.Option(help="clients that may move; patterns too")] = None,
+    only: Annotated[
+        Several, typer.Option(help="what may change, named as for --keep; of a kind that is not named: all")
+    ] = None,
     effort: Annotated[int | None, typer.Option(help="kicks after the first search (100); 0: none, quickest")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="same seed, same result (0)")] = None,
     force: Force = False,
@@ -112,6 +117,10 @@ def drift_command(
     run: RunPath,
     trace: Annotated[str, typer.Argument(help="a newer trace of the same system", metavar="TRACE")],
     plan: Annotated[str | None, typer.Option(help="which plan of the run (default: what optimize chose)")] = None,
+    overlay: Annotated[
+        Literal["planned", "applied"],
+        typer.Option(help="what stands now: the plan, or what the newer trace's own sessions and wired links show"),
+    ] = "planned",
     min_gain: Annotated[
         float | None, typer.Option(help="share that planning again must save to be worth it (default: as the plan's)")
     ] = None,
@@ -122,23 +131,52 @@ def drift_command(
     from overlace.jobs.drift import drift
 
     with bar("drift") as progress:
-        found = drift(run, trace, plan, progress=progress)
+        found = drift(run, trace, plan, overlay=overlay, progress=progress)
     table = Table("broker", "sent there then", "now", box=None, pad_edge=False, header_style="dim")
     for name, then, now in found.loads[:8]:
         table.add_row(escape(name), f"{then:.1%}", f"{now:.1%}")
     least = found.min_gain if min_gain is None else min_gain
     pays, harms = found.again >= least, found.after > found.before
-    document = {**found._asdict(), "seen": found.seen, "plan_again": pays, "go_back": harms}
+    document = {
+        **found._asdict(), "in_place": found.in_place._asdict(), "seen": found.seen, "plan_again": pays,
+        "go_back": harms,
+    }  # fmt: skip
     answer(
         as_json,
         document,
-        f"[bold]{escape(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {found.seen:.1%} less is seen "
-        f"({found.metric} {amount(found.before)} -> {amount(found.after)})",
+        f"[bold]{escape(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {less(found.seen)} is seen "
+        f"with the overlay as {overlay} ({found.metric} {amount(found.before)} -> {amount(found.after)})",
+        in_place_line(found.in_place),
         f"{found.unseen:.1%} of the messages come from clients that the plan never saw",
         table,
-        f"planning again would save {found.again:.1%} of what this traffic costs now"
+        f"planning again from there would save {found.again:.1%} of what this traffic costs now"
         + ("" if pays else f", less than {least:.1%}"),
-        *(["[yellow]on this traffic the plan costs more than what was there before it[/yellow]"] if harms else []),
+        *([f"[yellow]on this traffic the overlay as {overlay} costs more than what was there before[/yellow]"] * harms),
     )
     if not pays and not harms:
         raise NothingBetter(f"planning again saves {found.again:.1%}, less than {least:.1%}: leave it as it is")
+
+
+def less(saved: float) -> str:
+    """A share that is saved, in words."""
+    return f"{-saved:.1%} more" if saved < 0 else f"{saved:.1%} less"
+
+
+def in_place_line(found: InPlace) -> str:
+    """How much of a plan the newer trace shows to be carried out, in a line."""
+    if not found.moves and not found.links:
+        return "the plan changes nothing"
+    done, beside = [], []
+    if found.moves:
+        done.append(f"{found.at_planned:,} of {found.seen_again:,} moves")
+        gone = found.moves - found.seen_again
+        where = ((found.at_old, "at the old home"), (found.elsewhere, "elsewhere"), (gone, "not seen connected again"))
+        beside = [f"{count:,} {text}" for count, text in where if count]
+    if found.links and found.links_known:
+        done.append(f"{found.links_as_planned:,} of {found.links:,} links")
+    elif found.links:
+        beside.append("no wired links are shown")
+    said = (
+        f"of the plan, {' and '.join(done)} are in place" if done else "how much of the plan is in place is not known"
+    )
+    return said + (f" ({'; '.join(beside)})" if beside else "")

@@ -1,21 +1,24 @@
 """Drift: does a plan still hold on newer traffic, and would planning again pay?
 
-The overlay as it was and as the plan has it are replayed on the newer trace, clients and brokers joined by name;
-clients that the plan never saw are where the newer trace has them. Then the plan's own planner plans again from
+The overlay as it was and the one that stands now are replayed on the newer trace, clients and brokers joined by name.
+What stands now is the plan (clients that it never saw are where the newer trace has them), or what the newer trace
+itself shows: homes by its sessions, and the links that are wired there. Then the plan's own planner plans again from
 there: if that saves less than `min_gain`, nothing should be done.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+import pyarrow as pa
 
-from overlace.arrays.jit import Floats, Ints
+from overlace.arrays.jit import Floats
 from overlace.catalog import PLANNERS
-from overlace.errors import BadPlan, BadTrace
+from overlace.errors import BadPlan, BadTrace, Unknown
+from overlace.jobs.joined import InPlace, Joined
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
 from overlace.observe.observation import observe
 from overlace.observe.traffic import traffic_of
@@ -24,34 +27,41 @@ from overlace.replay.measure import measure
 from overlace.run import read_json, read_observation
 from overlace.trace import Trace
 
-METRIC = {"hops": "mean_hops", "latency": "mean_latency_us", "messages": "link_messages", "cost": "cost"}
-
-
+METRIC = {"hops": "mean_broker_hops", "latency": "mean_latency_us", "messages": "link_messages", "cost": "cost"}
+"""What replay measures for each objective, as planners count it: for a plan that was not judged."""
 MIN_GAIN = 0.01
+Standing = Literal["planned", "applied"]
+"""Which overlay stands now: as the plan has it, or as the newer trace shows it."""
 
 
 class Drift(NamedTuple):
     """What newer traffic says of a plan."""
 
     plan: str
+    overlay: Standing  # what `after`, the loads now and planning again are about
     metric: str
     predicted: float  # share saved where the plan was judged, or where it was made
     before: float  # the overlay as it was, on the newer traffic
-    after: float  # the overlay as planned, on the newer traffic
+    after: float  # the overlay that stands now, on the newer traffic
     unseen: float  # share of the newer messages that clients sent whom the plan never saw
     loads: list[tuple[str, float, float]]  # broker, share of messages sent there then and now, most changed first
     again: float  # share that planning again would save
     min_gain: float  # what the plan itself had to save
+    in_place: InPlace
 
     @property
     def seen(self) -> float:
-        """The share that the plan saves on the newer traffic."""
+        """The share that is saved on the newer traffic."""
         return 1 - self.after / self.before if self.before else 0.0
 
 
-def drift(run: Path, path: str, plan: str | None = None, *, progress: Progress | None = None) -> Drift:
-    """Replay a run's plan on a newer trace."""
+def drift(
+    run: Path, path: str, plan: str | None = None, *, overlay: Standing = "planned", progress: Progress | None = None
+) -> Drift:
+    """Replay a run's plan, or what was applied of it, on a newer trace."""
     tell = progress or (lambda share, what: None)
+    if overlay not in get_args(Standing):
+        raise Unknown("overlay", overlay, get_args(Standing))
     observation, names = read_observation(run)
     folder = _plan_of(run, plan)
     made = load_plan(folder, PLANNERS)
@@ -59,26 +69,31 @@ def drift(run: Path, path: str, plan: str | None = None, *, progress: Progress |
         raise BadPlan(f"{folder.name} plans {', '.join(made.planner.facets)}; drift is about placement and tree")
     tell(0.1, "observing")
     trace = Trace.open(path)
-    newer = observe(trace)
-    joined = Joined(observation.network, names, newer, trace.names)
-    newer = replace(newer, network=joined.network)
+    joined = Joined(observation.network, names, observe(trace), trace.names)
+    before = joined.overlay(made.before)
+    after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
+    start = replace(joined.newer, network=joined.network, overlay=after)
     tell(0.4, "replaying")
-    rows = traffic_of(trace)
-    judged = read_plan(folder).judged
-    metric = judged.metrics[0].metric if judged else METRIC.get(getattr(made.planner, "objective", "cost"), "cost")
-    overlays = [joined.overlay(each) for each in (made.before, made.after)]
-    before, after = (measure(newer, overlay, rows, trace.unit).of(metric) for overlay in overlays)
+    rows, metric = traffic_of(trace), _metric(folder, made.planner, observation.network)
+    costs = [_measured(start, each, rows, trace, metric) for each in (before, after)]
     tell(0.7, "planning again")
-    start = replace(newer, overlay=overlays[1])
     planner = joined.planner(made.planner, observation.network)
-    fresh = planner.solve(start, made.seed)
-    now = planner.cost(start, overlays[1])
-    again = fresh.gain / now if now else 0.0
-    then = _shares(observation, made.after)
-    loads = _changed(then[np.argsort(joined.broker)], _shares(newer, overlays[1]), trace.names)
-    promised = _predicted(folder, made, observation)
-    least = float(judged.limits.get("min_gain", MIN_GAIN)) if judged else MIN_GAIN
-    return Drift(folder.name, metric, promised, before, after, joined.unseen, loads, again, least)
+    fresh, now = planner.solve(start, made.seed), planner.cost(start, after)
+    then = _shares(observation, made.after)[np.argsort(joined.broker)]
+    judged = read_plan(folder).judged
+    return Drift(
+        plan=folder.name,
+        overlay=overlay,
+        metric=metric,
+        predicted=_predicted(folder, made, observation),
+        before=costs[0],
+        after=costs[1],
+        unseen=joined.unseen(observation),
+        loads=_changed(then, _shares(start, after), trace.names),
+        again=fresh.gain / now if now else 0.0,
+        min_gain=float(judged.limits.get("min_gain", MIN_GAIN)) if judged else MIN_GAIN,
+        in_place=joined.in_place(made),
+    )
 
 
 def _plan_of(run: Path, plan: str | None) -> Path:
@@ -103,65 +118,27 @@ def _predicted(folder: Path, made: Plan, observation: Observation) -> float:
     return made.gain / before if before else 0.0
 
 
-class Joined:
-    """Two observations of one system, brokers and clients joined by name."""
-
-    def __init__(self, network: Network, names: Names, newer: Observation, newer_names: Names) -> None:
-        old, new = list(names.get("broker", ())), list(newer_names.get("broker", ()))
-        if set(old) != set(new):
-            only = sorted(set(old) ^ set(new))
-            raise BadTrace(
-                f"the newer trace has other brokers than the run ({', '.join(only[:5])}): plan again from it"
-            )
-        place = {name: i for i, name in enumerate(new)}
-        self.broker = np.array([place[name] for name in old], dtype=np.int64)
-        self.network = _renumbered(network, self.broker, newer)
-        clients = {name: i for i, name in enumerate(names.get("client", ()))}
-        self.client: Ints = np.array([clients.get(name, -1) for name in newer_names.get("client", ())], dtype=np.int64)
-        self.newer = newer
-        sent = newer.sent
-        self.unseen = float(sent[self.client[: len(sent)] < 0].sum() / sent.sum()) if sent.sum() else 0.0
-
-    def planner(self, planner: Planner, old: Network) -> Planner:
-        """The planner with clients, brokers and links by the ids of the newer trace; clients that are gone drop out."""
-        now = {int(then): i for i, then in enumerate(self.client) if then >= 0}
-        row = {tuple(link): i for i, link in enumerate(self.network.links.tolist())}
-        changed: dict[str, Any] = {}
-        for each in fields(planner):  # type: ignore[arg-type]
-            given = getattr(planner, each.name)
-            if each.metadata.get("ids") == "client":
-                changed[each.name] = tuple(sorted(now[c] for c in given if c in now))
-            elif each.metadata.get("ids") == "broker":
-                changed[each.name] = tuple(sorted(int(self.broker[b]) for b in given))
-            elif each.name in ("may_wire", "keep_links"):
-                ends = np.sort(self.broker[old.links[list(given)]], axis=1).tolist() if given else []
-                changed[each.name] = tuple(sorted(row[tuple(link)] for link in ends))
-        if getattr(planner, "only", ()) and not changed.get("only"):
-            changed["keep"] = tuple(range(self.newer.clients))  # those who may move are gone: nobody moves
-        return replace(planner, **changed)  # type: ignore[type-var]
-
-    def overlay(self, overlay: Overlay) -> Overlay:
-        """An overlay of the run by the ids of the newer trace."""
-        known = overlay.homes(int(self.client.max(initial=-1)) + 1)
-        homes = self.newer.overlay.homes(self.newer.clients)
-        seen = np.flatnonzero(self.client[: len(homes)] >= 0)
-        there = known[self.client[seen]]
-        homes[seen[there >= 0]] = self.broker[there[there >= 0]]
-        placed = np.flatnonzero(homes >= 0)
-        return Overlay(placement=np.column_stack([placed, homes[placed]]), tree=self.broker[overlay.tree])
+def _metric(folder: Path, planner: Planner, network: Network) -> str:
+    """What the plan was judged by; if it was not, what replay measures of its planner's objective."""
+    judged = read_plan(folder).judged
+    if judged:
+        return judged.metrics[0].metric
+    objective = getattr(planner, "objective", "cost")
+    if objective == "cost" and "placement" in planner.facets and network.access_cost.size:
+        return "total_cost"
+    if objective == "messages" and getattr(planner, "weight", "messages") == "bytes":
+        return "link_bytes"
+    return METRIC.get(objective, "cost")
 
 
-def _renumbered(network: Network, broker: Ints, newer: Observation) -> Network:
-    """The run's network by the ids of the newer trace, with the newer trace's clients."""
-    order = np.argsort(broker)
-    per: dict[str, Any] = {
-        name: getattr(network, name)[order] for name in ("region", "broker_cost", "capacity", "max_degree")
-    }
-    return Network(
-        **per, links=broker[network.links], link_cost=network.link_cost, latency_us=network.latency_us,
-        client_region=newer.network.client_region, access_cost=newer.network.access_cost,
-        access_latency_us=newer.network.access_latency_us,
-    )  # fmt: skip
+def _measured(observation: Observation, overlay: Overlay, rows: pa.Table, trace: Trace, metric: str) -> float:
+    """A metric of an overlay on the newer traffic; refused if that does not say enough."""
+    if rows.num_rows == 0:
+        raise BadTrace("the newer trace holds no messages, so there is nothing to replay")
+    found = measure(observation, overlay, rows, trace.unit)
+    if not (found.metric == metric).any():
+        raise BadTrace(f"the newer trace does not say what {metric} needs: ingest the same tables as for the run")
+    return found.of(metric)
 
 
 def _changed(then: Floats, now: Floats, names: Names) -> list[tuple[str, float, float]]:

@@ -13,25 +13,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from overlace.arrays.jit import Floats
 from overlace.channels.strategy4 import Strategy4
 from overlace.errors import NothingBetter, NotObserved
+from overlace.jobs.curve import changed, curve_of
 from overlace.jobs.interval import saving, sums_of
 from overlace.jobs.limits import bounds_of, broken_by, limits_of, within_cut
 from overlace.jobs.observe import observe, trace_of
 from overlace.jobs.origins import earlier_sums
 from overlace.jobs.replay import Replayed, replay
 from overlace.jobs.solve import Solved, solve
-from overlace.jobs.wishes import Wishes, check_names, kept, link_rows, matching
+from overlace.jobs.wishes import Wishes, check_names, kept_by, link_rows
 from overlace.joint.joint import Joint
 from overlace.mesh.star_cap import StarCap
 from overlace.mesh.td_cd_oda import TdCdOda
 from overlace.model import Names, Observation, Planner, Progress
 from overlace.observe.cut import Cut
 from overlace.observe.traffic import traffic_of
-from overlace.planfile import Judgement, Measure, Sure, judge, read_columns, read_plan
+from overlace.planfile import Judgement, Measure, Point, Sure, judge, read_columns, read_plan
+from overlace.report.curve import flattens
 from overlace.report.page import write_report
 from overlace.run import read_observation, write_json
 from overlace.trace import Trace
@@ -192,16 +192,13 @@ def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: 
     stay = wishes.placement == "region" or (wishes.placement is None and not known)
     by_bytes = wishes.objective == "bytes" or (wishes.objective == "cost" and unit == "gb")
     objective: Any = "messages" if wishes.objective == "bytes" else wishes.objective
-    stays = kept(wishes.keep, network, observation.clients, names)
-    only = matching(wishes.only, "client", observation.clients, names)
-    if wishes.only and not only:  # those who may move had not been seen: nobody moves
-        stays = stays._replace(clients=tuple(range(observation.clients)))
+    stays = kept_by(wishes, network, observation.overlay.tree, observation.clients, names)
     return Joint(
         budget=wishes.budget, max_moves=wishes.max_moves, max_swaps=wishes.max_swaps, objective=objective,
         weight="bytes" if by_bytes else "messages", min_gain=wishes.min_step, sent_cap=wishes.sent_cap or None,
         handled_cap=wishes.handled_cap or None, max_degree=wishes.max_degree, max_cut=wishes.max_cut, wired_only=True,
         may_wire=link_rows(wishes.could_wire, network, names), within_region=stay, effort=wishes.effort,
-        only=only, keep=stays.clients,
+        only=stays.only, keep=stays.clients,
         keep_brokers=stays.brokers, keep_links=stays.links,
     )  # fmt: skip
 
@@ -230,9 +227,13 @@ def _judged(
     parts = ("train", "held-out") if name == ROUTED and cut.held_out[1] > cut.held_out[0] else ("train",)
 
     after, columns = read_columns(solved.folder, read_plan(solved.folder))
-    judged = None
+    judged: Sure | None = None
+    curve: list[Point] = []
     if name == ROUTED:
         window = cut.held_out if "held-out" in parts else cut.train
+        rows = traffic_of(trace, None if window == (0, 0) else window)
+        ends = found["", parts[-1]], found[plan, parts[-1]]
+        curve = curve_of(observation, columns, rows, trace.unit, metric, solved.document.cost_before, ends)
         sums = sums_of(observation, trace, window, observation.overlay, after, metric, daily=bool(earlier))
         judged = saving(sums, earlier)
     measured = [each for each in ALSO[name] if any((m.metric == each).any() for m in found.values())]
@@ -240,7 +241,7 @@ def _judged(
         solved.folder,
         Judgement(
             train=list(cut.train), held_out=list(cut.held_out), objective=wishes.objective,
-            limits=wishes.model_dump(mode="json"), saving=judged,
+            limits=wishes.model_dump(mode="json"), saving=judged, curve=curve,
             metrics=[
                 Measure(metric=each, part=part, before=value("", part, each), after=value(plan, part, each))
                 for part in parts for each in dict.fromkeys((metric, *measured))
@@ -249,10 +250,9 @@ def _judged(
     )  # fmt: skip
     first = value("", "train", metric)
     share = 1 - value(plan, "train", metric) / first if first else 0.0
-    moves = len(np.unique(columns.changes.pairs("placement", 1)[:, 0]))
     return Part(
         name, solved._replace(document=document), metric, parts[-1], value("", parts[-1], metric),
-        value(plan, parts[-1], metric), share, judged, moves, len(columns.changes.pairs("tree", 1)),
+        value(plan, parts[-1], metric), share, judged, *changed(columns.changes),
     )  # fmt: skip
 
 
@@ -271,6 +271,9 @@ def _notes(done: list[Replayed], parts: list[Part], wishes: Wishes) -> list[str]
         ignored = {"budget", "min_gain", "keep", "only", "max_moves", "max_swaps"} & wishes.model_fields_set
         if part.name != ROUTED and ignored:
             said.append(f"{part.name}: {', '.join(sorted(ignored))} are about placement and tree and bind nothing here")
+        judged = part.solved.document.judged
+        if judged and (flat := flattens(judged)):
+            said.append(flat)
     return said
 
 
@@ -291,6 +294,7 @@ def as_document(answer: Answer) -> dict[str, Any]:
                 "before": part.before,
                 "after": part.after, "saved_on_train": part.train, "moves": part.moves, "swaps": part.swaps,
                 "saved": part.saving.model_dump() if part.saving else None,
+                "beside": part.solved.document.beside,
             }
             for part in answer.parts
         ],

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from overlace.arrays.jit import Pairs
+from overlace.arrays.pairs import positions
 from overlace.errors import BadParameter, Unknown
 from overlace.model import Names, Network, name_of
 
@@ -47,7 +49,11 @@ class Wishes(BaseModel):
     keep: tuple[str, ...] = Field(
         default=(), description="what stays: CLIENT, broker:NAME or link:LEFT:RIGHT, by name or pattern"
     )
-    only: tuple[str, ...] = Field(default=(), description="clients that may move, by name or pattern; none: all")
+    only: tuple[str, ...] = Field(
+        default=(),
+        description="what may change: CLIENT, broker:NAME or link:LEFT:RIGHT, by name or pattern; of a kind that is "
+        "not named, all",
+    )
     effort: int = Field(default=100, ge=0, description="kicks after the first search")
     seed: int = Field(default=0, ge=0)
 
@@ -75,14 +81,11 @@ def read_wishes(path: Path | None, given: dict[str, Any]) -> Wishes:
 
 
 def check_names(wishes: Wishes, names: Names) -> None:
-    """Refuse a pattern that matches nothing that the trace names."""
-    clients = ("client", len(names.get("client", ())))
-    given: list[tuple[str, int, list[str]]] = [(*clients, list(wishes.only))]
-    by_kind = _kinds(wishes.keep)
-    given += [(*clients, by_kind["client"]), ("broker", len(names.get("broker", ())), by_kind["broker"])]
-    for kind, count, patterns in given:
-        called = [name_of(kind, i, names) for i in range(count)]
-        for pattern in patterns:
+    """Refuse a pattern of clients or brokers that matches nothing that the trace names; links need the network."""
+    by_kind = _kinds((*wishes.keep, *wishes.only))
+    for kind in ("client", "broker"):
+        called = [name_of(kind, i, names) for i in range(len(names.get(kind, ())))]
+        for pattern in by_kind[kind]:
             if not any(_matches(name, pattern) for name in called):
                 raise Unknown(kind, pattern, called)
 
@@ -101,8 +104,52 @@ class Kept(NamedTuple):
     """What stays as it is, by id."""
 
     clients: tuple[int, ...]
-    brokers: tuple[int, ...]
+    brokers: tuple[int, ...]  # with their clients and links
     links: tuple[int, ...]  # rows of the network's links
+    only: tuple[int, ...] = ()  # clients that may move; none: all that do not stay
+
+
+def kept_by(wishes: Wishes, network: Network, tree: Pairs, clients: int, names: Names) -> Kept:
+    """What `keep` and `only` hold in place: of a kind that `only` names, all that it does not name stays too."""
+    stays, may = (kept(patterns, network, clients, names) for patterns in (wishes.keep, wishes.only))
+    named = _kinds(wishes.only)
+    if named["client"]:
+        stays = stays._replace(only=may.clients)
+        if not may.clients:  # those who may move had not been seen: nobody moves
+            stays = stays._replace(clients=tuple(range(clients)))
+    if named["broker"]:
+        _check_open(may.brokers, network, names)
+        stays = stays._replace(brokers=_with_others(stays.brokers, range(network.brokers), may.brokers))
+    if named["link"]:
+        wired = _wired_rows(named["link"], network, tree, names)
+        stays = stays._replace(links=_with_others(stays.links, wired, may.links))
+    return stays
+
+
+def _with_others(stays: Iterable[int], there: Iterable[int], may: Iterable[int]) -> tuple[int, ...]:
+    """What stays anyway, and of what is there all that may not change."""
+    return tuple(sorted({*stays} | ({*there} - {*may})))
+
+
+def _check_open(may: Sequence[int], network: Network, names: Names) -> None:
+    """Refuse fewer than two brokers: nobody comes or goes between one broker and others that stay as they are."""
+    if len(may) < 2:
+        listed = ", ".join(name_of("broker", b, names) for b in may) or "none"
+        raise BadParameter(
+            f"only: of {network.brokers} brokers just {listed} may change, and all others keep their clients and "
+            "links, so nothing can. Name two brokers or more."
+        )
+
+
+def _wired_rows(patterns: Sequence[str], network: Network, tree: Pairs, names: Names) -> tuple[int, ...]:
+    """Rows of the network's links that are wired; refused if a pattern matches none of them."""
+    rows = positions(network.links, tree)
+    wired = tuple(rows[rows >= 0].tolist())
+    for pattern in patterns:
+        if set(link_rows([pattern], network, names)).isdisjoint(wired):
+            called = [[name_of("broker", b, names) for b in network.links[row].tolist()] for row in wired]
+            raise Unknown("wired link", pattern, [":".join(ends) for ends in called])
+    return wired
 
 
 def kept(patterns: Sequence[str], network: Network, clients: int, names: Names) -> Kept:

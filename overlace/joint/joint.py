@@ -98,7 +98,8 @@ class Joint:
         found = self.states(problem, seed, progress)
         best = min(found.values(), key=by_cost)
         steps = Way(problem, best).steps(progress)
-        return _plan(self, seed, observation, problem, steps)
+        beside = {name: state.cost for name, state in found.items() if name != "as it is"}
+        return _plan(self, seed, observation, problem, steps, beside)
 
     def problem(self, observation: Observation) -> Problem:
         """What is searched: demand, costs and limits."""
@@ -167,7 +168,9 @@ def alternating(search: Search, budget: Budget) -> State:
     return best
 
 
-def _plan(planner: Joint, seed: int, observation: Observation, problem: Problem, steps: list[Step]) -> Plan:
+def _plan(
+    planner: Joint, seed: int, observation: Observation, problem: Problem, steps: list[Step], beside: dict[str, float]
+) -> Plan:
     """Steps as columns."""
     rows: list[tuple[int, int, int, int]] = []
     starts, reasons, args = [0], [], defaultdict(list)
@@ -184,4 +187,4 @@ def _plan(planner: Joint, seed: int, observation: Observation, problem: Problem,
         starts.append(len(rows))
     changes = Changes(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
     made = Steps(starts, [step.gain for step in steps], reasons, {k: np.asarray(v) for k, v in args.items()})
-    return Plan(planner, seed, observation.overlay, observation.overlay.apply(changes), changes, made)
+    return Plan(planner, seed, observation.overlay, observation.overlay.apply(changes), changes, made, beside)

@@ -291,7 +291,7 @@ def overlay_svg(here: Map, links: Links, most: float, title: str, before: Links 
         dot = Markup('<circle class="mark" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"><title>{}</title></circle>')
         parts.append(dot.format(here.x[i], here.y[i], here.radius[i], label))
     parts += _labels(here, loads)
-    return _svg(here.wide, here.high, title, _told(here, loads, gone, old), parts)
+    return svg(here.wide, here.high, title, _told(here, loads, gone, old), parts)
 
 
 def _between(here: Map, links: Links) -> dict[tuple[int, int], float]:
@@ -427,7 +427,7 @@ def bars_svg(
         + ", ".join(f"{_bin_name(labels, i, at_edges)} {100 * v:.1f} %" for i, v in enumerate(values) if v > 0)
         for name, values in zip(names, series, strict=True)
     )
-    return _svg(wide, high, title, f"{axis}. {told}.", parts)
+    return svg(wide, high, title, f"{axis}. {told}.", parts)
 
 
 def _bin_name(labels: Sequence[str], i: int, at_edges: bool) -> str:
@@ -441,61 +441,7 @@ def _ticks(top: float) -> list[float]:
     return [float(step * i) for i in range(int(top / step + 1e-9) + 1)]
 
 
-def curve_svg(shares: Sequence[float], title: str) -> Markup:
-    """A falling line over the steps, with a mark that a slider can move; the cost before is the top."""
-    wide, high, left, foot, head = 380.0, 160.0, 40.0, 24.0, 10.0
-    top, low = max(1.0, *shares), min(0.0, *shares)
-    across, room = (wide - left - 12) / max(1, len(shares) - 1), high - foot - head
-
-    def at(k: int) -> tuple[float, float]:
-        return left + k * across, head + room * (top - shares[k]) / (top - low)
-
-    line = " ".join("{:.1f},{:.1f}".format(*at(k)) for k in range(len(shares)))
-    parts = [
-        Markup('<polyline class="curve" points="{}"></polyline>').format(line),
-        Markup('<circle class="mark" cx="{:.1f}" cy="{:.1f}" r="5"></circle>').format(*at(len(shares) - 1)),
-        Markup('<line class="axis" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"></line>').format(
-            left, wide - 12, at_foot := head + room * top / (top - low), at_foot
-        ),
-    ]
-    label = Markup('<text x="{:.1f}" y="{:.1f}" style="text-anchor:end">{}</text>')
-    heights = [(share, head + room * (top - share) / (top - low)) for share in (top, 0.5 * top, 0.0)]
-    parts += [label.format(left - 5, y + 4, f"{share:.0%}") for share, y in heights]
-    parts.append(Markup('<text x="{:.1f}" y="{:.1f}">0 steps</text>').format(left, high - 6))
-    parts.append(label.format(wide - 12, high - 6, len(shares) - 1))
-    return _svg(wide, high, title, f"It falls from 100% to {shares[-1]:.0%}.", parts)
-
-
-def points_svg(
-    line: Sequence[tuple[float, float]], marks: Sequence[tuple[str, float, float]], title: str, axis: str
-) -> Markup:
-    """A line through points, and named marks, their names above them."""
-    wide, high, left, foot, head = 380.0, 240.0, 40.0, 40.0, 12.0
-    right = 1.05 * max([x for x, _ in line] + [x for _, x, _ in marks] + [1.0])
-    heights = [y for _, y in line] + [y for _, _, y in marks] + ([] if line or marks else [1.0])
-    top, low = 1.05 * max(heights), 0.8 * min(heights)
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        share = (y - low) / (top - low) if top > low else 0.5
-        return left + (wide - left - 12) * x / right, head + (high - head - foot) * (1 - share)
-
-    path = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in line)
-    parts = [Markup('<polyline class="curve" points="{}"></polyline>').format(path)]
-    label = Markup('<text x="{:.1f}" y="{:.1f}" style="text-anchor:{}">{}</text>')
-    for i, (name, x, y) in enumerate(marks):
-        across, down = at(x, y)
-        shape = '<circle class="mark s{}" cx="{:.1f}" cy="{:.1f}" r="5"><title>{}: {:g}, {:.3g}</title></circle>'
-        parts.append(Markup(shape).format(min(i, 1), across, down, name, x, y))
-        anchor = "end" if across > wide / 2 else "start"
-        parts.append(label.format(across, down + (16 if i % 2 else -9), anchor, name[:MOST_LETTERS]))
-    parts += [label.format(left - 5, at(0, y)[1] + 4, "end", f"{y:.3g}") for y in (low, (low + top) / 2, top)]
-    parts += [label.format(at(x, 0)[0], high - foot + 16, "middle", f"{x:.3g}") for x in (0.0, right / 2)]
-    parts.append(label.format(wide - 12, high - 6, "end", axis))
-    told = "; ".join(f"{name}: maximum {x:g}, average {y:.3g}" for name, x, y in marks)
-    return _svg(wide, high, title, told, parts)
-
-
-def _svg(wide: float, high: float, title: str, told: str, parts: Sequence[Markup]) -> Markup:
+def svg(wide: float, high: float, title: str, told: str, parts: Sequence[Markup]) -> Markup:
     """An image with its text alternative; colours and fonts are the page's."""
-    svg = Markup('<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">{}</svg>')
-    return svg.format(wide, high, f"{title}. {told}", Markup("").join(parts))
+    made = Markup('<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">{}</svg>')
+    return made.format(wide, high, f"{title}. {told}", Markup("").join(parts))

@@ -26,7 +26,9 @@ from markupsafe import Markup
 from overlace import __version__
 from overlace.mesh.frontier import frontier
 from overlace.replay.metrics import METRICS
-from overlace.report.figures import bars_svg, curve_svg, overlay_map, overlay_svg, points_svg
+from overlace.report.curve import MOST_STEPS, curve, flattens
+from overlace.report.figures import bars_svg, overlay_map, overlay_svg
+from overlace.report.lines import points_svg
 from overlace.report.loaded import (
     ALL_METRICS,
     BILL,
@@ -57,12 +59,11 @@ from overlace.report.tables import (
     metric_table,
     more_of,
     pair_table,
+    ratio,
     region_matrix,
     region_table,
 )
 
-MOST_STEPS = 300
-"""Steps of a plan that the page lists; the slider goes over these."""
 MOST_SOURCES = 15
 MOST_OPENED = 40
 MOST_IN_REGION = 60
@@ -130,6 +131,7 @@ class Verdict(NamedTuple):
     change: Change
     train: Change
     sure: str
+    flat: str
 
 
 def verdicts(loaded: Loaded) -> list[Verdict]:
@@ -142,7 +144,8 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
             now, then = loaded.today.of(metric), plan.judged.of(metric)
             train = change(metric, loaded.today_train.of(metric), plan.train.of(metric))
             each = (_label(metric), amount(metric, now), amount(metric, then), change(metric, now, then))
-            found.append(Verdict(plan, *each, train, str(judged.saving) if judged and judged.saving else ""))
+            sure = str(judged.saving) if judged and judged.saving else ""
+            found.append(Verdict(plan, *each, train, sure, flattens(judged) if judged else ""))
     return found
 
 
@@ -168,6 +171,35 @@ def comparison(loaded: Loaded, family: Family) -> Table | None:
     rows = [row("today", Amount(None), now)]
     rows += [row(plan.id, Amount(plan.document.steps_total), plan.judged) for plan in mine[:12]]
     return Table("Today and every plan", tuple(heads), rows, more_of(len(mine) - 12 if len(mine) > 12 else 0, "plans"))
+
+
+WAYS = {
+    "joint": "placement and tree together",
+    "alternating": "placement and tree in turn",
+    "placement": "placement alone",
+    "tree": "tree alone",
+    "best": "the best of them",
+}
+"""Ways to a plan in the words of the page."""
+
+
+def beside(loaded: Loaded) -> list[Table]:
+    """What other ways reach within a plan's limits, by the planner's own cost on the part that planned."""
+    tables = []
+    for plan in loaded.plans:
+        document = plan.document
+        if not document.beside:
+            continue
+        costs = {"today": document.cost_before, **document.beside, "this plan": document.cost_after}
+        rows = [
+            Row((WAYS.get(way, way),), (Amount(cost), Amount(ratio(cost, document.cost_before), "share")))
+            for way, cost in costs.items()
+        ]
+        caption = "What other ways reach with the same limits"
+        several = sum(bool(each.document.beside) for each in loaded.plans) > 1
+        heads = ("way", "planner's own cost", "of today's")
+        tables.append(Table(f"{caption} as {plan.id}" if several else caption, heads, rows))
+    return tables
 
 
 def missing(loaded: Loaded) -> list[str]:
@@ -332,30 +364,6 @@ def steps_of(plan: Judged) -> list[Mapping[str, Any]]:
     return found
 
 
-class Curve(NamedTuple):
-    """What is left of a plan's own cost after each of its first steps, as text for the slider and as a picture."""
-
-    left: str  # shares of the cost, by step from 0 on, separated by spaces
-    costs: str  # the costs as people read them, separated by |
-    picture: Markup
-
-
-def curve(plan: Judged) -> Curve | None:
-    """The gain curve of a plan of several steps."""
-    steps, before = plan.document.steps[:MOST_STEPS], plan.document.cost_before
-    if len(steps) < 2 or not before > 0:
-        return None
-    costs = [before]
-    for step in steps:
-        costs.append(costs[-1] - step.gain)
-    shares = [cost / before for cost in costs]
-    return Curve(
-        " ".join(f"{share:.5f}" for share in shares),
-        "|".join(shown(cost) for cost in costs),
-        curve_svg(shares, f"What is left of the cost of {plan.id} after each step"),
-    )
-
-
 # --- the page ----------------------------------------------------------------------------------------
 
 
@@ -389,6 +397,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "tiles": tiles(loaded),
         "verdicts": verdicts(loaded),
         "comparisons": [table for family in FAMILIES if (table := comparison(loaded, family))],
+        "beside": beside(loaded),
         "missing": missing(loaded),
         "best": bill.id if bill else "",
         "bill": _bill(loaded) if routed else None,
@@ -400,7 +409,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "channels": _family(loaded, CHANNELS, channels),
         "mesh": _family(loaded, MESH, mesh),
         "plans": [
-            {"id": plan.id, "document": plan.document, "steps": steps_of(plan), "curve": curve(plan)}
+            {"id": plan.id, "document": plan.document, "steps": steps_of(plan), "curve": curve(plan.id, plan.document)}
             for plan in loaded.plans
         ],
         "made": _made(loaded),

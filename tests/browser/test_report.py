@@ -7,6 +7,7 @@ import pytest
 
 from overlace.jobs.optimize import optimize
 from overlace.jobs.wishes import Wishes
+from overlace.planfile import read_plan
 from overlace.report.page import write_report
 from tests.jobs.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import run_of_sites
@@ -138,16 +139,44 @@ def test_it_can_be_printed(page, browser):
     assert len(page.pdf(format="A4")) > 10_000
 
 
+def slid_to(page, stop):
+    page.locator(".slide input").first.evaluate(
+        "(each, stop) => { each.value = stop; each.dispatchEvent(new Event('input')); }", stop
+    )
+
+
 def test_the_slider_changes_the_figures_and_the_list_of_steps(page, report):
     if report.parent.parent.name.startswith("alone") or page.locator(".slide").count() == 0:
-        assert "data-left" not in report.read_text(encoding="utf-8")
+        assert "data-stops" not in report.read_text(encoding="utf-8")
         return
     slide = page.locator(".slide").first
     rows = page.locator(".plan").first.locator(".steps tbody tr")
     said = slide.locator(".slid")
     whole = said.inner_text()
-    slide.locator("input").evaluate("each => { each.value = 1; each.dispatchEvent(new Event('input')); }")
+    slid_to(page, 1)
     assert said.inner_text() != whole
-    assert said.inner_text().startswith("After 1 step: own cost")
+    judged = slide.locator(".stop").count() > 0
+    assert said.inner_text().startswith("Measured after 1 of " if judged else "After 1 step: own cost")
+    assert slide.locator("input").get_attribute("aria-valuetext") == "1 step"
     assert sum(row.is_visible() for row in rows.all()) == 1
+    slid_to(page, 0)
+    assert sum(row.is_visible() for row in rows.all()) == 0
+    assert page.said == []
+
+
+def test_the_figures_beside_the_slider_are_those_of_the_plan_file(page, report):
+    paths = (report.parent / "plans").glob("*/plan.json")
+    judged = next((plan.judged for plan in map(read_plan, paths) if plan.judged), None)
+    assert (judged is not None) == (page.locator(".stop").count() > 0)
+    if judged is None:
+        return
+    marks = set()
+    for stop, point in enumerate(judged.curve):
+        slid_to(page, stop)
+        values = page.locator(".stop:visible data")
+        seen = [float(each.get_attribute("value")) for each in values.all()]
+        assert seen[:2] == [judged.curve[0].metrics["cost"], point.metrics["cost"]]
+        assert page.locator(".stop:visible").count() == 1
+        marks.add(page.locator(".slide .mark").first.get_attribute("cx"))
+    assert len(marks) == len(judged.curve) > 2
     assert page.said == []

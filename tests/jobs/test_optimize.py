@@ -159,6 +159,11 @@ def test_what_is_held_out_changes_no_plan(tmp_path):
         plans.append(json.loads(path.read_text()))
     assert plans[0]["steps"] == plans[1]["steps"]
     assert plans[0]["after"] == plans[1]["after"]
+    assert plans[0]["beside"] == plans[1]["beside"]
+    curves = [plan["judged"]["curve"] for plan in plans]
+    assert curves[0] != curves[1]  # what it is judged by does change
+    for name in ("steps", "moves", "links", "own_cost"):
+        assert [point[name] for point in curves[0]] == [point[name] for point in curves[1]]
 
 
 def test_the_same_trace_and_seed_give_the_same_bytes(trace, tmp_path):
@@ -257,7 +262,7 @@ def test_clients_without_a_home_are_left_out_and_that_is_said(tmp_path):
     sessions = {"client": range(15), "broker": [i % 4 for i in range(15)]}
     trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "sessions": sessions})
     found = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(placement="anywhere", effort=1))
-    (note,) = found.notes
+    note, _ = found.notes
     assert "of the deliveries that judge are not counted" in note
     after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
     assert len(after.placement) == 15
