@@ -151,8 +151,7 @@ class Joint:
 def alternating(search: Search, budget: Budget) -> State:
     """The rival: first one kind of change with a part of the budget, then the other with the rest, and so on."""
     best = search.first
-    large = len(search.home) * len(search.problem.node) > SMALL
-    shares = (1.0,) if budget.both == NO_LIMIT else (0.5,) if large else (0.25, 0.5, 0.75)
+    shares = (1.0,) if budget.both == NO_LIMIT else (0.5,) if search.large else (0.25, 0.5, 0.75)
     for kinds in ((("links",), ("clients",)), (("clients",), ("links",))):
         for share in shares:
             search.goto(search.first)

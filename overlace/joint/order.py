@@ -66,7 +66,7 @@ class Way:
 
     def _gain(self, c: int) -> float:
         s, p = self.search, self.problem
-        args = (p.demand, s.home, s.tree, p.node, s.way, p.limits, s.loads)
+        args = (p.demand, s.seats, s.tree, p.node, p.limits, s.loads)
         return float(try_move(*args, c, int(self.target[c]), False, True)[1]) - p.move_price
 
     def _next(self, *, strict: bool) -> Step | None:
@@ -107,7 +107,7 @@ class Way:
     def _do_move(self, c: int, strict: bool) -> Step | None:
         s, p = self.search, self.problem
         here, there = int(s.home[c]), int(self.target[c])
-        args = (p.demand, s.home, s.tree, p.node, s.way, p.limits, s.loads)
+        args = (p.demand, s.seats, s.tree, p.node, p.limits, s.loads)
         done, gain = try_move(*args, c, there, True, strict)
         if not done:
             return None

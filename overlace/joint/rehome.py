@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.joint.state import Demand, Tree, add_client, fits, prices
+from overlace.joint.state import Demand, Seats, Tree, add_client, fits, prices, seat
 
 
 class Limits(NamedTuple):
@@ -32,33 +32,64 @@ class Loads(NamedTuple):
     handled: Floats
 
 
+CLOSE = 1e-9
+"""What two costs of a client must differ by, as a share of them, to count as different."""
+
+
+class Desk(NamedTuple):
+    """Room to work on."""
+
+    work: Ints
+    sums: Floats
+    out: Floats
+    other: Floats
+    trial: Floats
+
+
+@kernel
+def _desk(n: int) -> Desk:
+    work = np.zeros((5, max(n, 1)), dtype=np.int64)
+    row = np.zeros((5, n), dtype=np.float64)
+    return Desk(work, row[:2], row[2], row[3], row[4])
+
+
 @kernel
 def _own_prices(
     demand: Demand,
-    home: Ints,
+    seats: Seats,
     tree: Tree,
     node: Floats,
-    way: Floats,
     limits: Limits,
     c: int,
     price: float,
-    work: Ints,
-    near: Floats,
+    desk: Desk,
     out: Floats,
 ) -> None:
     """What it costs a client to be at each broker, access and the price of a change included."""
-    prices(demand, home, tree, node, way, c, work, near, out)
+    prices(demand, seats, tree, node, c, desk.work, desk.sums, out)
     for b in range(len(node)):
         out[b] += limits.access[limits.group[c], b] * limits.amount[c] + (price if b != limits.first[c] else 0.0)
 
 
 @kernel
+def _less(a: float, b: float) -> bool:
+    """Whether one cost is below another, rounding aside."""
+    return bool(a < b - CLOSE * max(1.0, abs(b)))
+
+
+@kernel
+def _full(limits: Limits, loads: Loads, b: int, more: float) -> bool:
+    """Whether a broker has no room for clients that send so much."""
+    return bool(loads.sent[b] + more > limits.sent_cap[b] * (1 + 1e-12) + 1e-9)
+
+
+@kernel
 def sweep(
     demand: Demand,
-    home: Ints,
+    seats: Seats,
     tree: Tree,
     node: Floats,
-    way: Floats,
+    reach: Floats,
     limits: Limits,
     loads: Loads,
     clients: Ints,
@@ -66,24 +97,18 @@ def sweep(
     room: int,
     capped: bool,
 ) -> tuple[float, int]:
-    """Visit clients in this order, re-home each where it pays most; (gain, changes added), home in place.
+    """Visit clients in this order, re-home each where it pays most; (gain, changes added), seats in place.
 
     A client that leaves its first home pays the price, one that comes back earns it; no more than `room`
     changes are added. A client at its first home is passed over where there is no room for it, or where the price is
     above all that it pays now.
     """
     n = len(node)
-    work = np.zeros((6, max(n, 1)), dtype=np.int64)
-    near = np.zeros(2 * n, dtype=np.float64)
-    out = np.empty(n, dtype=np.float64)
-    trial = np.empty(n, dtype=np.float64)
-    reach = np.zeros(n, dtype=np.float64)
-    for x in range(n):
-        for b in range(n):
-            reach[b] = max(reach[b], way[x, b])
+    desk = _desk(n)
+    out, trial = desk.out, desk.trial
     gained, added = 0.0, 0
     for c in clients:
-        here = home[c]
+        here = seats.home[c]
         group = limits.group[c]
         if here == limits.first[c]:
             pays = limits.talk[c] * reach[here] + limits.amount[c] * (
@@ -91,34 +116,29 @@ def sweep(
             )
             if added >= room or pays <= price:
                 continue
-        _own_prices(demand, home, tree, node, way, limits, c, price, work, near, out)
+        _own_prices(demand, seats, tree, node, limits, c, price, desk, out)
         for _ in range(4):  # of the best brokers, the first that fits
             best = -1
             for b in range(n):
-                if (
-                    b != here
-                    and limits.may[group, b]
-                    and out[b] < out[here] - 1e-9
-                    and (best < 0 or out[b] < out[best])
-                ):
-                    if loads.sent[b] + limits.sent[c] > limits.sent_cap[b] * (1 + 1e-12) + 1e-9:
+                if b != here and limits.may[group, b] and _less(out[b], out[here]):
+                    if best >= 0 and not _less(out[b], out[best]):
                         continue
-                    if added + _added(limits, c, here, b) > room:
+                    if _full(limits, loads, b, limits.sent[c]) or added + _added(limits, c, here, b) > room:
                         continue
                     best = b
             if best < 0:
                 break
             if capped:
                 trial[:] = loads.handled
-                add_client(demand, home, tree, c, -1.0, trial, work)
-                home[c] = best
-                add_client(demand, home, tree, c, 1.0, trial, work)
+                add_client(demand, seats, tree, c, -1.0, trial, desk.work)
+            seat(demand, seats, c, best)
+            if capped:
+                add_client(demand, seats, tree, c, 1.0, trial, desk.work)
                 if not fits(trial, limits.handled_cap):
-                    home[c] = here
+                    seat(demand, seats, c, here)
                     out[best] = np.inf
                     continue
                 loads.handled[:] = trial
-            home[c] = best
             loads.sent[here] -= limits.sent[c]
             loads.sent[best] += limits.sent[c]
             change = _added(limits, c, here, best)
@@ -138,86 +158,126 @@ TRIED = 4
 """Of the clients at a full broker, those that lose least by leaving are tried for an exchange."""
 
 
+class Leavers(NamedTuple):
+    """Clients by broker and what each would lose by leaving, who loses least first; looked up when first asked for."""
+
+    start: Ints
+    client: Ints
+    loss: Floats
+    back: Floats  # what it would lose by going to its first home
+    known: Bools  # per broker
+
+
 @kernel
-def _losses(
+def _at(home: Ints, clients: Ints, n: int) -> Leavers:
+    """The clients of each broker, what they lose not known yet."""
+    start = np.zeros(n + 1, dtype=np.int64)
+    for c in clients:
+        start[home[c] + 1] += 1
+    for b in range(n):
+        start[b + 1] += start[b]
+    place = start[:-1].copy()
+    there = np.empty(len(clients), dtype=np.int64)
+    for c in clients:
+        there[place[home[c]]] = c
+        place[home[c]] += 1
+    loss = np.zeros((2, len(clients)), dtype=np.float64)
+    return Leavers(start, there, loss[0], loss[1], np.zeros(n, dtype=np.bool_))
+
+
+@kernel
+def _look_up(
     demand: Demand,
-    home: Ints,
+    seats: Seats,
     tree: Tree,
     node: Floats,
-    way: Floats,
     limits: Limits,
-    clients: Ints,
+    leavers: Leavers,
+    broker: int,
     price: float,
-    work: Ints,
-    near: Floats,
-    out: Floats,
-) -> Floats:
-    """What each client would lose by going to its second best broker; infinite for those that may not move."""
-    loss = np.full(len(home), np.inf, dtype=np.float64)
-    for d in clients:
-        _own_prices(demand, home, tree, node, way, limits, d, price, work, near, out)
+    desk: Desk,
+) -> None:
+    """Find what the clients of a broker would lose by going to their second best one, and sort them by it."""
+    if leavers.known[broker]:
+        return
+    leavers.known[broker] = True
+    first, last = leavers.start[broker], leavers.start[broker + 1]
+    loss = np.full(last - first, np.inf, dtype=np.float64)
+    back = np.empty(last - first, dtype=np.float64)
+    for i in range(last - first):
+        d = leavers.client[first + i]
+        _own_prices(demand, seats, tree, node, limits, d, price, desk, desk.other)
+        here = seats.home[d]
+        back[i] = desk.other[limits.first[d]] - desk.other[here]
         for b in range(len(node)):
-            if b != home[d] and limits.may[limits.group[d], b]:
-                loss[d] = min(loss[d], out[b] - out[home[d]])
-    return loss
+            if b != here and limits.may[limits.group[d], b]:
+                loss[i] = min(loss[i], desk.other[b] - desk.other[here])
+    order = np.argsort(loss, kind="mergesort")
+    leavers.client[first:last] = leavers.client[first:last][order]
+    leavers.loss[first:last], leavers.back[first:last] = loss[order], back[order]
 
 
 @kernel
 def exchange(
     demand: Demand,
-    home: Ints,
+    seats: Seats,
     tree: Tree,
     node: Floats,
-    way: Floats,
     limits: Limits,
     loads: Loads,
     clients: Ints,
+    others: Ints,
     price: float,
     room: int,
     capped: bool,
 ) -> tuple[float, int]:
-    """Clients that want to where there is no room trade places with one that wants or can leave; as `sweep`."""
+    """Clients that want to where there is no room trade places with one of the others that wants or can leave.
+
+    As `sweep`. Where changes are scarce, only those make room that have moved already: they go on, or back.
+    """
     n = len(node)
-    work = np.zeros((6, max(n, 1)), dtype=np.int64)
-    near = np.zeros(2 * n, dtype=np.float64)
-    out = np.empty(n, dtype=np.float64)
-    other = np.empty(n, dtype=np.float64)
-    trial = np.empty(n, dtype=np.float64)
+    desk = _desk(n)
+    out, other, trial = desk.out, desk.other, desk.trial
+    home, first, sent = seats.home, limits.first, limits.sent
+    everyone = _at(home, others, n)
+    moved = _at(home, others[home[others] != first[others]], n)
     gained, added = 0.0, 0
-    loss = _losses(demand, home, tree, node, way, limits, clients, price, work, near, out)
-    order = np.argsort(loss[clients], kind="mergesort")
     for c in clients:
-        here = home[c]
-        _own_prices(demand, home, tree, node, way, limits, c, price, work, near, out)
+        here, group = home[c], limits.group[c]
+        _own_prices(demand, seats, tree, node, limits, c, price, desk, out)
         best = -1
         for b in range(n):
-            full = loads.sent[b] + limits.sent[c] > limits.sent_cap[b] * (1 + 1e-12) + 1e-9
-            if b != here and full and limits.may[limits.group[c], b] and (best < 0 or out[b] < out[best]):
+            wanted = b != here and limits.may[group, b] and _less(out[b], out[here])
+            if wanted and (best < 0 or _less(out[b], out[best])) and _full(limits, loads, b, sent[c]):
                 best = b
-        if best < 0 or out[best] >= out[here] - 1e-9:
+        if best < 0:
             continue
+        left = room - added - _added(limits, c, here, best)  # changes that the other one may add
+        leavers = everyone if left > 0 else moved
+        if left < -1 or leavers.start[best] == leavers.start[best + 1]:
+            continue
+        _look_up(demand, seats, tree, node, limits, leavers, best, price, desk)
         wins = out[here] - out[best]
-        spare = limits.sent_cap[best] * (1 + 1e-12) + 1e-9 - loads.sent[best] - limits.sent[c]
-        chosen, place, most = -1, -1, 1e-9
+        spare = limits.sent_cap[best] * (1 + 1e-12) + 1e-9 - loads.sent[best] - sent[c]
+        chosen, place, most = -1, -1, CLOSE * max(1.0, wins)
         before, tried = -np.inf, 0
-        for i in order:  # those at the full broker that lose least by leaving
-            d = clients[i]
-            if loss[d] > wins or tried == TRIED:
+        for i in range(leavers.start[best], leavers.start[best + 1]):
+            d = leavers.client[i]
+            if leavers.loss[i] > wins or tried == TRIED:
                 break
-            if home[d] != best or d == c or limits.sent[d] < -spare or loss[d] <= before:
+            if home[d] != best or d == c or sent[d] < -spare or leavers.loss[i] <= before:
                 continue
-            before = loss[d]
+            if left < 0 and leavers.back[i] > wins:
+                continue
+            before = leavers.loss[i]
             tried += 1
-            home[c] = best
-            _own_prices(demand, home, tree, node, way, limits, d, price, work, near, other)
-            home[c] = here
+            seat(demand, seats, c, best)
+            _own_prices(demand, seats, tree, node, limits, d, price, desk, other)
+            seat(demand, seats, c, here)
             for b in range(n):
-                if b == best or not limits.may[limits.group[d], b]:
+                if b == best or not limits.may[limits.group[d], b] or _added(limits, d, best, b) > left:
                     continue
-                held = loads.sent[b] + limits.sent[d] - (limits.sent[c] if b == here else 0.0)
-                if held > limits.sent_cap[b] * (1 + 1e-12) + 1e-9:
-                    continue
-                if added + _added(limits, c, here, best) + _added(limits, d, best, b) > room:
+                if _full(limits, loads, b, sent[d] - (sent[c] if b == here else 0.0)):
                     continue
                 if wins + other[best] - other[b] > most:
                     chosen, place, most = d, b, wins + other[best] - other[b]
@@ -225,20 +285,23 @@ def exchange(
             continue
         if capped:
             trial[:] = loads.handled
-            add_client(demand, home, tree, c, -1.0, trial, work)
-            home[c] = best
-            add_client(demand, home, tree, c, 1.0, trial, work)
-            add_client(demand, home, tree, chosen, -1.0, trial, work)
-            home[chosen] = place
-            add_client(demand, home, tree, chosen, 1.0, trial, work)
+            add_client(demand, seats, tree, c, -1.0, trial, desk.work)
+            seat(demand, seats, c, best)
+            add_client(demand, seats, tree, c, 1.0, trial, desk.work)
+            add_client(demand, seats, tree, chosen, -1.0, trial, desk.work)
+            seat(demand, seats, chosen, place)
+            add_client(demand, seats, tree, chosen, 1.0, trial, desk.work)
             if not fits(trial, limits.handled_cap):
-                home[c], home[chosen] = here, best
+                seat(demand, seats, c, here)
+                seat(demand, seats, chosen, best)
                 continue
             loads.handled[:] = trial
-        home[c], home[chosen] = best, place
-        loads.sent[here] -= limits.sent[c]
-        loads.sent[best] += limits.sent[c] - limits.sent[chosen]
-        loads.sent[place] += limits.sent[chosen]
+        else:
+            seat(demand, seats, c, best)
+            seat(demand, seats, chosen, place)
+        loads.sent[here] -= sent[c]
+        loads.sent[best] += sent[c] - sent[chosen]
+        loads.sent[place] += sent[chosen]
         change = _added(limits, c, here, best) + _added(limits, chosen, best, place)
         added += change
         gained += most + price * change
@@ -246,12 +309,27 @@ def exchange(
 
 
 @kernel
+def partners(demand: Demand, moved: Ints, clients: Ints) -> Ints:
+    """Of these clients, in their order, those that share a class with one that moved, or are one."""
+    met = np.zeros(len(demand.of_start) - 1, dtype=np.bool_)
+    asked = np.zeros(len(demand.demand), dtype=np.bool_)
+    for c in moved:
+        met[c] = True
+        for j in range(demand.of_start[c], demand.of_start[c + 1]):
+            k = demand.of_class[j]
+            if not asked[k]:
+                asked[k] = True
+                for i in range(demand.start[k], demand.start[k + 1]):
+                    met[demand.member[i]] = True
+    return clients[met[clients]]
+
+
+@kernel
 def try_move(
     demand: Demand,
-    home: Ints,
+    seats: Seats,
     tree: Tree,
     node: Floats,
-    way: Floats,
     limits: Limits,
     loads: Loads,
     c: int,
@@ -260,23 +338,19 @@ def try_move(
     strict: bool,
 ) -> tuple[bool, float]:
     """(whether it may, what it saves): a client to a broker; with `go` it goes, if it may or nothing is strict."""
-    n = len(node)
-    work = np.zeros((6, max(n, 1)), dtype=np.int64)
-    near = np.zeros(2 * n, dtype=np.float64)
-    out = np.empty(n, dtype=np.float64)
-    here = home[c]
-    prices(demand, home, tree, node, way, c, work, near, out)
+    desk = _desk(len(node))
+    here = seats.home[c]
+    prices(demand, seats, tree, node, c, desk.work, desk.sums, desk.out)
     row = limits.access[limits.group[c]]
-    gain = out[here] - out[there] + (row[here] - row[there]) * limits.amount[c]
+    gain = desk.out[here] - desk.out[there] + (row[here] - row[there]) * limits.amount[c]
     if not go:
         return True, gain
     trial = loads.handled.copy()
-    add_client(demand, home, tree, c, -1.0, trial, work)
-    home[c] = there
-    add_client(demand, home, tree, c, 1.0, trial, work)
-    room = loads.sent[there] + limits.sent[c] <= limits.sent_cap[there] * (1 + 1e-12) + 1e-9
-    if strict and not (room and fits(trial, limits.handled_cap)):
-        home[c] = here
+    add_client(demand, seats, tree, c, -1.0, trial, desk.work)
+    seat(demand, seats, c, there)
+    add_client(demand, seats, tree, c, 1.0, trial, desk.work)
+    if strict and (_full(limits, loads, there, limits.sent[c]) or not fits(trial, limits.handled_cap)):
+        seat(demand, seats, c, here)
         return False, gain
     loads.handled[:] = trial
     loads.sent[here] -= limits.sent[c]

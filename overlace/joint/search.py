@@ -18,12 +18,14 @@ from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.joint.problem import Problem
 from overlace.joint.regraft import best_swaps, crossings
-from overlace.joint.rehome import Loads, exchange, sweep
-from overlace.joint.state import Demand, Tree, apart, bill, fits, rooted
+from overlace.joint.rehome import Loads, exchange, partners, sweep
+from overlace.joint.state import Demand, Tree, bill, fits, reach_of, rooted, seated
 
 Kind = Literal["clients", "links"]
 FALL = 0.75, 0.5
 """What is left of the price from one level to the next, in small and in large systems."""
+ENOUGH = 1e-9, 1e-3
+"""The share of the cost that a round must save for another one to follow."""
 SWINGS = (1.6, 1.3, 1.15, 2.0), (1.5,)
 SMALL = 9_000
 """Brokers times clients up to which the price falls slowly and swings several times."""
@@ -65,14 +67,20 @@ class Search:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        self.large = len(problem.limits.first) * len(problem.node) > SMALL
         self.goto(State(problem.limits.first.copy(), problem.links))
         self.first = self.state()
 
     def goto(self, state: State) -> None:
         """Take up a state."""
-        self.home = state.home.copy()
+        self.seats = seated(self.problem.demand, state.home.copy(), len(self.problem.node))
         self.rewire(state.links)
         self._count()
+
+    @property
+    def home(self) -> Ints:
+        """The home of each client now."""
+        return self.seats.home
 
     def state(self) -> State:
         """Where the search is."""
@@ -82,7 +90,7 @@ class Search:
         """Take up other links; `goto` or `descend` must follow."""
         self.links = links
         self.tree: Tree = rooted(links, self.problem.wire)
-        self.way = apart(self.tree, self.problem.node)
+        self.reach = reach_of(self.tree, self.problem.node)
 
     def _count(self) -> None:
         p = self.problem
@@ -97,31 +105,47 @@ class Search:
         self.cost = float(routed + access.sum()) + paid
 
     def descend(self, price: float, budget: Budget, kinds: tuple[Kind, ...], trade: bool = False) -> None:
-        """Improve until no single change pays its price."""
-        going = True
-        while going:
-            going = False
+        """Improve until no single change pays its price, or in large systems until a round brings hardly anything."""
+        before = np.inf
+        while True:
+            pays = self.cost + price * (self.moved + self.swapped)
+            if before - pays <= ENOUGH[self.large] * max(1.0, self.cost):
+                return
+            before, going = pays, False
             if "clients" in kinds:
                 going |= self._rehome(price, budget, trade)
             if "links" in kinds:
                 going |= self._regraft(price, budget)
+            if not going:
+                return
 
     def _rehome(self, price: float, budget: Budget, trade: bool) -> bool:
         p, moved = self.problem, False
         price = max(price, p.least) + p.move_price
-        for visit in (sweep, exchange) if trade else (sweep,):
-            while True:
+        for trading in (False, True) if trade else (False,):
+            clients = p.movable
+            while len(clients):
                 room = min(budget.moves - self.moved, budget.both - self.moved - self.swapped)
-                args = (p.demand, self.home, self.tree, p.node, self.way, p.limits, self.loads)
-                gained, added = visit(*args, p.movable, price, room, p.capped)
+                home = self.home.copy()
+                gained, added = self._visit(trading, clients, price, room)
                 self.moved += added
                 self.cost -= gained - (p.move_price + p.least) * added
                 if gained - price * added <= TINY * max(1.0, self.cost):
                     break
                 moved = True
+                clients = partners(p.demand, np.flatnonzero(home != self.home), p.movable)
         if moved:
             self._count()
         return moved
+
+    def _visit(self, trading: bool, clients: Ints, price: float, room: int) -> tuple[float, int]:
+        """(gain, changes added): these clients re-homed one by one, or exchanged with any other."""
+        p = self.problem
+        if trading:
+            some = (clients, p.movable, price, room, p.capped)
+            return exchange(p.demand, self.seats, self.tree, p.node, p.limits, self.loads, *some)
+        these = (clients, price, room, p.capped)
+        return sweep(p.demand, self.seats, self.tree, p.node, self.reach, p.limits, self.loads, *these)
 
     def _regraft(self, price: float, budget: Budget) -> bool:
         p, moved = self.problem, False
@@ -159,7 +183,7 @@ class Search:
         p = self.problem
         if "links" in kinds:
             return self.cost
-        reach = self.way.max(initial=0.0)
+        reach = self.reach.max(initial=0.0)
         return float(
             min(self.cost, p.limits.talk.max(initial=0.0) * reach + (p.limits.access.max(initial=0.0)) * self.cost)
         )
@@ -167,24 +191,23 @@ class Search:
     def path(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
         """Let the price fall until the budget is used, swing around there, and take the best state."""
         price, least = self.top_gain(kinds), max(self.problem.least, TINY * max(1.0, self.cost))
-        large = len(self.home) * len(self.problem.node) > SMALL
         best = self.state()
         while price > least:
             self.descend(price, budget, kinds)
             best = min(best, self.state(), key=by_cost)
             if budget.used(best):
                 break
-            price *= FALL[large] if price > 1e-4 * self.first.cost else 0.1
+            price *= FALL[self.large] if price > 1e-4 * self.first.cost else 0.1
         self.descend(0.0, budget, kinds, trade=True)
         best = min(best, self.state(), key=by_cost)
         if not budget.used(best):
             return best
-        for swing in SWINGS[large]:
+        for swing in SWINGS[self.large]:
             self.goto(best)
             high = price * swing
             while high > 0.5 * price:
                 self.descend(high, budget, kinds)
-                high *= 0.7 if large else 0.9
+                high *= 0.7 if self.large else 0.9
             self.descend(0.0, budget, kinds, trade=True)
             best = min(best, self.state(), key=by_cost)
         return best

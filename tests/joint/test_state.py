@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from overlace.joint.problem import Caps, problem_of
 from overlace.joint.regraft import best_swaps, crossings
 from overlace.joint.search import NO_LIMIT, home_sets, replaced
-from overlace.joint.state import apart, bill, prices, rooted
+from overlace.joint.state import bill, prices, reach_of, rooted, seat, seated
 from overlace.model import Classes
 from tests.strategies import observations
 
@@ -36,13 +36,40 @@ def test_what_a_client_would_cost_elsewhere_is_what_it_costs_there(observation, 
     n, home = len(p.node), p.limits.first
     tree = rooted(p.links, p.wire)
     out = np.empty(n)
-    prices(p.demand, home, tree, p.node, apart(tree, p.node), client, np.zeros((6, n), int), np.zeros(2 * n), out)
+    seats = seated(p.demand, home.copy(), n)
+    prices(p.demand, seats, tree, p.node, client, np.zeros((5, n), int), np.zeros((2, n)), out)
     costs = []
     for b in range(n):
         moved = home.copy()
         moved[client] = b
         costs.append(bill(p.demand, moved, tree, p.node)[0])
     assert np.allclose(np.array(costs) - costs[home[client]], out - out[home[client]])
+
+
+@given(observations(least=2).filter(some), st.data())
+def test_seats_stay_true_as_clients_move(observation, data):
+    p = problem(observation, 0.0)
+    seats = seated(p.demand, p.limits.first.copy(), len(p.node))
+    for _ in range(4):
+        client = data.draw(st.integers(0, observation.clients - 1))
+        seat(p.demand, seats, client, data.draw(st.integers(0, len(p.node) - 1)))
+    fresh = seated(p.demand, seats.home, len(p.node))
+    assert seats.many.tolist() == fresh.many.tolist()
+    assert len(seats.many) == (np.diff(p.demand.start) > len(p.node)).sum()
+
+
+@given(observations(least=2).filter(some), st.sampled_from([0.0, 0.5]))
+def test_reach_is_the_longest_way_to_a_broker(observation, beta):
+    import networkx as nx
+
+    p = problem(observation, beta)
+    graph = nx.Graph()
+    graph.add_weighted_edges_from((a, b, p.wire[a, b]) for a, b in p.links.tolist())
+    reach = reach_of(rooted(p.links, p.wire), p.node)
+    for x, ways in nx.all_pairs_dijkstra_path(graph):
+        paid = [sum(p.wire[a, b] for a, b in zip(way, way[1:], strict=False)) for way in ways.values()]
+        passed = [p.node[way].sum() - p.node[way[-1]] for way in ways.values()]
+        assert np.isclose(reach[x], max(a + b for a, b in zip(paid, passed, strict=True)))
 
 
 @given(observations(least=3).filter(some), st.sampled_from([0.0, 0.5]))
