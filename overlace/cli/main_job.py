@@ -48,7 +48,9 @@ def optimize_command(
     only: Annotated[
         Several, typer.Option(help="what may change, named as for --keep; of a kind that is not named: all")
     ] = None,
-    effort: Annotated[int | None, typer.Option(help="kicks after the first search (100); 0: none, quickest")] = None,
+    effort: Annotated[
+        int | None, typer.Option(help="how long to anneal after the first search (100); 0: quickest")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="same seed, same result (0)")] = None,
     force: Force = False,
     as_json: AsJson = False,

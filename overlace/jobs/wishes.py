@@ -54,7 +54,7 @@ class Wishes(BaseModel):
         description="what may change: CLIENT, broker:NAME or link:LEFT:RIGHT, by name or pattern; of a kind that is "
         "not named, all",
     )
-    effort: int = Field(default=100, ge=0, description="kicks after the first search")
+    effort: int = Field(default=100, ge=0, description="how long to anneal after the first search; 0: not at all")
     seed: int = Field(default=0, ge=0)
 
 

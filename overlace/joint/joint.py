@@ -3,8 +3,9 @@
 A class of traffic pays demand x (alpha x links + beta x brokers) of the subtree that joins its clients (OCBR07 (1)),
 clients pay for the way to a home far from where they are (where that is known), and every client moved and link
 changed has its price. Clients are re-homed or exchanged, parts of the tree regrafted, all evaluated by difference,
-at a price of a change that falls until the budget is used. Beside this stand the rivals: clients only, links only,
-and one after the other; the best of all is returned, so it is never worse than any of them at the same budget.
+at a price of a change that falls until the budget is used; in small systems annealing follows. Beside this stand
+the rivals: clients only, links only, and one after the other; the best of all is returned, so it is never worse than
+any of them at the same budget.
 
 Keeps: a tree after every step; no broker above its degree, sent or handled limit unless it was so before.
 """
@@ -18,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from overlace.errors import BadParameter
-from overlace.joint.kicks import kicked
+from overlace.joint.anneal import annealed
 from overlace.joint.objective import Objective, viewed
 from overlace.joint.order import Step, Way
 from overlace.joint.problem import Caps, Problem, problem_of
@@ -29,6 +30,8 @@ from overlace.placement import cost as placement_cost
 from overlace.tree import cost as tree_cost
 
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
+DRAWS = 4_000
+"""Random changes that annealing draws for each unit of effort."""
 BOTH: tuple[Any, ...] = ("clients", "links")
 
 
@@ -69,7 +72,7 @@ class Joint:
     )
     keep_links: tuple[int, ...] = field(default=(), metadata={"help": "rows of the network's links that stay"})
     method: Method = field(default="best", metadata={"help": "the best of all, or one of them alone"})
-    effort: int = field(default=100, metadata={"help": "kicks after the first search; 0: none"})
+    effort: int = field(default=100, metadata={"help": "how long to anneal after the first search; 0: not at all"})
     facets: ClassVar[tuple[Facet, ...]] = ("placement", "tree")
     paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = (
@@ -98,7 +101,8 @@ class Joint:
         found = self.states(problem, seed, progress)
         best = min(found.values(), key=by_cost)
         steps = Way(problem, best).steps(progress)
-        beside = {name: state.cost for name, state in found.items() if name != "as it is"}
+        least = self.min_gain * found["as it is"].cost  # what a change had to save is no cost
+        beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
         return _plan(self, seed, observation, problem, steps, beside)
 
     def problem(self, observation: Observation) -> Problem:
@@ -119,6 +123,7 @@ class Joint:
         search = Search(problem)
         found: dict[str, State] = {"as it is": search.first}
         ways = ("joint", "alternating", "placement", "tree") if self.method == "best" else (self.method,)
+        marginal = 0.0
         for i, way in enumerate(ways):
             if progress:
                 progress(0.8 * i / len(ways), f"searching {way}")
@@ -128,14 +133,22 @@ class Joint:
             else:
                 kinds = {"placement": ("clients",), "tree": ("links",)}.get(way, BOTH)
                 found[way] = search.path(budget, kinds)
+                marginal = search.marginal if way == "joint" else marginal
         if self.method in ("best", "joint"):
-            size = max(1, len(problem.node) * len(problem.limits.first))
-            kicks = min(self.effort, self.effort * SMALL // size)
-            found["joint"] = kicked(search, found["joint"], budget, BOTH, kicks, seed, progress)
+            search.marginal = marginal
+            found["joint"] = self.refined(search, found["joint"], budget, seed, progress)
             best = min(found.values(), key=by_cost)
-            if by_cost(best) < by_cost(found["joint"]):
-                found["joint"] = kicked(search, best, budget, BOTH, kicks, seed, progress)
+            if best is not found["joint"]:
+                found["best"] = self.refined(search, best, budget, seed, progress)
         return found
+
+    def refined(
+        self, search: Search, state: State, budget: Budget, seed: int, progress: Progress | None = None
+    ) -> State:
+        """Annealed: as long as the effort says in small systems, shorter in large ones, where it brings little."""
+        size = max(1, len(search.problem.node) * len(search.home))
+        draws = DRAWS * self.effort * SMALL // max(size, SMALL)
+        return annealed(search, state, budget, BOTH, draws, seed, progress)
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Demand x (alpha x links + beta x brokers), access, and the prices of what differs from today."""

@@ -47,14 +47,15 @@ class Desk(NamedTuple):
 
 
 @kernel
-def _desk(n: int) -> Desk:
+def new_desk(n: int) -> Desk:
+    """Room for n brokers."""
     work = np.zeros((5, max(n, 1)), dtype=np.int64)
     row = np.zeros((5, n), dtype=np.float64)
     return Desk(work, row[:2], row[2], row[3], row[4])
 
 
 @kernel
-def _own_prices(
+def own_prices(
     demand: Demand,
     seats: Seats,
     tree: Tree,
@@ -78,7 +79,7 @@ def _less(a: float, b: float) -> bool:
 
 
 @kernel
-def _full(limits: Limits, loads: Loads, b: int, more: float) -> bool:
+def full(limits: Limits, loads: Loads, b: int, more: float) -> bool:
     """Whether a broker has no room for clients that send so much."""
     return bool(loads.sent[b] + more > limits.sent_cap[b] * (1 + 1e-12) + 1e-9)
 
@@ -104,7 +105,7 @@ def sweep(
     above all that it pays now.
     """
     n = len(node)
-    desk = _desk(n)
+    desk = new_desk(n)
     out, trial = desk.out, desk.trial
     gained, added = 0.0, 0
     for c in clients:
@@ -116,14 +117,14 @@ def sweep(
             )
             if added >= room or pays <= price:
                 continue
-        _own_prices(demand, seats, tree, node, limits, c, price, desk, out)
+        own_prices(demand, seats, tree, node, limits, c, price, desk, out)
         for _ in range(4):  # of the best brokers, the first that fits
             best = -1
             for b in range(n):
                 if b != here and limits.may[group, b] and _less(out[b], out[here]):
                     if best >= 0 and not _less(out[b], out[best]):
                         continue
-                    if _full(limits, loads, b, limits.sent[c]) or added + _added(limits, c, here, b) > room:
+                    if full(limits, loads, b, limits.sent[c]) or added + added_by(limits, c, here, b) > room:
                         continue
                     best = b
             if best < 0:
@@ -141,7 +142,7 @@ def sweep(
                 loads.handled[:] = trial
             loads.sent[here] -= limits.sent[c]
             loads.sent[best] += limits.sent[c]
-            change = _added(limits, c, here, best)
+            change = added_by(limits, c, here, best)
             added += change
             gained += out[here] - out[best] + price * change
             break
@@ -149,7 +150,7 @@ def sweep(
 
 
 @kernel
-def _added(limits: Limits, c: int, here: int, there: int) -> int:
+def added_by(limits: Limits, c: int, here: int, there: int) -> int:
     """Changes that a move adds: 1 away from the first home, -1 back to it."""
     return (1 if there != limits.first[c] else 0) - (1 if here != limits.first[c] else 0)
 
@@ -206,7 +207,7 @@ def _look_up(
     back = np.empty(last - first, dtype=np.float64)
     for i in range(last - first):
         d = leavers.client[first + i]
-        _own_prices(demand, seats, tree, node, limits, d, price, desk, desk.other)
+        own_prices(demand, seats, tree, node, limits, d, price, desk, desk.other)
         here = seats.home[d]
         back[i] = desk.other[limits.first[d]] - desk.other[here]
         for b in range(len(node)):
@@ -236,7 +237,7 @@ def exchange(
     As `sweep`. Where changes are scarce, only those make room that have moved already: they go on, or back.
     """
     n = len(node)
-    desk = _desk(n)
+    desk = new_desk(n)
     out, other, trial = desk.out, desk.other, desk.trial
     home, first, sent = seats.home, limits.first, limits.sent
     everyone = _at(home, others, n)
@@ -244,15 +245,15 @@ def exchange(
     gained, added = 0.0, 0
     for c in clients:
         here, group = home[c], limits.group[c]
-        _own_prices(demand, seats, tree, node, limits, c, price, desk, out)
+        own_prices(demand, seats, tree, node, limits, c, price, desk, out)
         best = -1
         for b in range(n):
             wanted = b != here and limits.may[group, b] and _less(out[b], out[here])
-            if wanted and (best < 0 or _less(out[b], out[best])) and _full(limits, loads, b, sent[c]):
+            if wanted and (best < 0 or _less(out[b], out[best])) and full(limits, loads, b, sent[c]):
                 best = b
         if best < 0:
             continue
-        left = room - added - _added(limits, c, here, best)  # changes that the other one may add
+        left = room - added - added_by(limits, c, here, best)  # changes that the other one may add
         leavers = everyone if left > 0 else moved
         if left < -1 or leavers.start[best] == leavers.start[best + 1]:
             continue
@@ -272,12 +273,12 @@ def exchange(
             before = leavers.loss[i]
             tried += 1
             seat(demand, seats, c, best)
-            _own_prices(demand, seats, tree, node, limits, d, price, desk, other)
+            own_prices(demand, seats, tree, node, limits, d, price, desk, other)
             seat(demand, seats, c, here)
             for b in range(n):
-                if b == best or not limits.may[limits.group[d], b] or _added(limits, d, best, b) > left:
+                if b == best or not limits.may[limits.group[d], b] or added_by(limits, d, best, b) > left:
                     continue
-                if _full(limits, loads, b, sent[d] - (sent[c] if b == here else 0.0)):
+                if full(limits, loads, b, sent[d] - (sent[c] if b == here else 0.0)):
                     continue
                 if wins + other[best] - other[b] > most:
                     chosen, place, most = d, b, wins + other[best] - other[b]
@@ -302,7 +303,7 @@ def exchange(
         loads.sent[here] -= sent[c]
         loads.sent[best] += sent[c] - sent[chosen]
         loads.sent[place] += sent[chosen]
-        change = _added(limits, c, here, best) + _added(limits, chosen, best, place)
+        change = added_by(limits, c, here, best) + added_by(limits, chosen, best, place)
         added += change
         gained += most + price * change
     return gained, added
@@ -338,7 +339,7 @@ def try_move(
     strict: bool,
 ) -> tuple[bool, float]:
     """(whether it may, what it saves): a client to a broker; with `go` it goes, if it may or nothing is strict."""
-    desk = _desk(len(node))
+    desk = new_desk(len(node))
     here = seats.home[c]
     prices(demand, seats, tree, node, c, desk.work, desk.sums, desk.out)
     row = limits.access[limits.group[c]]
@@ -349,7 +350,7 @@ def try_move(
     add_client(demand, seats, tree, c, -1.0, trial, desk.work)
     seat(demand, seats, c, there)
     add_client(demand, seats, tree, c, 1.0, trial, desk.work)
-    if strict and (_full(limits, loads, there, limits.sent[c]) or not fits(trial, limits.handled_cap)):
+    if strict and (full(limits, loads, there, limits.sent[c]) or not fits(trial, limits.handled_cap)):
         seat(demand, seats, c, here)
         return False, gain
     loads.handled[:] = trial

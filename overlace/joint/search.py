@@ -70,6 +70,7 @@ class Search:
         self.large = len(problem.limits.first) * len(problem.node) > SMALL
         self.goto(State(problem.limits.first.copy(), problem.links))
         self.first = self.state()
+        self.marginal = 0.0  # the price of a change at which the last path ran out of budget
 
     def goto(self, state: State) -> None:
         """Take up a state."""
@@ -200,6 +201,7 @@ class Search:
             price *= FALL[self.large] if price > 1e-4 * self.first.cost else 0.1
         self.descend(0.0, budget, kinds, trade=True)
         best = min(best, self.state(), key=by_cost)
+        self.marginal = price if budget.used(best) else 0.0
         if not budget.used(best):
             return best
         for swing in SWINGS[self.large]:

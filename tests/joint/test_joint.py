@@ -54,7 +54,7 @@ def test_it_is_never_worse_than_its_rivals_at_the_same_budget(seed, budget):
     problem = problem_of(observation, 1.0, 0.0, "messages", Caps(1.5, 1.0))
     costs = {name: state.cost for name, state in planner.states(problem, 0).items()}
     plan = planner.solve(observation)
-    assert set(costs) == {"as it is", "joint", "alternating", "placement", "tree"}
+    assert set(costs) - {"best"} == {"as it is", "joint", "alternating", "placement", "tree"}
     assert planner.cost(observation, plan.after) == pytest.approx(min(costs.values()))
 
 

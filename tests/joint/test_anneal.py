@@ -1,0 +1,56 @@
+"""Annealing keeps its books: what it believes of cost, loads and changes is what a recount gives."""
+
+import numpy as np
+import pytest
+
+from overlace.joint.anneal import annealed, opened
+from overlace.joint.joint import Joint
+from overlace.joint.search import NO_LIMIT, Budget, Search, State, by_cost
+from overlace.joint.state import fits
+from overlace.workloads.square import square
+
+BUDGETS = [Budget(), Budget(both=5), Budget(moves=3, swaps=1), Budget(swaps=0), Budget(moves=0)]
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("planner", [Joint(beta=0.5), Joint(handled_cap=None, move_price=3.0, swap_price=2.0)])
+def test_what_it_believes_is_what_a_recount_gives(budget, planner):
+    problem = planner.problem(square(12, 40, 60, seed=1))
+    search = Search(problem)
+    kinds = ("clients", "links")
+    now, draw = opened(search, search.first, budget, kinds, 7)
+    for heat in (0.5, 0.05):
+        draw(2000, heat * search.first.cost / 40, 0.5)
+        recount = Search(problem)
+        recount.goto(State(now.seats.home, now.links))
+        assert now.cost[0] == pytest.approx(recount.cost)
+        assert now.changed.tolist() == [recount.moved, recount.swapped]
+        assert np.allclose(now.loads.sent, recount.loads.sent)
+        assert np.allclose(now.loads.handled, recount.loads.handled) or not problem.capped
+        assert now.tree.parent.tolist() == recount.tree.parent.tolist()
+        assert recount.moved <= budget.moves
+        assert recount.swapped <= budget.swaps
+        assert recount.moved + recount.swapped <= budget.both
+        assert fits(recount.loads.sent, problem.limits.sent_cap)
+        assert fits(recount.loads.handled, problem.limits.handled_cap)
+        assert (recount.tree.degree <= problem.max_degree).all()
+    assert now.changed.sum() > 0
+    assert now.cost[1] <= search.first.cost
+
+
+def test_the_same_seed_gives_the_same_state_and_it_is_never_worse():
+    search = Search(Joint().problem(square(12, 40, 60, seed=2)))
+    best = search.path(Budget(both=8), ("clients", "links"))
+    found = [annealed(search, best, Budget(both=8), ("clients", "links"), 4000, seed) for seed in (3, 3)]
+    assert found[0].home.tolist() == found[1].home.tolist()
+    assert found[0].links.tolist() == found[1].links.tolist()
+    assert by_cost(found[0]) <= by_cost(best)
+
+
+def test_one_kind_alone_changes_only_that_kind():
+    search = Search(Joint().problem(square(12, 40, 60, seed=2)))
+    for kinds, place in ((("clients",), 1), (("links",), 0)):
+        now, draw = opened(search, search.first, Budget(NO_LIMIT, NO_LIMIT, NO_LIMIT), kinds, 1)
+        draw(2000, search.first.cost / 40, 0.5)
+        assert now.changed[place] == 0
+        assert now.changed[1 - place] > 0
