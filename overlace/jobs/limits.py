@@ -60,7 +60,7 @@ def bounds_of(observation: Observation, planner: Joint, document: PlanFile) -> l
         if "wired_only" in lifted and len(observation.network.links) <= len(observation.overlay.tree):
             said.append(f"{text}; the trace names no other links, so what they would bring is not known")
             continue
-        other = replace(planner, effort=0, **lifted)  # type: ignore[arg-type]
+        other = replace(planner, effort=0, method="joint", **lifted)  # type: ignore[arg-type]
         reached = other.cost(observation, other.solve(observation, document.seed).after)
         if document.cost_before > 0 and reached < now - 1e-9 * document.cost_before:
             more = (now - reached) / document.cost_before

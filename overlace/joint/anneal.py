@@ -91,7 +91,8 @@ def opened(
     """(where it is, a function that draws so many changes while it cools from a heat to heat x cooling)."""
     search.goto(best)
     clients = "clients" in kinds and len(search.problem.movable) > 0
-    shares = (LINKS * ("links" in kinds) if clients else 1.0, TRADES * clients)
+    links = "links" in kinds and search.problem.rewires
+    shares = (LINKS * links if clients else 1.0, TRADES * clients)
     given = _given(search.problem, search.marginal, budget)
     now = Now(
         search.seats, search.links.copy(), search.tree, search.loads, np.array([search.cost, search.cost]),

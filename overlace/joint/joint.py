@@ -33,6 +33,7 @@ Method = Literal["best", "joint", "alternating", "placement", "tree"]
 DRAWS = 4_000
 """Random changes that annealing draws for each unit of effort."""
 BOTH: tuple[Any, ...] = ("clients", "links")
+WAYS = ("joint", "alternating", "placement", "tree")
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,9 @@ class Joint:
         problem = replace(problem, least=self.min_gain * search.first.cost)
         search = Search(problem)
         found: dict[str, State] = {"as it is": search.first}
-        ways = ("joint", "alternating", "placement", "tree") if self.method == "best" else (self.method,)
+        ways: tuple[str, ...] = WAYS if self.method == "best" else (self.method,)
+        if self.method == "best" and not (problem.rewires and len(problem.movable)):
+            ways = WAYS[:1]  # with one kind of change only, all would find the same
         marginal = 0.0
         for i, way in enumerate(ways):
             if progress:

@@ -33,6 +33,7 @@ class Problem:
     limits: Limits
     capped: bool  # whether a broker has a limit on what it handles
     movable: Ints  # clients that may move
+    rewires: bool = True  # whether any link could be replaced
     move_price: float = 0.0  # what a moved client costs
     swap_price: float = 0.0  # what a changed link costs
     least: float = 0.0  # what a change must save besides
@@ -77,8 +78,13 @@ def problem_of(observation: Observation, alpha: float, beta: float, weight: tree
     fixed = _kept(observation, wire, first, limits, caps)
     return Problem(
         demand, wire, node, links, first, fixed, np.maximum(most, degree), limits, capped,
-        _movable(observation, home, demand, caps),
+        _movable(observation, home, demand, caps), _rewires(links, wire, first, fixed),
     )  # fmt: skip
+
+
+def _rewires(links: Pairs, wire: Floats, first: Bools, fixed: Bools) -> bool:
+    """Whether some link may go and some other may come."""
+    return bool((~fixed[links[:, 0], links[:, 1]]).any() and (np.isfinite(wire) & ~first).any())
 
 
 def demand_of(observation: Observation, weight: tree_cost.Weight) -> Demand:

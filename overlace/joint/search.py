@@ -62,11 +62,24 @@ class Budget(NamedTuple):
         return state.changes >= self.both or (state.moved >= self.moves and state.swapped >= self.swaps)
 
 
+class Summed(NamedTuple):
+    """Sets of homes and what crosses every two links, and the homes and tree that they were summed for."""
+
+    home: Ints
+    sets: tuple[Ints, Ints, Floats]
+    tree: Tree | None = None
+    crossed: tuple[Floats, Floats] = (np.empty((0, 0)), np.empty((0, 0)))
+
+
+NOTHING = Summed(np.empty(0, dtype=np.int64), (np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)))
+
+
 class Search:
     """Walks from state to state; what follows from a state is kept beside it."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        self._summed = NOTHING
         self.large = len(problem.limits.first) * len(problem.node) > SMALL
         self.goto(State(problem.limits.first.copy(), problem.links))
         self.first = self.state()
@@ -150,12 +163,11 @@ class Search:
 
     def _regraft(self, price: float, budget: Budget) -> bool:
         p, moved = self.problem, False
-        if len(self.links) < 2:
+        if not p.rewires:
             return False
         price = max(price, p.least) + p.swap_price
-        sets = home_sets(p.demand, self.home)
         while True:
-            both, straight = crossings(self.tree, *sets)
+            both, straight = self._crossings()
             room = min(budget.swaps - self.swapped, budget.both - self.moved - self.swapped)
             score, left, right = best_swaps(
                 self.tree, p.node, p.wire, both, straight, p.first, p.fixed, p.max_degree, price, room
@@ -163,6 +175,15 @@ class Search:
             if not self._swap(score, left, right):
                 return moved
             moved = True
+
+    def _crossings(self) -> tuple[Floats, Floats]:
+        """What crosses every two links; summed again only where something has changed."""
+        if not np.array_equal(self._summed.home, self.home):
+            self._summed = Summed(self.home.copy(), home_sets(self.problem.demand, self.home))
+        if self._summed.tree is not self.tree:
+            crossed = crossings(self.tree, *self._summed.sets)
+            self._summed = self._summed._replace(tree=self.tree, crossed=crossed)
+        return self._summed.crossed
 
     def _swap(self, score: Floats, left: Ints, right: Ints) -> bool:
         """Carry out the best swap that keeps what brokers handle within their limits."""
