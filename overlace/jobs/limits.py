@@ -115,7 +115,7 @@ def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Bo
     """What each broker bears with an overlay."""
     brokers = observation.network.brokers
     home = overlay.homes(observation.clients)
-    _, handled = bill(problem.demand, np.maximum(home, 0), rooted(overlay.tree, problem.wire), problem.node)
+    _, handled = bill(problem.load, np.maximum(home, 0), rooted(overlay.tree, problem.wire), problem.node)
     placed = home >= 0
     sent = np.bincount(home[placed], weights=observation.sent[placed], minlength=brokers).astype(np.float64)
     return Borne(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))
@@ -132,7 +132,7 @@ def by_broker(metrics: Metrics, metric: str, brokers: int) -> Floats:
 def limits_of(observation: Observation, planner: Joint) -> dict[str, list[float | None]]:
     """What each broker may send and handle at most, as a share of the messages that planned; None is unlimited."""
     total = float(observation.sent.sum())
-    if not total or planner.weight == "bytes" or planner.objective == "hops":
+    if not total:
         return {}
     limits = planner.problem(observation).limits
     return {

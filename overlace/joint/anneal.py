@@ -45,6 +45,7 @@ class Given(NamedTuple):
     movable: Ints
     limits: Limits
     capped: bool
+    apart: bool  # whether what passes brokers is counted by other classes than what is paid for
     move_price: float
     swap_price: float
     marginal: float  # what a change counts besides, but does not cost
@@ -106,6 +107,7 @@ def _given(p: Problem, marginal: float, budget: Budget) -> Given:
     near = np.argsort(apart, axis=1, kind="stable")[:, : min(NEAR, len(p.node) - 1)]
     return Given(
         p.demand, p.wire, near, p.node, p.first, p.fixed, p.max_degree, p.movable, p.limits, p.capped,
+        p.load is not p.demand,
         p.move_price + p.least, p.swap_price + p.least, marginal, (budget.moves, budget.swaps, budget.both),
     )  # fmt: skip
 
@@ -182,10 +184,10 @@ def _draw_client(given: Given, now: Now, heat: float, desk: Desk) -> None:
         return
     if given.capped:
         desk.trial[:] = loads.handled
-        add_client(given.demand, seats, now.tree, c, -1.0, desk.trial, desk.work)
+        add_client(loads.demand, loads.seats, now.tree, c, -1.0, desk.trial, desk.work)
     seat(given.demand, seats, c, there)
     if given.capped:
-        add_client(given.demand, seats, now.tree, c, 1.0, desk.trial, desk.work)
+        add_client(loads.demand, loads.seats, now.tree, c, 1.0, desk.trial, desk.work)
         if not fits(desk.trial, limits.handled_cap):
             seat(given.demand, seats, c, here)
             return
@@ -221,12 +223,12 @@ def _draw_trade(given: Given, now: Now, heat: float, desk: Desk) -> None:
     if taken and given.capped:
         seat(demand, seats, c, here)
         desk.trial[:] = loads.handled
-        add_client(demand, seats, now.tree, c, -1.0, desk.trial, desk.work)
+        add_client(loads.demand, loads.seats, now.tree, c, -1.0, desk.trial, desk.work)
         seat(demand, seats, c, there)
-        add_client(demand, seats, now.tree, c, 1.0, desk.trial, desk.work)
-        add_client(demand, seats, now.tree, d, -1.0, desk.trial, desk.work)
+        add_client(loads.demand, loads.seats, now.tree, c, 1.0, desk.trial, desk.work)
+        add_client(loads.demand, loads.seats, now.tree, d, -1.0, desk.trial, desk.work)
         seat(demand, seats, d, here)
-        add_client(demand, seats, now.tree, d, 1.0, desk.trial, desk.work)
+        add_client(loads.demand, loads.seats, now.tree, d, 1.0, desk.trial, desk.work)
         taken = fits(desk.trial, limits.handled_cap)
         if taken:
             loads.handled[:] = desk.trial
@@ -277,6 +279,8 @@ def _draw_link(given: Given, now: Now, heat: float) -> None:
     grown = rooted(now.links, given.wire)
     before, _ = bill(given.demand, now.seats.home, tree, given.node)
     after, handled = bill(given.demand, now.seats.home, grown, given.node)
+    if given.apart:
+        _, handled = bill(now.loads.demand, now.seats.home, grown, given.node)
     more = after - before + given.swap_price * change
     holds = not given.capped or fits(handled, given.limits.handled_cap)
     if not holds or not _taken(now, more + given.marginal * change, heat):

@@ -20,7 +20,7 @@ import numpy as np
 
 from overlace.errors import BadParameter
 from overlace.joint.anneal import annealed
-from overlace.joint.objective import Objective, viewed
+from overlace.joint.objective import Objective, at_home, viewed
 from overlace.joint.order import Step, Way
 from overlace.joint.problem import Caps, Problem, problem_of
 from overlace.joint.reasons import Now, said_of
@@ -112,7 +112,10 @@ class Joint:
             self.sent_cap, self.handled_cap, self.max_degree, self.within_region, self.keep, self.only,
             self.wired_only, self.may_wire, self.max_cut, self.keep_brokers, self.keep_links,
         )  # fmt: skip
-        problem = problem_of(viewed(observation, self.objective), self.alpha, self.beta, self.weight, caps)
+        seen, borne = viewed(observation, self.objective), None
+        if self.objective in ("hops", "latency"):
+            borne = at_home(observation)
+        problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, borne)
         return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
 
     def states(self, problem: Problem, seed: int, progress: Progress | None = None) -> dict[str, State]:

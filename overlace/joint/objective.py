@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from overlace.arrays.jit import Ints
 from overlace.model import Classes, Flows, Network, Observation
 
 Objective = Literal["cost", "messages", "hops", "latency"]
@@ -27,6 +28,9 @@ def viewed(observation: Observation, objective: Objective) -> Observation:
             observation,
             network=_priced(network, network.latency_us, network.access_latency_us),
             classes=pairwise(observation),
+            flows=(flows := _to_others(observation.flows)),
+            sent=_per_delivery(flows, flows.messages, observation.clients),
+            sent_bytes=_per_delivery(flows, flows.bytes, observation.clients),
         )
     flat = _priced(network, np.ones(len(network.links)), np.empty((0, 0)))
     return replace(
@@ -49,6 +53,17 @@ def at_home(observation: Observation) -> Observation:
     left = Classes(start, classes.members[there], classes.demand, classes.bytes)
     rows = (flows.sender, flows.receiver, flows.messages, flows.bytes)
     return replace(observation, classes=left, flows=Flows(*(each[between] for each in rows)))
+
+
+def _to_others(flows: Flows) -> Flows:
+    """The flows between two clients."""
+    apart = flows.sender != flows.receiver
+    return Flows(*(each[apart] for each in (flows.sender, flows.receiver, flows.messages, flows.bytes)))
+
+
+def _per_delivery(flows: Flows, amount: Ints, clients: int) -> Ints:
+    """What each client sends, a message counted once for each of its receivers: each waits for the sender's way."""
+    return np.bincount(flows.sender, weights=amount, minlength=clients).astype(np.int64)
 
 
 def _priced(network: Network, link_cost: np.ndarray, access: np.ndarray) -> Network:

@@ -17,7 +17,7 @@ from overlace.joint.problem import Problem
 from overlace.joint.regraft import best_swaps, crossings
 from overlace.joint.rehome import try_move
 from overlace.joint.search import NO_LIMIT, Search, State, home_sets, replaced
-from overlace.joint.state import bill, fits, rooted
+from overlace.joint.state import bill, fits
 from overlace.model import Progress
 
 
@@ -156,9 +156,7 @@ class Way:
 
     def _holds(self, change: Change) -> bool:
         """Whether brokers can handle what passes them after a swap."""
-        s, p = self.search, self.problem
-        links = replaced(s.links, *change.old, *change.new)
-        return not p.capped or fits(bill(p.demand, s.home, rooted(links, p.wire), p.node)[1], p.limits.handled_cap)
+        return self.search.bears(replaced(self.search.links, *change.old, *change.new))
 
     def _do_swap(self, strict: bool) -> Step | None:
         assert self.swap

@@ -33,6 +33,7 @@ class Problem:
     limits: Limits
     capped: bool  # whether a broker has a limit on what it handles
     movable: Ints  # clients that may move
+    load: Demand  # the classes whose messages pass brokers: those that pay, unless bytes or deliveries are paid for
     rewires: bool = True  # whether any link could be replaced
     move_price: float = 0.0  # what a moved client costs
     swap_price: float = 0.0  # what a changed link costs
@@ -56,8 +57,11 @@ class Caps:
     keep_links: tuple[int, ...] = ()  # rows of the network's links
 
 
-def problem_of(observation: Observation, alpha: float, beta: float, weight: tree_cost.Weight, caps: Caps) -> Problem:
-    """The problem of an observation; refused where something is missing."""
+def problem_of(
+    observation: Observation, alpha: float, beta: float, weight: tree_cost.Weight, caps: Caps,
+    borne: Observation | None = None,
+) -> Problem:  # fmt: skip
+    """The problem of an observation; `borne` is what brokers bear, where that is another. Refused where data misses."""
     network, overlay, classes = observation.network, observation.overlay, observation.classes
     if len(classes) == 0:
         raise NotObserved("joint: no traffic classes were observed. Ingest a log that says who received what.")
@@ -67,18 +71,19 @@ def problem_of(observation: Observation, alpha: float, beta: float, weight: tree
         raise NotObserved("joint: there is no tree to start from. Ingest links that are wired.")
     tree_cost.class_costs(observation, overlay)  # refuses clients without homes and what is no tree
     demand = demand_of(observation, weight)
+    load = demand if borne is None and weight == "messages" else demand_of(borne or observation, "messages")
     wire, first = _wires(observation, alpha, caps)
     node = beta * network.broker_cost
     home = observation.overlay.homes(observation.clients)
     links = np.sort(overlay.tree, axis=1).reshape(-1, 2)
-    _, handled = bill(demand, np.maximum(home, 0), rooted(links, wire), node)
-    limits, capped = _limits(observation, demand, home, handled, weight, caps)
+    _, handled = bill(load, np.maximum(home, 0), rooted(links, wire), node)
+    limits, capped = _limits(observation, borne or observation, demand, home, handled, weight, caps)
     degree = np.bincount(links.ravel(), minlength=network.brokers)
     most = network.max_degree if caps.max_degree is None else np.minimum(network.max_degree, caps.max_degree)
     fixed = _kept(observation, wire, first, limits, caps)
     return Problem(
         demand, wire, node, links, first, fixed, np.maximum(most, degree), limits, capped,
-        _movable(observation, home, demand, caps), _rewires(links, wire, first, fixed),
+        _movable(observation, home, demand, caps), load, _rewires(links, wire, first, fixed),
     )  # fmt: skip
 
 
@@ -137,10 +142,11 @@ def _kept(observation: Observation, wire: Floats, first: Bools, limits: Limits, 
 
 
 def _limits(
-    observation: Observation, demand: Demand, home: Ints, handled: Floats, weight: tree_cost.Weight, caps: Caps
-) -> tuple[Limits, bool]:
+    observation: Observation, borne: Observation, demand: Demand, home: Ints, handled: Floats,
+    weight: tree_cost.Weight, caps: Caps,
+) -> tuple[Limits, bool]:  # fmt: skip
     network, placed = observation.network, home >= 0
-    n, sent = network.brokers, np.where(placed, observation.sent, 0).astype(np.float64)
+    n, sent = network.brokers, np.where(placed, borne.sent, 0).astype(np.float64)
     now = np.bincount(home[placed], weights=sent[placed], minlength=n)
     sent_cap = np.full(n, np.inf)
     if caps.sent is not None:
@@ -148,13 +154,12 @@ def _limits(
         sent_cap = np.maximum(now, max(caps.sent * sent.sum() / holding, sent.max(initial=0.0)))
     handled_cap = np.full(n, np.inf)
     seconds = (observation.window[1] - observation.window[0]) / 1e6
-    if seconds > 0 and weight == "messages":
+    if seconds > 0:
         handled_cap = np.minimum(handled_cap, network.capacity * seconds)
     if caps.handled is not None:
         handled_cap = np.minimum(handled_cap, caps.handled * handled.max(initial=0.0))
     if caps.max_cut is not None:
-        total = (observation.classes.demand if weight == "messages" else observation.classes.bytes).sum()
-        handled_cap = np.minimum(handled_cap, caps.max_cut * total)
+        handled_cap = np.minimum(handled_cap, caps.max_cut * borne.classes.demand.sum())
     handled_cap = np.maximum(handled_cap, handled)
     where, may, access = _places(observation, home, caps.within_region)
     amount = _amount(observation, weight) if network.access_cost.size else np.zeros(observation.clients)

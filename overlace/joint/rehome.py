@@ -26,10 +26,12 @@ class Limits(NamedTuple):
 
 
 class Loads(NamedTuple):
-    """What each broker bears now; changed in place."""
+    """What each broker bears now, changed in place, and the classes whose messages pass it."""
 
     sent: Floats
     handled: Floats
+    demand: Demand
+    seats: Seats
 
 
 CLOSE = 1e-9
@@ -131,10 +133,10 @@ def sweep(
                 break
             if capped:
                 trial[:] = loads.handled
-                add_client(demand, seats, tree, c, -1.0, trial, desk.work)
+                add_client(loads.demand, loads.seats, tree, c, -1.0, trial, desk.work)
             seat(demand, seats, c, best)
             if capped:
-                add_client(demand, seats, tree, c, 1.0, trial, desk.work)
+                add_client(loads.demand, loads.seats, tree, c, 1.0, trial, desk.work)
                 if not fits(trial, limits.handled_cap):
                     seat(demand, seats, c, here)
                     out[best] = np.inf
@@ -286,12 +288,12 @@ def exchange(
             continue
         if capped:
             trial[:] = loads.handled
-            add_client(demand, seats, tree, c, -1.0, trial, desk.work)
+            add_client(loads.demand, loads.seats, tree, c, -1.0, trial, desk.work)
             seat(demand, seats, c, best)
-            add_client(demand, seats, tree, c, 1.0, trial, desk.work)
-            add_client(demand, seats, tree, chosen, -1.0, trial, desk.work)
+            add_client(loads.demand, loads.seats, tree, c, 1.0, trial, desk.work)
+            add_client(loads.demand, loads.seats, tree, chosen, -1.0, trial, desk.work)
             seat(demand, seats, chosen, place)
-            add_client(demand, seats, tree, chosen, 1.0, trial, desk.work)
+            add_client(loads.demand, loads.seats, tree, chosen, 1.0, trial, desk.work)
             if not fits(trial, limits.handled_cap):
                 seat(demand, seats, c, here)
                 seat(demand, seats, chosen, best)
@@ -347,9 +349,9 @@ def try_move(
     if not go:
         return True, gain
     trial = loads.handled.copy()
-    add_client(demand, seats, tree, c, -1.0, trial, desk.work)
+    add_client(loads.demand, loads.seats, tree, c, -1.0, trial, desk.work)
     seat(demand, seats, c, there)
-    add_client(demand, seats, tree, c, 1.0, trial, desk.work)
+    add_client(loads.demand, loads.seats, tree, c, 1.0, trial, desk.work)
     if strict and (full(limits, loads, there, limits.sent[c]) or not fits(trial, limits.handled_cap)):
         seat(demand, seats, c, here)
         return False, gain

@@ -19,7 +19,7 @@ from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.joint.problem import Problem
 from overlace.joint.regraft import best_swaps, crossings
 from overlace.joint.rehome import Loads, exchange, partners, sweep
-from overlace.joint.state import Demand, Tree, bill, fits, reach_of, rooted, seated
+from overlace.joint.state import Demand, Tree, bill, fits, reach_of, rooted, scanned, seated
 
 Kind = Literal["clients", "links"]
 FALL = 0.75, 0.5
@@ -112,7 +112,11 @@ class Search:
         routed, handled = bill(p.demand, self.home, self.tree, p.node)
         access = limits.access[limits.group, self.home] * limits.amount
         sent = np.bincount(self.home, weights=limits.sent, minlength=len(p.node)).astype(np.float64)
-        self.loads = Loads(sent, handled)
+        seats = self.seats
+        if p.load is not p.demand:
+            handled = bill(p.load, self.home, self.tree, p.node)[1]
+            seats = scanned(p.load, self.home)
+        self.loads = Loads(sent, handled, p.load, seats)
         self.moved = int((self.home != limits.first).sum())
         self.swapped = int((~p.first[self.links[:, 0], self.links[:, 1]]).sum())
         paid = (p.move_price + p.least) * self.moved + (p.swap_price + p.least) * self.swapped
@@ -187,18 +191,20 @@ class Search:
 
     def _swap(self, score: Floats, left: Ints, right: Ints) -> bool:
         """Carry out the best swap that keeps what brokers handle within their limits."""
-        p = self.problem
         pays = np.flatnonzero(score < -TINY * max(1.0, self.cost))
         for e in pays[np.lexsort((pays, score[pays]))][:TRIED].tolist():
             links = replaced(self.links, e, int(self.tree.parent[e]), int(left[e]), int(right[e]))
-            if p.capped:
-                _, handled = bill(p.demand, self.home, rooted(links, p.wire), p.node)
-                if not fits(handled, p.limits.handled_cap):
-                    continue
+            if not self.bears(links):
+                continue
             self.rewire(links)
             self._count()
             return True
         return False
+
+    def bears(self, links: Pairs) -> bool:
+        """Whether brokers can handle what would pass them with these links."""
+        p = self.problem
+        return not p.capped or fits(bill(p.load, self.home, rooted(links, p.wire), p.node)[1], p.limits.handled_cap)
 
     def top_gain(self, kinds: tuple[Kind, ...]) -> float:
         """More than any one change saves: where prices start."""

@@ -119,6 +119,11 @@ def seated(demand: Demand, home: Ints, brokers: int) -> Seats:
     return Seats(home, row, many)
 
 
+def scanned(demand: Demand, home: Ints) -> Seats:
+    """Seats that share their homes with others, and count nothing."""
+    return Seats(home, np.full(len(demand.demand), -1), np.zeros((0, 0), dtype=np.int32))
+
+
 @kernel
 def seat(demand: Demand, seats: Seats, c: int, there: int) -> None:
     """Bring a client to a broker."""

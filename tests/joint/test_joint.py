@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,10 +77,12 @@ def loads(planner, observation, overlay):
     return sent, handled, np.bincount(overlay.tree.ravel(), minlength=n)
 
 
+@pytest.mark.parametrize("given", [{}, {"objective": "hops"}, {"weight": "bytes"}])
 @pytest.mark.parametrize("seed", range(4))
-def test_no_limit_is_broken_that_held_before_after_any_step(seed):
+def test_no_limit_is_broken_that_held_before_after_any_step(seed, given):
+    """Whatever is paid for, brokers bear messages."""
     observation = square(10, 30, 50, seed=seed)
-    planner = Joint(max_degree=4, sent_cap=1.2, effort=3)
+    planner = Joint(max_degree=4, sent_cap=1.2, effort=3, **given)
     plan = planner.solve(observation)
     before = loads(planner, observation, plan.before)
     mean = observation.sent.sum() / observation.network.brokers
@@ -130,6 +133,30 @@ def test_hops_and_latency_are_the_placements_own_costs():
     for distance in ("hops", "latency"):
         expected = placement_cost.cost(observation, observation.overlay, distance=distance)
         assert Joint(objective=distance).cost(observation, observation.overlay) == pytest.approx(expected)
+
+
+def test_latency_counts_the_way_of_sender_and_receiver_for_every_delivery():
+    from overlace.replay.measure import measure
+
+    observation = three_in_a_row()
+    network = Network(
+        links=[[0, 1], [1, 2]], latency_us=[5, 7], client_region=[0, 1, 1], access_latency_us=[[1, 20, 30], [40, 3, 2]]
+    )
+    flows = Flows([0, 0, 2, 1], [1, 2, 0, 1], [4, 4, 3, 9], [0, 0, 0, 0])  # 4 messages to two, and 9 to oneself
+    overlay = Overlay(placement=[[0, 0], [1, 2], [2, 1]], tree=[[0, 1], [1, 2]])
+    observation = replace(
+        observation, network=network, flows=flows, overlay=overlay, clients=3, sent=[4, 9, 3], sent_bytes=[0, 0, 0],
+        classes=Classes.of([[0, 1, 2], [0, 2], [1]], [4, 3, 9]),
+    )  # fmt: skip
+    planner = Joint(objective="latency")
+    rows = pa.table(
+        {"client": [0, 2, 1], "messages": [4, 3, 9], "bytes": [0, 0, 0], "topic": [0, 0, 0], "bucket": [0, 0, 0],
+         "receivers": [[1, 2], [0], [1]]}
+    )  # fmt: skip
+    for homes in ([0, 2, 1], [1, 1, 1], [2, 0, 1]):
+        now = Overlay(placement=list(enumerate(homes)), tree=overlay.tree)
+        metrics = measure(observation, now, rows, "message")
+        assert planner.cost(observation, now) == metrics.of("mean_latency_us") * metrics.of("deliveries")
 
 
 def test_only_wired_links_and_those_that_may_be_wired_are_used():
