@@ -22,8 +22,10 @@ from overlace.joint.search import TINY, Budget, Kind, Search, State, by_cost
 from overlace.joint.state import Demand, Seats, Tree, add_client, bill, fits, rooted, seat
 from overlace.model import Progress
 
-HOT, COLD = 1.0, 0.02
-"""What a change may cost with a chance of 1 in e, at first and at last, as a share of what a client pays."""
+HOT, COOLS = 1.0, 0.02
+"""What a change may cost at first with a chance of 1 in e, as a share of what a client pays, and what of it at last."""
+LONG, LEAST = 2_000, 0.05
+"""Draws for each client that so much heat needs to cool again; with fewer it begins colder, down to this share."""
 PIECES = 20
 """How often progress is told."""
 NEAR = 8
@@ -76,9 +78,10 @@ def annealed(
     if draws < PIECES or len(best.links) < 2 or not each > 0:
         return best
     now, draw = opened(search, best, budget, kinds, seed)
-    cooling = (COLD / HOT) ** (1 / PIECES)
+    hot = HOT * each * float(np.clip(draws / (LONG * max(1, len(p.movable))), LEAST, 1.0))
+    cooling = COOLS ** (1 / PIECES)
     for piece in range(PIECES):
-        draw(draws // PIECES, HOT * each * cooling**piece, cooling)
+        draw(draws // PIECES, hot * cooling**piece, cooling)
         if progress:
             progress((piece + 1) / PIECES, "annealing")
     search.goto(State(now.best_home, now.best_links))

@@ -24,7 +24,7 @@ from overlace.joint.objective import Objective, at_home, viewed
 from overlace.joint.order import Step, Way
 from overlace.joint.problem import Caps, Problem, problem_of
 from overlace.joint.reasons import Now, said_of
-from overlace.joint.search import NO_LIMIT, SMALL, Budget, Search, State, by_cost
+from overlace.joint.search import NO_LIMIT, Budget, Search, State, by_cost
 from overlace.model import FACETS, Changes, Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.placement import cost as placement_cost
 from overlace.tree import cost as tree_cost
@@ -32,6 +32,8 @@ from overlace.tree import cost as tree_cost
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
 DRAWS = 4_000
 """Random changes that annealing draws for each unit of effort."""
+MIDDLE = 40_000
+"""Brokers times clients up to which annealing draws as many as the effort says, and fewer beyond."""
 BOTH: tuple[Any, ...] = ("clients", "links")
 WAYS = ("joint", "alternating", "placement", "tree")
 
@@ -153,7 +155,7 @@ class Joint:
     ) -> State:
         """Annealed: as long as the effort says in small systems, shorter in large ones, where it brings little."""
         size = max(1, len(search.problem.node) * len(search.home))
-        draws = DRAWS * self.effort * SMALL // max(size, SMALL)
+        draws = DRAWS * self.effort * MIDDLE // max(size, MIDDLE)
         return annealed(search, state, budget, BOTH, draws, seed, progress)
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
