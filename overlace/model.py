@@ -583,7 +583,8 @@ class Plan(Record):
         changes = self.changes.between(0, int(self.steps.start[k]))
         args = {name: values[:k] for name, values in self.steps.args.items()}
         steps = Steps(self.steps.start[: k + 1], self.steps.gain[:k], self.steps.reason[:k], args)
-        return Plan(self.planner, self.seed, self.before, self.before.apply(changes), changes, steps, self.beside)
+        beside = self.beside if k == len(self.steps) else {}  # those had as many changes as the whole plan
+        return Plan(self.planner, self.seed, self.before, self.before.apply(changes), changes, steps, beside)
 
     def inverse(self) -> Plan:
         """The plan that takes this one back, last step first."""

@@ -315,6 +315,7 @@ def cut_plan(path: Path, steps: int, folder: Path, *, force: bool = False) -> Pl
         "changes_total": end,
         "peak_reconnects": int(reconnects(*kept).max(initial=0)),
         "judged": None,
+        "beside": document.beside if steps == document.steps_total else {},
         "steps": [line.model_dump() for line in document.steps[:steps]],
     }
     sealed = _sealed(cut)

@@ -88,19 +88,25 @@ def told(found: Any) -> list[str]:
         steps = part.solved.document.steps_total
         if part.saving is None:
             lines.append(f"[bold]{part.name}[/bold]: {family_line(part)}")
-            lines.append(f"  {steps:,} step{'' if steps == 1 else 's'}; {part.solved.folder}")
+            lines.append(f"  {counted(steps, 'step')}; {part.solved.folder}")
             continue
         where = "traffic that the plan has not seen" if part.part == "held-out" else "the traffic that planned"
         what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric})"
         lines.append(f"[bold]{part.name}[/bold] on {where}: {what}: {part.saving.share:.1%} less ({part.saving})")
         planned = f"; on the part that planned {part.train:.1%} less" if part.part == "held-out" else ""
         lines.append(
-            f"  {part.moves:,} clients moved, {part.swaps:,} links changed{planned}; {escape(str(part.solved.folder))}"
+            f"  {counted(part.moves, 'client')} moved, {counted(part.swaps, 'link')} changed{planned}; "
+            f"{escape(str(part.solved.folder))}"
         )
     lines += [f"bound by: {escape(text)}" for text in found.bounds]
     lines += [f"[yellow]note:[/yellow] {escape(text)}" for text in found.notes]
     lines += [f"[dim]left out: {escape(facet)}: {escape(why)}[/dim]" for facet, why in found.left_out]
     return lines
+
+
+def counted(number: int, what: str) -> str:
+    """So many things."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def family_line(part: Any) -> str:

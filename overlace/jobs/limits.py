@@ -74,14 +74,15 @@ def broken_by(
     """Limits of the user that the plan does not keep, by the wish, a line each: today's overlay does not, either."""
     after, _ = read_columns(folder, read_plan(folder))
     problem, brokers = planner.problem(observation), observation.network.brokers
-    mean = float(observation.sent.sum()) / max(1, int((observation.network.region >= 0).sum()))
+    sent = observation.sent[observation.overlay.homes(observation.clients) >= 0]  # of those that planning counts
+    mean = float(sent.sum()) / max(1, int((observation.network.region >= 0).sum()))
     loads = [loads_of(problem, overlay, observation) for overlay in (observation.overlay, after)]
     cuts = [
         by_broker(next(e.metrics for e in done if (e.plan, e.part) == (which, "train")), "cut_share", brokers)
         for which in ("", folder.name)
     ]
     asked: dict[str, tuple[list[Any], float]] = {
-        "sent_cap": ([load.sent for load in loads], max((wishes.sent_cap or 0) * mean, float(observation.sent.max()))),
+        "sent_cap": ([load.sent for load in loads], max((wishes.sent_cap or 0) * mean, float(sent.max(initial=0)))),
         "handled_cap": ([load.handled for load in loads], (wishes.handled_cap or 0) * loads[0].handled.max()),
         "max_degree": ([load.degree for load in loads], wishes.max_degree or 0),
         "max_cut": (cuts, wishes.max_cut or 0),

@@ -270,7 +270,7 @@ def _notes(done: list[Replayed], parts: list[Part], wishes: Wishes) -> list[str]
             )
         ignored = {"budget", "min_gain", "keep", "only", "max_moves", "max_swaps"} & wishes.model_fields_set
         if part.name != ROUTED and ignored:
-            said.append(f"{part.name}: {', '.join(sorted(ignored))} are about placement and tree and bind nothing here")
+            said.append(f"{part.name}: not bound by what is about placement and tree: {', '.join(sorted(ignored))}")
         judged = part.solved.document.judged
         if judged and (flat := flattens(judged)):
             said.append(flat)

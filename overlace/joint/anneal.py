@@ -20,14 +20,14 @@ from overlace.joint.problem import Problem
 from overlace.joint.rehome import Desk, Limits, Loads, added_by, full, new_desk, own_prices
 from overlace.joint.search import TINY, Budget, Kind, Search, State, by_cost
 from overlace.joint.state import Demand, Seats, Tree, add_client, bill, fits, rooted, seat
-from overlace.model import Progress
 
 HOT, COOLS = 1.0, 0.02
 """What a change may cost at first with a chance of 1 in e, as a share of what a client pays, and what of it at last."""
 LONG, LEAST = 2_000, 0.05
 """Draws for each client that so much heat needs to cool again; with fewer it begins colder, down to this share."""
-PIECES = 20
-"""How often progress is told."""
+HARDLY = 1e-6
+"""The share of what a client pays that a change must save to stay in the plan."""
+SEEDS = (1 << 63) - 1
 NEAR = 8
 """Brokers of which a new link leads to one, the nearest most often."""
 LINKS, TRADES = 0.15, 0.25
@@ -68,23 +68,17 @@ class Now(NamedTuple):
     state: Ints  # of the random numbers
 
 
-def annealed(
-    search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int,
-    progress: Progress | None = None,
-) -> State:  # fmt: skip
+def annealed(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int) -> State:
     """The best state after so many draws, improved as far as single changes go."""
     p = search.problem
-    each = best.cost / max(1, len(p.movable))
-    if draws < PIECES or len(best.links) < 2 or not each > 0:
+    each = best.cost / max(1, talking(p.demand))
+    if draws < 1 or len(best.links) < 1 or not each > 0:
         return best
     now, draw = opened(search, best, budget, kinds, seed)
     hot = HOT * each * float(np.clip(draws / (LONG * max(1, len(p.movable))), LEAST, 1.0))
-    cooling = COOLS ** (1 / PIECES)
-    for piece in range(PIECES):
-        draw(draws // PIECES, hot * cooling**piece, cooling)
-        if progress:
-            progress((piece + 1) / PIECES, "annealing")
+    draw(draws, hot, COOLS)
     search.goto(State(now.best_home, now.best_links))
+    search.descend(HARDLY * each, budget, kinds)  # whoever went astray on equal terms goes home
     search.descend(0.0, budget, kinds, trade=True)
     return min(best, search.state(), key=by_cost)
 
@@ -94,15 +88,20 @@ def opened(
 ) -> tuple[Now, Callable[[int, float, float], None]]:
     """(where it is, a function that draws so many changes while it cools from a heat to heat x cooling)."""
     search.goto(best)
-    clients = "clients" in kinds and len(search.problem.movable) > 0
-    links = "links" in kinds and search.problem.rewires
+    clients = "clients" in kinds and len(search.problem.movable) > 0 and min(budget.moves, budget.both) > 0
+    links = "links" in kinds and search.problem.rewires and min(budget.swaps, budget.both) > 0
     shares = (LINKS * links if clients else 1.0, TRADES * clients)
     given = _given(search.problem, search.marginal, budget)
-    now = Now(
-        search.seats, search.links.copy(), search.tree, search.loads, np.array([search.cost, search.cost]),
-        np.array([search.moved, search.swapped]), best.home.copy(), best.links.copy(), np.array([seed], dtype=np.int64),
-    )  # fmt: skip
+    figures = np.array([search.cost, search.cost]), np.array([search.moved, search.swapped])
+    kept = best.home.copy(), best.links.copy(), np.array([seed & SEEDS], dtype=np.int64)
+    now = Now(search.seats, search.links.copy(), search.tree, search.loads, *figures, *kept)
     return now, lambda draws, heat, cooling: anneal(given, now, draws, heat, cooling, shares)
+
+
+def talking(demand: Demand) -> int:
+    """How many clients share a class with another one."""
+    paid = np.repeat((np.diff(demand.start) > 1) & (demand.demand > 0), np.diff(demand.start))
+    return len(np.unique(demand.member[paid]))
 
 
 def _given(p: Problem, marginal: float, budget: Budget) -> Given:

@@ -19,12 +19,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from overlace.errors import BadParameter
-from overlace.joint.anneal import annealed
+from overlace.joint.anneal import LINKS, annealed
 from overlace.joint.objective import Objective, at_home, viewed
 from overlace.joint.order import Step, Way
 from overlace.joint.problem import Caps, Problem, problem_of
 from overlace.joint.reasons import Now, said_of
-from overlace.joint.search import NO_LIMIT, Budget, Search, State, by_cost
+from overlace.joint.search import NO_LIMIT, Budget, Kind, Search, State, by_cost
 from overlace.model import FACETS, Changes, Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.placement import cost as placement_cost
 from overlace.tree import cost as tree_cost
@@ -35,7 +35,11 @@ DRAWS = 4_000
 MIDDLE = 40_000
 """Brokers times clients up to which annealing draws as many as the effort says, and fewer beyond."""
 BOTH: tuple[Any, ...] = ("clients", "links")
-WAYS = ("joint", "alternating", "placement", "tree")
+KINDS: dict[str, tuple[Any, ...]] = {
+    "joint": (BOTH,), "alternating": (("links",), ("clients",)), "placement": (("clients",),), "tree": (("links",),),
+}  # fmt: skip
+"""What each way changes, in turns."""
+WAYS = tuple(KINDS)
 
 
 @dataclass(frozen=True)
@@ -136,27 +140,27 @@ class Joint:
             if progress:
                 progress(0.8 * i / len(ways), f"searching {way}")
             search.goto(search.first)
-            if way == "alternating":
-                found[way] = alternating(search, budget)
-            else:
-                kinds = {"placement": ("clients",), "tree": ("links",)}.get(way, BOTH)
-                found[way] = search.path(budget, kinds)
-                marginal = search.marginal if way == "joint" else marginal
-        if self.method in ("best", "joint"):
+            turns = KINDS[way]
+            state = alternating(search, budget) if len(turns) > 1 else search.path(budget, turns[0])
+            marginal = search.marginal if way == "joint" else marginal
+            for kinds in turns:
+                state = self.refined(search, state, budget, kinds, seed)
+            found[way] = state
+        best = min(found.values(), key=by_cost)
+        if self.method == "best" and best is not found["joint"]:
             search.marginal = marginal
-            found["joint"] = self.refined(search, found["joint"], budget, seed, progress)
-            best = min(found.values(), key=by_cost)
-            if best is not found["joint"]:
-                found["best"] = self.refined(search, best, budget, seed, progress)
+            found["best"] = self.refined(search, best, budget, BOTH, seed)
         return found
 
-    def refined(
-        self, search: Search, state: State, budget: Budget, seed: int, progress: Progress | None = None
-    ) -> State:
-        """Annealed: as long as the effort says in small systems, shorter in large ones, where it brings little."""
+    def refined(self, search: Search, state: State, budget: Budget, kinds: tuple[Kind, ...], seed: int) -> State:
+        """Annealed: as long as the effort says in small systems, shorter in large ones, where it brings little.
+
+        One kind of change alone gets as many draws as it has among both.
+        """
         size = max(1, len(search.problem.node) * len(search.home))
         draws = DRAWS * self.effort * MIDDLE // max(size, MIDDLE)
-        return annealed(search, state, budget, BOTH, draws, seed, progress)
+        share = 1.0 if len(kinds) > 1 else LINKS if kinds == ("links",) else 1 - LINKS
+        return annealed(search, state, budget, kinds, int(share * draws), seed)
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Demand x (alpha x links + beta x brokers), access, and the prices of what differs from today."""

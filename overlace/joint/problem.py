@@ -83,7 +83,7 @@ def problem_of(
     fixed = _kept(observation, wire, first, limits, caps)
     return Problem(
         demand, wire, node, links, first, fixed, np.maximum(most, degree), limits, capped,
-        _movable(observation, home, demand, caps), load, _rewires(links, wire, first, fixed),
+        _movable(observation, home, demand, limits, caps), load, _rewires(links, wire, first, fixed),
     )  # fmt: skip
 
 
@@ -196,8 +196,12 @@ def _amount(observation: Observation, weight: tree_cost.Weight) -> Floats:
     return amount
 
 
-def _movable(observation: Observation, home: Ints, demand: Demand, caps: Caps) -> Ints:
-    may = (home >= 0) & (np.diff(demand.of_start) > 0)
+def _movable(observation: Observation, home: Ints, demand: Demand, limits: Limits, caps: Caps) -> Ints:
+    """Clients that may move and for whom it can make a difference."""
+    paid = np.repeat((np.diff(demand.start) > 1) & (demand.demand > 0), np.diff(demand.start))
+    talks = np.bincount(demand.member[paid], minlength=observation.clients) > 0
+    travels = (limits.amount > 0) & (np.ptp(limits.access, axis=1)[limits.group] > 0)
+    may = (home >= 0) & (talks | travels)
     for name, chosen in (("keep", caps.keep), ("only", caps.only)):
         wrong = [c for c in chosen if not 0 <= c < observation.clients]
         if wrong:

@@ -211,10 +211,8 @@ class Search:
         p = self.problem
         if "links" in kinds:
             return self.cost
-        reach = self.reach.max(initial=0.0)
-        return float(
-            min(self.cost, p.limits.talk.max(initial=0.0) * reach + (p.limits.access.max(initial=0.0)) * self.cost)
-        )
+        talk, access, amount = (each.max(initial=0.0) for each in (p.limits.talk, p.limits.access, p.limits.amount))
+        return float(min(self.cost, talk * self.reach.max(initial=0.0) + access * amount))
 
     def path(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
         """Let the price fall until the budget is used, swing around there, and take the best state."""

@@ -188,7 +188,7 @@ def beside(loaded: Loaded) -> list[Table]:
     tables = []
     for plan in loaded.plans:
         document = plan.document
-        if not document.beside:
+        if len(document.beside) < 2:
             continue
         costs = {"today": document.cost_before, **document.beside, "this plan": document.cost_after}
         rows = [
@@ -196,7 +196,7 @@ def beside(loaded: Loaded) -> list[Table]:
             for way, cost in costs.items()
         ]
         caption = "What other ways reach with the same limits"
-        several = sum(bool(each.document.beside) for each in loaded.plans) > 1
+        several = sum(len(each.document.beside) > 1 for each in loaded.plans) > 1
         heads = ("way", "planner's own cost", "of today's")
         tables.append(Table(f"{caption} as {plan.id}" if several else caption, heads, rows))
     return tables

@@ -254,6 +254,29 @@ def test_what_comes_and_goes_over_a_bridge_can_be_joined_with_the_far_log():
     assert [int(row["key"]) for row in (first, will, second)] == [messages[t] for t in ("x/1", "will/w", "x/2")]
 
 
+RETAINED_OVER_A_BRIDGE = """1794737305: Received PUBLISH from p (d0, q1, r1, m1, 't', ... (5 bytes))
+1794737305: Received PUBLISH from p (d0, q1, r1, m2, 't', ... (5 bytes))
+1794737306: New bridge connected from 127.0.0.1:35178 as vm.b (p2, c1, k60).
+1794737306: Sending CONNACK to vm.b (0, 0)
+1794737306: Received SUBSCRIBE from vm.b
+1794737306: \t# (QoS 1)
+1794737306: Sending SUBACK to vm.b
+1794737306: Sending PUBLISH to vm.b (d0, q1, r1, m1, 't', ... (5 bytes))
+1794737307: Received PUBLISH from p (d0, q1, r0, m3, 't', ... (5 bytes))
+1794737307: Received PUBLISH from p (d0, q1, r0, m4, 't', ... (5 bytes))
+1794737308: Received PUBACK from vm.b (Mid: 1, RC:0)
+1794737308: Sending PUBLISH to vm.b (d0, q1, r0, m2, 't', ... (5 bytes))
+1794737308: Received PUBACK from vm.b (Mid: 2, RC:0)
+1794737308: Sending PUBLISH to vm.b (d0, q1, r0, m3, 't', ... (5 bytes))
+"""
+
+
+def test_what_waited_for_a_bridge_is_told_from_a_retained_copy():
+    _, _, third, fourth = (str(row["offset"]) for row in parsed(RETAINED_OVER_A_BRIDGE) if row["kind"] == "message")
+    sent = rows(RETAINED_OVER_A_BRIDGE, "Sending PUBLISH to vm.b")
+    assert [row["key"] for row in sent] == [None, third, fourth]
+
+
 def test_a_bridge_that_the_log_does_not_show_is_told_by_its_connection():
     log = BRIDGED.replace("New bridge", "New client")
     assert ("puba", "x/2", 3, ["vm.plant-c"]) in published(log)

@@ -410,3 +410,14 @@ def test_drift_compares_what_was_promised_with_what_newer_traffic_shows(trace, t
     trace_of(tmp_path / "other", log(hours=60), {**NAMES, "broker": ["x", *BROKERS[1:]]}, **TABLES)
     with pytest.raises(BadTrace, match="other brokers"):
         drift(tmp_path / "run", str(tmp_path / "other"))
+
+
+def test_a_judging_part_in_which_nobody_has_a_home_is_reported(tmp_path):
+    early = [each for each in log() if each[0] < 84 * HOUR_US]
+    late = [(hour * HOUR_US, 16, 9, 100, [17]) for hour in range(84, 120) for _ in range(6)]
+    names = {**NAMES, "client": [f"c{i:02d}" for i in range(18)]}
+    trace_of(tmp_path / "trace", early + late, names, **TABLES)
+    with pytest.raises(Refused, match="nothing beats what is there"):
+        optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(placement="anywhere", sent_cap=0, effort=1))
+    assert "had no home" in (tmp_path / "run" / "answer.json").read_text()
+    assert (tmp_path / "run" / "report.html").exists()

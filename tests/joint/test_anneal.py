@@ -1,5 +1,7 @@
 """Annealing keeps its books: what it believes of cost, loads and changes is what a recount gives."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from overlace.joint.anneal import annealed, opened
 from overlace.joint.joint import Joint
 from overlace.joint.search import NO_LIMIT, Budget, Search, State, by_cost
 from overlace.joint.state import fits
+from overlace.model import Classes, Network, Observation, Overlay
 from overlace.workloads.square import square
 
 BUDGETS = [Budget(), Budget(both=5), Budget(moves=3, swaps=1), Budget(swaps=0), Budget(moves=0)]
@@ -54,3 +57,46 @@ def test_one_kind_alone_changes_only_that_kind():
         draw(2000, search.first.cost / 40, 0.5)
         assert now.changed[place] == 0
         assert now.changed[1 - place] > 0
+
+
+def groups_of_four():
+    """Two brokers, groups of four clients, two of each at either: no single move saves anything."""
+    return Observation(
+        overlay=Overlay(placement=[[c, c % 2] for c in range(16)], tree=[[0, 1]]),
+        network=Network(region=[0, 0], links=[[0, 1]], link_cost=[3.0]),
+        classes=Classes.of([range(4 * g, 4 * g + 4) for g in range(4)], [10, 11, 12, 13]),
+        clients=16,
+    )
+
+
+def test_it_finds_what_no_single_move_leads_to():
+    observation = groups_of_four()
+    found = {e: Joint(sent_cap=None, handled_cap=None, effort=e).solve(observation) for e in (0, 5)}
+    assert len(found[0].steps) == 0
+    assert Joint().cost(observation, found[5].after) == 0
+    assert len(found[5].steps) == 8
+
+
+def test_clients_that_talk_to_nobody_stay_and_change_nothing():
+    observation = square(8, 40, 30, seed=2)
+    alone = observation.clients + np.arange(20)
+    classes = observation.classes
+    more = replace(
+        observation,
+        overlay=Overlay(
+            placement=np.concatenate([observation.overlay.placement, np.column_stack([alone, alone % 8])]),
+            tree=observation.overlay.tree,
+        ),
+        classes=Classes(
+            np.append(classes.start, classes.start[-1] + 1 + np.arange(20)), np.append(classes.members, alone),
+            np.append(classes.demand, np.full(20, 5)), np.append(classes.bytes, np.full(20, 500)),
+        ),
+        clients=60, sent=np.append(observation.sent, np.zeros(20, int)),
+        sent_bytes=np.append(observation.sent_bytes, np.zeros(20, int)),
+    )  # fmt: skip
+    without, beside = (Joint(sent_cap=None, effort=10).solve(each) for each in (observation, more))
+    assert beside.changes == without.changes
+
+
+def test_any_seed_will_do():
+    assert len(Joint(effort=1).solve(groups_of_four(), seed=2**64 + 1).steps) >= 0

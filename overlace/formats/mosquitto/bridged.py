@@ -74,7 +74,8 @@ def take_waiting(
         if carried[j] >= 0 and not sends.behind[j]:
             least = carried[j] + 1
             continue
-        carried[j] = -1
+        carried[j] = -1  # and what entered before its session cannot have waited in it: a retained copy is no message
+        least = max(least, place_of(entries.enter, sends.base[j], 0, len(entries.enter)))
         end = start[topic[j] + 1]
         begin = place_of(places, least, start[topic[j]], end)
         for k in range(begin, min(end, begin + LOOK)):
