@@ -39,6 +39,9 @@ def optimize_command(
     handled_cap: Annotated[
         float | None, typer.Option(help="through a broker, at most times today's busiest (1; 0: any)")
     ] = None,
+    head_room: Annotated[
+        float | None, typer.Option(help="share of a broker's capacity that stays free, where it is known (0.2)")
+    ] = None,
     max_degree: Annotated[int | None, typer.Option(help="links of a broker, at most")] = None,
     placement: Annotated[str | None, typer.Option(help="may clients leave their region: region or anywhere")] = None,
     could_wire: Annotated[Several, typer.Option(help="links that could be new, such as 'plant*:hub*'")] = None,
@@ -77,7 +80,7 @@ def optimize_command(
 
 WISHES = (
     "objective", "train", "budget", "max_moves", "max_swaps", "min_gain", "min_step", "max_cut", "sent_cap",
-    "handled_cap", "max_degree", "placement", "could_wire", "keep", "only", "effort", "seed",
+    "handled_cap", "head_room", "max_degree", "placement", "could_wire", "keep", "only", "effort", "seed",
 )  # fmt: skip
 
 

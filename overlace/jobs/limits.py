@@ -81,19 +81,22 @@ def broken_by(
         by_broker(next(e.metrics for e in done if (e.plan, e.part) == (which, "train")), "cut_share", brokers)
         for which in ("", folder.name)
     ]
-    asked: dict[str, tuple[list[Any], float]] = {
+    asked: dict[str, tuple[list[Any], Any]] = {
         "sent_cap": ([load.sent for load in loads], max((wishes.sent_cap or 0) * mean, float(sent.max(initial=0)))),
         "handled_cap": ([load.handled for load in loads], (wishes.handled_cap or 0) * loads[0].handled.max()),
+        "head_room": ([load.handled for load in loads], capacity_of(observation) * (1 - wishes.head_room)),
         "max_degree": ([load.degree for load in loads], wishes.max_degree or 0),
         "max_cut": (cuts, wishes.max_cut or 0),
     }
     said = {}
-    for name, ((today, load), most) in asked.items():
+    for name, ((today, load), limit) in asked.items():
+        most = np.broadcast_to(limit, load.shape)
         over = int((load > most * (1 + 1e-9)).sum())
-        if not getattr(wishes, name) or not over:
+        if not over or (not getattr(wishes, name) and name != "head_room"):
             continue
-        who = name_of("broker", int(load.argmax()), names)
-        reached, wanted = (f"{x:.1%}" if name == "max_cut" else f"{x:,.0f}" for x in (load.max(), most))
+        worst = int((load / np.maximum(most, 1e-12)).argmax())
+        who = name_of("broker", worst, names)
+        reached, wanted = (f"{x:.1%}" if name == "max_cut" else f"{x:,.0f}" for x in (load[worst], most[worst]))
         source = "was asked for" if name in wishes.model_fields_set else "is the default"
         as_today = ", as today" if (today > most * (1 + 1e-9)).sum() >= over else ""
         plural = "broker stays" if over == 1 else "brokers stay"
@@ -102,6 +105,13 @@ def broken_by(
             f"where {wanted} {source}"
         )
     return said
+
+
+def capacity_of(observation: Observation) -> Floats:
+    """What each broker can handle in the time that was observed; infinite where it is not known."""
+    seconds = (observation.window[1] - observation.window[0]) / 1e6
+    network = observation.network
+    return network.capacity * seconds if seconds > 0 else np.full(network.brokers, np.inf)
 
 
 class Borne(NamedTuple):

@@ -196,7 +196,8 @@ def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: 
     return Joint(
         budget=wishes.budget, max_moves=wishes.max_moves, max_swaps=wishes.max_swaps, objective=objective,
         weight="bytes" if by_bytes else "messages", min_gain=wishes.min_step, sent_cap=wishes.sent_cap or None,
-        handled_cap=wishes.handled_cap or None, max_degree=wishes.max_degree, max_cut=wishes.max_cut, wired_only=True,
+        handled_cap=wishes.handled_cap or None, head_room=wishes.head_room,
+        max_degree=wishes.max_degree, max_cut=wishes.max_cut, wired_only=True,
         may_wire=link_rows(wishes.could_wire, network, names), within_region=stay, effort=wishes.effort,
         only=stays.only, keep=stays.clients,
         keep_brokers=stays.brokers, keep_links=stays.links,

@@ -45,6 +45,9 @@ class Wishes(BaseModel):
     handled_cap: float | None = Field(
         default=1.0, ge=0, description="through a broker: at most this times today's busiest; 0: no limit"
     )
+    head_room: float = Field(
+        default=0.2, ge=0, lt=1, description="share of a broker's capacity that stays free, where the trace knows it"
+    )
     max_degree: int | None = Field(default=None, ge=1, description="links of a broker, at most")
     keep: tuple[str, ...] = Field(
         default=(), description="what stays: CLIENT, broker:NAME or link:LEFT:RIGHT, by name or pattern"

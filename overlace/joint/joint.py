@@ -65,6 +65,7 @@ class Joint:
     handled_cap: float | None = field(
         default=1.0, metadata={"help": "messages through a broker: at most this times today's busiest one"}
     )
+    head_room: float = field(default=0.0, metadata={"help": "share of a broker's capacity that stays free; below 1"})
     max_degree: int | None = field(default=None, metadata={"help": "links of a broker, at most, or as today"})
     max_cut: float | None = field(
         default=None, metadata={"help": "share of the messages that may pass one broker, or as today"}
@@ -102,6 +103,9 @@ class Joint:
             if value is not None and not value >= 0:
                 raise BadParameter(f"{name} is {value}; expected a number of 0 or more")
 
+        if not 0 <= self.head_room < 1:
+            raise BadParameter(f"head_room is {self.head_room}; expected a share of 0 or more, below 1")
+
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """The best of the search over both and of its rivals, as steps that pay most first."""
         problem = self.problem(observation)
@@ -117,6 +121,7 @@ class Joint:
         caps = Caps(
             self.sent_cap, self.handled_cap, self.max_degree, self.within_region, self.keep, self.only,
             self.wired_only, self.may_wire, self.max_cut, self.keep_brokers, self.keep_links,
+            self.head_room,
         )  # fmt: skip
         seen, borne = viewed(observation, self.objective), None
         if self.objective in ("hops", "latency"):

@@ -55,6 +55,7 @@ class Caps:
     max_cut: float | None = None  # share of all messages
     keep_brokers: tuple[int, ...] = ()
     keep_links: tuple[int, ...] = ()  # rows of the network's links
+    head_room: float = 0.0  # share of a broker's capacity that stays free
 
 
 def problem_of(
@@ -155,7 +156,7 @@ def _limits(
     handled_cap = np.full(n, np.inf)
     seconds = (observation.window[1] - observation.window[0]) / 1e6
     if seconds > 0:
-        handled_cap = np.minimum(handled_cap, network.capacity * seconds)
+        handled_cap = np.minimum(handled_cap, network.capacity * seconds * (1 - caps.head_room))
     if caps.handled is not None:
         handled_cap = np.minimum(handled_cap, caps.handled * handled.max(initial=0.0))
     if caps.max_cut is not None:

@@ -421,3 +421,13 @@ def test_a_judging_part_in_which_nobody_has_a_home_is_reported(tmp_path):
         optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(placement="anywhere", sent_cap=0, effort=1))
     assert "had no home" in (tmp_path / "run" / "answer.json").read_text()
     assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_a_capacity_that_today_exceeds_is_said_and_refused_only_if_it_was_asked_for(tmp_path):
+    brokers = {**TABLES["brokers"], "capacity": [1e-4] * 5}
+    trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "brokers": brokers})
+    given = {"placement": "anywhere", "sent_cap": 0, "effort": 1}
+    answer = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(**given))
+    assert any("above head-room 0.2, as today: " in line for line in answer.bounds), answer.bounds
+    with pytest.raises(Refused, match="keeps head_room"):
+        optimize(str(tmp_path / "trace"), tmp_path / "asked", Wishes(**given, head_room=0.1))

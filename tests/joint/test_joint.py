@@ -97,6 +97,20 @@ def test_no_limit_is_broken_that_held_before_after_any_step(seed, given):
         assert all((here <= most + 1e-6).all() for here, most in zip(now, allowed, strict=True))
 
 
+def test_head_room_of_a_capacity_stays_free():
+    observation = replace(square(10, 30, 50, seed=1), window=(0, 2_000_000))
+    free = Joint(sent_cap=None, handled_cap=None, effort=3)
+    before = loads(free, observation, observation.overlay)[1]
+    capacity = np.full(10, before.max() / 2)  # messages in each of two seconds
+    limited = replace(observation, network=replace(observation.network, capacity=capacity))
+    for room in (0.0, 0.4):
+        planner = Joint(sent_cap=None, handled_cap=None, effort=3, head_room=room)
+        after = loads(planner, limited, planner.solve(limited).after)[1]
+        assert (after <= np.maximum(before, (1 - room) * before.max()) + 1e-6).all()
+    unlimited = loads(free, observation, free.solve(observation).after)[1]
+    assert (unlimited > np.maximum(before, 0.6 * before.max())).any()
+
+
 def tiny(seed):
     """Up to 4 brokers and 5 clients, every two brokers could be linked."""
     rng = np.random.default_rng(seed)
