@@ -61,7 +61,7 @@ class Now(NamedTuple):
     links: Pairs
     tree: Tree
     loads: Loads
-    cost: Floats  # now, and the least
+    cost: Floats  # now, the least, and what of it now is not for the ways of messages
     changed: Ints  # clients, links
     best_home: Ints
     best_links: Pairs
@@ -92,7 +92,8 @@ def opened(
     links = "links" in kinds and search.problem.rewires and min(budget.swaps, budget.both) > 0
     shares = (LINKS * links if clients else 1.0, TRADES * clients)
     given = _given(search.problem, search.marginal, budget)
-    figures = np.array([search.cost, search.cost]), np.array([search.moved, search.swapped])
+    besides = search.cost - bill(search.problem.demand, search.home, search.tree, search.problem.node)[0]
+    figures = np.array([search.cost, search.cost, besides]), np.array([search.moved, search.swapped])
     kept = best.home.copy(), best.links.copy(), np.array([seed & SEEDS], dtype=np.int64)
     now = Now(search.seats, search.links.copy(), search.tree, search.loads, *figures, *kept)
     return now, lambda draws, heat, cooling: anneal(given, now, draws, heat, cooling, shares)
@@ -154,6 +155,13 @@ def _room(given: Given, now: Now, kind: int) -> int:
 
 
 @kernel
+def _access(limits: Limits, c: int, here: int, there: int) -> float:
+    """What the way to another home costs a client more."""
+    row = limits.access[limits.group[c]]
+    return float((row[there] - row[here]) * limits.amount[c])
+
+
+@kernel
 def _draw_client(given: Given, now: Now, heat: float, desk: Desk) -> None:
     """A client goes to a broker by chance, to a cheap one more often."""
     limits, seats, loads = given.limits, now.seats, now.loads
@@ -198,6 +206,7 @@ def _draw_client(given: Given, now: Now, heat: float, desk: Desk) -> None:
     loads.sent[there] += limits.sent[c]
     now.changed[0] += change
     now.cost[0] += out[there] - out[here] - given.marginal * change
+    now.cost[2] += _access(limits, c, here, there) + given.move_price * change
 
 
 @kernel
@@ -245,6 +254,7 @@ def _draw_trade(given: Given, now: Now, heat: float, desk: Desk) -> None:
     loads.sent[there] += more
     now.changed[0] += change
     now.cost[0] += paid - given.marginal * change
+    now.cost[2] += _access(limits, c, here, there) + _access(limits, d, there, here) + given.move_price * change
 
 
 @kernel
@@ -279,11 +289,10 @@ def _draw_link(given: Given, now: Now, heat: float) -> None:
         row += 1
     now.links[row, 0], now.links[row, 1] = min(x, y), max(x, y)
     grown = rooted(now.links, given.wire)
-    before, _ = bill(given.demand, now.seats.home, tree, given.node)
     after, handled = bill(given.demand, now.seats.home, grown, given.node)
     if given.apart:
         _, handled = bill(now.loads.demand, now.seats.home, grown, given.node)
-    more = after - before + given.swap_price * change
+    more = after - (now.cost[0] - now.cost[2]) + given.swap_price * change
     holds = not given.capped or fits(handled, given.limits.handled_cap)
     if not holds or not _taken(now, more + given.marginal * change, heat):
         now.links[row, 0], now.links[row, 1] = min(gone, up), max(gone, up)
@@ -293,3 +302,4 @@ def _draw_link(given: Given, now: Now, heat: float) -> None:
     now.loads.handled[:] = handled
     now.changed[1] += change
     now.cost[0] += more
+    now.cost[2] += given.swap_price * change

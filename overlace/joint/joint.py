@@ -33,7 +33,9 @@ Method = Literal["best", "joint", "alternating", "placement", "tree"]
 DRAWS = 4_000
 """Random changes that annealing draws for each unit of effort."""
 MIDDLE = 40_000
-"""Brokers times clients up to which annealing draws as many as the effort says, and fewer beyond."""
+"""Size of a system up to which annealing draws as many as the effort says, and fewer beyond: brokers x clients, or"""
+WEIGHS = 4
+"""so many times the members of all classes, which a draw of a link looks at."""
 BOTH: tuple[Any, ...] = ("clients", "links")
 KINDS: dict[str, tuple[Any, ...]] = {
     "joint": (BOTH,), "alternating": (("links",), ("clients",)), "placement": (("clients",),), "tree": (("links",),),
@@ -162,7 +164,8 @@ class Joint:
 
         One kind of change alone gets as many draws as it has among both.
         """
-        size = max(1, len(search.problem.node) * len(search.home))
+        demand = search.problem.demand
+        size = max(len(search.problem.node) * len(search.home), WEIGHS * len(demand.member))
         draws = DRAWS * self.effort * MIDDLE // max(size, MIDDLE)
         share = 1.0 if len(kinds) > 1 else LINKS if kinds == ("links",) else 1 - LINKS
         return annealed(search, state, budget, kinds, int(share * draws), seed)
