@@ -95,8 +95,8 @@ def told(found: Any) -> list[str]:
             continue
         where = "traffic that the plan has not seen" if part.part == "held-out" else "the traffic that planned"
         what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric})"
-        lines.append(f"[bold]{part.name}[/bold] on {where}: {what}: {part.saving.share:.1%} less ({part.saving})")
-        planned = f"; on the part that planned {part.train:.1%} less" if part.part == "held-out" else ""
+        lines.append(f"[bold]{part.name}[/bold] on {where}: {what}: {less(part.saving.share)} ({part.saving})")
+        planned = f"; on the part that planned {less(part.train)}" if part.part == "held-out" else ""
         lines.append(
             f"  {counted(part.moves, 'client')} moved, {counted(part.swaps, 'link')} changed{planned}; "
             f"{escape(str(part.solved.folder))}"

@@ -16,7 +16,7 @@ from overlace.errors import NothingBetter
 from overlace.jobs.replay import Replayed
 from overlace.jobs.wishes import Wishes
 from overlace.joint.joint import Joint
-from overlace.joint.problem import Problem
+from overlace.joint.problem import Problem, capacity_of
 from overlace.joint.state import bill, rooted
 from overlace.model import Metrics, Names, Observation, Overlay, name_of
 from overlace.planfile import PlanFile, read_columns, read_plan
@@ -105,13 +105,6 @@ def broken_by(
             f"where {wanted} {source}"
         )
     return said
-
-
-def capacity_of(observation: Observation) -> Floats:
-    """What each broker can handle in the time that was observed; infinite where it is not known."""
-    seconds = (observation.window[1] - observation.window[0]) / 1e6
-    network = observation.network
-    return network.capacity * seconds if seconds > 0 else np.full(network.brokers, np.inf)
 
 
 class Borne(NamedTuple):

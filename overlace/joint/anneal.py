@@ -16,7 +16,7 @@ import numpy as np
 
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
-from overlace.joint.problem import Problem
+from overlace.joint.problem import Problem, talking
 from overlace.joint.rehome import Desk, Limits, Loads, added_by, full, new_desk, own_prices
 from overlace.joint.search import TINY, Budget, Kind, Search, State, by_cost
 from overlace.joint.state import Demand, Seats, Tree, add_client, bill, fits, rooted, seat
@@ -30,7 +30,7 @@ HARDLY = 1e-6
 SEEDS = (1 << 63) - 1
 NEAR = 8
 """Brokers of which a new link leads to one, the nearest most often."""
-LINKS, TRADES = 0.15, 0.25
+LINKS, EXCHANGES = 0.15, 0.25
 """Shares of the draws that are about a link, and about two clients."""
 
 
@@ -71,7 +71,7 @@ class Now(NamedTuple):
 def annealed(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int) -> State:
     """The best state after so many draws, improved as far as single changes go."""
     p = search.problem
-    each = best.cost / max(1, talking(p.demand))
+    each = best.cost / max(1, len(talking(p.demand)))
     if draws < 1 or len(best.links) < 1 or not each > 0:
         return best
     now, draw = opened(search, best, budget, kinds, seed)
@@ -90,19 +90,13 @@ def opened(
     search.goto(best)
     clients = "clients" in kinds and len(search.problem.movable) > 0 and min(budget.moves, budget.both) > 0
     links = "links" in kinds and search.problem.rewires and min(budget.swaps, budget.both) > 0
-    shares = (LINKS * links if clients else 1.0, TRADES * clients)
+    shares = (LINKS * links if clients else 1.0, EXCHANGES * clients)
     given = _given(search.problem, search.marginal, budget)
     besides = search.cost - bill(search.problem.demand, search.home, search.tree, search.problem.node)[0]
     figures = np.array([search.cost, search.cost, besides]), np.array([search.moved, search.swapped])
     kept = best.home.copy(), best.links.copy(), np.array([seed & SEEDS], dtype=np.int64)
     now = Now(search.seats, search.links.copy(), search.tree, search.loads, *figures, *kept)
     return now, lambda draws, heat, cooling: anneal(given, now, draws, heat, cooling, shares)
-
-
-def talking(demand: Demand) -> int:
-    """How many clients share a class with another one."""
-    paid = np.repeat((np.diff(demand.start) > 1) & (demand.demand > 0), np.diff(demand.start))
-    return len(np.unique(demand.member[paid]))
 
 
 def _given(p: Problem, marginal: float, budget: Budget) -> Given:
@@ -125,7 +119,7 @@ def anneal(given: Given, now: Now, draws: int, hot: float, cooling: float, share
         if kind < shares[0]:
             _draw_link(given, now, heat)
         elif kind < shares[0] + shares[1]:
-            _draw_trade(given, now, heat, desk)
+            _draw_exchange(given, now, heat, desk)
         else:
             _draw_client(given, now, heat, desk)
         if now.cost[0] < now.cost[1] * (1 - TINY):
@@ -210,7 +204,7 @@ def _draw_client(given: Given, now: Now, heat: float, desk: Desk) -> None:
 
 
 @kernel
-def _draw_trade(given: Given, now: Now, heat: float, desk: Desk) -> None:
+def _draw_exchange(given: Given, now: Now, heat: float, desk: Desk) -> None:
     """Two clients of two brokers trade places."""
     limits, seats, loads, demand = given.limits, now.seats, now.loads, given.demand
     c = given.movable[int(_random(now) * len(given.movable))]

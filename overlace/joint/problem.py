@@ -102,6 +102,12 @@ def demand_of(observation: Observation, weight: tree_cost.Weight) -> Demand:
     return Demand(classes.start, classes.members, amount, start, of_class[order])
 
 
+def talking(demand: Demand) -> Ints:
+    """The clients that share a class with another one."""
+    paid = np.repeat((np.diff(demand.start) > 1) & (demand.demand > 0), np.diff(demand.start))
+    return np.unique(demand.member[paid])
+
+
 def _wires(observation: Observation, alpha: float, caps: Caps) -> tuple[Floats, Bools]:
     """(cost of each possible link, whether it is there)."""
     network, tree = observation.network, observation.overlay.tree
@@ -154,9 +160,7 @@ def _limits(
         holding = max(1, int((network.region >= 0).sum()))
         sent_cap = np.maximum(now, max(caps.sent * sent.sum() / holding, sent.max(initial=0.0)))
     handled_cap = np.full(n, np.inf)
-    seconds = (observation.window[1] - observation.window[0]) / 1e6
-    if seconds > 0:
-        handled_cap = np.minimum(handled_cap, network.capacity * seconds * (1 - caps.head_room))
+    handled_cap = np.minimum(handled_cap, capacity_of(observation) * (1 - caps.head_room))
     if caps.handled is not None:
         handled_cap = np.minimum(handled_cap, caps.handled * handled.max(initial=0.0))
     if caps.max_cut is not None:
@@ -171,6 +175,13 @@ def _limits(
     np.add.at(talk, demand.member, np.repeat(demand.demand, np.diff(demand.start)))
     nearest = np.where(may, access, np.inf).min(axis=1)
     return Limits(first, sent, sent_cap, handled_cap, may, where, access, amount, talk, nearest), capped
+
+
+def capacity_of(observation: Observation) -> Floats:
+    """What each broker can handle in the time that was observed; infinite where it is not known."""
+    seconds = (observation.window[1] - observation.window[0]) / 1e6
+    network = observation.network
+    return network.capacity * seconds if seconds > 0 else np.full(network.brokers, np.inf)
 
 
 def _places(observation: Observation, home: Ints, within_region: bool) -> tuple[Ints, Bools, Floats]:
@@ -199,8 +210,8 @@ def _amount(observation: Observation, weight: tree_cost.Weight) -> Floats:
 
 def _movable(observation: Observation, home: Ints, demand: Demand, limits: Limits, caps: Caps) -> Ints:
     """Clients that may move and for whom it can make a difference."""
-    paid = np.repeat((np.diff(demand.start) > 1) & (demand.demand > 0), np.diff(demand.start))
-    talks = np.bincount(demand.member[paid], minlength=observation.clients) > 0
+    talks = np.zeros(observation.clients, dtype=np.bool_)
+    talks[talking(demand)] = True
     travels = (limits.amount > 0) & (np.ptp(limits.access, axis=1)[limits.group] > 0)
     may = (home >= 0) & (talks | travels)
     for name, chosen in (("keep", caps.keep), ("only", caps.only)):
