@@ -13,7 +13,7 @@ from overlace.arrays.components import components_per_group
 from overlace.arrays.trees import common_ancestors, hops_between, root_at, subtree_costs
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
 from overlace.placement.stay import Stay
-from overlace.planfile import load_plan, write_plan
+from overlace.trace.plans import load_plan, write_plan
 
 
 def mesh(links: int, seed: int) -> Overlay:

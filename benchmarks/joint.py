@@ -18,14 +18,14 @@ from protocol import table, write
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from overlace.formats.topologies import read_topology
+from overlace.ingest.topologies import read_topology
 from overlace.joint.joint import Joint
 from overlace.model import Classes, Network, Observation, Overlay
 from overlace.replay.measure import measure
 from overlace.report.charts import chart_svg
 from overlace.reproduce.cc12.unseen import logs
 from overlace.reproduce.result import Chart
-from overlace.tables import lists
+from overlace.trace.tables import lists
 from overlace.workloads.regional import regional
 
 TALK = ("composition", "small-world", "random")

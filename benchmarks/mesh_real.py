@@ -31,7 +31,7 @@ from overlace.mesh.two_hub import TwoHub
 from overlace.model import Observation
 from overlace.observe.observation import observe
 from overlace.replay.shape import shape
-from overlace.trace import Trace
+from overlace.trace.store import Trace
 
 MOST_PAIRED = 10_000
 EFFORT = 20_000

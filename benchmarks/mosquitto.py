@@ -21,7 +21,7 @@ from protocol import table, write
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from overlace.formats.mosquitto import FORMAT
+from overlace.ingest.formats.mosquitto import FORMAT
 from tests.live.broker import MOSQUITTO, Broker, wait_until
 
 BURSTS = (

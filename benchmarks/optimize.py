@@ -44,8 +44,8 @@ def generated(messages: int, clients: int, folder: Path) -> tuple[int, float]:
     subprocess.run([Path(sys.executable).with_name("overlace"), *words], check=True, capture_output=True, text=True)
     taken = time.perf_counter() - began
     from overlace.observe.traffic import traffic_of
-    from overlace.tables import groups, numbers
-    from overlace.trace import Trace
+    from overlace.trace.store import Trace
+    from overlace.trace.tables import groups, numbers
 
     rows = traffic_of(Trace.open(str(folder)))
     start, _ = groups(rows["receivers"])

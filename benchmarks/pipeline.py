@@ -28,8 +28,8 @@ from pyspark.sql import SparkSession
 from overlace.spark.deliveries import by_expressions, reduce_deliveries
 from overlace.spark.ingest import Options, ingest
 from overlace.spark.session import session
-from overlace.tables import TIME
-from overlace.trace import HOUR_US, MINUTE_US, Trace, Writer, digest
+from overlace.trace.store import HOUR_US, MINUTE_US, Trace, Writer, digest
+from overlace.trace.tables import TIME
 from overlace.workloads.sites import Sites
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import pytest
 
 from overlace.catalog import PLANNERS
 from overlace.cli import main
-from overlace.run import write_observation
+from overlace.trace.runs import write_observation
 from overlace.workloads.square import square
 
 

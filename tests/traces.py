@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import sort_groups
-from overlace.observe.reduction import NONE, Messages, audience_hashes, reduce
-from overlace.tables import TIME
-from overlace.trace import HOUR_US, Writer
+from overlace.trace.store import HOUR_US, Writer
+from overlace.trace.tables import TIME
+from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
 
 
 def columns(messages):

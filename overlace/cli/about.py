@@ -34,8 +34,8 @@ def schema_command(
     as_json: AsJson = False,
 ) -> None:
     """The JSON Schema of plan files, or the columns of a table."""
-    from overlace.planfile import PlanFile
-    from overlace.tables import RUN, TABLES, TRACE, schema_of
+    from overlace.trace.plans import PlanFile
+    from overlace.trace.tables import RUN, TABLES, TRACE, schema_of
 
     if name == "plan":
         answer(True, PlanFile.model_json_schema())

@@ -85,7 +85,7 @@ def solve_command(name: str, run: Path, seed: int, force: bool, as_json: bool, g
     from overlace.catalog import planner_class
     from overlace.jobs.solve import solve
     from overlace.options import make_planner
-    from overlace.run import read_observation
+    from overlace.trace.runs import read_observation
 
     observation, names = read_observation(run)
     counts = {
@@ -148,7 +148,7 @@ def plan_show(
     as_json: AsJson = False,
 ) -> None:
     """What a plan costs and saves, and each step with its reason."""
-    from overlace.planfile import read_plan
+    from overlace.trace.plans import read_plan
 
     document = read_plan(plan)
     lines = [*judged_lines(document), f"at most {document.peak_reconnects:,} connect anew in one step"]
@@ -158,7 +158,7 @@ def plan_show(
 @plans.command("diff", epilog="Example: [bold]overlace plan diff run/plans/A run/plans/B[/bold]")
 def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None:
     """Which changes only one of two plans makes."""
-    from overlace.planfile import plan_difference, read_plan
+    from overlace.trace.plans import plan_difference, read_plan
 
     first, second = read_plan(ours), read_plan(theirs)
     only_ours, only_theirs, both = plan_difference(ours, theirs)
@@ -184,7 +184,7 @@ def plan_cut(
     as_json: AsJson = False,
 ) -> None:
     """The first steps of a plan as a plan of its own."""
-    from overlace.planfile import cut_plan
+    from overlace.trace.plans import cut_plan
 
     document = cut_plan(plan, steps, folder, force=force)
     answer(

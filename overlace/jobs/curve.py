@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from overlace.arrays.jit import Ints
 from overlace.model import Changes, Metrics, Observation, Steps
-from overlace.planfile import Columns, Point
 from overlace.replay.measure import measure
-from overlace.tables import groups
+from overlace.trace.plans import Columns, Point
+from overlace.trace.tables import groups
 
 MOST, LEAST = 24, 8
 """Points of a curve, both ends among them: as many where the traffic is small, and where it is large."""

@@ -11,7 +11,7 @@ from overlace.jobs.wishes import Wishes
 from overlace.model import Progress
 from overlace.spark.generate import generate
 from overlace.spark.session import session
-from overlace.trace import Trace
+from overlace.trace.store import Trace
 from overlace.workloads.sites import Sites
 
 BUDGET = 40

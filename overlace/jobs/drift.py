@@ -22,10 +22,10 @@ from overlace.jobs.joined import InPlace, Joined
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
 from overlace.observe.observation import observe
 from overlace.observe.traffic import traffic_of
-from overlace.planfile import load_plan, read_plan
 from overlace.replay.measure import measure
-from overlace.run import read_json, read_observation
-from overlace.trace import Trace
+from overlace.trace.plans import load_plan, read_plan
+from overlace.trace.runs import read_json, read_observation
+from overlace.trace.store import Trace
 
 METRIC = {"hops": "mean_broker_hops", "latency": "mean_latency_us", "messages": "link_messages", "cost": "cost"}
 """What replay measures for each objective, as planners count it: for a plan that was not judged."""

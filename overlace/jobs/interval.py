@@ -18,9 +18,9 @@ import pyarrow as pa
 from overlace.arrays.jit import Floats
 from overlace.model import Observation, Overlay
 from overlace.observe.traffic import traffic_of
-from overlace.planfile import Sure
 from overlace.replay.measure import measure
-from overlace.trace import DAY_US, Trace
+from overlace.trace.plans import Sure
+from overlace.trace.store import DAY_US, Trace
 
 DRAWS = 2_000
 PIECES = 10

@@ -19,8 +19,8 @@ from overlace.joint.joint import Joint
 from overlace.joint.problem import Problem, capacity_of
 from overlace.joint.state import bill, rooted
 from overlace.model import Metrics, Names, Observation, Overlay, name_of
-from overlace.planfile import PlanFile, read_columns, read_plan
 from overlace.replay.measure import measure
+from overlace.trace.plans import PlanFile, read_columns, read_plan
 
 TIGHTER = 6  # tries to keep max_cut
 

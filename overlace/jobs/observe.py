@@ -9,9 +9,9 @@ from overlace.errors import BadTrace
 from overlace.model import Observation
 from overlace.observe.cut import Cut, cut
 from overlace.observe.observation import observe as observation_of
-from overlace.run import read_json, write_json, write_observation
-from overlace.tables import SCHEMA_VERSION
-from overlace.trace import Runner, Trace, absolute, here
+from overlace.trace.runs import read_json, write_json, write_observation
+from overlace.trace.store import Runner, Trace, absolute, here
+from overlace.trace.tables import SCHEMA_VERSION
 
 
 class Observed(NamedTuple):

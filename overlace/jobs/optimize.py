@@ -30,11 +30,11 @@ from overlace.mesh.td_cd_oda import TdCdOda
 from overlace.model import Names, Observation, Planner, Progress
 from overlace.observe.cut import Cut
 from overlace.observe.traffic import traffic_of
-from overlace.planfile import Judgement, Measure, Point, Sure, judge, read_columns, read_plan
 from overlace.report.curve import flattens
 from overlace.report.page import write_report
-from overlace.run import read_observation, write_json
-from overlace.trace import Trace
+from overlace.trace.plans import Judgement, Measure, Point, Sure, judge, read_columns, read_plan
+from overlace.trace.runs import read_observation, write_json
+from overlace.trace.store import Trace
 
 ROUTED = "placement and tree"
 METRIC = {

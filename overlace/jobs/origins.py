@@ -17,7 +17,7 @@ from overlace.joint.joint import Joint
 from overlace.model import Observation, Planner
 from overlace.observe.cut import Cut
 from overlace.observe.observation import network_of, observe
-from overlace.trace import DAY_US, Trace
+from overlace.trace.store import DAY_US, Trace
 
 EARLIER = (5 / 7, 6 / 7)
 """Shares of the time that plans."""

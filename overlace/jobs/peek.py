@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.errors import BadTrace
-from overlace.formats.events import EVENT
-from overlace.formats.lines import blocks
-from overlace.formats.source import FORMATS, find_files, look, opened
+from overlace.ingest.formats.events import EVENT
+from overlace.ingest.formats.lines import blocks
+from overlace.ingest.sources import FORMATS, find_files, look, opened
 
 SEEN = 4 << 20
 """Bytes of each file that are looked at."""

@@ -20,9 +20,9 @@ from overlace.jobs.observe import trace_of
 from overlace.model import Metrics, Observation, Overlay, Progress
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure, within
-from overlace.run import read_observation
-from overlace.tables import arrow, table_of
-from overlace.trace import Runner, Trace, here
+from overlace.trace.runs import read_observation
+from overlace.trace.store import Runner, Trace, here
+from overlace.trace.tables import arrow, table_of
 
 
 class Replayed(NamedTuple):
@@ -64,7 +64,7 @@ def _planned(run: Path, observation: Observation) -> dict[str, Overlay]:
     overlays = {}
     for path in paths:
         from overlace.catalog import PLANNERS
-        from overlace.planfile import load_plan, read_plan
+        from overlace.trace.plans import load_plan, read_plan
 
         if read_plan(path).observation != observation.digest():
             raise BadTrace(f"{path.parent} was made from another observation than {run} holds. Solve again.")
@@ -82,7 +82,7 @@ def _row(run: Path, name: str, plan: str, part: str, window: tuple[int, int], se
     """A row of the table runs."""
     planner, parameters, seed = "", {}, 0
     if plan:
-        from overlace.planfile import read_plan
+        from overlace.trace.plans import read_plan
 
         document = read_plan(run / "plans" / plan)
         planner, parameters, seed = document.planner, document.parameters, document.seed

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from overlace.catalog import planner_name
 from overlace.model import Names, Observation, Planner, Progress
-from overlace.planfile import PlanFile, parameters_of, plan_id, read_plan, write_plan
-from overlace.run import read_json
+from overlace.trace.plans import PlanFile, parameters_of, plan_id, read_plan, write_plan
+from overlace.trace.runs import read_json
 
 
 class Solved(NamedTuple):

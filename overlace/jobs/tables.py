@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from overlace.formats.plain import encoded, read_plain, topology_tables
-from overlace.formats.topologies import read_topology
-from overlace.trace import HOUR_US, Trace, Writer
+from overlace.ingest.plain import encoded, read_plain, topology_tables
+from overlace.ingest.topologies import read_topology
+from overlace.trace.store import HOUR_US, Trace, Writer
 
 
 def add_tables(

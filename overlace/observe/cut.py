@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.errors import BadParameter, BadTrace
-from overlace.tables import numbers
-from overlace.trace import DAY_US, Trace
+from overlace.trace.store import DAY_US, Trace
+from overlace.trace.tables import numbers
 
 WEEK_US = 7 * DAY_US
 

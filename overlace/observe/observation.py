@@ -17,8 +17,8 @@ from overlace.arrays.pairs import as_pairs
 from overlace.model import Network, Observation, Offers, Overlay, Requests, check_tree
 from overlace.observe.sums import finish, partial
 from overlace.observe.traffic import ALWAYS, STILL, subscribers, traffic_of
-from overlace.tables import numbers
-from overlace.trace import Runner, Trace, here
+from overlace.trace.store import Runner, Trace, here
+from overlace.trace.tables import numbers
 
 NULL: dict[str, float] = {
     "since": ALWAYS, "until": STILL, "connections": STILL, "capacity": np.inf, "latency_us": 0,

@@ -23,7 +23,7 @@ from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import Classes, Observation
 from overlace.observe.observation import observe
-from overlace.trace import Runner, Trace, here
+from overlace.trace.store import Runner, Trace, here
 
 LEAST = 1e-3
 """What a window must weigh, beside the one that weighs most, to be looked at."""

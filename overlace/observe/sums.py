@@ -22,8 +22,8 @@ from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadObservation
 from overlace.model import Classes, Flows
-from overlace.observe.reduction import add_up
-from overlace.tables import arrow, groups, lists, numbers
+from overlace.trace.tables import arrow, groups, lists, numbers
+from overlace.trace.traffic import add_up
 
 SUMS: pa.Schema = pa.schema(
     [

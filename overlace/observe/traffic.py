@@ -16,9 +16,9 @@ import pyarrow as pa
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
-from overlace.observe.reduction import NONE, UNLOGGED, add_up
-from overlace.tables import arrow, groups, lists, numbers
-from overlace.trace import Trace
+from overlace.trace.store import Trace
+from overlace.trace.tables import arrow, groups, lists, numbers
+from overlace.trace.traffic import NONE, UNLOGGED, add_up
 
 TRAFFIC = pa.schema(
     [

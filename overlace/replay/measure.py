@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from overlace.model import Metrics, Observation, Overlay
 from overlace.replay.routing import routing
 from overlace.replay.tally import Tally
-from overlace.tables import groups, numbers
-from overlace.trace import Runner, batches, here
+from overlace.trace.store import Runner, batches, here
+from overlace.trace.tables import groups, numbers
 
 
 def measure(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
-from overlace.tables import TRACE, arrow, groups, numbers
+from overlace.trace.tables import TRACE, arrow, groups, numbers
 
 TRAFFIC: pa.Schema = TRACE["traffic"].append(pa.field("receivers", pa.list_(pa.int32()), nullable=False))
 """The table traffic with the receivers of each row's audience: sorted, distinct, the sender perhaps among them."""

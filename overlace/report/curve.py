@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from overlace.planfile import Judgement, PlanFile, Point
 from overlace.report.lines import curve_svg, gain_svg
 from overlace.report.sheets import Amount, Change, amount, change, shown
 from overlace.report.tables import LABELS
+from overlace.trace.plans import Judgement, PlanFile, Point
 
 MOST_STEPS = 300
 """Steps of a plan that the page lists; without a judged curve the slider goes over these."""

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace
 from overlace.model import Names, Observation
-from overlace.planfile import PlanFile, read_plan
 from overlace.report.sheets import Sheet, Sheets, read_sheets
 from overlace.report.tables import Calls
-from overlace.run import read_json, read_observation
-from overlace.trace import Trace
+from overlace.trace.plans import PlanFile, read_plan
+from overlace.trace.runs import read_json, read_observation
+from overlace.trace.store import Trace
 
 
 class Family(NamedTuple):

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadTrace
 from overlace.replay.metrics import METRICS
-from overlace.tables import conform
+from overlace.trace.tables import conform
 
 
 class Column(NamedTuple):

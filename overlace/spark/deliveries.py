@@ -28,7 +28,9 @@ from overlace.arrays.csr import sort_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints, kernel, size
 from overlace.errors import BadTrace, Unknown
-from overlace.observe.reduction import (
+from overlace.trace.store import HOUR_US, Trace, Writer, absolute, place
+from overlace.trace.tables import schema_of
+from overlace.trace.traffic import (
     NONE,
     Reduction,
     Run,
@@ -39,8 +41,6 @@ from overlace.observe.reduction import (
     receivers_of,
     traffic_table,
 )
-from overlace.tables import schema_of
-from overlace.trace import HOUR_US, Trace, Writer, absolute, place
 
 COLUMNS = ("message", "at", "client", "topic", "bytes", "receiver")
 PARTIAL = "first long, traffic binary, audiences binary, clients binary, topics binary"

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from overlace.errors import BadTrace
 from overlace.model import Progress
-from overlace.observe.reduction import NONE, Messages, Reduction, merge, reduce
 from overlace.spark.tasks import ENCODED, Job, parts_batch, stage, written
 from overlace.spark.watch import watched
-from overlace.trace import HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
+from overlace.trace.store import HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
+from overlace.trace.traffic import NONE, Messages, Reduction, merge, reduce
 from overlace.workloads import Workload
 
 PIECE = 1_000_000

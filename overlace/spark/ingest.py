@@ -30,17 +30,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from overlace.errors import BadParameter, BadTrace
-from overlace.formats.bridges import Followed, bridge_lines, follow
-from overlace.formats.events import EVENT
-from overlace.formats.history import links_of, seen_before, sessions_of, subscriptions_of
-from overlace.formats.source import FORMATS, HEAD, Source, find_files, look, opened
-from overlace.formats.topologies import Bridge
+from overlace.ingest.bridges import Followed, bridge_lines, follow
+from overlace.ingest.formats.events import EVENT
+from overlace.ingest.history import links_of, seen_before, sessions_of, subscriptions_of
+from overlace.ingest.sources import FORMATS, HEAD, Source, find_files, look, opened
+from overlace.ingest.topologies import Bridge
 from overlace.model import Progress
-from overlace.observe.reduction import Reduction, merge
 from overlace.spark.tasks import ENCODED, IDS, PARSED, SPLIT, Job, encode, parse, staged
 from overlace.spark.watch import watched
-from overlace.tables import TIME, schema_of
-from overlace.trace import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
+from overlace.trace.tables import TIME, schema_of
+from overlace.trace.traffic import Reduction, merge
 
 KEY_VARIABLE = "OVERLACE_KEY"
 FEW = 3  # messages up to which a client counts as short-lived

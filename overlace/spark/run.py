@@ -15,7 +15,7 @@ from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure
 from overlace.replay.partials import PARTIAL
 from overlace.spark.session import session
-from overlace.trace import Trace
+from overlace.trace.store import Trace
 
 
 def runner(spark: SparkSession) -> Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

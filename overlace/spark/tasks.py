@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 
 from overlace.arrays.csr import sort_groups
 from overlace.errors import BadTrace
-from overlace.formats.events import EVENT
-from overlace.formats.lines import blocks
-from overlace.formats.source import FORMATS, Source, opened
+from overlace.ingest.formats.events import EVENT
+from overlace.ingest.formats.lines import blocks
+from overlace.ingest.sources import FORMATS, Source, opened
 from overlace.matching.topics import collapse, pseudonyms
-from overlace.observe.reduction import NONE, Messages, Reduction, audience_hashes, merge, reduce
-from overlace.tables import TIME, conform
-from overlace.trace import DAY_US, place, write_part
+from overlace.trace.store import DAY_US, place, write_part
+from overlace.trace.tables import TIME, conform
+from overlace.trace.traffic import NONE, Messages, Reduction, audience_hashes, merge, reduce
 
 STAGED = EVENT.append(pa.field("source", pa.int32(), nullable=False))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.tables import TIME, arrow, groups, lists, numbers, table_of, texts
+from overlace.trace.tables import TIME, arrow, groups, lists, numbers, table_of, texts
 
 KINDS = {pa.int32(): st.integers(-9, 9), pa.int64(): st.integers(-(2**63), 2**63 - 1), pa.bool_(): st.booleans()}
 KINDS |= {pa.float64(): st.floats(-5, 5), TIME: st.integers(0, 10**15)}

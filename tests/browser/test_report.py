@@ -7,8 +7,8 @@ import pytest
 
 from overlace.jobs.optimize import optimize
 from overlace.jobs.wishes import Wishes
-from overlace.planfile import read_plan
 from overlace.report.page import write_report
+from overlace.trace.plans import read_plan
 from tests.jobs.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import run_of_sites
 from tests.traces import trace_of

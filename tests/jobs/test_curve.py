@@ -13,9 +13,9 @@ from overlace.jobs.optimize import optimize
 from overlace.jobs.wishes import Wishes
 from overlace.model import Steps
 from overlace.observe.traffic import TRAFFIC, traffic_of
-from overlace.planfile import load_plan, read_plan
 from overlace.replay.measure import measure
-from overlace.run import read_json, read_observation
+from overlace.trace.plans import load_plan, read_plan
+from overlace.trace.runs import read_json, read_observation
 from tests.jobs.test_optimize import NAMES, TABLES, log
 from tests.traces import trace_of
 

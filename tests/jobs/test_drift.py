@@ -19,9 +19,9 @@ from overlace.jobs.optimize import optimize
 from overlace.jobs.solve import solve
 from overlace.jobs.wishes import Wishes
 from overlace.joint.joint import Joint
-from overlace.planfile import load_plan
-from overlace.run import read_observation
-from overlace.trace import HOUR_US
+from overlace.trace.plans import load_plan
+from overlace.trace.runs import read_observation
+from overlace.trace.store import HOUR_US
 from tests.traces import trace_of
 
 A, B, HUB = range(3)

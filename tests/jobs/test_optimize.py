@@ -20,10 +20,10 @@ from overlace.joint.joint import Joint
 from overlace.model import Network
 from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
-from overlace.planfile import load_plan, read_columns, read_plan
 from overlace.replay.measure import measure
-from overlace.run import read_observation
-from overlace.trace import DAY_US, HOUR_US, Trace
+from overlace.trace.plans import load_plan, read_columns, read_plan
+from overlace.trace.runs import read_observation
+from overlace.trace.store import DAY_US, HOUR_US, Trace
 from tests.traces import trace_of
 
 BROKERS = [f"plant-{i}" for i in range(4)] + ["hub"]

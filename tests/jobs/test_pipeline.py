@@ -19,8 +19,8 @@ from overlace.jobs.tables import add_tables, add_topology
 from overlace.observe.observation import observe as observation_of
 from overlace.placement import cost as placement_cost
 from overlace.placement.stay import Stay
-from overlace.run import read_observation
-from overlace.trace import HOUR_US
+from overlace.trace.runs import read_observation
+from overlace.trace.store import HOUR_US
 from overlace.tree import cost as tree_cost
 from overlace.tree.mst import Mst
 from tests.traces import trace_of

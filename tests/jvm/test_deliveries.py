@@ -8,8 +8,8 @@ import pytest
 from overlace.errors import BadTrace, Unknown
 from overlace.observe.observation import observe
 from overlace.spark.deliveries import by_expressions, ingest_frame, reduce_deliveries, reduce_split, splits_of, united
-from overlace.tables import TIME
-from overlace.trace import HOUR_US, digest
+from overlace.trace.store import HOUR_US, digest
+from overlace.trace.tables import TIME
 from overlace.workloads.sites import Sites
 
 pytestmark = pytest.mark.jvm

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from overlace.errors import BadParameter, BadTrace, Unknown
-from overlace.formats import source as sources
+from overlace.ingest import sources
 from overlace.observe.cut import cut
 from overlace.observe.observation import observe
 from overlace.spark.ingest import Options, ingest
-from overlace.trace import Trace
+from overlace.trace.store import Trace
 from tests.observe.brute import observed, of_observation
 
 pytestmark = pytest.mark.jvm

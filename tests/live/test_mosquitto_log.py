@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt")
 
-from overlace.formats.bridges import bridge_lines, follow
-from overlace.formats.events import EVENT
-from overlace.formats.history import subscriptions_of
-from overlace.formats.lines import blocks
-from overlace.formats.mosquitto import FORMAT
-from overlace.formats.topologies import read_topology
+from overlace.ingest.bridges import bridge_lines, follow
+from overlace.ingest.formats.events import EVENT
+from overlace.ingest.formats.lines import blocks
+from overlace.ingest.formats.mosquitto import FORMAT
+from overlace.ingest.history import subscriptions_of
+from overlace.ingest.topologies import read_topology
 from tests.live.broker import MOSQUITTO, Broker, wait_until
 
 pytestmark = [

@@ -10,10 +10,10 @@ from overlace.errors import BadOverlay, BadParameter, BadTrace
 from overlace.observe.cut import cut
 from overlace.observe.observation import observe
 from overlace.observe.traffic import traffic_of
-from overlace.tables import TIME
-from overlace.trace import DAY_US, HOUR_US
+from overlace.trace.store import DAY_US, HOUR_US
+from overlace.trace.tables import TIME
 from tests.observe.brute import observed, of_observation
-from tests.observe.test_reduction import some
+from tests.trace.test_traffic import some
 from tests.traces import trace_of
 
 

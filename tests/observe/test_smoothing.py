@@ -9,7 +9,7 @@ from overlace.errors import BadParameter, NotObserved
 from overlace.model import Classes
 from overlace.observe.observation import observe
 from overlace.observe.smoothing import Smoothing, expect
-from overlace.trace import HOUR_US
+from overlace.trace.store import HOUR_US
 from tests.observe.test_observation import times
 from tests.traces import trace_of
 

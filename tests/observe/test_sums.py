@@ -8,7 +8,7 @@ from overlace.errors import BadObservation
 from overlace.observe.observation import observe
 from overlace.observe.sums import SUMS, _classes, finish, partial
 from overlace.observe.traffic import TRAFFIC
-from tests.observe.test_reduction import some
+from tests.trace.test_traffic import some
 from tests.traces import trace_of
 
 rows_of_traffic = st.lists(

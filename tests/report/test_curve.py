@@ -8,9 +8,9 @@ import pytest
 
 from overlace.jobs.optimize import optimize
 from overlace.jobs.wishes import Wishes
-from overlace.planfile import Judgement, Measure, Point, read_plan
 from overlace.report.curve import flattens
 from overlace.report.lines import gain_svg
+from overlace.trace.plans import Judgement, Measure, Point, read_plan
 from tests.jobs.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import Page, page_of, run_of_sites
 from tests.traces import trace_of

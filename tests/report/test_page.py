@@ -21,10 +21,10 @@ from overlace.report.figures import MOST_MARKS, bars_svg
 from overlace.report.page import write_report
 from overlace.report.sheets import Amount, change, read_sheets, shown
 from overlace.report.tables import MOST_ROWS, histogram
-from overlace.run import read_observation, write_json, write_observation
-from overlace.tables import schema_of
 from overlace.testing import linked_clients, three_publishers
-from overlace.trace import HOUR_US, Trace, Writer
+from overlace.trace.runs import read_observation, write_json, write_observation
+from overlace.trace.store import HOUR_US, Trace, Writer
+from overlace.trace.tables import schema_of
 from overlace.tree.mst import Mst
 
 HOSTILE = [

@@ -7,7 +7,7 @@ from overlace.errors import BadParameter
 from overlace.model import check_tree
 from overlace.placement.modularity import communities_after, merges, modularity
 from overlace.placement.ties import ties_of
-from overlace.tables import conform
+from overlace.trace.tables import conform
 from overlace.workloads.composition import Composition
 from overlace.workloads.random_clients import RandomClients
 from overlace.workloads.small_world import SmallWorld

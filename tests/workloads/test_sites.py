@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from overlace.arrays.draws import scattered, uniform
 from overlace.errors import BadParameter
-from overlace.tables import conform
+from overlace.trace.tables import conform
 from overlace.workloads.sites import DAY_US, HOUR_US, MONDAY_US, Sites
 
 SMALL = Sites(messages=5000, clients=80, topics=50, days=14)

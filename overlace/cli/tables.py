@@ -1,0 +1,51 @@
+"""Tables and topologies on the command line, and how a trace is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.markup import escape
+
+from overlace.cli.console import answer
+
+
+def summary(trace: Any) -> dict[str, Any]:
+    """A trace as JSON."""
+    rows = {table: trace.rows(table) for table in trace.parts}
+    return {"trace": trace.path, "digest": trace.digest(), "bucket_us": trace.bucket_us, "rows": rows}
+
+
+def told(trace: Any) -> list[str]:
+    """A trace for people."""
+    traffic = trace.rows("traffic")
+    messages = trace.rows("messages") or int(trace.read("traffic", ["messages"])["messages"].to_numpy().sum())
+    lines = [escape(f"trace    {trace.path}  digest {trace.digest()}")]
+    counted = ", ".join(f"{trace.count(kind):,} {kind}s" for kind in ("client", "topic", "broker") if trace.count(kind))
+    lines.append(f"{messages:,} messages; {counted}")
+    if messages and traffic:
+        ratio = messages / traffic
+        lines.append(
+            f"reduced to {traffic:,} rows of traffic, {trace.rows('audiences'):,} audiences: {ratio:.1f} messages a row"
+            + (
+                ""
+                if ratio >= 2
+                else " [yellow](the reduction hardly pays: nearly every message is a row of its own)[/yellow]"
+            )
+        )
+    return lines
+
+
+def ingest_tables(
+    logs: list[str], out: str, table: str | None, options: Mapping[str, Any], both_ways: bool, as_json: bool
+) -> None:
+    """Plain tables, or the topology where no table is named, into a trace."""
+    from overlace.jobs.tables import add_tables, add_topology
+
+    if table:
+        trace, rows = add_tables(logs, table, out, options, both_ways=both_ways)
+        answer(as_json, summary(trace), escape(f"{table}: {rows:,} rows"), *told(trace))
+        return
+    trace, notes = add_topology(logs, out)
+    text = f"{trace.rows('brokers'):,} brokers, {trace.rows('links'):,} links"
+    answer(as_json, {**summary(trace), "notes": notes}, text, *map(escape, notes), *told(trace))

@@ -1,0 +1,179 @@
+"""Messages that crossed bridges, followed from one broker's log to the next.
+
+A bridge is a client at both its ends: `local.NAME` where it dials, `NAME` at the far broker. What one log
+sends to it, the other receives from it; the k-th send of a topic and size is the k-th receive, where one
+log begins or ends earlier the times decide. A message may cross several bridges: its receivers are those
+at every broker it came to.
+
+A bridge may rename topics by prefix (`topic PATTERN DIRECTION QOS LOCAL REMOTE` in mosquitto.conf). What the
+dialling broker sends is logged by its new name, so both ends agree; what it receives is renamed before it is
+logged, so the far end's sends are renamed here, by the same rule: the first pattern that fits.
+
+Keeps: a receive belongs to one send at most; what cannot be matched is counted, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from overlace.arrays.hashing import group_rows
+from overlace.arrays.jit import Bools, Ints, kernel
+from overlace.ingest.topologies import Bridge
+
+SLACK_US = 5_000_000
+"""How far the clocks of two brokers may be apart."""
+
+
+OFFSETS = 40
+"""Bits of an offset in a log."""
+
+
+class Followed(NamedTuple):
+    """Receivers beyond the first broker, by message, and the links that the bridges are."""
+
+    receivers: pa.Table  # source, offset, receivers: to be added to that message
+    matched: int  # receives that were found again as sends
+    lost: int  # receives whose send is in no log
+    links: list[tuple[int, int]]  # (dials, far end) by source
+
+
+def bridge_lines(events: pa.Table) -> pa.Table:
+    """The lines of staged events that are about bridges."""
+    follows = pc.and_(pc.equal(events["kind"], "follows"), pc.fill_null(pc.equal(events["reason"], "bridge"), False))
+    about = pc.or_(follows, pc.equal(events["kind"], "bridge"))
+    state = pc.fill_null(pc.starts_with(events["topic"], "$"), False)  # a bridge's own notices
+    return events.filter(pc.and_(pc.and_(about, pc.invert(state)), events["client"].is_valid()))
+
+
+def follow(lines: pa.Table, bridges: Sequence[Bridge] = ()) -> Followed:
+    """Join the logs of several brokers at their bridges; `bridges` are those that rename topics, if any do."""
+    names = pc.replace_substring_regex(lines["client"], r"^local\.", "").combine_chunks().dictionary_encode()
+    link = names.indices.to_numpy(zero_copy_only=False).astype(np.int64) if len(names) else np.empty(0, np.int64)
+    source = lines["source"].to_numpy().astype(np.int64)
+    other, links = _far_ends(link, source, pc.starts_with(lines["client"], "local.").to_numpy(), len(names.dictionary))
+    received = lines["receivers"].is_valid().to_numpy()
+    sent = lines["key"].is_valid().to_numpy() & ~received
+    topic = _at_the_dialler(lines, sent, bridges).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    size = lines["bytes"].cast(pa.int64()).fill_null(-1).to_numpy()
+    to = np.where(received, source, other)  # the broker that the message comes to
+    group, _ = group_rows(np.column_stack([link, to, topic.astype(np.int64), size]))
+    at = lines["at"].cast(pa.int64()).fill_null(0).to_numpy()
+    offset = lines["offset"].to_numpy()
+    order = np.lexsort((offset, at, group))
+    usable = (received | sent) & (other >= 0)
+    match = pair_up(group[order], at[order], received[order], usable[order], SLACK_US)
+    pairs = np.flatnonzero(match >= 0)
+    into, out_of = order[pairs], order[match[pairs]]
+    roots = _roots(source, offset, into, out_of, lines["key"])
+    lost = int(received.sum()) - len(into)
+    return Followed(_added(lines["receivers"], into, *roots), len(into), lost, links)
+
+
+def _at_the_dialler(lines: pa.Table, sent: Bools, bridges: Sequence[Bridge]) -> pa.Array:
+    """The topic of each line by the name that the broker that dials logs."""
+    topic = pc.fill_null(lines["topic"], "").combine_chunks()
+    client, broker = lines["client"].combine_chunks(), lines["broker"].combine_chunks()
+    for bridge in bridges:
+        mine = pc.equal(client, bridge.remote_clientid or "")
+        if bridge.remote_clientid is None:  # HOST.CONNECTION; several brokers may call a connection alike
+            named = pc.or_(pc.equal(client, bridge.connection), pc.ends_with(client, "." + bridge.connection))
+            mine = pc.and_(named, pc.fill_null(pc.equal(broker, bridge.remote), True))
+        local = pc.starts_with(client, "local.")
+        open_still = pc.and_(pc.and_not(mine, local), pa.array(sent))
+        for pattern in bridge.topics:
+            if pattern.direction == "out":
+                continue
+            fits = pc.and_(open_still, pc.match_substring_regex(topic, _regex(pattern.remote_prefix + pattern.pattern)))
+            rest = pc.utf8_slice_codeunits(topic, len(pattern.remote_prefix))
+            topic = pc.if_else(fits, pc.binary_join_element_wise(pattern.local_prefix, rest, ""), topic)
+            open_still = pc.and_not(open_still, fits)
+    return topic
+
+
+def _regex(pattern: str) -> str:
+    """What an MQTT filter matches, as a regular expression."""
+    levels = ["[^/]*" if level == "+" else re.escape(level) for level in pattern.split("/")]
+    if levels[-1] == re.escape("#"):
+        return "^" + "/".join(levels[:-1]) + "(/.*)?$" if len(levels) > 1 else ""
+    return "^" + "/".join(levels) + "$"
+
+
+def _far_ends(link: Ints, source: Ints, local: Any, count: int) -> tuple[Ints, list[tuple[int, int]]]:
+    """(other, links): for each line the source at the link's other end, -1 unless there is exactly one."""
+    sources = int(source.max(initial=0)) + 1
+    links, ends = np.divmod(np.unique(link * sources + source), sources)
+    count_of = np.bincount(links, minlength=count)
+    total = np.bincount(links, weights=ends, minlength=count).astype(np.int64)
+    other = np.where(count_of[link] == 2, total[link] - source, -1)
+    dials = local & (other >= 0)
+    dialled = np.unique(source[dials] * sources + other[dials])
+    return other, [divmod(each, sources) for each in dialled.tolist()]
+
+
+@kernel
+def pair_up(group: Ints, at: Ints, received: Any, usable: Any, slack: int) -> Ints:
+    """For each receive the row of its send, or -1; rows are sorted by group, then time."""
+    match = np.full(len(group), -1, dtype=np.int64)
+    first = 0
+    while first < len(group):
+        last = first
+        while last < len(group) and group[last] == group[first]:
+            last += 1
+        sends = receives = 0
+        for i in range(first, last):
+            if usable[i]:
+                if received[i]:
+                    receives += 1
+                else:
+                    sends += 1
+        s = first
+        for i in range(first, last):
+            if not (usable[i] and received[i]):
+                continue
+            while s < last:
+                if not usable[s] or received[s]:
+                    s += 1
+                elif at[s] < at[i] - slack and sends > receives:  # sent before the other log begins
+                    s += 1
+                    sends -= 1
+                else:
+                    break
+            if s < last and at[s] <= at[i] + slack:
+                match[i] = s
+                s += 1
+                sends -= 1
+            receives -= 1
+        first = last
+    return match
+
+
+def _roots(source: Ints, offset: Ints, into: Ints, out_of: Ints, key: pa.ChunkedArray) -> tuple[Ints, Ints]:
+    """(source, offset) of the message that each matched receive carries, through as many bridges as it took."""
+    carried = key.take(pa.array(out_of)).cast(pa.int64()).to_numpy()
+    at_source = source[out_of]
+    came, goes = source[into] << OFFSETS | offset[into], at_source << OFFSETS | carried
+    order = np.argsort(came)
+    place = np.searchsorted(came[order], goes)
+    parent = np.append(order, -1)[place]  # the receive whose message the send passes on, if it is one
+    parent[np.append(came, -1)[parent] != goes] = -1
+    root = np.arange(len(into))
+    for _ in range(64):  # a message crosses each link of a tree once
+        up = parent[root]
+        if not (up >= 0).any():
+            break
+        root = np.where(up >= 0, up, root)
+    return at_source[root], carried[root]
+
+
+def _added(lists: pa.ChunkedArray, into: Ints, source: Ints, offset: Ints) -> pa.Table:
+    """Receivers by message, each once."""
+    own = lists.take(pa.array(into)).combine_chunks()
+    parents = pc.list_parent_indices(own).to_numpy(zero_copy_only=False)
+    rows = pa.table({"source": source[parents], "offset": offset[parents], "receiver": own.flatten()})
+    return rows.group_by(["source", "offset"]).aggregate([("receiver", "distinct")])

@@ -1,0 +1,276 @@
+"""Which message a send carries that waited in its receiver's queue.
+
+Mosquitto numbers what it queues for a client as it queues it. So a session's sends in the order of their numbers
+go through what was queued in it, first in, first out; a missing number is a message that was dropped.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.csr import group
+from overlace.arrays.jit import Bools, Ints, kernel
+from overlace.ingest.formats.mosquitto.filters import LAST, Filters, matches
+from overlace.ingest.formats.mosquitto.shapes import BRIDGE, RETAINED
+from overlace.ingest.formats.mosquitto.turns import OPEN, UNSEEN, Entries, Sends
+
+LOOK = 2_000  # messages that a send without a counterpart is compared with: twice Mosquitto's queue
+MOST = 10_000_000  # pairs of topic and filter that are compared for one session
+
+
+class Sessions(NamedTuple):
+    """Sessions in which something waited, and their sends above QoS 0 by number."""
+
+    start: Ints  # CSR into sends
+    sends: Ints
+    over: Ints  # the line at which the client's next session begins
+
+
+def carried_by(sends: Sends, order: Ints, entries: Entries, filters: Filters) -> Ints:
+    """The message that each send carries, -1 where none is found; `order` is by client, then line."""
+    carried = np.where((sends.label == OPEN) | (sends.label == BRIDGE), sends.turn, -1)
+    own = np.flatnonzero(carried >= 0)
+    own = own[entries.publisher[carried[own]] == sends.client[own]]
+    by_topic = group(entries.topic, len(filters.of_topic) - 1)
+    waiting = order[(sends.qos == 0)[order]]
+    waiting = waiting[(sends.label[waiting] == OPEN) & (carried[waiting] < 0) & (sends.base[waiting] != UNSEEN)]
+    if len(waiting):
+        take_waiting_at_zero(sends, waiting, entries, by_topic, carried)
+    sessions = _sessions(sends, order)
+    if len(sessions.sends):
+        echoed = np.zeros(len(filters.of_client), bool)  # no-local clients never get their own
+        echoed[sends.client[own]] = True
+        settle(sessions, sends, entries, filters, by_topic, echoed, _raised(sends, entries), carried)
+    return carried
+
+
+def _raised(sends: Sends, entries: Entries) -> bool:
+    """Whether the broker sends at a subscription's QoS what was published below it (upgrade_outgoing_qos)."""
+    at_zero = np.flatnonzero((sends.turn >= 0) & (sends.label == OPEN))
+    at_zero = at_zero[entries.qos[sends.turn[at_zero]] == 0]
+    return bool(len(at_zero) and (sends.qos[at_zero] > 0).mean() > 0.5)
+
+
+def _sessions(sends: Sends, order: Ints) -> Sessions:
+    """Sessions that queued: the others' sends are each the only one in a turn that it fits, by ascending number."""
+    able = (sends.qos > 0) & ((sends.label == OPEN) | (sends.label == RETAINED))
+    mine = order[able[order]]
+    client, base = sends.client[mine], sends.base[mine]
+    begins = np.append(True, (client[1:] != client[:-1]) | (base[1:] != base[:-1])) if len(mine) else np.empty(0, bool)
+    session = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    over = np.append(np.where(client[first[1:]] == client[first[:-1]], base[first[1:]], LAST), LAST)
+    waited = (sends.turn[mine] < 0) & (sends.label[mine] == OPEN)
+    queued = np.zeros(len(first), bool)
+    queued[session[waited | sends.behind[mine] | sends.crowded[mine]]] = True
+    mine, session = mine[queued[session]], session[queued[session]]
+    mine = mine[np.lexsort((sends.number[mine], session))]
+    sizes = np.bincount(session, minlength=len(first))[queued]
+    return Sessions(np.append(0, np.cumsum(sizes)), mine, over[: len(first)][queued])
+
+
+@kernel(work=lambda sends, waiting, *_: 20 * len(waiting))
+def take_waiting_at_zero(
+    sends: Sends, waiting: Ints, entries: Entries, by_topic: tuple[Ints, Ints], carried: Ints
+) -> None:
+    """QoS 0 waits only for an absent client (queue_qos0_messages): first in, first out, since it went."""
+    start, places = by_topic
+    who, least = -1, 0
+    for j in waiting:
+        if sends.client[j] != who:
+            who, least = sends.client[j], 0
+        least = max(least, place_of(entries.enter, sends.base[j], 0, len(entries.enter)))
+        begin, end = start[sends.topic[j]], start[sends.topic[j] + 1]
+        begin = place_of(places, least, begin, end)
+        for k in range(begin, min(end, begin + LOOK)):
+            each = places[k]
+            if entries.enter[each] > sends.line[j]:
+                break
+            if entries.size[each] == sends.size[j]:
+                carried[j], least = each, each + 1
+                break
+
+
+def _settling(sessions: Sessions, sends: Sends, entries: Entries, filters: Filters, *_: object) -> int:
+    """The work of `settle`: each session looks at its sends, its filters and topics, and the messages that entered."""
+    each = len(entries.line) + len(filters.line) + len(filters.of_topic)
+    return 10 * len(sessions.sends) + len(sessions.over) * each
+
+
+@kernel(work=_settling)
+def settle(
+    sessions: Sessions,
+    sends: Sends,
+    entries: Entries,
+    filters: Filters,
+    by_topic: tuple[Ints, Ints],
+    echoed: Bools,
+    raised: bool,
+    carried: Ints,
+) -> None:
+    """Write into `carried` what the sends of sessions with queues carry."""
+    marked = np.full(len(filters.of_topic), -1, np.int64)  # of a topic: the last session with a send on it
+    for k in range(len(sessions.over)):
+        ranked = sessions.sends[sessions.start[k] : sessions.start[k + 1]]
+        seen = np.empty(len(ranked), np.int64)
+        topics = 0
+        for j in ranked:
+            if sends.label[j] == OPEN and marked[sends.topic[j]] != k:
+                marked[sends.topic[j]] = k
+                seen[topics] = sends.topic[j]
+                topics += 1
+        queue, loose = destined(
+            k, sessions.over[k], ranked, seen[:topics], marked, sends, entries, filters, by_topic, echoed, raised
+        )
+        walk(sends, ranked, queue, loose, entries, raised, carried)
+
+
+@kernel
+def destined(
+    session: int,
+    over: int,
+    ranked: Ints,
+    seen: Ints,
+    marked: Ints,
+    sends: Sends,
+    entries: Entries,
+    filters: Filters,
+    by_topic: tuple[Ints, Ints],
+    echoed: Bools,
+    raised: bool,
+) -> tuple[Ints, bool]:
+    """(queue, loose): what was queued for a client in a session, sent or dropped, once per subscription that asks.
+
+    Loose says that a subscription is shared, so that the queue holds more than the client's part.
+    """
+    start, places = by_topic
+    who, begin, until = sends.client[ranked[0]], sends.base[ranked[0]], np.int64(-1)
+    for j in ranked:
+        until = max(until, sends.line[j])
+    before = 0 if begin >= 0 else sends.number[ranked[0]] - 1
+    gaps = sends.number[ranked[-1]] - before - len(ranked)  # numbers that were never sent
+    a, b = filters.of_client[who], filters.of_client[who + 1]
+    a, b = place_of(filters.line, begin, a, b), place_of(filters.line, over, a, b)
+    # What was dropped may be on a topic that was never sent.
+    every = gaps > 0 and (b - a) * (len(start) - 1) < MOST
+    queue, held, loose = np.empty(len(ranked) + 16, np.int64), 0, False
+    for t in range(len(start) - 1 if every else len(seen)):
+        topic = t if every else seen[t]
+        if start[topic] == start[topic + 1]:
+            continue
+        asked = False
+        for k in range(a, b + 1):
+            since, end = begin, until
+            if k < b:
+                if filters.end[k] < 0 or not matches(filters, filters.topic[k], topic):
+                    continue
+                asked = True
+                loose = loose or filters.shared[filters.topic[k]]
+                if filters.qos[k] == 0:
+                    continue
+                since = begin if begin < 0 and filters.first[k] else filters.line[k]
+                end = min(until, filters.end[k])
+            elif asked or marked[topic] != session:
+                continue  # what remains is a topic whose subscription is not in the log: all of it
+            first = place_of(entries.enter, since, 0, len(entries.enter))
+            for p in range(place_of(places, first, start[topic], start[topic + 1]), start[topic + 1]):
+                each = places[p]
+                if entries.enter[each] >= end:
+                    break
+                if (entries.qos[each] > 0 or raised) and (echoed[who] or entries.publisher[each] != who):
+                    if held == len(queue):
+                        queue = longer(queue)
+                    queue[held] = each
+                    held += 1
+    return ascending(queue[:held]), loose
+
+
+@kernel
+def walk(sends: Sends, ranked: Ints, queue: Ints, loose: bool, entries: Entries, raised: bool, carried: Ints) -> None:
+    """Go through a client's sends by number and through its queue side by side."""
+    at, number = 0, np.int64(0)  # the next place in the queue, the number before it
+    known = sends.base[ranked[0]] >= 0  # a session that began before this log has numbers before it
+    for j in ranked:
+        gap = sends.number[j] - number - 1 if known else 0
+        known, number = True, sends.number[j]
+        if sends.label[j] != OPEN:
+            at += max(gap, 0)
+            continue
+        place = -1
+        if sends.turn[j] >= 0 and (sends.idle[j] or (loose and not sends.behind[j])):
+            carried[j] = sends.turn[j]
+            at = place_of(queue, sends.turn[j], 0, len(queue))
+            if at < len(queue) and queue[at] == sends.turn[j]:
+                at += 1
+            continue
+        if 0 <= at + gap < len(queue) and fits(sends, j, entries, queue[at + gap], raised):
+            place = at + gap
+        elif sends.turn[j] >= 0 and not sends.behind[j]:
+            carried[j] = sends.turn[j]
+            at = place_of(queue, sends.turn[j] + 1, 0, len(queue))
+            continue
+        else:
+            for each in range(at, min(len(queue), at + LOOK)):
+                if fits(sends, j, entries, queue[each], raised):
+                    place = each
+                    break
+        carried[j] = -1
+        if place >= 0:
+            carried[j] = queue[place]
+            at = place + 1
+
+
+@kernel
+def fits(sends: Sends, j: int, entries: Entries, each: int, raised: bool) -> bool:
+    """Whether a send can carry a message."""
+    return bool(
+        entries.enter[each] < sends.line[j]
+        and entries.topic[each] == sends.topic[j]
+        and entries.size[each] == sends.size[j]
+        and (entries.qos[each] >= sends.qos[j] or raised)
+    )
+
+
+# numpy's own search, sort and append take seconds to compile.
+
+
+@kernel
+def place_of(values: Ints, value: int, first: int, last: int) -> int:
+    """The first place in values[first:last], which ascend, with a value that is not below the given one, else last."""
+    while first < last:
+        middle = (first + last) // 2
+        if values[middle] < value:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@kernel
+def ascending(values: Ints) -> Ints:
+    """The values sorted, runs merged two by two."""
+    old, new, width = values, np.empty(len(values), np.int64), 1
+    while width < len(values):
+        for low in range(0, len(values), 2 * width):
+            middle, high = min(low + width, len(values)), min(low + 2 * width, len(values))
+            i, j = low, middle
+            for k in range(low, high):
+                if i < middle and (j == high or old[i] <= old[j]):
+                    new[k] = old[i]
+                    i += 1
+                else:
+                    new[k] = old[j]
+                    j += 1
+        old, new, width = new, old, 2 * width
+    return old
+
+
+@kernel
+def longer(values: Ints) -> Ints:
+    """The same values with as much room again behind them."""
+    more = np.empty(2 * len(values), np.int64)
+    for i in range(len(values)):
+        more[i] = values[i]
+    return more

@@ -1,0 +1,159 @@
+"""Sessions, subscriptions and links from events: who was where, and asked for what, since when until when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from overlace.trace.tables import schema_of
+
+EVER = np.iinfo(np.int64).min
+
+
+def sessions_of(events: pa.Table, seen: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
+    """A connection's session runs from its connect to its next connect or disconnect.
+
+    A disconnect without a connect ends a session that has always been open. A client with neither was at
+    each broker from when it was seen there until it was seen at another.
+    """
+    life = _in_order(events.filter(pc.is_in(events["kind"], pa.array(["connect", "disconnect"]))))
+    client, broker = _ids(life["client"], ids["client"]), _ids(life["broker"], ids["broker"])
+    at, opens = _times(life), _is_kind(life, "connect")
+    follows = _same_as_next(_connections(life))
+    until = np.where(follows, np.roll(at, -1), EVER)
+    early = ~np.roll(follows, 1) & ~opens
+    rows = [(client[opens], broker[opens], at[opens], until[opens])]
+    rows.append((client[early], broker[early], np.full(early.sum(), EVER), at[early]))
+    new = seen.filter(pc.invert(pc.is_in(seen["client"], pa.array(np.unique(client)))))
+    rows.append(_runs(new))
+    columns = [np.concatenate(each) for each in zip(*rows, strict=True)]
+    return _lived({"client": columns[0], "broker": columns[1]}, columns[2], columns[3], "sessions")
+
+
+def _runs(seen: pa.Table) -> tuple[Any, Any, Any, Any]:
+    """(client, broker, since, until): sightings in order of time, those at one broker joined."""
+    order = seen.sort_by([("client", "ascending"), ("at_min", "ascending"), ("broker", "ascending")])
+    who, where, since = (order[name].to_numpy() for name in ("client", "broker", "at_min"))
+    if len(who) == 0:
+        return who, where, since, since
+    turn = np.append(True, (who[1:] != who[:-1]) | (where[1:] != where[:-1]))
+    who, where, since = who[turn], where[turn], since[turn]
+    follows = np.append(who[1:] == who[:-1], False)
+    return who, where, since, np.where(follows, np.append(since[1:], EVER), EVER)
+
+
+def seen_before(sessions: pa.Table | None, seen: pa.Table | None) -> pa.Table:
+    """Who was seen where and when, over all parts of a log, sessions known from an earlier part among them."""
+    sessions = schema_of("sessions").empty_table() if sessions is None else sessions
+    since = sessions["since"].cast(pa.int64()).fill_null(EVER)
+    kind = pa.schema({name: pa.int64() for name in ("client", "broker", "at_min")})
+    known = pa.table({"client": sessions["client"], "broker": sessions["broker"], "at_min": since}).cast(kind)
+    return known if seen is None else pa.concat_tables([known, seen.select(kind.names).cast(kind)])
+
+
+def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
+    """A subscription runs from its subscribe until it is taken back, or until the session that asked for it ends.
+
+    It is taken back by an unsubscribe of the same connection from the same filter, or from all. Sessions end where
+    the events say so (`ends`): a session that is kept over a disconnect keeps its subscriptions.
+    """
+    life, closed = _spans(events)
+    asked = pc.coalesce(life["filter"], life["topic"])
+    what = pc.binary_join_element_wise(pc.fill_null(life["group"], ""), pc.fill_null(asked, ""), "\x1f")
+    whose = np.column_stack([_connections(life), life["span"].to_numpy(), _codes(what)])
+    order = np.lexsort((np.arange(len(whose)), *whose.T[::-1]))
+    life, whose, closed = life.take(pa.array(order)), whose[order], closed[order]
+    at, opens = _times(life), _is_kind(life, "subscribe")
+    same = _same_as_next(whose)
+    fresh = opens & ~np.roll(same & opens, 1)  # asking again is no new subscription
+    until = _next_of(~opens, same, at, closed)
+    picked = life.filter(pa.array(fresh))
+    plain = pc.if_else(picked["filter"].is_valid(), None, picked["topic"])
+    topic = pc.index_in(plain.combine_chunks(), value_set=ids["topic"]) if picked.num_rows else pa.array([], pa.int32())
+    columns = {
+        "client": _ids(picked["client"], ids["client"]),
+        "topic": topic,
+        "filter": picked["filter"],
+        "dialect": picked["dialect"],
+        "group": picked["group"],
+    }
+    return _lived(columns, at[fresh], until[fresh], "subscriptions")
+
+
+def _spans(events: pa.Table) -> tuple[pa.Table, Any]:
+    """(life, closed): lines about subscriptions, in `span` the session they fall in, and when that session ends."""
+    every = pc.and_(pc.equal(events["kind"], "unsubscribe"), pc.is_null(pc.coalesce(events["filter"], events["topic"])))
+    ends = pc.or_(pc.fill_null(events["ends"], False), every)
+    about = pc.or_(ends, pc.is_in(events["kind"], pa.array(["subscribe", "unsubscribe"])))
+    life = _in_order(events.append_column("over", ends).filter(about))
+    over, at, whose = life["over"].to_numpy(), _times(life), _connections(life)
+    span = np.cumsum(over) - over
+    closed = _next_of(over, _same_as_next(whose), at, np.full(len(at), EVER))
+    life = life.append_column("span", pa.array(span))
+    return life.filter(pa.array(~over)), closed[~over]
+
+
+def _next_of(marked: Any, same: Any, at: Any, otherwise: Any) -> Any:
+    """For each row the time of the next marked one from it on in its group, else what is given otherwise."""
+    here = np.arange(len(at))
+    place = np.minimum.accumulate(np.where(marked, here, len(at))[::-1])[::-1]
+    group = np.cumsum(~np.roll(same, 1)) if len(at) else here
+    found = (place < len(at)) & (np.append(group, -1)[place] == group)
+    return np.where(found, np.append(at, EVER)[place], otherwise)
+
+
+def _in_order(events: pa.Table) -> pa.Table:
+    """Events by connection, then as they happened."""
+    whose = pa.array(_connections(events))
+    return events.append_column("whose", whose).sort_by([(each, "ascending") for each in ("whose", "at", "offset")])
+
+
+def _connections(events: pa.Table) -> Any:
+    """Whose event it is, as codes: the connection where several make one client, else the client."""
+    client, connection = _codes(events["client"]), _codes(events["key"])
+    return np.where(connection >= 0, connection + client.max(initial=-1) + 1, client)
+
+
+def _codes(values: pa.ChunkedArray) -> Any:
+    """Equal values have equal codes, null -1."""
+    return pc.fill_null(values.combine_chunks().dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
+
+
+def _same_as_next(rows: Any) -> Any:
+    """Whether each row equals the next one; the last does not."""
+    same = rows[1:] == rows[:-1]
+    return np.append(same.all(axis=1) if same.ndim > 1 else same, False)[: len(rows)]
+
+
+def _times(events: pa.Table) -> Any:
+    return events["at"].cast(pa.int64()).fill_null(EVER).to_numpy()
+
+
+def _is_kind(events: pa.Table, kind: str) -> Any:
+    return pc.equal(events["kind"], kind).to_numpy(zero_copy_only=False) if events.num_rows else np.empty(0, bool)
+
+
+def links_of(pairs: Iterable[tuple[int, int]]) -> pa.Table:
+    """Wired links of bridges, given as (broker that dials, broker at the far end)."""
+    dials, far = (np.array(each) for each in zip(*sorted(pairs), strict=True))
+    ends = {"left": np.minimum(dials, far), "right": np.maximum(dials, far), "dials": dials}
+    return pa.table({**ends, "cost": np.ones(len(dials)), "wired": np.ones(len(dials), dtype=bool)})
+
+
+def _ids(values: pa.ChunkedArray, names: pa.Array) -> Any:
+    flat = values.combine_chunks()
+    return pc.index_in(flat, value_set=names).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _lived(columns: Mapping[str, Any], since: Any, until: Any, table: str) -> pa.Table:
+    """Rows with since and until, EVER being none."""
+    time = schema_of(table).field("since").type
+    ends = {
+        "since": pa.array(since, pa.int64(), mask=since == EVER),
+        "until": pa.array(until, pa.int64(), mask=until == EVER),
+    }
+    return pa.table({**columns, **{name: values.cast(time) for name, values in ends.items()}})

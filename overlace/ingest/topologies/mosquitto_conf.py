@@ -1,0 +1,99 @@
+"""mosquitto.conf files: every bridge is a wired link that its file's broker dials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from overlace.errors import BadTrace
+from overlace.ingest.topologies.dialling import (
+    Directory,
+    Listener,
+    Remote,
+    dialled_links,
+    host_of,
+    listener,
+    port_of,
+    stems,
+    wired,
+)
+from overlace.ingest.topologies.topology import Bridge, Link, Pattern, Topology, text_of
+
+MQTT_PORT = 1883
+
+
+@dataclass
+class Connection:
+    """A bridge as it is being read."""
+
+    name: str
+    where: str
+    remotes: list[Remote] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=dict)
+    topics: list[Pattern] = field(default_factory=list)
+
+
+def mosquitto(texts: dict[Path, bytes]) -> Topology:
+    """A broker a file, a wired link a bridge."""
+    notes: list[str] = []
+    listeners: dict[str, list[Listener]] = {}
+    connections: list[tuple[str, Connection]] = []
+    for file, name in stems(texts).items():
+        listeners[name], found = _mosquitto_file(file, text_of(texts[file]), notes)
+        connections += [(name, each) for each in found]
+    dialled = [remote for _, each in connections for remote in each.remotes]
+    directory = Directory(listeners, {name: name for name in listeners}, dialled)
+    links: list[Link] = []
+    bridges = []
+    for name, each in connections:
+        if not each.remotes:
+            raise BadTrace(f"{each.where}: connection {each.name} has no address. Expected `address host[:port]`.")
+        far, new = dialled_links(directory, name, each.remotes, first=True)
+        links += new
+        ids = each.ids.get("remote_clientid", each.ids.get("clientid")), each.ids.get("local_clientid")
+        bridges.append(Bridge(name, each.name, far, tuple(map(str, each.remotes)), *ids, tuple(each.topics)))
+    return wired("mosquitto", directory, links, notes, bridges=bridges)
+
+
+def _mosquitto_file(file: Path, text: str, notes: list[str]) -> tuple[list[Listener], list[Connection]]:
+    """(listeners, connections) of one mosquitto.conf: a word, then its values, a line each."""
+    listeners: list[Listener] = []
+    default: dict[str, str] = {}
+    connections: list[Connection] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{file}:{number}"
+        word, value = (*line.strip().split(maxsplit=1), "", "")[:2]
+        if word == "listener":
+            port, host = (*value.split(maxsplit=1), "", "")[:2]
+            if port_of(port, where):  # 0 is a Unix socket
+                listeners.append(listener(int(port), host))
+        elif word in ("port", "bind_address"):
+            default[word] = str(port_of(value, where)) if word == "port" else value
+        elif word == "include_dir":
+            notes.append(f"{where}: include_dir {value} was not followed: its bridges and listeners are missing")
+        elif word == "connection":
+            connections.append(Connection((*value.split(), "")[0], where))  # Mosquitto takes the first word
+        elif connections and word in ("address", "addresses"):
+            connections[-1].remotes += [_mqtt_address(each, where) for each in value.split()]
+        elif connections and word in ("remote_clientid", "clientid", "local_clientid"):
+            connections[-1].ids[word] = value
+        elif connections and word == "topic":
+            connections[-1].topics.append(_pattern(value, where))
+    if default or not listeners:
+        listeners.append(listener(int(default.get("port", MQTT_PORT)), default.get("bind_address", "")))
+    return listeners, connections
+
+
+def _mqtt_address(text: str, where: str) -> Remote:
+    """host[:port]; an IPv6 host always has its port, as Mosquitto wants it."""
+    host, colon, port = text.rpartition(":")
+    return Remote(host_of(host), port_of(port, where)) if colon else Remote(host_of(text), MQTT_PORT)
+
+
+def _pattern(value: str, where: str) -> Pattern:
+    """`pattern [out|in|both] [qos] [local-prefix] [remote-prefix]`, with "" for nothing."""
+    words = ["" if word == '""' else word for word in value.split()]
+    pattern, direction, qos, local, remote = (words + ["", "out", "0", "", ""][len(words) :])[:5]
+    if not words or direction not in ("out", "in", "both") or qos not in ("0", "1", "2"):
+        raise BadTrace(f"{where}: topic {value!r}. Expected: topic PATTERN [out|in|both] [0|1|2] [LOCAL] [REMOTE].")
+    return Pattern(pattern, direction, int(qos), local, remote)

@@ -1,0 +1,207 @@
+"""nats-server configuration: every leafnode remote is a wired link that its file's server dials."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from overlace.errors import BadTrace
+from overlace.ingest.topologies.dialling import (
+    Directory,
+    Listener,
+    Remote,
+    dialled_links,
+    host_of,
+    listener,
+    port_of,
+    stems,
+    wired,
+)
+from overlace.ingest.topologies.topology import Topology, text_of
+
+LEAF_PORT = 7422
+
+
+def nats(texts: dict[Path, bytes]) -> Topology:
+    """A broker a server, a wired link a leafnode remote."""
+    notes: list[str] = []
+    servers: dict[str, dict[str, Any]] = {}
+    files: dict[str, str] = {}
+    for file, stem in stems(texts).items():
+        found = NatsReader(file, text_of(texts[file]), notes).read()
+        name = str(found.get("server_name") or stem)
+        name = stem if name.startswith("$") else name  # from the server's environment
+        if name in servers:
+            raise BadTrace(f"{file}: server_name {name} is also in {files[name]}. Give every server a name of its own.")
+        servers[name], files[name] = found, stem
+    dialled = [(name, _remotes(name, each)) for name, found in servers.items() for each in _leaf_remotes(found)]
+    listeners = {name: _leaf_listeners(name, found) for name, found in servers.items()}
+    directory = Directory(listeners, files, [each for _, remotes in dialled for each in remotes])
+    links = [link for name, remotes in dialled for link in dialled_links(directory, name, remotes, first=False)[1]]
+    groups = {}
+    for name, found in servers.items():
+        cluster = _block(found, "cluster")
+        if cluster.get("name"):
+            groups[name] = str(cluster["name"])
+        if cluster.get("routes"):
+            notes.append(f"{name}: routes of a NATS cluster are a full mesh, not links; take a cluster as one broker")
+    return wired("nats", directory, links, notes, groups=groups)
+
+
+def _block(server: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The first of the blocks that is there, or an empty one."""
+    return next((server[name] for name in names if isinstance(server.get(name), dict)), {})
+
+
+def _all_of(value: Any, kind: type) -> list[Any]:
+    """One value or a list of them, those of a kind."""
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, kind) and each]
+
+
+def _leaf_remotes(server: dict[str, Any]) -> list[dict[str, Any]]:
+    return _all_of(_block(server, "leafnodes", "leaf").get("remotes"), dict)
+
+
+def _remotes(name: str, remote: dict[str, Any]) -> list[Remote]:
+    """The addresses of one leafnode remote."""
+    urls = [*_all_of(remote.get("url"), str), *_all_of(remote.get("urls"), str)]
+    if not urls:
+        raise BadTrace(f"{name}: a leafnode remote has no url. Expected url: or urls: in each of remotes.")
+    return [_url(url, name) for url in urls]
+
+
+def _leaf_listeners(name: str, server: dict[str, Any]) -> list[Listener]:
+    """Where leafnodes are taken: there is no default port. Websocket remotes go to the websocket's."""
+    found = []
+    for block in (_block(server, "leafnodes", "leaf"), _block(server, "websocket")):
+        host, _, port = str(block.get("listen", "")).rpartition(":")
+        port = port or str(block.get("port", ""))
+        if port.isdecimal() and int(port):  # -1: any port, so that no file can name it
+            found.append(listener(port_of(port, name), host or str(block.get("host") or block.get("net") or "")))
+    return found
+
+
+def _url(text: str, name: str) -> Remote:
+    """The host and port of a URL, without its user and password."""
+    rest = text.rpartition("@")[2].rpartition("//")[2].partition("/")[0]
+    found = re.fullmatch(r"(\[[^\]]+\]|[^:\[\]]+)(?::(\d+))?", rest)
+    if found is None:  # not shown: what cannot be taken apart may hold a password
+        raise BadTrace(f"{name}: the url of a leafnode remote cannot be read. Expected scheme://host:port.")
+    return Remote(host_of(found[1]), port_of(found[2], name) if found[2] else LEAF_PORT)
+
+
+class NatsReader:
+    """nats-server's configuration as nested dicts, lists and strings; keys in lower case.
+
+    Comments are # and //; a key is followed by = or : or nothing; values are quoted, bare, { }, [ ] or a
+    block ( ); $NAME is the value of that key further up. Errors give a line's number, not the line: it may
+    hold a secret.
+    """
+
+    BLANK = re.compile(r"(?:[\s,;]|#[^\n]*|//[^\n]*)*")
+    KEY = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'|([^\s:={}\[\],;]+)")
+    SIGN = re.compile(r"\s*[:=]?\s*")
+    SCALAR = re.compile(
+        r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\((.*?)\n\s*\)(?=\s|\Z)|([^\s,;\]}\"'(][^\s,;\]}]*)", re.DOTALL
+    )
+    END = re.compile(r"[ \t]*(?=[\r\n,;\]}#]|//|\Z)")
+    ESCAPES = MappingProxyType({"t": "\t", "n": "\n", "r": "\r"})
+    DEEPEST = 50
+
+    def __init__(self, file: Path, text: str, notes: list[str]) -> None:
+        self.file, self.text, self.notes = file, text, notes
+        self.at = 0
+
+    def read(self) -> dict[str, Any]:
+        """The whole file."""
+        self._skip(self.BLANK)
+        braces = self._next() == "{"  # JSON is a configuration too
+        self.at += braces
+        found = self._map([], closed=braces)
+        self._skip(self.BLANK)
+        if self.at < len(self.text):
+            raise self._bad("something follows the end of the configuration", "nothing after the last }")
+        return found
+
+    def _bad(self, found: str, expected: str) -> BadTrace:
+        line = self.text.count("\n", 0, self.at) + 1
+        return BadTrace(f"{self.file}:{line}: {found}. Expected {expected}; `nats-server -t -c FILE` checks a file.")
+
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        self.at = cast(re.Match[str], pattern.match(self.text, self.at)).end()
+
+    def _next(self) -> str:
+        """The next character; empty at the end of the file."""
+        return self.text[self.at : self.at + 1]
+
+    def _map(self, outer: list[dict[str, Any]], closed: bool) -> dict[str, Any]:
+        """Keys and values up to the closing brace, or up to the end of the file."""
+        values: dict[str, Any] = {}
+        scopes = [*outer, values]  # keys as written, for variables
+        self._check_depth(scopes)
+        while True:
+            self._skip(self.BLANK)
+            if closed and not self._next():
+                raise self._bad("the file ends inside a block", "a closing brace")
+            if not self._next() or (closed and self._next() == "}"):
+                self.at += closed
+                return {key.lower(): value for key, value in values.items()}
+            key = self._key()
+            if key.lower() == "include" and self._next() in (" ", "\t"):
+                self.at += 1
+                name = self._scalar(scopes)
+                self.notes.append(f"{self.file}: include {name} was not followed: what it holds is missing")
+                continue
+            self._skip(self.SIGN)
+            values[key] = self._value(scopes)
+
+    def _check_depth(self, scopes: list[dict[str, Any]]) -> None:
+        if len(scopes) > self.DEEPEST:
+            raise self._bad("blocks within blocks within blocks", f"at most {self.DEEPEST}")
+
+    def _key(self) -> str:
+        found = self.KEY.match(self.text, self.at)
+        if found is None:
+            raise self._bad(f"{self._next()!r} where a key should be", "key: value")
+        self.at = found.end()
+        return next(part for part in found.groups() if part is not None)
+
+    def _value(self, scopes: list[dict[str, Any]]) -> Any:
+        opening = self._next()
+        if opening in ("{", "["):
+            self.at += 1
+            return self._map(scopes, closed=True) if opening == "{" else self._array(scopes)
+        return self._scalar(scopes)
+
+    def _array(self, scopes: list[dict[str, Any]]) -> list[Any]:
+        values: list[Any] = []
+        scopes = [*scopes, {}]
+        self._check_depth(scopes)
+        while True:
+            self._skip(self.BLANK)
+            if not self._next():
+                raise self._bad("the file ends inside an array", "a closing bracket")
+            if self._next() == "]":
+                self.at += 1
+                return values
+            values.append(self._value(scopes))
+
+    def _scalar(self, scopes: list[dict[str, Any]]) -> Any:
+        found = self.SCALAR.match(self.text, self.at)
+        if found is None:
+            raise self._bad("a key without a value that can be read", "key: value")
+        self.at = found.end()
+        if self.END.match(self.text, self.at) is None:
+            raise self._bad("something follows a value", "a new line or a comma; quote values that hold spaces")
+        double, single, block, bare = found.groups()
+        if double is not None:
+            return re.sub(r"\\(.)", lambda escape: self.ESCAPES.get(escape[1], escape[1]), double)
+        if bare is None or not re.match(r"\$(?!2[abxy]\$)", bare):  # $2a$ begins a bcrypt hash
+            return next(part for part in (single, block, bare) if part is not None)
+        for scope in reversed(scopes):
+            if bare[1:] in scope:
+                return scope[bare[1:]]
+        self.notes.append(f"{self.file}: {bare} comes from the server's environment and is not known here")
+        return bare

@@ -1,0 +1,95 @@
+"""Topology files as rows for the tables brokers and links, by name: ids are given by ingest.
+
+- `graphml`: Internet Topology Zoo. Latency is the great-circle distance at 200,000 km/s, cost is latency in
+  ms, or 1 where an end has no coordinates.
+- `repetita`: NODES and EDGES in text. Cost is the weight, latency the delay; the two directions of a link
+  are one link.
+- `mosquitto`: mosquitto.conf files. Every bridge is a wired link that its file's broker dials.
+- `nats`: nats-server configuration. Every leafnode remote is a wired link that its file's server dials.
+
+Keeps: broker names are distinct; a link joins two different brokers, left < right by name, each pair once,
+the cheapest of parallel ones; what was dropped or guessed is said in `notes`. No credential of a file
+enters a name, a note or an error. XML entities are refused, so nothing outside the file is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from overlace.errors import BadTrace, Unknown
+from overlace.ingest.topologies.graphs import graphml, repetita
+from overlace.ingest.topologies.mosquitto_conf import mosquitto
+from overlace.ingest.topologies.nats_conf import nats
+from overlace.ingest.topologies.topology import Topology
+
+
+def read_topology(path: Path | Sequence[Path], kind: str | None = None) -> Topology:
+    """The brokers and links of a topology file, or of a set or a folder of broker configurations.
+
+    Kinds are graphml, repetita, mosquitto and nats; without one it is told by the file's ending and content.
+    """
+    if kind is not None and kind not in KINDS:
+        raise Unknown("kind of topology", kind, KINDS)
+    files = _files([path] if isinstance(path, Path) else list(path))
+    texts = {file: _bytes(file) for file in files}
+    kind = kind or _guess(texts)
+    if kind in ("graphml", "repetita") and len(files) > 1:
+        raise BadTrace(f"{files[0]} and {len(files) - 1} more: {kind} is one file for one topology. Give one of them.")
+    return KINDS[kind](texts)
+
+
+def _files(paths: list[Path]) -> list[Path]:
+    """The files meant by paths: a folder means its *.conf, or those one level below it."""
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.glob("*.conf")) or sorted(path.glob("*/*.conf")) if path.is_dir() else [path]
+        if not found:
+            raise BadTrace(f"{path}: no *.conf in this folder or one level below. Give the files themselves.")
+        files += found
+    if not files:
+        raise BadTrace("no topology file given. Give a file, several, or a folder of *.conf.")
+    return list(dict.fromkeys(files))
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise BadTrace(f"{file}: {error.strerror}. Expected a topology file that can be read.") from None
+
+
+ENDINGS = {".graphml": "graphml", ".graph": "repetita"}
+
+TELLING = {
+    "mosquitto": rb"^\s*(listener|connection|allow_anonymous|log_type|log_dest|include_dir|per_listener_settings)\s+\w",
+    "nats": rb"^\s*(\{|\"|[\w-]+\s*[:={]|(server_name|listen|leafnodes|jetstream)\b)",
+    "mosquitto, perhaps": rb"^\s*(port|bind_address|address(es)?|topic|persistence|password_file|max_\w+)\s+\S",
+}
+"""Lines that tell a broker's configuration, the surest first."""
+
+
+def _guess(texts: dict[Path, bytes]) -> str:
+    """The kind by the first file's ending, else by what the files hold."""
+    first = next(iter(texts))
+    if first.suffix.lower() in ENDINGS:
+        return ENDINGS[first.suffix.lower()]
+    text = b"\n".join(re.sub(rb"(?m)^\s*(#|//).*$", b"", each) for each in texts.values())
+    if re.search(rb"<(\w+:)?graphml\b", text):
+        return "graphml"
+    if re.match(rb"\s*NODES\s+\d+", text):
+        return "repetita"
+    for kind, pattern in TELLING.items():
+        if re.search(pattern, text, re.MULTILINE):
+            return kind.partition(",")[0]
+    raise BadTrace(f"{first}: not a topology that is known here. Say which it is: {', '.join(KINDS)}.")
+
+
+KINDS: dict[str, Callable[[dict[Path, bytes]], Topology]] = {
+    "graphml": graphml,
+    "repetita": repetita,
+    "mosquitto": mosquitto,
+    "nats": nats,
+}
+"""The readers by kind."""

@@ -1,0 +1,210 @@
+"""A run folder: what was observed, and the plans made from it.
+
+    RUN/observation/        the observation as Parquet tables, and observation.json
+    RUN/plans/ID/           one plan each (planfile.py)
+
+Folders are written beside and renamed, so that a killed write leaves nothing that reads as whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from overlace.errors import BadTrace
+from overlace.model import FACETS, Classes, Flows, Names, Network, Observation, Offers, Overlay, Requests
+from overlace.trace.tables import OBSERVATION, SCHEMA_VERSION, arrow, groups, lists, numbers, table_of
+
+
+@contextmanager
+def whole_folder(path: Path, mark: str, *, force: bool = False) -> Iterator[Path]:
+    """A folder to fill; it takes its name only when everything is in it.
+
+    With force it replaces a folder of its own kind, known by the file `mark`; never any other.
+    """
+    if path.exists() and not force:
+        raise BadTrace(f"{path} is there already. Choose another name, or --force to replace it.")
+    if path.exists() and not (path / mark).exists():
+        raise BadTrace(f"{path} is there and holds no {mark}, so it is something else. Choose another name.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        yield beside
+        beside.chmod(0o755)
+        if path.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name}-old-", dir=path.parent))
+            path.replace(old / path.name)
+            beside.replace(path)
+            shutil.rmtree(old)
+        else:
+            beside.replace(path)
+    finally:
+        if beside.exists():
+            shutil.rmtree(beside)
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Indented, with keys in the order given: the same bytes for the same document."""
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    os.replace(beside, path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object, or an error that names the file."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadTrace(f"{path} does not exist") from None
+    except (ValueError, OSError) as error:
+        raise BadTrace(f"{path} cannot be read as JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise BadTrace(f"{path}: expected a JSON object, found {type(document).__name__}")
+    newer = document.get("schema_version", SCHEMA_VERSION)
+    if not isinstance(newer, int) or newer > SCHEMA_VERSION:
+        raise BadTrace(
+            f"{path} has schema version {newer}; this Overlace reads up to {SCHEMA_VERSION}. Update Overlace."
+        )
+    return document
+
+
+def overlay_table(overlay: Overlay) -> pa.Table:
+    """An overlay as rows of (facet, left, right)."""
+    facets = [facet for facet in FACETS for _ in range(len(overlay.relation(facet)))]
+    rows = np.concatenate([overlay.relation(facet) for facet in FACETS])
+    return table_of("overlay", facets, rows[:, 0], rows[:, 1])
+
+
+def overlay_of(table: pa.Table) -> Overlay:
+    """The overlay that overlay_table wrote."""
+    facet = np.array(table["facet"].to_pylist(), dtype=np.str_)
+    rows = np.column_stack([numbers(table["left"]), numbers(table["right"])])
+    return Overlay(**{each: rows[facet == each] for each in FACETS})
+
+
+def write_observation(run: Path, observation: Observation, names: Names | None = None, *, force: bool = False) -> None:
+    """The observation and the names of what it holds, into RUN/observation."""
+    with whole_folder(run / "observation", "observation.json", force=force) as folder:
+        for name, table in _tables(observation, names or {}).items():
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        about = {
+            "schema_version": SCHEMA_VERSION,
+            "digest": observation.digest(),
+            "window": list(observation.window),
+            "clients": observation.clients,
+            "topics": observation.topics,
+            "regions_known": bool(len(observation.network.client_region)),
+            "access_cost": list(observation.network.access_cost.shape),
+            "access_latency_us": list(observation.network.access_latency_us.shape),
+        }
+        write_json(folder / "observation.json", about)
+
+
+def read_observation(run: Path) -> tuple[Observation, Names]:
+    """What write_observation wrote, checked against its digest."""
+    folder = run / "observation"
+    if not folder.is_dir():
+        raise BadTrace(f"{run} holds no observation. `overlace demo --out {run}` makes a small one.")
+    about = read_json(folder / "observation.json")
+    try:
+        tables = {name: pq.ParquetFile(folder / f"{name}.parquet").read() for name in OBSERVATION}
+        observation = _observation(tables, about)
+        whole = observation.digest() == about["digest"]
+    except (KeyError, OSError, pa.ArrowException) as error:
+        raise BadTrace(f"{folder} is not whole: {error}. Observe the trace again.") from None
+    if not whole:
+        raise BadTrace(f"{folder} was changed since it was written. Observe the trace again.")
+    return observation, _names(tables["names"])
+
+
+def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
+    network, classes = observation.network, observation.classes
+    region = network.client_region if len(network.client_region) else np.full(observation.clients, -1)
+    rows = [(kind, i, name) for kind in sorted(names) for i, name in enumerate(names[kind])]
+    kinds, ids, called = zip(*rows, strict=True) if rows else ((), (), ())
+    cost, latency = network.access_cost.reshape(-1), network.access_latency_us.reshape(-1)
+    longest = max(len(cost), len(latency))
+    tables = {
+        "overlay": overlay_table(observation.overlay),
+        "classes": table_of(
+            "classes",
+            lists(classes.start, classes.members, OBSERVATION["classes"].field("members").type),
+            classes.demand,
+            classes.bytes,
+        ),
+        "interests": table_of("interests", *observation.interests.T),
+        "observed_brokers": _columns(network, "observed_brokers"),
+        "observed_links": table_of("observed_links", *network.links.T, network.link_cost, network.latency_us),
+        "observed_clients": table_of("observed_clients", observation.sent, observation.sent_bytes, region),
+        "observed_access": table_of(
+            "observed_access", _padded(cost, longest, pa.float64()), _padded(latency, longest, pa.int64())
+        ),
+        "names": table_of("names", kinds, ids, called),
+    }
+    for name in ("flows", "offers", "requests"):
+        tables[name] = _columns(getattr(observation, name), name)
+    return tables
+
+
+def _columns(record: Any, table: str) -> pa.Table:
+    return table_of(table, *(getattr(record, name) for name in OBSERVATION[table].names))
+
+
+def _padded(values: Any, size: int, kind: pa.DataType) -> pa.Array:
+    return arrow(np.append(values, np.zeros(size - len(values), values.dtype)), kind, np.arange(size) >= len(values))
+
+
+def _observation(tables: Mapping[str, pa.Table], about: Mapping[str, Any]) -> Observation:
+    def column(table: str, name: str) -> Any:
+        return numbers(tables[table][name])
+
+    def columns(table: str) -> dict[str, Any]:
+        return {name: column(table, name) for name in tables[table].column_names}
+
+    def matrix(name: str) -> Any:
+        rows, columns = about[name]
+        return numbers(tables["observed_access"][name], 0)[: rows * columns].reshape(rows, columns)
+
+    def pairs(table: str, left: str, right: str) -> Any:
+        return np.column_stack([column(table, left), column(table, right)])
+
+    start, members = groups(tables["classes"]["members"])
+    return Observation(
+        window=(int(about["window"][0]), int(about["window"][1])),
+        overlay=overlay_of(tables["overlay"]),
+        network=Network(
+            **columns("observed_brokers"),
+            links=pairs("observed_links", "left", "right"),
+            link_cost=column("observed_links", "link_cost"),
+            latency_us=column("observed_links", "latency_us"),
+            client_region=column("observed_clients", "region") if about["regions_known"] else (),
+            access_cost=matrix("access_cost"),
+            access_latency_us=matrix("access_latency_us"),
+        ),
+        flows=Flows(**columns("flows")),
+        classes=Classes(start, members, column("classes", "demand"), column("classes", "bytes")),
+        interests=pairs("interests", "client", "topic"),
+        offers=Offers(**columns("offers")),
+        requests=Requests(**columns("requests")),
+        clients=int(about["clients"]),
+        topics=int(about["topics"]),
+        sent=column("observed_clients", "sent"),
+        sent_bytes=column("observed_clients", "sent_bytes"),
+    )
+
+
+def _names(table: pa.Table) -> dict[str, Sequence[str]]:
+    names: dict[str, list[str]] = {}
+    for kind, name in zip(table["kind"].to_pylist(), table["name"].to_pylist(), strict=True):
+        names.setdefault(kind, []).append(name)
+    return dict(names)

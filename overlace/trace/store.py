@@ -1,0 +1,264 @@
+"""A trace: a log reduced to tables, as Parquet files and one manifest that names the files that count.
+
+    TRACE/trace.json            schema version, bucket width, unit of costs, and for each table its files
+    TRACE/TABLE/*.parquet       the tables of tables.py
+
+trace.json is written last, in one piece, so a killed write leaves the trace as it was; files that it
+does not name are no part of it. A trace lies at any path that Arrow's file systems reach.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from overlace.arrays.hashing import combine, hash_groups, mixed
+from overlace.errors import BadTrace
+from overlace.model import Names
+from overlace.trace.tables import SCHEMA_VERSION, TRACE, conform, numbers, schema_of
+
+OURS = re.compile(r"[0-9a-f]{12}[^/]*\.parquet$")
+"""Names of the files that a writer makes: its id first."""
+
+HOUR_US, MINUTE_US, DAY_US = 3_600_000_000, 60_000_000, 86_400_000_000
+
+
+def place(path: str) -> tuple[pafs.FileSystem, str]:
+    """The file system and the path in it: a local path, or an address like s3://bucket/folder."""
+    if "://" in path:
+        found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(path)
+        return found
+    from pathlib import Path
+
+    return pafs.LocalFileSystem(), str(Path(path).absolute())
+
+
+def absolute(path: str) -> str:
+    """The same path for every process, wherever it runs: addresses as they are, local paths from the root."""
+    return path if "://" in path else place(path)[1]
+
+
+def digest(table: pa.Table) -> tuple[int, int]:
+    """(rows, hash): the same for the same rows in any order; digests of parts add up (modulo 2**64)."""
+    state = np.zeros(table.num_rows, dtype=np.uint64)
+    for i, name in enumerate(sorted(table.column_names)):
+        combine(state, _words(table[name].combine_chunks()) ^ np.uint64(i + 1))
+    with np.errstate(over="ignore"):
+        return table.num_rows, int(mixed(state).sum(dtype=np.uint64)) if len(state) else 0
+
+
+def _words(values: pa.Array) -> Any:
+    """A 64-bit word for each value; null has one of its own."""
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        coded = values.fill_null("").dictionary_encode()
+        each = [hashlib.blake2b(v.encode(), digest_size=8).digest() for v in coded.dictionary.to_pylist()]
+        words = np.frombuffer(b"".join(each), dtype=np.uint64)[numbers(coded.indices)]
+    elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        words = hash_groups(numbers(values.offsets).astype(np.int64), numbers(values.values).astype(np.int64))
+    else:
+        kind = np.float64 if pa.types.is_floating(values.type) else np.int64
+        words = numbers(values, 0).astype(kind)
+    null = numbers(values.is_null())
+    return np.where(null, np.uint64(0xFFFF_0000_FFFF_0001), words.view(np.uint64))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of a table: where it lies in the trace, its rows, its digest, and the source it came from."""
+
+    path: str
+    rows: int
+    hash: int
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace as its manifest says it is."""
+
+    path: str
+    bucket_us: int = HOUR_US
+    unit: str = "message"  # of link costs: message, gb, ms
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What ingest keeps for the next ingest: by source, what was read of it."""
+
+    @classmethod
+    def open(cls, path: str) -> Trace:
+        """The trace there, or an error that says what is missing."""
+        files, at = place(path)
+        try:
+            with files.open_input_stream(f"{at}/trace.json") as stream:
+                about = json.loads(stream.read())
+        except FileNotFoundError:
+            raise BadTrace(
+                f"{path} is no trace: it has no trace.json. `overlace ingest ... --out {path}` makes one."
+            ) from None
+        except (OSError, ValueError) as error:
+            raise BadTrace(f"{path}/trace.json cannot be read: {error}") from None
+        version = about.get("schema_version")
+        if not isinstance(version, int) or version > SCHEMA_VERSION:
+            raise BadTrace(
+                f"{path} has schema version {version}; this Overlace reads up to {SCHEMA_VERSION}. Update Overlace."
+            )
+        parts = {table: [Part(**part) for part in listed] for table, listed in about["tables"].items()}
+        return cls(path, about["bucket_us"], about["unit"], parts, about.get("notes", {}))
+
+    @classmethod
+    def exists(cls, path: str) -> bool:
+        """Whether there is a trace."""
+        files, at = place(path)
+        return bool(files.get_file_info(f"{at}/trace.json").type == pafs.FileType.File)
+
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows of a table, none if the trace has no such table."""
+        schema = schema_of(table)
+        wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+        tables = [_read(self.path, part.path, wanted) for part in self.parts.get(table, ())]
+        return pa.concat_tables(tables) if tables else pa.Table.from_batches([], wanted)
+
+    def rows(self, table: str) -> int:
+        """How many rows a table has, without reading it."""
+        return sum(part.rows for part in self.parts.get(table, ()))
+
+    def digest(self, *tables: str) -> str:
+        """16 hex digits for some tables, or for all but the log's own accounting: the same for the same rows."""
+        chosen = tables or tuple(sorted(set(TRACE) - {"sources", "quarantine"}))
+        state = np.zeros(1, dtype=np.uint64)
+        for table in chosen:
+            total = sum(part.hash for part in self.parts.get(table, ())) & 0xFFFF_FFFF_FFFF_FFFF
+            combine(state, np.array([total], np.uint64))
+            combine(state, np.array([self.rows(table)], np.uint64))
+        return f"{int(state[0]):016x}"
+
+    @cached_property
+    def names(self) -> Names:
+        """Names by kind, at the place of their id."""
+        found: dict[str, list[str]] = {}
+        for kind, _, name in sorted(zip(*(column.to_pylist() for column in self.read("names").columns), strict=True)):
+            found.setdefault(kind, []).append(name)
+        return found
+
+    def count(self, kind: str) -> int:
+        """How many things of a kind have an id."""
+        return len(self.names.get(kind, ()))
+
+    def span(self) -> tuple[int, int]:
+        """First and last-plus-one microsecond of its traffic, whole buckets; (0, 0) without traffic."""
+        bucket = self.read("traffic", ["bucket"])["bucket"]
+        if len(bucket) == 0:
+            return (0, 0)
+        at = numbers(bucket)
+        return int(at.min()), int(at.max()) + self.bucket_us
+
+
+def _read(root: str, path: str, schema: pa.Schema) -> pa.Table:
+    files, at = place(root)
+    try:
+        with files.open_input_file(f"{at}/{path}") as file:
+            found = pq.ParquetFile(file).read(columns=schema.names)
+    except (OSError, pa.ArrowException) as error:
+        raise BadTrace(f"{root}/{path} is named by trace.json but cannot be read: {error}") from None
+    return found if found.schema.equals(schema) else found.cast(schema)
+
+
+class Writer:
+    """Adds files to a trace; nothing counts until commit."""
+
+    def __init__(self, path: str, base: Trace | None = None) -> None:
+        self.path = path
+        self.base = base
+        if base is None:
+            _refuse_foreign(path)
+        self.id = uuid.uuid4().hex[:12]
+        self.parts: dict[str, list[Part]] = {t: list(p) for t, p in base.parts.items()} if base else {}
+
+    def write(self, table: str, rows: pa.Table, *, source: str = "", name: str = "", replace: bool = False) -> None:
+        """Write a file of a table; with replace it becomes the whole table."""
+        part = write_part(self.path, table, conform(rows, table), f"{self.id}{name}", source)
+        kept = [] if replace else self.parts.get(table, [])
+        self.parts[table] = [*kept, part] if part.rows else list(kept)
+
+    def add(self, table: str, parts: Sequence[Part]) -> None:
+        """Count files that tasks have written."""
+        self.parts[table] = [*self.parts.get(table, []), *parts]
+
+    def drop(self, table: str, source: str) -> None:
+        """No longer count the files that came from a source."""
+        self.parts[table] = [part for part in self.parts.get(table, []) if part.source != source]
+
+    def commit(self, *, bucket_us: int, unit: str, notes: Mapping[str, Any]) -> Trace:
+        """Write the manifest: from now on the trace is what was written."""
+        files, at = place(self.path)
+        listed = {t: [part.__dict__ for part in self.parts[t]] for t in sorted(self.parts) if self.parts[t]}
+        about = {
+            "schema_version": SCHEMA_VERSION, "bucket_us": bucket_us, "unit": unit, "tables": listed, "notes": notes,
+        }  # fmt: skip
+        text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+        files.create_dir(at, recursive=True)
+        if isinstance(files, pafs.LocalFileSystem):
+            beside = f"{at}/.trace.json-{self.id}"
+            with files.open_output_stream(beside) as stream:
+                stream.write(text.encode())
+            files.move(beside, f"{at}/trace.json")
+        else:  # object stores put a whole object or none
+            with files.open_output_stream(f"{at}/trace.json") as stream:
+                stream.write(text.encode())
+        self._sweep(files, at)
+        return Trace.open(self.path)
+
+    def _sweep(self, files: pafs.FileSystem, at: str) -> None:
+        """Remove files of ours that no longer count: replaced ones, and what killed writes have left."""
+        counted = {part.path for parts in self.parts.values() for part in parts}
+        for table in TRACE:
+            listing = pafs.FileSelector(f"{at}/{table}", allow_not_found=True, recursive=True)
+            for info in files.get_file_info(listing):
+                ours = OURS.match(info.base_name) and info.type == pafs.FileType.File
+                if ours and info.path.removeprefix(f"{at}/") not in counted:
+                    files.delete_file(info.path)
+
+
+def _refuse_foreign(path: str) -> None:
+    """A new trace goes into a new folder, or into what a killed first write has left."""
+    files, at = place(path)
+    for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
+        if info.base_name not in TRACE and info.base_name != "trace.json" and not info.base_name.startswith("."):
+            raise BadTrace(f"{path} holds other things ({info.base_name}) and is no trace. Choose another name for it.")
+
+
+def write_part(root: str, table: str, rows: pa.Table, name: str, source: str = "") -> Part:
+    """Write one Parquet file of a table and say what it holds; callable from any task."""
+    files, at = place(root)
+    path = f"{table}/{name}.parquet"
+    if rows.num_rows:
+        folder = f"{at}/{path}".rpartition("/")[0]
+        files.create_dir(folder, recursive=True)
+        pq.write_table(rows, f"{at}/{path}", filesystem=files, compression="zstd")
+    return Part(path, *digest(rows), source)
+
+
+def batches(table: pa.Table, size: int = 1 << 17) -> Iterator[pa.RecordBatch]:
+    """A table as the record batches that batch functions take."""
+    yield from table.to_batches(max_chunksize=size)
+
+
+Runner = Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""How a batch function is run over batches: in this process, or by Spark."""
+
+
+def here(function: Any, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run a batch function in this process."""
+    yield from function(iter(rows))

@@ -1,0 +1,203 @@
+"""Reduce once: messages to traffic and audiences (docs/decisions/reduce-once.md).
+
+Messages of one client to one topic with one audience in one bucket are one row of traffic; a set of
+receivers is written once, under its hash. Everything adds up: parts of a log reduced apart and merged
+are the log reduced at once. Sums are integers, rows are sorted: the same rows for the same messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from overlace.arrays.csr import take_groups
+from overlace.arrays.hashing import distinct_groups, hash_groups
+from overlace.arrays.jit import Ints
+from overlace.errors import BadTrace
+from overlace.trace.tables import TIME, schema_of
+
+UNLOGGED = 0
+"""The audience of messages whose receivers were not logged: they follow from subscriptions."""
+
+NONE = np.iinfo(np.int64).min
+"""Stands for null in a column of integers."""
+
+KEYS = ("bucket", "client", "topic", "attributes", "audience")
+SUMS = ("messages", "rows", "bytes")
+ROOM = 1 << 62
+"""Values that keys packed into one integer may take."""
+
+
+class Messages(NamedTuple):
+    """Messages as columns; receivers of message i are receivers[start[i]:start[i + 1]], distinct and sorted."""
+
+    at: Ints  # microseconds
+    client: Ints
+    topic: Ints  # NONE: no topic
+    attributes: Ints  # NONE: none
+    bytes: Ints
+    weight: Ints
+    logged: Ints  # 0: the receivers were not logged
+    start: Ints
+    receivers: Ints
+
+
+class Reduction(NamedTuple):
+    """Traffic and the audiences it names."""
+
+    traffic: pa.Table
+    audiences: pa.Table
+
+
+def audience_hashes(messages: Messages) -> Ints:
+    """The audience of each message: the hash of its receivers, or UNLOGGED."""
+    hashes = hash_groups(messages.start, messages.receivers)
+    return np.where(messages.logged != 0, hashes, UNLOGGED)
+
+
+def reduce(messages: Messages, bucket_us: int) -> Reduction:
+    """Traffic and audiences of some messages."""
+    audience = audience_hashes(messages)
+    logged = np.flatnonzero(messages.logged)
+    groups = (messages.start, messages.receivers)
+    if len(logged) < len(audience):
+        groups = take_groups(*groups, logged)
+    number, audiences = distinct(audience[logged], *groups)
+    hashes = _integers(audiences, "audience")
+    unlogged = int(np.searchsorted(hashes, UNLOGGED))
+    hashes = np.insert(hashes, unlogged, UNLOGGED)
+    rank = np.full(len(audience), unlogged)
+    rank[logged] = number + (number >= unlogged)
+    bucket = messages.at // bucket_us
+    ones = np.ones(len(bucket), np.int64)
+    keys, sums = add_up(
+        [bucket, messages.client, messages.topic, messages.attributes, rank],
+        [messages.weight, ones, messages.bytes * messages.weight],
+    )
+    return Reduction(traffic_table([keys[0] * bucket_us, *keys[1:4], hashes[keys[4]]], sums), audiences)
+
+
+def merge(parts: Sequence[Reduction]) -> Reduction:
+    """Several reductions as one; refused if two audiences share a hash."""
+    if len(parts) == 1:
+        return parts[0]
+    runs = [Run(int(_integers(t, "bucket").min()), partial(_by_bucket, t)) for t, _ in parts if t.num_rows]
+    pieces = [traffic_table(keys, sums) for keys, sums in in_order(runs, len(KEYS))]
+    audiences = pa.concat_tables([part.audiences for part in parts]).combine_chunks()
+    _, found = distinct(_integers(audiences, "audience"), *receivers_of(audiences))
+    return Reduction(pa.concat_tables(pieces or [schema_of("traffic").empty_table()]), found)
+
+
+class Run(NamedTuple):
+    """Rows of traffic in order of their buckets, from `first` on, as columns that are made when needed."""
+
+    first: int
+    columns: Callable[[], Sequence[Ints]]  # the bucket, further keys, then sums
+
+
+def in_order(runs: Sequence[Run], keys: int) -> Iterator[tuple[list[Ints], list[Ints]]]:
+    """The rows of all runs with equal keys added up, in order of the keys, piece by piece.
+
+    A bucket is done when no run to come begins so early: only runs that overlap are held together.
+    """
+    ahead = sorted(runs, key=lambda run: run.first)
+    held: list[Sequence[Ints]] = []
+    for i, run in enumerate(ahead):
+        held.append(run.columns())
+        last = i + 1 == len(ahead)
+        ends = [len(each[0]) if last else int(np.searchsorted(each[0], ahead[i + 1].first)) for each in held]
+        ready = [[column[:end] for column in each] for each, end in zip(held, ends, strict=True) if end]
+        held = [[c[end:] for c in each] for each, end in zip(held, ends, strict=True) if end < len(each[0])]
+        if ready:
+            columns = [np.concatenate(each) for each in zip(*ready, strict=True)]
+            yield add_up(columns[:keys], columns[keys:])
+
+
+def add_up(keys: Sequence[Ints], values: Sequence[Ints]) -> tuple[list[Ints], list[Ints]]:
+    """(keys, sums): the values of rows with equal keys added up, in order of the keys."""
+    if not len(keys[0]):
+        return list(keys), list(values)
+    packed = pack(keys)
+    order = np.argsort(packed[0]) if len(packed) == 1 else np.lexsort(packed[::-1])
+    begins = np.zeros(len(order), dtype=np.bool_)
+    begins[0] = True
+    for each in packed:
+        placed = each[order]
+        begins[1:] |= placed[1:] != placed[:-1]
+    start = np.flatnonzero(begins)
+    first = order[start]
+    return [key[first] for key in keys], [np.add.reduceat(each[order], start) for each in values]
+
+
+def pack(keys: Sequence[Ints]) -> list[Ints]:
+    """Fewer columns that sort alike: neighbours whose ranges fit into one integer become one."""
+    packed: list[Ints] = []
+    taken = ROOM
+    for key in keys:
+        low = int(key.min())
+        width = int(key.max()) - low + 1
+        if taken * width < ROOM:
+            packed[-1] = packed[-1] * width + (key - low) if width > 1 else packed[-1]
+            taken *= width
+        else:
+            packed.append(key - low if width < ROOM else key)
+            taken = width
+    return packed
+
+
+def _by_bucket(traffic: pa.Table) -> list[Ints]:
+    """The columns of traffic, sorted by bucket."""
+    columns = [_integers(traffic, name) for name in (*KEYS, *SUMS)]
+    if (columns[0][1:] >= columns[0][:-1]).all():
+        return columns
+    order = np.argsort(columns[0], kind="stable")
+    return [each[order] for each in columns]
+
+
+def receivers_of(audiences: pa.Table) -> tuple[Ints, Ints]:
+    """(start, receivers) of a table of audiences."""
+    lists = audiences["receivers"].combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    values = lists.values.to_numpy(zero_copy_only=False).astype(np.int64)
+    return offsets - offsets[0], values[offsets[0] : offsets[-1]]
+
+
+def _integers(table: pa.Table, name: str) -> Ints:
+    values = table[name]
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    if values.null_count:
+        values = values.cast(pa.int64()).fill_null(NONE)
+    return np.ascontiguousarray(values.to_numpy(), dtype=np.int64)
+
+
+def traffic_table(keys: Sequence[Ints], sums: Sequence[Ints]) -> pa.Table:
+    """Rows of traffic from their columns: KEYS, where NONE is null, and SUMS."""
+    schema = schema_of("traffic")
+    bucket, *others = keys
+    columns = [pa.array(bucket).cast(TIME)]
+    for name, key in zip(KEYS[1:], others, strict=True):
+        columns.append(pa.array(key, mask=key == NONE).cast(schema.field(name).type))
+    return pa.table([*columns, *map(pa.array, sums)], schema=schema)
+
+
+def distinct(hashes: Ints, start: Ints, members: Ints) -> tuple[Ints, pa.Table]:
+    """(number, audiences): audiences in order of their hashes, each once, and which of them each group is."""
+    number, first, clash = distinct_groups(hashes, start, members)
+    if clash >= 0:
+        raise BadTrace(
+            f"two different audiences have the hash {hashes[clash]}. This happens once in 10**8 traces of a "
+            "million audiences; ingest the sources into two traces."
+        )
+    order = np.argsort(hashes[first])
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    first = first[order]
+    lists = pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), pa.array(members.astype(np.int32)))
+    return rank[number], pa.table([pa.array(hashes[first]), lists.take(pa.array(first))], schema=schema_of("audiences"))

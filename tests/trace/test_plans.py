@@ -1,0 +1,210 @@
+import json
+from dataclasses import replace
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from overlace.catalog import PLANNERS
+from overlace.errors import BadPlan, BadTrace, Unknown
+from overlace.model import Changes, Observation, Overlay, Plan, Steps
+from overlace.placement.stay import Stay
+from overlace.testing import small_observations
+from overlace.trace.plans import (
+    MOST_LISTED,
+    Judgement,
+    PlanFile,
+    Point,
+    cut_plan,
+    describe,
+    judge,
+    load_plan,
+    parameters_of,
+    plan_difference,
+    plan_id,
+    read_columns,
+    read_plan,
+    write_plan,
+)
+from overlace.trace.runs import read_json, write_json
+from overlace.tree.mst import Mst
+from overlace.workloads.square import square
+from tests.strategies import observations
+
+SQUARE = square(9, 20, 30, seed=1)
+NAMES = {"broker": "oslo rome paris bern kiev riga wien porto lyon".split()}
+
+
+def written(folder, **parameters):
+    plan = Mst(**parameters).solve(SQUARE)
+    write_plan(plan, folder, "tree.mst", SQUARE, NAMES)
+    return plan
+
+
+def test_a_plan_is_read_again_as_it_was(tmp_path):
+    plan = written(tmp_path / "a", beta=0.5)
+    assert load_plan(tmp_path / "a", PLANNERS) == plan
+    assert load_plan(tmp_path / "a/plan.json", PLANNERS) == plan
+
+
+@settings(max_examples=15)
+@given(observations())
+def test_any_plan_is_read_again_and_can_be_cut_anywhere(tmp_path_factory, observation):
+    folder = tmp_path_factory.mktemp("plans")
+    plan = Mst().solve(observation)
+    write_plan(plan, folder / "whole", "tree.mst", observation)
+    assert load_plan(folder / "whole", PLANNERS) == plan
+    for k in range(len(plan.steps) + 1):
+        cut = cut_plan(folder / "whole", k, folder / f"{k}")
+        assert load_plan(folder / f"{k}", PLANNERS) == plan.first(k)
+        assert cut.cost_after == pytest.approx(plan.planner.cost(observation, plan.first(k).after))
+        assert len(cut.steps) == k
+
+
+def test_the_bytes_are_the_same_for_the_same_plan(tmp_path):
+    written(tmp_path / "a")
+    written(tmp_path / "b")
+    for name in ("plan.json", "changes.parquet", "steps.parquet", "after.parquet"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_people_read_names_and_reasons(tmp_path):
+    plan = written(tmp_path / "a")
+    first = read_plan(tmp_path / "a").steps[0]
+    assert first.why == plan.why(0, NAMES)
+    assert [str(change) for change in first.changes] == ["- tree riga wien", "+ tree paris porto"]
+    assert first.gain == plan.step(0).gain
+
+
+def test_the_json_schema_holds_for_what_is_written(tmp_path):
+    written(tmp_path / "a")
+    jsonschema.validate(read_json(tmp_path / "a/plan.json"), PlanFile.model_json_schema())
+
+
+def test_a_judged_curve_is_kept_documented_and_under_the_digest(tmp_path):
+    written(tmp_path / "a")
+    point = Point(steps=0, moves=0, links=0, own_cost=9.0, metrics={"cost": 10.0, "mean_hops": 2.5})
+    about = {"train": [0, 1], "held_out": [1, 2], "objective": "cost", "limits": {}, "metrics": [], "saving": None}
+    judge(tmp_path / "a", Judgement(**about, curve=[point]))
+    document = read_json(tmp_path / "a/plan.json")
+    assert read_plan(tmp_path / "a").judged.curve == [point]
+    assert list(document["judged"]["curve"][0]["metrics"]) == ["cost", "mean_hops"]
+    schema = PlanFile.model_json_schema()
+    jsonschema.validate(document, schema)
+    assert "the part that judges" in schema["$defs"]["Point"]["properties"]["metrics"]["description"]
+    document["judged"]["curve"][0]["metrics"]["cost"] = 1.0
+    write_json(tmp_path / "a/plan.json", document)
+    with pytest.raises(BadPlan, match="it was altered"):
+        read_plan(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"cost_after": 0.0}, "it was altered"),
+        ({"seed": 5}, "it was altered"),
+        ({"colour": 1}, "colour: Extra inputs"),
+        ({"steps": 7}, "steps: Input should be a valid list"),
+    ],
+)
+def test_an_altered_plan_is_refused(tmp_path, change, says):
+    written(tmp_path / "a")
+    path = tmp_path / "a/plan.json"
+    write_json(path, {**read_json(path), **change})
+    with pytest.raises(BadPlan, match=says):
+        read_plan(path)
+
+
+def test_tables_of_another_plan_are_refused(tmp_path):
+    written(tmp_path / "a")
+    other = Mst().solve(square(9, 20, 30, seed=2))
+    write_plan(other, tmp_path / "b", "tree.mst", square(9, 20, 30, seed=2))
+    for name in ("changes.parquet", "steps.parquet", "after.parquet"):
+        kept = (tmp_path / "a" / name).read_bytes()
+        (tmp_path / "a" / name).write_bytes((tmp_path / "b" / name).read_bytes())
+        with pytest.raises(BadPlan, match="altered"):
+            read_columns(tmp_path / "a", read_plan(tmp_path / "a"))
+        (tmp_path / "a" / name).write_bytes(kept)
+    read_columns(tmp_path / "a", read_plan(tmp_path / "a"))
+    (tmp_path / "a/after.parquet").unlink()
+    with pytest.raises(BadPlan, match="cannot be read"):
+        read_columns(tmp_path / "a", read_plan(tmp_path / "a"))
+
+
+def test_what_is_no_plan_is_said(tmp_path):
+    with pytest.raises(BadTrace, match="does not exist"):
+        read_plan(tmp_path)
+    written(tmp_path / "a")
+    with pytest.raises(Unknown, match=r"no planner is called 'tree.mst'"):
+        load_plan(tmp_path / "a", {"placement.stay": Stay})
+    with pytest.raises(BadPlan, match="has 6 steps; cannot keep 9"):
+        cut_plan(tmp_path / "a", 9, tmp_path / "b")
+    with pytest.raises(BadTrace, match="is there already"):
+        cut_plan(tmp_path / "a", 1, tmp_path / "a")
+
+
+def test_two_plans_differ_by_the_changes_of_one_of_them(tmp_path):
+    written(tmp_path / "a")
+    cut_plan(tmp_path / "a", 4, tmp_path / "b")
+    only_a, only_b, both = plan_difference(tmp_path / "a", tmp_path / "b")
+    assert (len(only_a), only_b, both) == (4, [], 8)
+    assert plan_difference(tmp_path / "a", tmp_path / "a") == ([], [], 12)
+
+
+def test_changes_are_told_apart_by_id_and_not_by_name(tmp_path):
+    same = {"broker": ["site"] * 9}
+    write_plan(Mst().solve(SQUARE), tmp_path / "a", "tree.mst", SQUARE, same)
+    cut_plan(tmp_path / "a", 3, tmp_path / "b")
+    only_a, only_b, both = plan_difference(tmp_path / "a", tmp_path / "b")
+    assert (len(only_a), only_b, both) == (6, [], 6)
+    assert set(only_a) == {"- tree site site", "+ tree site site"}
+
+
+def test_whole_numbers_are_written_as_the_numbers_they_stand_for(tmp_path):
+    assert parameters_of(Mst(alpha=2)) == parameters_of(Mst(alpha=2.0))
+    plan = Counting().solve(SQUARE, np.int64(3))
+    write_plan(plan, tmp_path / "a", "counting", SQUARE)
+    assert read_plan(tmp_path / "a").cost_before == 140
+
+
+class Counting(Stay):
+    def cost(self, observation, overlay):
+        return 140
+
+
+def test_the_id_follows_from_what_decides_the_plan():
+    assert plan_id("tree.mst", {"a": 1, "b": 2}, 0, "x") == plan_id("tree.mst", {"b": 2, "a": 1}, 0, "x")
+    ids = {plan_id("tree.mst", {"a": a}, seed, o) for a in (1, 2) for seed in (0, 1) for o in "xy"}
+    assert len(ids) == 8
+
+
+@pytest.mark.parametrize("first", [10, 500_000])
+def test_a_plan_of_a_million_changes_lists_the_first_ones_and_keeps_all(tmp_path, first):
+    n = 1_000_000
+    mesh = np.column_stack([np.zeros(n, np.int64), np.arange(1, n + 1)])
+    changes = Changes.of("mesh", 1, mesh)
+    steps = Steps([0, first, n], [0.0, 0.0], [0, 0])
+    plan = Plan(Everything(), 0, Overlay(), Overlay(mesh=mesh), changes, steps)
+    document = write_plan(plan, tmp_path / "a", "everything", Observation(clients=n + 1))
+    assert (document.steps_total, document.changes_total) == (2, n)
+    assert sum(len(step.changes) for step in document.steps) == MOST_LISTED
+    assert sum(len(step.changes) + step.more for step in document.steps) == (n if first == 10 else first)
+    assert load_plan(tmp_path / "a", {"everything": Everything}) == plan
+
+
+class Everything(Stay):
+    REASONS = ("links",)
+
+    def cost(self, observation, overlay):
+        return 0.0
+
+
+def test_a_plan_without_a_step_is_a_plan(tmp_path):
+    observation = small_observations("placement")["equal costs"]
+    plan = Stay().solve(observation)
+    document = write_plan(plan, tmp_path / "a", "placement.stay", observation)
+    assert document.steps == []
+    assert load_plan(tmp_path / "a", PLANNERS) == plan
+    assert json.loads((tmp_path / "a/plan.json").read_text())["cost_after"] == document.cost_before
+    assert describe(replace(plan, seed=0), "placement.stay", observation) == document
