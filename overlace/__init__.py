@@ -4,6 +4,10 @@ The nouns are here; the planners are in their facets (`overlace.tree.mst.Mst`, .
 `overlace.catalog.PLANNERS`. Importing this starts no JVM.
 """
 
+from types import ModuleType
+from typing import Any
+
+from overlace import ingest
 from overlace.model import (
     Changes,
     Classes,
@@ -22,6 +26,20 @@ from overlace.model import (
 
 __version__ = "0.1.0"
 
+
+class Verb(ModuleType):
+    """A package that is also what it does: `from overlace import ingest; ingest(logs, "trace")`."""
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Do it, on Spark."""
+        from importlib import import_module
+
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(f"overlace.spark.{name}"), name)(*args, **named)
+
+
+ingest.__class__ = Verb
+
 __all__ = [
     "Changes",
     "Classes",
@@ -36,4 +54,5 @@ __all__ = [
     "Requests",
     "Step",
     "Steps",
+    "ingest",
 ]

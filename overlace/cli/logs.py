@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Annotated
 
 import typer
@@ -12,27 +14,42 @@ from rich.table import Table
 from overlace.cli.console import AsJson, Master, answer, bar, err
 from overlace.cli.tables import ingest_tables, summary, told
 from overlace.errors import BadParameter
+from overlace.ingest.formats import NAMES
 
 Logs = Annotated[list[str], typer.Argument(help="files or folders of a log", metavar="LOG...")]
 Mapped = Annotated[
     list[str] | None, typer.Option("--map", help="FIELD=COLUMN, several times: client=src receiver=dst at=time ...")
 ]
-FormatName = Annotated[
-    str | None, typer.Option("--format", help="jsonl, csv, counts, mosquitto or parquet (default: found out)")
+FormatName = Annotated[str | None, typer.Option("--format", help=f"{', '.join(NAMES)} (default: detected)")]
+Delimiter = Annotated[str | None, typer.Option(help="column delimiter (default: detected)")]
+Separator = Annotated[
+    str | None, typer.Option("--list-separator", help="what separates names inside a cell; none: a cell is one name")
 ]
+Unit = Annotated[
+    str | None, typer.Option("--time-unit", help="of times that are numbers: s, ms, us, ns (default: by their size)")
+]
+Skip = Annotated[list[str] | None, typer.Option("--skip", help="leave files of this pattern in folders out: '*.md'")]
 
 
 def peek_command(
     logs: Logs,
     form: FormatName = None,
     mapped: Mapped = None,
-    delimiter: Annotated[str | None, typer.Option(help="what stands between columns")] = None,
+    delimiter: Delimiter = None,
+    list_separator: Separator = None,
+    unit: Unit = None,
+    skip: Skip = None,
     as_json: AsJson = False,
 ) -> None:
     """What a log is, without a JVM: format, ten rows, clients, topics, bridges, unstable ids, and what is missing."""
+    from overlace.ingest.options import Options
     from overlace.jobs.peek import peek
 
-    found = peek(logs, form, {"map": pairs(mapped), "delimiter": delimiter})
+    options = Options(
+        format=form, map=pairs(mapped), delimiter=delimiter, list_separator=list_separator, unit=unit,
+        skip=tuple(skip or ()),
+    )  # fmt: skip
+    found = peek(logs, options)
     rows = Table("at", "client", "broker", "topic", "bytes", "receivers", box=None, pad_edge=False, header_style="dim")
     for row in found.rows:
         receivers = row.get("receivers")
@@ -57,6 +74,7 @@ def peek_command(
         found._asdict(),
         f"format [bold]{found.format}[/bold]: {found.lines:,} lines{part}",
         escape("  " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(found.kinds.items()))),
+        *(escape(f"  {text}") for text in found.mapping),
         rows,
         escape(f"{found.clients:,} clients, {found.topics:,} topics, {found.brokers} brokers{unstable}"),
         escape(f"bridges: {', '.join(found.bridges) or 'none seen'}"),
@@ -64,14 +82,14 @@ def peek_command(
     )
 
 
-def pairs(given: Sequence[str] | None) -> dict[str, str]:
-    """FIELD=COLUMN words as a mapping; several may be joined by commas."""
-    found = {}
+def pairs(given: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
+    """FIELD=COLUMN words as a mapping; several may be joined by commas, a field may have several columns."""
+    found: dict[str, tuple[str, ...]] = {}
     for word in (part for each in given or () for part in each.split(",")):
         name, mark, column = word.partition("=")
         if not mark or not name or not column:
             raise BadParameter(f"--map {word!r}: expected FIELD=COLUMN, such as client=src")
-        found[name.strip()] = column.strip()
+        found[name.strip()] = (*found.get(name.strip(), ()), column.strip())
     return found
 
 
@@ -90,11 +108,18 @@ def ingest_command(
     group: Annotated[
         str | None, typer.Option(help="rows that agree in these fields are one message: sender,at")
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="what stands between columns (default: found out)")] = None,
+    delimiter: Delimiter = None,
     header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="the first line names the columns (default: found out)")
+        bool | None, typer.Option("--header/--no-header", help="the first line names the columns (default: detected)")
     ] = None,
-    broker: Annotated[str | None, typer.Option(help="the broker that wrote the log (default: the file's name)")] = None,
+    list_separator: Separator = None,
+    unit: Unit = None,
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            help="the broker that wrote the log (Mosquitto; default: the file's name), or that senders are at"
+        ),
+    ] = None,
     identity: Annotated[
         str | None,
         typer.Option(help="who is one client: client, broker/client, user or a pattern (default: by format)"),
@@ -105,51 +130,47 @@ def ingest_command(
     pseudonymise: Annotated[
         bool, typer.Option("--pseudonymise", help="hash all names with the key in OVERLACE_KEY")
     ] = False,
+    reduce_only: Annotated[
+        bool,
+        typer.Option(
+            "--reduce-only", help="keep traffic and audiences, no messages: smaller, windows are whole buckets"
+        ),
+    ] = False,
+    bucket: Annotated[
+        str | None, typer.Option(help="width of a bucket: hour or minute (default: by the span of the log)")
+    ] = None,
     both_ways: Annotated[
         bool, typer.Option("--both-ways", help="with --table interests: a pair holds in both directions")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="fail on the first line that cannot be read")] = False,
     max_bad: Annotated[str, typer.Option("--max-bad", help="fail above this share of bad lines")] = "10%",
+    skip: Skip = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
 ) -> None:
     """Raw logs to a trace on Spark, every line accounted for; again, and only what is new is read."""
-    if (table or topology) and pseudonymise:
-        raise BadParameter("--pseudonymise works on logs; hide the names of a table before it is ingested")
-    if table or topology:
-        ingest_tables(
-            logs, out, table, {"map": pairs(mapped), "delimiter": delimiter, "header": header}, both_ways, as_json
-        )
-        return
-    from overlace.spark.session import session
-
-    if form == "parquet" or all(path.endswith(".parquet") for path in logs):
-        from overlace.spark.deliveries import ingest_frame
-
-        with bar("ingest") as progress, session(master=master) as spark:
-            progress(0.1, "reducing deliveries")
-            trace = ingest_frame(logs, pairs(mapped), out, spark)
-        answer(as_json, summary(trace), *told(trace))
-        return
-    from overlace.spark.ingest import Options, ingest
+    from overlace.ingest.options import Options
+    from overlace.ingest.run import ingest_sources
 
     options = Options(
         format=form, map=pairs(mapped), group=tuple(group.split(",")) if group else (), delimiter=delimiter,
-        header=header, broker=broker, identity=identity, keep_topics=keep_topics, pseudonymise=pseudonymise,
-        strict=strict, max_bad=share_of(max_bad),
+        header=header, list_separator=list_separator, unit=unit, broker=broker, identity=identity,
+        keep_topics=keep_topics, pseudonymise=pseudonymise, reduce_only=reduce_only, bucket=bucket, strict=strict,
+        max_bad=share_of(max_bad), skip=tuple(skip or ()),
     )  # fmt: skip
+    if table or topology:
+        refuse_for_tables(options)
+        columns = {name: each[-1] for name, each in options.map.items()}
+        ingest_tables(logs, out, table, {"map": columns, "delimiter": delimiter, "header": header}, both_ways, as_json)
+        return
+    if both_ways:
+        raise BadParameter("--both-ways goes with --table interests")
+    from overlace.spark.ingest import spark_runner
+    from overlace.spark.session import session
+
+    check_logs(logs, out, options)
     with bar("ingest") as progress, session(master=master) as spark:
-        done = ingest(logs, out, spark, options, progress)
-    lines = [
-        f"{a.source}: {a.lines:,} lines = {a.kept:,} kept + {sum(a.ignored.values()):,} ignored + "
-        f"{sum(n for n, _ in a.quarantined.values()):,} quarantined + {a.duplicates:,} duplicates ({a.format})"
-        for a in done.accounts
-    ]
-    details = [f"  ignored {n:,}: {reason}" for a in done.accounts for reason, n in a.ignored.items()]
-    details += [
-        f"  quarantined {n:,}: {why}; such as {s!r}" for a in done.accounts for why, (n, s) in a.quarantined.items()
-    ]
-    known = [f"{name}: nothing new" for name in done.known]
+        done = ingest_sources(logs, out, spark_runner(spark, progress), options, progress)
     for note in done.notes:
         err.print(f"[yellow]note:[/yellow] {escape(note)}")
     folded = [f"{done.folded:,} topic names were folded away (--keep-topics keeps them)"] if done.folded else []
@@ -160,7 +181,71 @@ def ingest_command(
         "folded": done.folded,
         "notes": done.notes,
     }
-    answer(as_json, document, *map(escape, [*lines, *details, *known, *folded]), *told(done.trace))
+    answer(as_json, document, *map(escape, [*account_lines(done.accounts), *done.known, *folded]), *told(done.trace))
+
+
+def account_lines(accounts: Sequence[Any]) -> list[str]:
+    """What became of the lines; what was settled is said once for sources that are alike."""
+    lines = []
+    if len(accounts) > MANY:
+        sums = [
+            sum(each)
+            for each in zip(
+                *((a.lines, a.kept, sum(a.ignored.values()), a.bad, a.duplicates) for a in accounts), strict=True
+            )
+        ]
+        lines.append(_account_line(f"{len(accounts)} files", *sums))
+    said: set[str] = set()
+    for a in accounts:
+        if len(accounts) <= MANY:
+            lines.append(
+                _account_line(a.source, a.lines, a.kept, sum(a.ignored.values()), a.bad, a.duplicates)
+                + f" ({a.format})"
+            )
+        lines += [f"  {text}" for text in a.mapping if text not in said]
+        said |= set(a.mapping)
+    ignored: Counter[str] = Counter()
+    bad: Counter[str] = Counter()
+    samples: dict[str, str] = {}
+    for a in accounts:
+        ignored.update(a.ignored)
+        bad.update({why: n for why, (n, _) in a.quarantined.items()})
+        samples = {**{why: s for why, (_, s) in a.quarantined.items()}, **samples}
+    lines += [f"  ignored {n:,}: {reason}" for reason, n in ignored.items()]
+    return [*lines, *(f"  quarantined {n:,}: {why}; such as {samples[why]!r}" for why, n in bad.most_common())]
+
+
+MANY = 12
+"""Sources that are listed one by one."""
+
+
+def _account_line(name: str, lines: int, kept: int, ignored: int, bad: int, duplicates: int) -> str:
+    return f"{name}: {lines:,} lines = {kept:,} kept + {ignored:,} ignored + {bad:,} quarantined + {duplicates:,} duplicates"
+
+
+def check_logs(logs: Sequence[str], out: str, options: Any) -> None:
+    """Refuse what cannot be read before a JVM is started."""
+    from overlace.ingest.sources import find_files, look
+    from overlace.trace.store import Trace, place, refuse_foreign
+
+    options.key()
+    base = Trace.open(out) if Trace.exists(out) else None
+    if base is None:
+        refuse_foreign(out)
+    for path in find_files(logs, options.skip)[:MANY]:
+        files, at = place(path)
+        if files.get_file_info(at).size:
+            look(path, options.format, options)
+
+
+def refuse_for_tables(options: Any) -> None:
+    """Options of logs mean nothing for tables and topologies."""
+    from overlace.ingest.options import FLAGS
+
+    for each in fields(options):
+        if each.name not in ("map", "delimiter", "header", "max_bad") and getattr(options, each.name) != each.default:
+            flag = FLAGS.get(each.name, "--" + each.name.replace("_", "-"))
+            raise BadParameter(f"{flag} works on logs, not on tables and topologies. Leave it out.")
 
 
 def share_of(text: str) -> float:

@@ -21,7 +21,7 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace, Unknown
-from overlace.ingest.formats.columns import times
+from overlace.ingest.columns import times
 from overlace.ingest.formats.csv import layout
 from overlace.ingest.topologies import Topology
 from overlace.model import Names

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.errors import BadTrace
-from overlace.ingest.formats.events import EVENT
-from overlace.ingest.formats.lines import blocks
-from overlace.ingest.sources import FORMATS, find_files, look, opened
+from overlace.ingest.events import EVENT, plain
+from overlace.ingest.formats import parquet
+from overlace.ingest.lines import blocks
+from overlace.ingest.options import Options
+from overlace.ingest.sources import FORMATS, Source, find_files, look, opened, shown_mapping
 
 SEEN = 4 << 20
 """Bytes of each file that are looked at."""
@@ -24,7 +26,7 @@ class Peek(NamedTuple):
     """What the first bytes of a log say."""
 
     format: str
-    options: Mapping[str, Any]
+    mapping: Sequence[str]  # what was settled: which column is which, units
     lines: int
     kinds: Mapping[str, int]  # events by kind, bad and ignored with their reason
     rows: list[dict[str, Any]]  # ten events
@@ -37,19 +39,29 @@ class Peek(NamedTuple):
     facets: Mapping[str, str]  # possible, or what is missing
 
 
-def peek(paths: Sequence[str], form: str | None = None, options: Mapping[str, Any] | None = None) -> Peek:
+def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
     """Look at the first bytes of each file."""
+    chosen = options or Options()
     tables, whole, source = [], True, None
-    for path in find_files(paths):
-        source = look(path, form, options)
-        with opened(path) as file:
-            head = _first(file)
-        whole = whole and (len(head) < SEEN)
-        tables += list(FORMATS[source.format].read(iter((head and [(0, head)]) or []), source.options))
+    for path in find_files(paths, chosen.skip):
+        source = look(path, chosen.format, chosen)
+        some, all_of_it = _events(source)
+        tables += some
+        whole = whole and all_of_it
     if source is None:
         raise BadTrace(f"{', '.join(paths)}: no files there. Name the log's files or a folder with them.")
-    events = pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()
-    return _said(events, source.format, source.options, whole)
+    events = plain(pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()).combine_chunks()
+    return _said(events, source, whole)
+
+
+def _events(source: Source) -> tuple[list[pa.RecordBatch], bool]:
+    """(events, whole): of the first bytes of a file, and whether that is all of it."""
+    if source.format == "parquet":
+        splits = parquet.splits(source.path, 1)
+        return list(parquet.read_groups(source.path, 0, min(1, len(splits)), source.options)), len(splits) < 2
+    with opened(source.path) as file:
+        head = _first(file)
+    return list(FORMATS[source.format].read(iter((head and [(0, head)]) or []), source.options)), len(head) < SEEN
 
 
 def _first(file: Any) -> bytes:
@@ -58,7 +70,8 @@ def _first(file: Any) -> bytes:
     return b""
 
 
-def _said(events: pa.Table, form: str, options: Mapping[str, Any], whole: bool) -> Peek:
+def _said(events: pa.Table, source: Source, whole: bool) -> Peek:
+    form = source.format
     counts = events.group_by(["kind", "reason"]).aggregate([("offset", "count")]).to_pylist()
     kinds: dict[str, int] = {}
     for row in counts:
@@ -85,7 +98,7 @@ def _said(events: pa.Table, form: str, options: Mapping[str, Any], whole: bool) 
     shown = messages.slice(0, 10).to_pylist()
     rows = [{k: v for k, v in row.items() if v is not None and k != "kind"} for row in shown]
     return Peek(
-        form, options, events.num_rows, kinds, rows, len(clients), _distinct(messages, "topic"),
+        form, shown_mapping(source), int(pc.sum(pc.fill_null(events["rows"], 1)).as_py() or 0), kinds, rows, len(clients), _distinct(messages, "topic"),
         _distinct(events, "broker"),
         named, [name for name in clients if LOOKS_RANDOM.search(name)], whole, _facets(has),
     )  # fmt: skip

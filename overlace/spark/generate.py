@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
+from overlace.ingest.encode import Job
+from overlace.ingest.tasks import ANSWERS, answer, answers, stage, staged
 from overlace.model import Progress
-from overlace.spark.tasks import ENCODED, Job, parts_batch, stage, written
 from overlace.spark.watch import watched
-from overlace.trace.store import HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
-from overlace.trace.traffic import NONE, Messages, Reduction, merge, reduce
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place, write_groups
+from overlace.trace.tables import TIME, conform
+from overlace.trace.traffic import NONE, Messages, Reduction, audience_hashes, merge, reduce
 from overlace.workloads import Workload
 
 PIECE = 1_000_000
@@ -51,9 +53,14 @@ def generate(
     try:
         frame = spark.createDataFrame(pieces, "number int, first long").repartition(len(pieces), "number")
         with watched(spark, tell, "making messages", 0.05, 0.8):
-            rows = frame.mapInArrow(make(workload, job, piece), ENCODED).toArrow().to_pylist()
+            told = answers(frame.mapInArrow(make(workload, job, piece), ANSWERS).toArrow())
         tell(0.8, f"making messages: {workload.messages:,} messages")
-        writer.add("messages", sorted((Part(r["path"], r["rows"], int(r["hash"])) for r in rows), key=lambda p: p.path))
+        parts = [
+            Part(path, rows, int(hashed), "", group)
+            for each in told
+            for path, rows, hashed, group in each.about["parts"]
+        ]
+        writer.add("messages", sorted(parts, key=lambda part: (part.path, part.group)))
         tell(0.8, "merging")
         merged = _merged(job, len(pieces))
         tell(0.9, f"merging: {merged.traffic.num_rows:,} rows of traffic")
@@ -90,26 +97,41 @@ def _make_piece(workload: Workload, job: Job, number: int, first: int, piece: in
         at=columns["at"], client=columns["client"], topic=columns["topic"], attributes=np.full(count, NONE),
         bytes=columns["bytes"], weight=ones, logged=ones, start=columns["start"], receivers=columns["receivers"],
     )  # fmt: skip
-    identity = np.arange(first, first + count)
-    rows = [
-        {"table": "messages", **part, "source": 0} for part, _ in written(job, messages, identity, f"{job.id}-{number}")
-    ]
     made = reduce(messages, job.bucket_us)
-    stage(job, f"traffic/{number}.parquet", made.traffic)
-    stage(job, f"audiences/{number}.parquet", made.audiences)
-    return parts_batch(rows)
+    stage(job, f"traffic/{number}", made.traffic)
+    stage(job, f"audiences/{number}", made.audiences)
+    parts = _write(job, messages, np.arange(first, first + count), number)
+    return answer({"parts": [[part.path, part.rows, str(part.hash), part.group] for part in parts]}, {})
+
+
+def _write(job: Job, messages: Messages, identity: Ints, number: int) -> list[Part]:
+    """Write messages by day."""
+    day = messages.at // DAY_US
+    rows = pa.table(
+        {
+            "message": identity,
+            "at": pa.array(messages.at).cast(TIME),
+            "client": messages.client,
+            "topic": pa.array(messages.topic, mask=messages.topic == NONE),
+            "bytes": messages.bytes,
+            "audience": audience_hashes(messages),
+            "weight": messages.weight,
+        }
+    )
+    parts = []
+    for each in np.unique(day):
+        own = conform(rows.filter(pa.array(day == each)), "messages")
+        parts += write_groups(
+            job.trace, "messages", [("", own)], f"day={np.datetime64(int(each), 'D')}/{job.id}-{number}"
+        )
+    return parts
 
 
 def _merged(job: Job, pieces: int) -> Reduction:
     """All staged reductions as one, a few at a time."""
-    files, at = place(f"{job.trace}/{job.staging}")
     held: list[Reduction] = []
     for number in range(pieces):
-        tables = (
-            pq.read_table(f"{at}/{t}/{number}.parquet", filesystem=files, partitioning=None)
-            for t in ("traffic", "audiences")
-        )
-        held.append(Reduction(*tables))
+        held.append(Reduction(*(staged(job, f"{table}/{number}") for table in ("traffic", "audiences"))))
         if len(held) == MERGED:
             held = [merge(held)]
     return merge(held)

@@ -77,12 +77,17 @@ def _words(values: pa.Array) -> Any:
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a table: where it lies in the trace, its rows, its digest, and the source it came from."""
+    """A file of a table, or one row group of it: where it lies in the trace, its rows, its digest, and the source it came from."""
 
     path: str
     rows: int
     hash: int
     source: str = ""
+    group: int = -1  # the row group of the file that it is; -1: all of the file
+
+    def document(self) -> dict[str, Any]:
+        """As the manifest has it."""
+        return {name: value for name, value in self.__dict__.items() if name != "group" or value >= 0}
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Trace:
         """All rows of a table, none if the trace has no such table."""
         schema = schema_of(table)
         wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
-        tables = [_read(self.path, part.path, wanted) for part in self.parts.get(table, ())]
+        tables = [_read(self.path, path, wanted, groups) for path, groups in _files(self.parts.get(table, ()))]
         return pa.concat_tables(tables) if tables else pa.Table.from_batches([], wanted)
 
     def rows(self, table: str) -> int:
@@ -165,11 +170,22 @@ class Trace:
         return int(at.min()), int(at.max()) + self.bucket_us
 
 
-def _read(root: str, path: str, schema: pa.Schema) -> pa.Table:
+def _files(parts: Sequence[Part]) -> list[tuple[str, list[int]]]:
+    """(path, row groups): each file once; no row groups: all of it."""
+    found: dict[str, list[int]] = {}
+    for part in parts:
+        groups = found.setdefault(part.path, [])
+        if part.group >= 0:
+            groups.append(part.group)
+    return list(found.items())
+
+
+def _read(root: str, path: str, schema: pa.Schema, groups: Sequence[int] = ()) -> pa.Table:
     files, at = place(root)
     try:
-        with files.open_input_file(f"{at}/{path}") as file:
-            found = pq.ParquetFile(file).read(columns=schema.names)
+        with files.open_input_file(f"{at}/{path}") as raw:
+            file = pq.ParquetFile(raw)
+            found = file.read_row_groups(list(groups), schema.names) if groups else file.read(columns=schema.names)
     except (OSError, pa.ArrowException) as error:
         raise BadTrace(f"{root}/{path} is named by trace.json but cannot be read: {error}") from None
     return found if found.schema.equals(schema) else found.cast(schema)
@@ -182,7 +198,7 @@ class Writer:
         self.path = path
         self.base = base
         if base is None:
-            _refuse_foreign(path)
+            refuse_foreign(path)
         self.id = uuid.uuid4().hex[:12]
         self.parts: dict[str, list[Part]] = {t: list(p) for t, p in base.parts.items()} if base else {}
 
@@ -191,6 +207,11 @@ class Writer:
         part = write_part(self.path, table, conform(rows, table), f"{self.id}{name}", source)
         kept = [] if replace else self.parts.get(table, [])
         self.parts[table] = [*kept, part] if part.rows else list(kept)
+
+    def write_by_source(self, table: str, rows: Sequence[tuple[str, pa.Table]]) -> None:
+        """Write one file with what each source gives, a row group each."""
+        conformed = [(source, conform(each, table)) for source, each in rows]
+        self.add(table, write_groups(self.path, table, conformed, f"{self.id}-{uuid.uuid4().hex[:8]}"))
 
     def add(self, table: str, parts: Sequence[Part]) -> None:
         """Count files that tasks have written."""
@@ -203,7 +224,9 @@ class Writer:
     def commit(self, *, bucket_us: int, unit: str, notes: Mapping[str, Any]) -> Trace:
         """Write the manifest: from now on the trace is what was written."""
         files, at = place(self.path)
-        listed = {t: [part.__dict__ for part in self.parts[t]] for t in sorted(self.parts) if self.parts[t]}
+        for table in list(self.parts):
+            self.parts[table] = compact(self.path, table, self.parts[table], self.id)
+        listed = {t: [part.document() for part in self.parts[t]] for t in sorted(self.parts) if self.parts[t]}
         about = {
             "schema_version": SCHEMA_VERSION, "bucket_us": bucket_us, "unit": unit, "tables": listed, "notes": notes,
         }  # fmt: skip
@@ -231,7 +254,7 @@ class Writer:
                     files.delete_file(info.path)
 
 
-def _refuse_foreign(path: str) -> None:
+def refuse_foreign(path: str) -> None:
     """A new trace goes into a new folder, or into what a killed first write has left."""
     files, at = place(path)
     for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
@@ -248,6 +271,71 @@ def write_part(root: str, table: str, rows: pa.Table, name: str, source: str = "
         files.create_dir(folder, recursive=True)
         pq.write_table(rows, f"{at}/{path}", filesystem=files, compression="zstd")
     return Part(path, *digest(rows), source)
+
+
+def write_groups(root: str, table: str, rows: Sequence[tuple[str, pa.Table]], name: str) -> list[Part]:
+    """Write one Parquet file of a table, a row group for each source that has rows; callable from any task."""
+    some = [(source, each) for source, each in rows if each.num_rows]
+    if not some:
+        return []
+    files, at = place(root)
+    path = f"{table}/{name}.parquet"
+    files.create_dir(f"{at}/{path}".rpartition("/")[0], recursive=True)
+    parts, group = [], 0
+    with (
+        files.open_output_stream(f"{at}/{path}") as sink,
+        pq.ParquetWriter(sink, some[0][1].schema, compression="zstd") as writer,
+    ):
+        for source, each in some:
+            for first in range(0, each.num_rows, GROUP):
+                piece = each.slice(first, GROUP)
+                writer.write_table(piece, row_group_size=GROUP)
+                parts.append(Part(path, *digest(piece), source, group))
+                group += 1
+    return parts
+
+
+GROUP = 1 << 20
+"""Rows of a row group, at most."""
+
+FILES = 128
+"""Files of a table beyond which small ones are joined."""
+
+SMALL = 64_000
+"""Rows below which a file is small."""
+
+
+def compact(root: str, table: str, parts: Sequence[Part], name: str) -> list[Part]:
+    """The same parts with small files of one folder joined, if there are many; each part stays a row group."""
+    listed = _files(parts)
+    if len(listed) <= FILES:
+        return list(parts)
+    rows: dict[str, int] = {}
+    for part in parts:
+        rows[part.path] = rows.get(part.path, 0) + part.rows
+    folders: dict[str, list[str]] = {}
+    for path, _ in listed:
+        if rows[path] < SMALL:
+            folders.setdefault(path.rpartition("/")[0], []).append(path)
+    own: dict[str, list[Part]] = {}
+    for part in parts:
+        own.setdefault(part.path, []).append(part)
+    moved: dict[str, list[Part]] = {}
+    for folder, paths in folders.items():
+        if len(paths) < 2:
+            continue
+        tables = [
+            (part.source, _read(root, part.path, schema_of(table), [part.group] if part.group >= 0 else []))
+            for path in paths for part in own[path]
+        ]  # fmt: skip
+        inner = folder.partition("/")[2]
+        made = write_groups(root, table, tables, f"{inner + '/' if inner else ''}{name}-{uuid.uuid4().hex[:8]}")
+        moved[paths[0]] = made
+        moved |= dict.fromkeys(paths[1:], [])
+    kept: list[Part] = []
+    for path, _ in listed:
+        kept += moved.get(path, own[path])
+    return kept
 
 
 def batches(table: pa.Table, size: int = 1 << 17) -> Iterator[pa.RecordBatch]:

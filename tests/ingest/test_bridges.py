@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.ingest.bridges import _roots, bridge_lines, follow
-from overlace.ingest.formats.events import EVENT
+from overlace.ingest.encode import Job, encode
+from overlace.ingest.events import PLAIN, events
+from overlace.ingest.sources import Source
 from overlace.ingest.topologies import Bridge, Pattern
-from overlace.spark.tasks import Job, _appended, _settled
 
-STAGED = EVENT.append(pa.field("source", pa.int32()))
+STAGED = PLAIN.append(pa.field("source", pa.int32()))
 
 
 def line(source, offset, client, at, topic="t", size=1, key=None, receivers=None, kind="follows"):
@@ -76,8 +77,13 @@ def test_names_that_are_hidden_do_not_keep_messages_from_being_followed():
         line(1, 8, "x", 2, receivers=["b"]),
     ]
     job = Job("trace", "staging", (), key=b"secret")
-    settled = _settled(pa.Table.from_pylist(lines, STAGED), job)
-    found = follow(bridge_lines(settled))
+    tables = []
+    for source in (0, 1):
+        own = pa.Table.from_pylist([each for each in lines if each["source"] == source], STAGED)
+        batch = events(**{name: own[name] for name in PLAIN.names})
+        life = encode([batch], job, Source("", "", "", 0, 0, True, "mosquitto", {})).life
+        tables.append(life.append_column("source", pa.array([source] * life.num_rows, pa.int32())))
+    found = follow(bridge_lines(pa.concat_tables(tables)))
     ((place, names),) = added(found).items()
     assert place == (0, 3)
     assert names != ["b"]
@@ -149,19 +155,3 @@ def test_messages_are_followed_up_as_by_a_loop(chain, data):
     assert list(zip(*(each.tolist() for each in found), strict=True)) == roots_by_loop(
         source, offset, into, out_of, [None if each is None else int(each) for each in key]
     )
-
-
-names = st.lists(st.sampled_from("abc"), max_size=3)
-
-
-@given(st.lists(st.none() | names, max_size=20), st.data())
-def test_receivers_are_appended_as_by_a_loop(lists, data):
-    rows = data.draw(st.lists(st.integers(0, len(lists) - 1), unique=True)) if lists else []
-    more = data.draw(st.lists(names, min_size=len(rows), max_size=len(rows)))
-    kind = EVENT.field("receivers").type
-    expected = list(lists)
-    for row, each in zip(rows, more, strict=True):
-        expected[row] = [*(expected[row] or ()), *each]
-    found = _appended(pa.array(lists, kind), np.array(rows, dtype=np.int64), pa.array(more, kind))
-    assert found.type == kind
-    assert found.to_pylist() == expected

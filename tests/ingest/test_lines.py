@@ -1,11 +1,11 @@
 import io
 
-import pyarrow as pa
-import pytest
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.ingest.formats.lines import blocks, in_bulk, split, text_of
+from overlace.arrays.lines import CLEAN, INNER_CR, NOT_UTF8, NUL, find_lines
+from overlace.ingest.lines import blocks, text_lines
 
 logs = st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=12).map(b"\n".join)
 
@@ -13,8 +13,9 @@ logs = st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max
 def lines_of(log, start, end, size):
     found = []
     for offset, block in blocks(io.BytesIO(log), start, end, size):
-        lines, offsets = split(offset, block)
-        found += zip(offsets.tolist(), lines.to_pylist(), strict=True)
+        lines = find_lines(np.frombuffer(block, np.uint8))
+        ends = [*lines.first[1:].tolist(), len(block)]
+        found += [(offset + a, block[a:b]) for a, b in zip(lines.first.tolist(), ends, strict=True)]
     return found
 
 
@@ -30,39 +31,16 @@ def test_a_log_cut_anywhere_gives_the_same_lines(log, cuts, size):
 
 @given(logs)
 def test_broken_text_is_found_and_the_rest_kept(log):
-    lines, _ = split(0, log)
-    text, broken = text_of(lines)
-    for i, line in enumerate(lines.to_pylist()):
+    text, offsets, state = text_lines(0, log)
+    ends = [*offsets[1:].tolist(), len(log)][: len(offsets)]
+    for i, (first, last) in enumerate(zip(offsets.tolist(), ends, strict=True)):
+        line = log[first:last].removesuffix(b"\n").rstrip(b"\r")
         try:
-            expected = line.decode().rstrip("\r\n")
+            line.decode()
         except UnicodeDecodeError:
-            assert i in broken
+            expected = NOT_UTF8
         else:
-            assert i not in broken
-            assert text[i].as_py() == expected
-
-
-@given(st.lists(st.sampled_from(["1", "22", "x", "", "7"]), max_size=40))
-def test_bad_lines_are_found_by_halving(words):
-    def parse(lines):
-        return pa.table({"n": lines.cast(pa.int64())})
-
-    good, bad = in_bulk(parse, pa.array(words, pa.large_string()))
-    wanted = [(i, int(word)) for i, word in enumerate(words) if word.isdigit()]
-    found = [pair for rows, at in good for pair in zip(at.tolist(), rows["n"].to_pylist(), strict=True)]
-    assert found == wanted
-    assert [i for i, _ in bad] == [i for i, word in enumerate(words) if not word.isdigit()]
-
-
-def test_a_parser_that_loses_a_row_is_not_believed():
-    def parse(lines):
-        return pa.table({"n": [1] * (len(lines) + ("ab" in lines.to_pylist()))})
-
-    good, bad = in_bulk(parse, pa.array(["a", "ab", "c", "d"]))
-    assert [i for _, at in good for i in at.tolist()] == [0, 2, 3]
-    assert bad == [(1, "2 rows in 1 lines")]
-
-
-@pytest.mark.parametrize("log", [b"", b"\n", b"a", b"a\n", b"a\r\nb"])
-def test_small_logs(log):
-    assert b"".join(line for _, line in lines_of(log, 0, None, 1)) == log
+            expected = NUL if b"\0" in line else INNER_CR if b"\r" in line else CLEAN
+        if line.strip(b" \t"):
+            assert state[i] == expected
+            assert text[i].as_py() == (line.decode() if expected == CLEAN else "")

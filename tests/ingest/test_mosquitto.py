@@ -12,11 +12,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from overlace.ingest.formats.events import EVENT, KINDS
-from overlace.ingest.formats.lines import blocks
+from overlace.ingest.encode import Coded, Job, decode, encode
+from overlace.ingest.events import EVENT, KINDS, PLAIN
 from overlace.ingest.formats.mosquitto import FORMAT
 from overlace.ingest.history import sessions_of, subscriptions_of
-from overlace.spark.tasks import Job, _settled
+from overlace.ingest.lines import blocks
+from overlace.ingest.sources import Source
 
 LOG = """\
 1794737265: mosquitto version 2.0.11 starting
@@ -552,7 +553,7 @@ def test_subscriptions_are_those_of_a_loop_over_the_events(steps, random):
             expected += [(client, each[2], open_since.pop(each), at + 1) for each in over]
     expected += [(client, topic, since, None) for (client, _, topic), since in open_since.items()]
     random.shuffle(events)
-    found = lived(pa.Table.from_pylist(events, EVENT))
+    found = lived(pa.Table.from_pylist(events, PLAIN))
     key = lambda row: tuple(-1 if each is None else each for each in row[2:]) + row[:2]  # noqa: E731
     assert sorted(found, key=key) == sorted(expected, key=key)
 
@@ -580,10 +581,17 @@ def test_one_user_may_be_several_clients():
 4: Received PUBLISH from c1 (d0, q0, r0, m0, 't', ... (1 bytes))
 4: Sending PUBLISH to c2 (d0, q0, r0, m0, 't', ... (1 bytes))
 """
-    events = pa.Table.from_pylist(parsed(log, broker="b"), EVENT)
-    settled = _settled(events, Job("trace", "staging", (), identity="user"))
-    found = [(row["client"], row["receivers"]) for row in settled.to_pylist() if row["kind"] == "message"]
-    assert found == [("ann", []), ("b/c3", ["ann", "b/c3"]), ("bob", ["ann"])]
+    source = Source("b.log", "b.log", "", 0, 0, True, "mosquitto", {"broker": "b"})
+    batches = list(FORMAT.read(iter([(0, log.encode())]), {"broker": "b"}))
+    found = encode(batches, Job("trace", "staging", (), identity="user"), source)
+    names, messages = found.names["client"][0], found.messages
+    heard = [
+        sorted(names.take(pa.array(messages.members[messages.start[a] : messages.start[a + 1]])).to_pylist())
+        for a in messages.audience
+    ]
+    who = decode(Coded(messages.client, names)).to_pylist()
+    assert list(zip(who, heard, strict=True)) == [("ann", []), ("b/c3", ["ann", "b/c3"]), ("bob", ["ann"])]
+    settled = found.life
     assert lived(settled) == [("ann", "t", 1, None)]  # c2's, though c1 has left
     ids = {"client": pa.array(["ann", "b/c3", "bob"]), "broker": pa.array(["b"])}
     none = pa.schema({name: pa.int64() for name in ("client", "broker", "at_min")}).empty_table()

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from overlace.spark.deliveries import by_expressions, ingest_frame, reduce_deliveries, reduce_split, splits_of, united
 
 from overlace.errors import BadTrace, Unknown
 from overlace.observe.observation import observe
-from overlace.spark.deliveries import by_expressions, ingest_frame, reduce_deliveries, reduce_split, splits_of, united
 from overlace.trace.store import HOUR_US, digest
 from overlace.trace.tables import TIME
 from overlace.workloads.sites import Sites

@@ -13,13 +13,19 @@ import pytest
 
 from overlace.errors import BadParameter, BadTrace, Unknown
 from overlace.ingest import sources
+from overlace.ingest.options import Options
 from overlace.observe.cut import cut
 from overlace.observe.observation import observe
-from overlace.spark.ingest import Options, ingest
+from overlace.spark.ingest import ingest as ingest_on
 from overlace.trace.store import Trace
 from tests.observe.brute import observed, of_observation
 
 pytestmark = pytest.mark.jvm
+
+
+def ingest(paths, out, spark, options=None):
+    return ingest_on(paths, out, spark=spark, options=options)
+
 
 START = 1_767_571_200  # a Monday
 
@@ -73,9 +79,10 @@ def test_the_order_of_lines_and_the_cut_into_files_change_nothing_but_message_id
 def test_a_file_read_in_splits_gives_the_same_trace(spark, tmp_path, monkeypatch):
     path = written(tmp_path / "log.jsonl", made_up(3))
     whole = ingest([path], str(tmp_path / "a"), spark).trace
-    monkeypatch.setattr(sources, "SPLIT", 7_001)
+    monkeypatch.setattr("overlace.ingest.run.SPLIT", 7_001)
     split = ingest([path], str(tmp_path / "b"), spark).trace
-    assert len(sources.look(path).splits()) > 3
+    assert len(sources.look(path).splits(7_001)) > 3
+    assert len(split.parts["messages"]) > len(whole.parts["messages"])
     assert whole.digest() == split.digest()
 
 
@@ -149,22 +156,22 @@ def test_growing_by_parts_is_the_same_as_all_at_once(spark, tmp_path):
 
 def test_an_ingest_that_dies_leaves_the_trace_as_it_was(spark, tmp_path, monkeypatch):
     first = ingest([written(tmp_path / "a.jsonl", made_up(7, 50))], str(tmp_path / "trace"), spark).trace
-    from overlace.spark import ingest as module
+    from overlace.ingest import run as module
 
-    for step in ("_number_names", "_messages", "_encode", "_tables"):
+    for step in ("_number", "_finish", "_traffic", "_tables", "_noted"):
 
         def die(*_, **__):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(module, step, die)
+            patched.setattr(module._Ingest, step, die)
             with pytest.raises(KeyboardInterrupt):
                 ingest([written(tmp_path / "b.jsonl", made_up(8, 50))], str(tmp_path / "trace"), spark)
         assert Trace.open(str(tmp_path / "trace")).digest() == first.digest()
         assert observe(Trace.open(str(tmp_path / "trace"))) == observe(first)
 
 
-@pytest.mark.parametrize("reached", [".staging-*/names/*", ".staging-*/traffic/*"])
+@pytest.mark.parametrize("reached", [".staging-*/messages/*", ".staging-*/ids/*"])
 def test_an_ingest_that_is_killed_leaves_the_trace_as_it_was(spark, tmp_path, reached):
     """kill -9 to the driver and its JVM as soon as a stage has left its first file."""
     trace = tmp_path / "trace"
@@ -247,7 +254,7 @@ def test_files_that_begin_alike_are_told_apart(spark, tmp_path):
     both = ingest([a, b], str(tmp_path / "t"), spark)
     assert both.trace.rows("messages") == 50 + 60
     again = ingest([a, b], str(tmp_path / "t"), spark)
-    assert sorted(again.known) == ["a.jsonl", "b.jsonl"]
+    assert sorted(again.known) == ["a.jsonl: nothing new", "b.jsonl: nothing new"]
     assert again.trace.digest() == both.trace.digest()
 
 
@@ -275,16 +282,20 @@ def test_a_log_is_not_counted_packed_and_plain(spark, tmp_path):
 
 def test_ids_of_messages_are_those_of_their_own_file(spark, tmp_path):
     for name in ("a", "b"):
-        (tmp_path / f"{name}.csv").write_text("id,client,receiver,at\n1,x,y,100\n1,x,z,100\n1,x,y,100\n")
+        (tmp_path / f"{name}.csv").write_text(
+            f"id,client,receiver,at\n1,{name},y,100\n1,{name},z,100\n1,{name},y,100\n"
+        )
     done = ingest([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], str(tmp_path / "t"), spark)
     assert done.trace.rows("messages") == 2
     assert [(a.lines, a.kept, a.duplicates) for a in done.accounts] == [(4, 2, 1)] * 2
 
 
 def test_what_is_empty_has_no_name_and_what_looks_like_a_date_keeps_its_text(spark, tmp_path):
-    rows = b"x,y;;z;,,,1767571200000000000\nx,,t,,1767571200\n"
+    rows = b"x,y;;z;,,,1767571200\nx,,t,,1767571200\n"
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfclient,receivers,topic,broker,at\n" + rows)
-    done = ingest([str(tmp_path / "a.csv")], str(tmp_path / "t"), spark)
+    with pytest.raises(BadTrace, match="receivers: looks like a list; name its separator"):
+        ingest([str(tmp_path / "a.csv")], str(tmp_path / "t"), spark, Options(unit="ns", max_bad=0.1))
+    done = ingest([str(tmp_path / "a.csv")], str(tmp_path / "t"), spark, Options(list_separator=";"))
     assert done.accounts[0].kept == 2
     assert done.trace.names == {"client": ["x", "y", "z"], "topic": ["t"]}
     rows = [{"client": "m", "at": START + i, "topic": "2024-01-01", "receivers": ["n", None, ""]} for i in range(3)]

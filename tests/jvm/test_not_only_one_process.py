@@ -21,7 +21,7 @@ from overlace.jobs.replay import replay
 from overlace.jobs.tables import add_tables
 folder, master, log, links = Path(sys.argv[1]), *sys.argv[2:]
 with session(master=master, config={"spark.driver.memory": "1g"}) as spark:
-    trace = ingest([log], str(folder / "trace"), spark).trace
+    trace = ingest([log], str(folder / "trace"), spark=spark).trace
     trace, _ = add_tables([links], "links", str(folder / "trace"), {})
     observed = observe(str(folder / "trace"), folder / "run", runner=runner(spark)).observation
     done = replay(folder / "run", runner=runner(spark))

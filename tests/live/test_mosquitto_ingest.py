@@ -57,7 +57,7 @@ def test_messages_are_followed_over_two_bridges_and_bridges_become_links(start, 
     for conf in (tmp_path / "logs").glob("*.conf"):
         conf.unlink()
 
-    done = ingest([str(tmp_path / "logs")], str(tmp_path / "trace"), spark)
+    done = ingest([str(tmp_path / "logs")], str(tmp_path / "trace"), spark=spark)
     found, names = observe(done.trace), done.trace.names
     flows = Counter()
     for sender, receiver, messages in zip(found.flows.sender, found.flows.receiver, found.flows.messages, strict=True):

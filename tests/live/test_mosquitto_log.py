@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt")
 
 from overlace.ingest.bridges import bridge_lines, follow
-from overlace.ingest.formats.events import EVENT
-from overlace.ingest.formats.lines import blocks
+from overlace.ingest.events import EVENT
 from overlace.ingest.formats.mosquitto import FORMAT
 from overlace.ingest.history import subscriptions_of
+from overlace.ingest.lines import blocks
 from overlace.ingest.topologies import read_topology
 from tests.live.broker import MOSQUITTO, Broker, wait_until
 

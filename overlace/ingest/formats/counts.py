@@ -10,26 +10,29 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from overlace.ingest.columns import COMMON
+from overlace.ingest.events import Blocks, Format
 from overlace.ingest.formats import csv
-from overlace.ingest.formats.events import EVENT, Format
+
+LARGEST = 2**53
+"""Sums may be large; beyond this they are no longer exact everywhere."""
 
 
-def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Events of kind counts: weight is the number of messages, bytes their sum."""
-    asked = dict(options.get("map") or {})
-    if "client" not in asked and not any(c.lower() in ("client", "sender") for c in options["columns"]):
-        named = next((c for c in options["columns"] if c.lower() in ("broker", "server")), None)
+def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
+    """As for CSV; a log without clients counts by broker."""
+    asked = dict(options["map"])
+    columns = csv.layout(sample, options)["columns"]
+    if "client" not in asked and not any(c.strip().lower() in COMMON["client"] for c in columns):
+        named = next((c for c in columns if c.strip().lower() in ("broker", "server")), None)
         if named:
-            asked["client"] = named
-    for batch in csv.read(blocks, {**options, "map": asked}):
-        kind = pc.if_else(pc.equal(batch["kind"], "message"), "counts", batch["kind"])
-        table = pa.Table.from_batches([batch])
-        table = table.set_column(EVENT.get_field_index("kind"), EVENT.field("kind"), kind)
-        key = EVENT.get_field_index("key")
-        table = table.set_column(key, EVENT.field("key"), pa.nulls(table.num_rows, pa.string()))
-        yield from table.combine_chunks().to_batches()
+            asked["client"] = (named,)
+    return {**csv.settle(sample, {**options, "map": asked}), "group": ()}
+
+
+def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Events of kind counts: weight is the number of messages, bytes their sum."""
+    yield from csv.read(blocks, options, "counts", LARGEST)
 
 
 def sniff(head: bytes) -> float:
@@ -38,4 +41,11 @@ def sniff(head: bytes) -> float:
     return 0.9 if b"messages" in first and b"hour" in first else 0.0
 
 
-FORMAT = Format(name="counts", scope="line", sniff=sniff, read=read, options=csv.FORMAT.options)
+FORMAT = Format(
+    name="counts",
+    scope="line",
+    sniff=sniff,
+    read=read,
+    settle=settle,
+    options={name: text for name, text in csv.FORMAT.options.items() if name not in ("group", "list_separator")},
+)

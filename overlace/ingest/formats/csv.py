@@ -7,72 +7,101 @@ key is the mapped id, else (sender, at, topic, bytes), else the fields named by 
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 
-from overlace.ingest.formats.columns import as_events, mapping
-from overlace.ingest.formats.events import Format
-from overlace.ingest.formats.lines import joined
-from overlace.ingest.formats.rows import read_rows
+from overlace.arrays.cells import AFTER_QUOTE, COLUMNS, OPEN_QUOTE, scan_cells
+from overlace.arrays.jit import Ints
+from overlace.arrays.text import Bytes
+from overlace.errors import BadParameter
+from overlace.ingest.columns import COMMON, FIELDS, LARGEST, PLACE, Spans, match_columns, read_spans, settle_mapping
+from overlace.ingest.events import Blocks, Format
+from overlace.ingest.lines import MARK, bad, read_lines
 
 DELIMITERS = ",;\t |"
+KEY = ("client", "at", "topic", "bytes")
+"""What makes rows one message where no id is mapped."""
 
 
 def layout(head: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
-    """delimiter, columns and whether there is a header line: as the options say, else from the first lines."""
-    text = head.decode("utf-8", "replace").splitlines() or [""]
+    """delimiter, columns and the header line, if there is one: as the options say, else from the first lines."""
+    text = [line.rstrip("\r") for line in head.removeprefix(MARK).decode("utf-8", "replace").split("\n")[:20]]
+    text = [line for line in text if line.strip()] or [""]
     delimiter = options.get("delimiter") or max(
         DELIMITERS, key=lambda d: (min(line.count(d) for line in text[:5]), -DELIMITERS.index(d))
     )
+    if delimiter == "\\t":
+        delimiter = "\t"
+    if len(delimiter.encode()) != 1:
+        raise BadParameter(f"--delimiter {delimiter!r}: expected one character")
     first = next(csv.reader([text[0]], delimiter=delimiter), [])
     header = options.get("header")
     if header is None:
         header = not any(cell.strip().lstrip("-").replace(".", "", 1).isdigit() for cell in first)
     columns = first if header else [str(i) for i in range(len(first))]
-    return {**options, "delimiter": delimiter, "header": header, "columns": columns}
+    named = {"delimiter": delimiter, "header": header, "columns": columns}
+    return {**options, **named, "head": text[0] if header else None}
 
 
-def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Events of CSV rows; options as `layout` gives them, with `map` and `group`."""
-    columns, delimiter = list(options["columns"]), options["delimiter"]
-    fields = mapping(columns, options.get("map") or {})
-    group = options.get("group") or ()
-    if not group and "key" not in fields:
-        group = tuple(name for name in ("client", "at", "topic", "bytes") if name in fields)
-    reading = pacsv.ReadOptions(column_names=columns, use_threads=False, block_size=1 << 30)
-    parsing = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=False, ignore_empty_lines=False)
-    strings = pacsv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=False)
-
-    def parse(lines: pa.Array) -> pa.Table:
-        return pacsv.read_csv(io.BytesIO(joined(lines)), reading, parsing, strings)
-
-    def events_of(rows: pa.Table, lines: pa.Array, offsets: Any) -> pa.RecordBatch:
-        return as_events(rows, lines, offsets, fields, group)
-
-    yield from read_rows(blocks, parse, events_of, _reason, header=options["header"])
+def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
+    """The layout, which column is which, the key, and the unit of times."""
+    settled = layout(sample, options)
+    columns, delimiter = settled["columns"], settled["delimiter"]
+    found = match_columns(columns, settled["map"])
+    times = [i for i, each in enumerate(found) if each and each.field == "at"]
+    lines = sample.removeprefix(MARK).decode("utf-8", "replace").split("\n")[:2000]
+    cells = [line.rstrip("\r").split(delimiter) for line in lines[1 if settled["header"] else 0 :]]
+    samples = [row[i].strip('" ') for row in cells for i in times if i < len(row)]
+    settled = settle_mapping(settled, columns, samples)
+    if not settled.get("group") and "key" not in settled["mapping"]:
+        settled["group"] = tuple(name for name in KEY if name in settled["mapping"])
+    return settled
 
 
-def _reason(error: str) -> str:
-    """An Arrow message without the line it quotes."""
-    return (
-        error.partition(": Row #")[0].partition("CSV parse error: ")[2].partition(":")[0] or "not a row of this table"
-    )
+def read(
+    blocks: Blocks, options: Mapping[str, Any], kind: str = "message", largest: int = LARGEST
+) -> Iterator[pa.RecordBatch]:
+    """Events of rows; options as `settle` gives them."""
+    columns = options["columns"]
+    found = match_columns(columns, options["map"])
+    field = np.array([PLACE[each.field] if each else -1 for each in found], np.int64)
+    rank = np.array([each.rank if each else 0 for each in found], np.int64)
+    reasons = {
+        OPEN_QUOTE: "a quote that is not closed",
+        AFTER_QUOTE: "text after a closing quote",
+        COLUMNS: f"not {len(columns)} columns",
+    }
+
+    def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
+        block = data.tobytes()  # doubled quotes are decoded in place
+        state, *spans = scan_cells(data, first, last, ord(options["delimiter"]), field, rank, len(FIELDS))
+        yield from bad(block, (first, last), offsets, {code: state == code for code in reasons}, reasons)
+        fine = state == 0
+        if fine.any():
+            chosen = Spans(*spans) if fine.all() else Spans(*(each[:, fine] for each in spans))
+            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], chosen, options, kind, largest)
+
+    head = options.get("head")
+    yield from read_lines(blocks, rows, head.encode() if head is not None else None)
 
 
 def sniff(head: bytes) -> float:
     """How much it looks like columns: every line has as many."""
     if head[:1] in (b"{", b"["):
         return 0.0
-    lines = head.decode("utf-8", "replace").splitlines()[:20]
-    if len(head) > 4000:
+    lines = head.decode("utf-8", "replace").split("\n")[:20]
+    if len(head) > 4000 or len(lines) > 1:
         lines = lines[:-1]
     found = layout(head, {})
-    counts = {line.count(found["delimiter"]) for line in lines if line}
-    return 0.6 if len(counts) == 1 and counts != {0} else 0.1
+    counts = {line.count(found["delimiter"]) for line in lines if line.strip()}
+    known = {name for names in COMMON.values() for name in names}
+    named = found["header"] and sum(cell.strip().lower() in known for cell in found["columns"]) >= 2
+    if len(counts) == 1 and counts != {0} and (named or not found["header"] or found["delimiter"] != " "):
+        return 0.6  # words with blanks between them are a text, unless they are numbers or names of columns
+    return 0.5 if named else 0.1
 
 
 FORMAT = Format(
@@ -80,10 +109,14 @@ FORMAT = Format(
     scope="line",
     sniff=sniff,
     read=read,
+    settle=settle,
     options={
-        "map": "field=column, several times; fields: key at client receiver receivers topic bytes broker weight",
+        "map": "field=column, several times; fields: " + " ".join(FIELDS),
         "group": "rows that agree in these fields are one message: sender,at for e-mail",
-        "delimiter": "what stands between columns (default: found out)",
-        "header": "whether the first line names the columns (default: found out)",
+        "delimiter": "column delimiter (default: detected)",
+        "header": "whether the first line names the columns (default: detected)",
+        "list_separator": "what separates names inside one cell; none: nothing does",
+        "broker": "the broker that senders are at, where rows name none",
+        "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
     },
 )

@@ -7,65 +7,91 @@ A line is a message. With an `id` lines of one id are one message; without, each
 
 from __future__ import annotations
 
-import io
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.json as pajson
 
-from overlace.ingest.formats.columns import COMMON, as_events, mapping
-from overlace.ingest.formats.events import Format
-from overlace.ingest.formats.lines import joined
-from overlace.ingest.formats.rows import read_rows
+from overlace.arrays.jit import Ints
+from overlace.arrays.json import DEPTH, NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, Wanted, hash_name, scan_objects
+from overlace.arrays.text import Bytes
+from overlace.errors import Unknown
+from overlace.ingest.columns import COMMON, FIELDS, PLACE, Spans, read_spans, settle_mapping
+from overlace.ingest.events import Blocks, Format
+from overlace.ingest.lines import bad, read_lines
 
-NO_OBJECT = "not one JSON object"
+LOOKED_AT = 2000
+"""Lines that are looked at to settle what holds for all."""
 
-
-def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Events of JSON objects, a line each; options: `map` and `group`."""
-    asked = dict(options.get("map") or {})
-    group = tuple(options.get("group") or ())
-
-    def parse(lines: pa.Array) -> pa.Table:
-        reading = pajson.ReadOptions(use_threads=False, block_size=1 << 30)
-        data = joined(lines)
-        rows = pajson.read_json(io.BytesIO(data), read_options=reading)
-        guessed = {f.name: _as_text(f.type) for f in rows.schema if _as_text(f.type) is not None}
-        if guessed:  # Arrow takes text that looks like a date for one, and names would change
-            explicit = pajson.ParseOptions(explicit_schema=pa.schema(guessed))
-            rows = pajson.read_json(io.BytesIO(data), read_options=reading, parse_options=explicit)
-        return rows
-
-    def events_of(rows: pa.Table, lines: pa.Array, offsets: Any) -> pa.RecordBatch:
-        return _events(rows, lines, offsets, asked, group)
-
-    def braced(lines: pa.Array) -> pa.Array:  # Arrow's reader crashes on a line that is only null
-        return pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))
-
-    yield from read_rows(blocks, parse, events_of, lambda error: NO_OBJECT, shaped=braced)
+REASONS = {
+    NO_OBJECT: "not one JSON object",
+    TOO_DEEP: f"nested deeper than {DEPTH} levels",
+    NOT_UNICODE: "not Unicode: half of a surrogate pair",
+    **{TWICE + i: f"two values for {name}" for i, name in enumerate(FIELDS)},
+}
 
 
-def _as_text(kind: pa.DataType) -> pa.DataType | None:
-    """The type that keeps the text of what was taken for times."""
-    if pa.types.is_timestamp(kind):
-        return pa.string()
-    if pa.types.is_list(kind) and pa.types.is_timestamp(kind.value_type):
-        return pa.list_(pa.string())
-    return None
+def wanted(asked: Mapping[str, tuple[str, ...]]) -> Wanted:
+    """The members to look for: those that were asked for as they are written, common names in any case."""
+    names = [(name, True, field, rank) for field, listed in asked.items() for rank, name in enumerate(listed)]
+    for field, listed in COMMON.items():
+        if field not in asked:
+            names += [(name, False, field, rank) for rank, name in enumerate(listed)]
+    return Wanted(
+        np.array([_hash(name) for name, *_ in names], np.int64),
+        np.array([exact for _, exact, *_ in names], np.int8),
+        np.array([PLACE[field] for *_, field, _ in names], np.int64),
+        np.array([rank for *_, rank in names], np.int64),
+        len(FIELDS),
+    )
 
 
-def _events(
-    rows: pa.Table, lines: pa.Array, offsets: Any, asked: Mapping[str, str], group: tuple[str, ...]
-) -> pa.RecordBatch:
-    """Rows to events; a member that no row of this block has is empty, one that was asked for too."""
-    for column in asked.values():
-        if column not in rows.column_names:
-            rows = rows.append_column(column, pa.nulls(rows.num_rows, pa.string()))
-    nested = [f.name for f in rows.schema if pa.types.is_struct(f.type) or pa.types.is_map(f.type)]
-    fields = mapping([c for c in rows.column_names if c not in nested], asked)
-    return as_events(rows.drop_columns(nested), lines, offsets, fields, group)
+def _hash(name: str) -> int:
+    data = np.frombuffer(name.encode(), dtype=np.uint8)
+    with np.errstate(over="ignore"):
+        return int(hash_name.plain(data, 0, len(data), False))  # type: ignore[attr-defined]
+
+
+def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Events of JSON objects, a line each; options as `settle` gives them."""
+    members = wanted(options["map"])
+
+    def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
+        block = data.tobytes()  # escapes are decoded in place
+        state, *spans = scan_objects(data, first, last, members)
+        yield from bad(block, (first, last), offsets, {int(c): state == c for c in np.unique(state) if c}, REASONS)
+        fine = state == 0
+        if fine.any():
+            chosen = Spans(*spans) if fine.all() else Spans(*(each[:, fine] for each in spans))
+            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], chosen, options)
+
+    yield from read_lines(blocks, rows)
+
+
+def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
+    """Which members the first lines have, and the unit of their times."""
+    members: dict[str, None] = {}
+    objects = []
+    for line in sample.split(b"\n")[:LOOKED_AT]:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            members.update(dict.fromkeys(found))
+            objects.append(found)
+    asked = options["map"]
+    for field in ("at", "client"):
+        if objects and field in asked and not set(asked[field]) & set(members):
+            raise Unknown("member of the first lines", asked[field][0], members)
+    named = [name for names in asked.values() for name in names]
+    times = asked.get("at", COMMON["at"])
+    folded = ({name.lower(): value for name, value in each.items()} | each for each in objects)
+    samples = [next((each[name] for name in times if each.get(name) is not None), None) for each in folded]
+    later = [name for name in named if name not in members]
+    return settle_mapping(options, [*members, *later], samples)
 
 
 def sniff(head: bytes) -> float:
@@ -73,7 +99,7 @@ def sniff(head: bytes) -> float:
     line = head.lstrip().partition(b"\n")[0].strip()
     if not line.startswith(b"{"):
         return 0.0
-    known = sum(f'"{name}"'.encode() in line for names in COMMON.values() for name in names)
+    known = sum(f'"{name}"'.encode() in line.lower() for names in COMMON.values() for name in names)
     return 0.95 if known >= 2 and line.endswith(b"}") else 0.5
 
 
@@ -82,8 +108,12 @@ FORMAT = Format(
     scope="line",
     sniff=sniff,
     read=read,
+    settle=settle,
     options={
-        "map": "field=member, several times; fields: key at client receiver receivers topic bytes broker weight",
+        "map": "field=member, several times; fields: " + " ".join(FIELDS),
         "group": "lines that agree in these fields are one message",
+        "list_separator": "what separates names inside one string; none: nothing does",
+        "broker": "the broker that senders are at, where rows name none",
+        "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
     },
 )

@@ -41,7 +41,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from overlace.ingest.formats.events import Format
+from overlace.ingest.events import Format
 from overlace.ingest.formats.mosquitto.lines import LINE, parse_lines
 from overlace.ingest.formats.mosquitto.log import Log, continue_lines, find_bridges
 from overlace.ingest.formats.mosquitto.rows import rows_of
@@ -75,6 +75,9 @@ def _names(option: str | Sequence[str] | None) -> list[str]:
 FORMAT = Format(
     name="mosquitto",
     scope="file",
+    identity="broker/client",
+    at_home=True,
+    one_broker=True,
     sniff=sniff,
     read=read,
     options={

@@ -12,19 +12,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.ingest.formats.lines import split, text_of
+from overlace.arrays.lines import BLANK
 from overlace.ingest.formats.mosquitto.shapes import (
     BAD,
     CUT_SHORT,
     GONE,
     LEFT,
     NO_TIME,
-    NO_UTF8,
     OTHER,
     REASON,
     SHAPES,
     TAB,
 )
+from overlace.ingest.lines import REASONS, SAMPLE, text_lines
 
 Numbers = NDArray[Any]  # of whatever width
 
@@ -53,8 +53,7 @@ _NUMBERS = {
 
 def parse_lines(offset: int, block: bytes, timezone: str) -> Part:
     """The lines of a block that begins at an offset."""
-    lines, offsets = split(offset, block)
-    text, broken = text_of(lines)
+    text, offsets, state = text_lines(offset, block)
     head = pc.extract_regex(text, LINE)
     at = _times(pc.struct_field(head, "at"), timezone)
     rest = pc.fill_null(pc.if_else(pa.array(at != NEVER), pc.struct_field(head, "rest"), ""), "")
@@ -71,23 +70,24 @@ def parse_lines(offset: int, block: bytes, timezone: str) -> Part:
             continue
         if shape.fields:
             fields = pc.extract_regex(rest.take(pa.array(where)), "^" + re.escape(shape.begins) + shape.fields + "$")
-            whole = mask(pc.is_valid(fields))
+            whole = mask(pc.is_valid(fields)) & _fits(fields, numbers)
             if not shape.optional:
                 code[where[~whole]], reason[where[~whole]] = BAD, REASON[CUT_SHORT]
             where, fields = where[whole], fields.filter(pa.array(whole))
             for field in fields.type:
                 values = fields.field(field.name)
                 if field.name in numbers:
-                    numbers[field.name][where] = pc.if_else(pc.equal(values, ""), "0", values).cast(pa.int32())
+                    numbers[field.name][where] = _whole(values)
                 else:
                     named = mask(pc.not_equal(values, ""))
                     found[field.name].append((where[named], values.filter(pa.array(named))))
         code[where], reason[where] = shape.code, REASON[shape.reason]
     code[mask(pc.ends_with(rest, " disconnected.")) & (code == GONE)] = LEFT
     code[at == NEVER], reason[at == NEVER] = BAD, REASON[NO_TIME]
-    blank = mask(pc.equal(text, ""))
+    blank = state == BLANK
     code[blank], reason[blank] = OTHER, REASON["blank"]
-    code[broken], reason[broken] = BAD, REASON[NO_UTF8]
+    for wrong, why in REASONS.items():
+        code[state == wrong], reason[state == wrong] = BAD, REASON[why]
     # A line that no shape knows may be the echo of a filter above it: only then its text is kept.
     echo = np.flatnonzero((reason == REASON["notice"]) & np.append(True, code[:-1] == TAB))
     found["topic"].append((echo, rest.take(pa.array(echo))))
@@ -95,9 +95,15 @@ def parse_lines(offset: int, block: bytes, timezone: str) -> Part:
     numbers["topic"], topics = _coded(found["topic"], len(offsets))
     numbers["user"], users = _coded(found["user"], len(offsets))
     bad = np.flatnonzero(is_any(code, BAD, TAB))
-    samples = pc.utf8_slice_codeunits(text.take(pa.array(bad)), 0, 200)
-    if len(broken):
-        samples = _replaced(samples, np.searchsorted(bad, broken), lines.take(pa.array(broken)))
+    samples = pc.utf8_slice_codeunits(text.take(pa.array(bad)), 0, SAMPLE)
+    broken = np.isin(state[bad], list(REASONS))
+    if broken.any():
+        shown = [block[first:][: 4 * SAMPLE].partition(b"\n")[0] for first in (offsets[bad[broken]] - offset).tolist()]
+        samples = pc.replace_with_mask(
+            samples,
+            pa.array(broken),
+            pa.array([each.decode(errors="replace")[:SAMPLE] for each in shown], samples.type),
+        )
     order = np.argsort(np.concatenate([where for where, _ in found["address"]]))
     addresses = pa.concat_arrays([values for _, values in found["address"]]).take(pa.array(order))
     numbers |= {"code": code, "reason": reason}
@@ -147,9 +153,14 @@ def _coded(found: list[tuple[Ints, pa.Array]], lines: int) -> tuple[Numbers, pa.
     return codes, coded.dictionary
 
 
-def _replaced(samples: pa.Array, where: Ints, lines: pa.Array) -> pa.Array:
-    """Samples with those of lines that are not UTF-8 put in."""
-    texts = [line.decode(errors="replace").rstrip("\r\n")[:200] for line in lines.to_pylist()]
-    places = np.arange(len(samples))
-    places[where] = len(samples) + np.arange(len(where))
-    return pa.concat_arrays([samples, pa.array(texts, pa.large_string())]).take(pa.array(places))
+def _fits(fields: pa.StructArray, numbers: dict[str, Any]) -> Bools:
+    """Whether the numbers of each line are no larger than any that a broker writes."""
+    fine = np.ones(len(fields), bool)
+    for field in fields.type:
+        if field.name in numbers:
+            fine &= mask(pc.less(pc.utf8_length(pc.fill_null(fields.field(field.name), "")), 10))
+    return fine
+
+
+def _whole(values: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(values, ""), "0", values).cast(pa.int32())

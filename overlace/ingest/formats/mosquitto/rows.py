@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Ints
-from overlace.ingest.formats.events import TIME, events
+from overlace.ingest.events import TIME, events
 from overlace.ingest.formats.mosquitto.lines import NEVER, is_any
 from overlace.ingest.formats.mosquitto.log import Log
 from overlace.ingest.formats.mosquitto.sends import Matched

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from overlace.ingest.lines import REASONS as UNREADABLE
+
 # What a line is. From RECEIVE to UNSUBSCRIBE each begins a turn of the broker, but for SEND; so does LINK_IN.
 (
     OTHER,
@@ -34,7 +36,7 @@ from dataclasses import dataclass
 ) = range(25)
 CODES = 25
 
-NO_TIME, NO_UTF8, CUT_SHORT, ORPHAN = "no time", "not UTF-8", "cut short", "nothing above it that it continues"
+NO_TIME, CUT_SHORT, ORPHAN = "no time", "cut short", "nothing above it that it continues"
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ SENT, QUEUED, DOUBLE, RETAINED, REDELIVERY, BRIDGE, UNMATCHED, SYS = range(1, 9)
 REASONS = (
     None,
     *"send queued double retained redelivery bridge unmatched $SYS will blank".split(),
-    *(NO_TIME, NO_UTF8, CUT_SHORT, ORPHAN),
+    *(NO_TIME, CUT_SHORT, ORPHAN),
+    *UNREADABLE.values(),
     *dict.fromkeys(shape.reason for shape in SHAPES if shape.reason not in (None, "bridge", "will")),
 )
 REASON = {reason: code for code, reason in enumerate(REASONS)}

@@ -1,0 +1,462 @@
+"""One JSON object a line, read where it lies: the spans of wanted members, every line on its own.
+
+RFC 8259 to the letter: what Python's json module reads, NaN and Infinity left out. Strings with escapes are
+decoded in place (they only get shorter), so the bytes are changed; a caller who needs them keeps a copy.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Ints, kernel
+from overlace.arrays.text import (
+    ABSENT,
+    BEYOND,
+    FINE,
+    LIST,
+    MISSING,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TRUTH,
+    UNREADABLE,
+    Bytes,
+    Small,
+)
+
+NO_OBJECT, TOO_DEEP, NOT_UNICODE, TWICE = 1, 2, 3, 16
+"""What is wrong with a line; TWICE + f: two values for field f."""
+
+DEPTH = 64
+"""Lists and objects inside one another, at most."""
+
+SEEN = 64
+"""Names of further members that are remembered."""
+
+
+class Wanted(NamedTuple):
+    """Names of members as hashes: as they are written (`exact`) or in any case, each with its field and rank."""
+
+    hashes: Ints
+    exact: Small
+    field: Ints
+    rank: Ints  # the least rank that has a value is taken
+    fields: int
+
+
+@kernel
+def hash_name(data: Bytes, first: int, last: int, fold: bool) -> int:
+    """FNV-1a of a name, in lower case if it is folded."""
+    state = np.uint64(0xCBF29CE484222325)
+    for i in range(first, last):
+        c = int(data[i])
+        if fold and 65 <= c <= 90:
+            c += 32
+        state = (state ^ np.uint64(c)) * np.uint64(0x100000001B3)
+    return np.int64(state)
+
+
+@kernel
+def skip_blanks(data: Bytes, i: int, end: int) -> int:
+    """The next byte that is no blank."""
+    while i < end and (data[i] == 32 or data[i] == 9):
+        i += 1
+    return i
+
+
+@kernel
+def is_hex(c: int) -> bool:
+    """Whether a byte is a hexadecimal digit."""
+    return 48 <= c <= 57 or 65 <= c <= 70 or 97 <= c <= 102
+
+
+@kernel
+def end_of_string(data: Bytes, i: int, end: int) -> tuple[int, bool]:
+    """(close, escaped): where the string that begins at i has its closing quote, -1 if it is no string."""
+    escaped = False
+    while i < end:
+        c = data[i]
+        if c == 34:
+            return i, escaped
+        if c < 32:
+            return -1, False
+        if c == 92:
+            escaped = True
+            i += 1
+            if i >= end:
+                return -1, False
+            c = data[i]
+            if c == 117:
+                if i + 4 >= end:
+                    return -1, False
+                for k in range(1, 5):
+                    if not is_hex(int(data[i + k])):
+                        return -1, False
+                i += 4
+            elif not (c == 34 or c == 92 or c == 47 or c == 98 or c == 102 or c == 110 or c == 114 or c == 116):
+                return -1, False
+        i += 1
+    return -1, False
+
+
+@kernel
+def hex_value(data: Bytes, i: int) -> int:
+    """The number of four hexadecimal digits."""
+    value = 0
+    for k in range(4):
+        c = int(data[i + k])
+        value = value * 16 + (c - 48 if c <= 57 else (c | 32) - 87)
+    return value
+
+
+@kernel
+def unescape(data: Bytes, first: int, last: int) -> int:
+    """Decode a string in place: its new end, -1 if it holds half of a surrogate pair."""
+    out = first
+    i = first
+    while i < last:
+        c = int(data[i])
+        if c != 92:
+            data[out] = c
+            out += 1
+            i += 1
+            continue
+        c = int(data[i + 1])
+        i += 2
+        if c != 117:
+            if c == 98:
+                c = 8
+            elif c == 102:
+                c = 12
+            elif c == 110:
+                c = 10
+            elif c == 114:
+                c = 13
+            elif c == 116:
+                c = 9
+            data[out] = c
+            out += 1
+            continue
+        point = hex_value(data, i)
+        i += 4
+        if 0xDC00 <= point <= 0xDFFF:
+            return -1
+        if 0xD800 <= point <= 0xDBFF:
+            if i + 6 > last or data[i] != 92 or data[i + 1] != 117:
+                return -1
+            low = hex_value(data, i + 2)
+            if not 0xDC00 <= low <= 0xDFFF:
+                return -1
+            point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00)
+            i += 6
+        if point < 0x80:
+            data[out] = point
+            out += 1
+        elif point < 0x800:
+            data[out] = 0xC0 | (point >> 6)
+            data[out + 1] = 0x80 | (point & 63)
+            out += 2
+        elif point < 0x10000:
+            data[out] = 0xE0 | (point >> 12)
+            data[out + 1] = 0x80 | ((point >> 6) & 63)
+            data[out + 2] = 0x80 | (point & 63)
+            out += 3
+        else:
+            data[out] = 0xF0 | (point >> 18)
+            data[out + 1] = 0x80 | ((point >> 12) & 63)
+            data[out + 2] = 0x80 | ((point >> 6) & 63)
+            data[out + 3] = 0x80 | (point & 63)
+            out += 4
+    return out
+
+
+@kernel
+def end_of_number(data: Bytes, i: int, end: int) -> int:
+    """The end of the number that begins at i, -1 if it is none."""
+    if data[i] == 45:
+        i += 1
+    if i >= end or not 48 <= data[i] <= 57:
+        return -1
+    if data[i] == 48:
+        i += 1
+    else:
+        while i < end and 48 <= data[i] <= 57:
+            i += 1
+    if i < end and data[i] == 46:
+        i += 1
+        if i >= end or not 48 <= data[i] <= 57:
+            return -1
+        while i < end and 48 <= data[i] <= 57:
+            i += 1
+    if i < end and (data[i] == 101 or data[i] == 69):
+        i += 1
+        if i < end and (data[i] == 43 or data[i] == 45):
+            i += 1
+        if i >= end or not 48 <= data[i] <= 57:
+            return -1
+        while i < end and 48 <= data[i] <= 57:
+            i += 1
+    return i
+
+
+@kernel
+def end_of_word(data: Bytes, i: int, end: int) -> tuple[int, int]:
+    """(end, kind) of true, false or null at i; end -1 if it is none of them."""
+    if end - i >= 4 and data[i] == 116 and data[i + 1] == 114 and data[i + 2] == 117 and data[i + 3] == 101:
+        return i + 4, TRUTH
+    if end - i >= 4 and data[i] == 110 and data[i + 1] == 117 and data[i + 2] == 108 and data[i + 3] == 108:
+        return i + 4, ABSENT
+    if (
+        end - i >= 5
+        and data[i] == 102
+        and data[i + 1] == 97
+        and data[i + 2] == 108
+        and data[i + 3] == 115
+        and data[i + 4] == 101
+    ):
+        return i + 5, TRUTH
+    return -1, ABSENT
+
+
+@kernel
+def end_of_plain(data: Bytes, i: int, end: int) -> tuple[int, int]:
+    """(end, kind) of a number, true, false or null; end -1 if it is none of them."""
+    if data[i] == 45 or 48 <= data[i] <= 57:
+        return end_of_number(data, i, end), NUMBER
+    return end_of_word(data, i, end)
+
+
+@kernel
+def end_of_nested(data: Bytes, i: int, end: int, stack: Small) -> int:
+    """The end of the list or object that begins at i; -1 if it is none, -2 if it is nested too deep."""
+    depth = 0
+    while True:
+        # a value is due
+        i = skip_blanks(data, i, end)
+        if i >= end:
+            return -1
+        c = data[i]
+        done = True
+        if c == 34:
+            close, _ = end_of_string(data, i + 1, end)
+            if close < 0:
+                return -1
+            i = close + 1
+        elif c == 123 or c == 91:
+            if depth == len(stack):
+                return -2
+            stack[depth] = c
+            depth += 1
+            i = skip_blanks(data, i + 1, end)
+            if i < end and ((c == 123 and data[i] == 125) or (c == 91 and data[i] == 93)):
+                depth -= 1
+                i += 1
+            else:
+                done = False
+        else:
+            i, _ = end_of_plain(data, i, end)
+            if i < 0:
+                return -1
+        # what may follow a value
+        while done and depth:
+            i = skip_blanks(data, i, end)
+            if i >= end:
+                return -1
+            c = data[i]
+            i += 1
+            if c == 44:
+                done = False
+            elif (c == 125 and stack[depth - 1] == 123) or (c == 93 and stack[depth - 1] == 91):
+                depth -= 1
+            else:
+                return -1
+        if depth == 0:
+            return i
+        if stack[depth - 1] == 123:  # the name of the next member
+            i = skip_blanks(data, i, end)
+            if i >= end or data[i] != 34:
+                return -1
+            close, _ = end_of_string(data, i + 1, end)
+            if close < 0:
+                return -1
+            i = skip_blanks(data, close + 1, end)
+            if i >= end or data[i] != 58:
+                return -1
+            i += 1
+
+
+def _work(data: Bytes, *_: object) -> int:
+    return 8 * len(data)
+
+
+@kernel
+def find_wanted(data: Bytes, first: int, last: int, wanted: Wanted) -> int:
+    """Which of the wanted names a name is; -1 for none."""
+    written, folded = hash_name(data, first, last, False), hash_name(data, first, last, True)
+    for k in range(len(wanted.hashes)):
+        if wanted.hashes[k] == (written if wanted.exact[k] else folded):
+            return k
+    return -1
+
+
+@kernel(work=_work)
+def scan_objects(data: Bytes, first: Ints, last: Ints, wanted: Wanted) -> tuple[Small, Ints, Ints, Small]:
+    """(state, begin, end, kind) of each line, the last three by field: the spans of the wanted members' values."""
+    n, fields = len(first), wanted.fields
+    state = np.zeros(n, dtype=np.int8)
+    begin = np.full((fields, n), -1, dtype=np.int64)
+    finish = np.full((fields, n), -1, dtype=np.int64)
+    kinds = np.zeros((fields, n), dtype=np.int8)
+    ranks = np.empty(fields, dtype=np.int64)
+    stack = np.empty(DEPTH, dtype=np.int8)
+    guess_hash = np.zeros(32, dtype=np.int64)
+    guess = np.full(32, -2, dtype=np.int64)
+    for line in range(n):
+        end = last[line]
+        i = skip_blanks(data, first[line], end)
+        if i >= end or data[i] != 123:
+            state[line] = NO_OBJECT
+            continue
+        i = skip_blanks(data, i + 1, end)
+        ranks[:] = -1
+        member = 0
+        wrong = 0
+        closed = i < end and data[i] == 125
+        while not closed:
+            if i >= end or data[i] != 34:
+                wrong = NO_OBJECT
+                break
+            name = i + 1
+            close, escaped = end_of_string(data, name, end)
+            if close < 0:
+                wrong = NO_OBJECT
+                break
+            name_end = unescape(data, name, close) if escaped else close
+            i = skip_blanks(data, close + 1, end)
+            if i >= end or data[i] != 58:
+                wrong = NO_OBJECT
+                break
+            slot = -1
+            if name_end >= 0:
+                written = hash_name(data, name, name_end, False)
+                if member < 32 and guess[member] > -2 and guess_hash[member] == written:
+                    slot = guess[member]
+                else:
+                    slot = find_wanted(data, name, name_end, wanted)
+                    if member < 32:
+                        guess_hash[member], guess[member] = written, slot
+            i = skip_blanks(data, i + 1, end)
+            if i >= end:
+                wrong = NO_OBJECT
+                break
+            # the value
+            value = i
+            c = data[i]
+            if c == 34:
+                close, escaped = end_of_string(data, i + 1, end)
+                if close < 0:
+                    wrong = NO_OBJECT
+                    break
+                value, i, kind = i + 1, close + 1, TEXT
+                value_end = close
+                if escaped and slot >= 0:
+                    value_end = unescape(data, value, close)
+                    if value_end < 0:
+                        wrong = NOT_UNICODE
+                        break
+            elif c == 123 or c == 91:
+                i = end_of_nested(data, i, end, stack)
+                if i < 0:
+                    wrong = TOO_DEEP if i == -2 else NO_OBJECT
+                    break
+                kind = OBJECT if c == 123 else LIST
+                value_end = i
+            else:
+                i, kind = end_of_plain(data, i, end)
+                if i < 0:
+                    wrong = NO_OBJECT
+                    break
+                value_end = i
+            if slot >= 0 and kind != ABSENT:
+                f = wanted.field[slot]
+                rank = 2 * wanted.rank[slot] + (
+                    wanted.exact[slot] == 0 and hash_name(data, name, name_end, False) != wanted.hashes[slot]
+                )
+                if ranks[f] == rank:
+                    wrong = TWICE + f
+                    break
+                if ranks[f] < 0 or rank < ranks[f]:
+                    ranks[f] = rank
+                    begin[f, line], finish[f, line], kinds[f, line] = value, value_end, kind
+            member += 1
+            i = skip_blanks(data, i, end)
+            if i < end and data[i] == 125:
+                closed = True
+            elif i < end and data[i] == 44:
+                i = skip_blanks(data, i + 1, end)
+            else:
+                wrong = NO_OBJECT
+                break
+        if wrong == 0 and skip_blanks(data, i + 1, end) < end:
+            wrong = NO_OBJECT
+        if wrong:
+            state[line] = wrong
+            for f in range(fields):
+                begin[f, line] = finish[f, line] = -1
+                kinds[f, line] = ABSENT
+    return state, begin, finish, kinds
+
+
+@kernel(work=_work)
+def scan_lists(data: Bytes, first: Ints, last: Ints, kind: Small, room: int) -> tuple[Ints, Ints, Ints, Small, Small]:
+    """(start, first, last, kind, state): the strings and numbers in lists; null and "" are left out.
+
+    A list that holds anything else is unreadable, one with half of a surrogate pair is beyond what can be read.
+    """
+    start = np.zeros(len(first) + 1, dtype=np.int64)
+    begins, ends = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    kinds = np.empty(room, dtype=np.int8)
+    state = np.zeros(len(first), dtype=np.int8)
+    n = 0
+    for row in range(len(first)):
+        start[row + 1] = n
+        if kind[row] != LIST:
+            state[row] = MISSING
+            continue
+        i, end = first[row] + 1, last[row] - 1
+        while True:
+            i = skip_blanks(data, i, end)
+            if i >= end:
+                break
+            c = data[i]
+            if c == 44:
+                i += 1
+                continue
+            if c == 34:
+                close, escaped = end_of_string(data, i + 1, end)
+                stop = unescape(data, i + 1, close) if escaped else close
+                if stop < 0:
+                    state[row] = BEYOND
+                    break
+                if stop > i + 1:
+                    begins[n], ends[n], kinds[n] = i + 1, stop, TEXT
+                    n += 1
+                i = close + 1
+            elif c == 123 or c == 91:
+                state[row] = UNREADABLE
+                break
+            else:
+                stop, word = end_of_plain(data, i, end)
+                if word == TRUTH:
+                    state[row] = UNREADABLE
+                    break
+                if word == NUMBER:
+                    begins[n], ends[n], kinds[n] = i, stop, NUMBER
+                    n += 1
+                i = stop
+        if state[row] != FINE:
+            n = start[row]
+        start[row + 1] = n
+    return start, begins[:n].copy(), ends[:n].copy(), kinds[:n].copy(), state

@@ -1,0 +1,142 @@
+"""What every source yields: EVENT, one row a line that says something, names as they are logged.
+
+A format is a `Format`: how to tell it, what it honours, and a function from bytes to events. With scope
+`line` each line stands alone and a file may be cut between any two; with scope `file` state runs
+through the whole file. Every line becomes exactly one event of its own, so that lines in = events out:
+what is not used is an event of kind `ignored` with its kind of line as reason, what cannot be read one
+of kind `bad` with the reason and a sample. Names are dictionary-encoded, batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+TIME = pa.timestamp("us", tz="UTC")
+NAME = pa.dictionary(pa.int32(), pa.string())
+
+EVENT = pa.schema(
+    [
+        pa.field("offset", pa.int64(), nullable=False),  # of the line's first byte in its source, or a row's number
+        pa.field("kind", NAME, nullable=False),  # see KINDS
+        pa.field("reason", pa.string()),  # of an ignored or bad line
+        pa.field("sample", pa.string()),  # of a bad line: its first 200 characters
+        pa.field("at", TIME),
+        pa.field("client", NAME),  # who published, connected or subscribed
+        pa.field("broker", NAME),  # where
+        pa.field("topic", NAME),
+        pa.field("attributes", pa.list_(NAME)),
+        pa.field("bytes", pa.int64()),
+        pa.field("receivers", pa.list_(NAME)),  # null: not logged; empty: nobody
+        pa.field("message", pa.binary(16)),  # rows with one are one message; null: a message of its own
+        pa.field("rows", pa.int64()),  # of the source that the event stands for; null: 1
+        pa.field("key", pa.string()),  # of sessions: the connection; of a send to a bridge: the message it carries
+        pa.field("weight", pa.int64()),  # how many messages the row stands for; null: 1
+        pa.field("filter", pa.string()),  # a subscription's, where it is no plain topic
+        pa.field("dialect", pa.string()),  # mqtt or nats: how its wildcards are written
+        pa.field("group", pa.string()),  # a shared subscription's
+        pa.field("user", pa.string()),  # who logged in, of a connect
+        pa.field("ends", pa.bool_()),  # of a connect or disconnect: the session from before and what it asked for end
+    ]
+)
+
+KINDS = (
+    "message",  # published; receivers if they were logged
+    "delivery",  # receivers of a message that another line publishes: both have its key
+    "counts",  # messages and bytes already summed over the bucket at `at`
+    "connect",  # client opened a session at broker
+    "disconnect",
+    "subscribe",
+    "unsubscribe",  # from a topic or filter; without one from all
+    "advertise",  # client with its attributes; weight holds its connections
+    "bridge",  # client is the far end of a link, seen at broker; topic: the link's name
+    "follows",  # a line whose content went into the event of another line (a send, a QoS handshake)
+    "ignored",
+    "bad",
+)
+"""`message` to `follows` are kept, `ignored` and `bad` are accounted for."""
+
+Scope = Literal["line", "file"]
+Blocks = Iterator[tuple[int, bytes]]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A log format: its name, its scope, how sure a look at the first bytes is, and how to read it."""
+
+    name: str
+    scope: Scope
+    sniff: Callable[[bytes], float]  # 0: surely not, 1: surely
+    read: Callable[[Blocks, Mapping[str, Any]], Iterator[pa.RecordBatch]]
+    """From blocks of whole lines with the offset of each block's first byte, and options, to events."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What it honours, with a line of help; anything else that is asked for is refused."""
+    settle: Callable[[bytes, dict[str, Any]], dict[str, Any]] = lambda sample, options: options
+    """What holds for the whole source, from its first bytes and what was asked: columns, units, delimiter."""
+    keys: Literal["source", "call"] = "source"
+    """Whether a key names a message in its own source, or in all that are ingested together."""
+    identity: str = "client"
+    """Who is one client, unless the user says otherwise."""
+    at_home: bool = False
+    """Whether receivers are at home at the broker that logs them."""
+    one_broker: bool = False
+    """Whether a source is the log of one broker, named by the file unless the user names it."""
+
+
+def events(**columns: Any) -> pa.RecordBatch:
+    """A batch of events from some of its columns; the others are empty."""
+    rows = len(next(iter(columns.values())))
+    return pa.RecordBatch.from_arrays(
+        [_column(columns.get(each.name), each.type, rows) for each in EVENT], schema=EVENT
+    )
+
+
+def _column(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    if values is None:
+        return pa.nulls(rows, kind)
+    if isinstance(values, str):  # the same in every row
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([values], pa.string()))
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if not isinstance(values, pa.Array):
+        values = pa.array(values)
+    if values.type == kind:
+        return values
+    if kind == NAME:
+        return values.cast(pa.string()).dictionary_encode()
+    if kind == pa.list_(NAME):
+        if pa.types.is_null(values.type):
+            return pa.nulls(rows, kind)
+        values = values.cast(pa.list_(pa.string()))
+        own = values.flatten().dictionary_encode()
+        sizes = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        bounds = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
+        return pa.ListArray.from_arrays(bounds, own, mask=values.is_null() if values.null_count else None)
+    return values.cast(kind)
+
+
+def plain(events: pa.Table) -> pa.Table:
+    """Events with names as text, for what is done row by row."""
+    columns = []
+    for each in events.schema:
+        values = events[each.name]
+        if each.type == NAME:
+            values = values.cast(pa.string())
+        elif each.type == pa.list_(NAME):
+            values = pa.chunked_array([_plain_lists(chunk) for chunk in values.chunks], pa.list_(pa.string()))
+        columns.append(values)
+    return pa.table(columns, names=events.column_names)
+
+
+def _plain_lists(lists: pa.ListArray) -> pa.Array:
+    offsets = lists.offsets
+    values = lists.values.cast(pa.string())
+    return pa.ListArray.from_arrays(offsets, values, mask=lists.is_null() if lists.null_count else None)
+
+
+PLAIN = plain(EVENT.empty_table()).schema
+"""EVENT with names as text."""

@@ -1,0 +1,731 @@
+"""Parquet: a row a delivery (`receiver`) or a message (`receivers`), its columns mapped to fields.
+
+Rows of one message that stand next to one another become one event. Where files are sorted by a whole number of
+a message, a split also reads the rest of its last message, so no message is cut and none has to be joined;
+otherwise events carry their keys. A file that claims to be sorted and is not raises `NotSorted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from overlace.arrays.hashing import mixed
+from overlace.arrays.jit import Bools, Ints, kernel, size
+from overlace.arrays.lines import is_utf8
+from overlace.arrays.text import (
+    BEYOND,
+    EARLIEST,
+    FINE,
+    LATEST,
+    MISSING,
+    TEXT,
+    UNREADABLE,
+    Small,
+    hash_spans,
+    read_times,
+    read_whole,
+    split_cells,
+)
+from overlace.errors import BadTrace
+from overlace.ingest.columns import (
+    FIELDS,
+    LARGEST,
+    LOOKS_LIKE_A_LIST,
+    UNITS,
+    key_column,
+    match_columns,
+    separator_of,
+    settle_mapping,
+    spans_of,
+    text_at,
+)
+from overlace.ingest.events import TIME, Blocks, Format, events
+from overlace.ingest.formats.csv import KEY
+from overlace.trace.store import place
+
+ROWS = 2_000_000
+"""Rows that a task holds at once."""
+
+HEAD_ROWS = 10_000
+"""Rows read at once for the rest of a message that runs into the next row group."""
+
+DENSE = 1 << 26
+"""Whole numbers up to here are looked up in a table."""
+
+MAGIC = b"PAR1"
+
+
+class NotSorted(BadTrace):
+    """A file whose messages were taken for sorted, and are not."""
+
+
+class Values(NamedTuple):
+    """A column read: its values, and what came of each (FINE, MISSING, ...)."""
+
+    values: Any
+    state: Small
+
+
+class Names(NamedTuple):
+    """A column of names: codes into `names`, -1 for none."""
+
+    codes: NDArray[np.int32]
+    names: pa.Array
+
+
+# --- what a file is ------------------------------------------------------------------------------------
+
+
+def files_of(path: str) -> list[str]:
+    """The files of a table: itself, or those in its folder, in order."""
+    files, at = place(path)
+    if files.get_file_info(at).type != pafs.FileType.Directory:
+        return [path]
+    inside = sorted(
+        info.base_name for info in files.get_file_info(pafs.FileSelector(at)) if info.extension == "parquet"
+    )
+    return [f"{path}/{name}" for name in inside]
+
+
+def opened(path: str) -> pq.ParquetFile:
+    """The file, or what is wrong with it."""
+    files, at = place(path)
+    try:
+        return pq.ParquetFile(files.open_input_file(at))
+    except pa.ArrowInvalid as error:
+        raise BadTrace(f"{path}: not a whole Parquet file ({str(error).splitlines()[0]}). Was it cut?") from None
+
+
+def settle(path: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Which column is which, the key, the unit of times, and whether the file is sorted by message."""
+    several = files_of(path)
+    with opened(several[0]) as file:
+        schema = file.schema_arrow
+        found = match_columns(schema.names, options["map"])
+        for each in found:
+            if each:
+                _refuse_type(path, each.name, each.field, schema.field(schema.get_field_index(each.name)).type)
+        times = [each.name for each in found if each and each.field == "at"]
+        head = next(file.iter_batches(1000, columns=times), None) if times else None
+        samples = [] if head is None else [v for name in times for v in _sampled(head[name])]
+        settled = settle_mapping(options, schema.names, samples)
+        settled["zoneless"] = settled["zoneless"] or any(
+            pa.types.is_timestamp(schema.field(name).type) and schema.field(name).type.tz is None for name in times
+        )
+        if not settled.get("group") and "key" not in settled["mapping"]:
+            settled["group"] = tuple(name for name in KEY if name in settled["mapping"])
+        settled["range"] = _range(file, settled) if len(several) == 1 else None
+    return settled
+
+
+def _sampled(values: pa.Array) -> list[Any]:
+    kind = values.type
+    return (
+        values.to_pylist()
+        if pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        else []
+    )
+
+
+def _refuse_type(path: str, name: str, field: str, kind: pa.DataType) -> None:
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    listed = pa.types.is_list(inner) or pa.types.is_large_list(inner)
+    nested = pa.types.is_nested(inner) and not (listed and field in ("receivers", "attributes"))
+    if nested or pa.types.is_boolean(inner):
+        raise BadTrace(
+            f"{path}: column {name} is {kind} and cannot be read as {field}. Map another with --map {field}=COLUMN."
+        )
+
+
+def _range(file: pq.ParquetFile, settled: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The least and largest message, if the statistics show row groups in order of one whole number."""
+    names = settled["mapping"].get("key", ())
+    if len(names) != 1 or settled.get("group"):
+        return None
+    column = file.schema_arrow.get_field_index(names[0])
+    if not pa.types.is_integer(file.schema_arrow.field(column).type):
+        return None
+    ends = [_ends(file.metadata, group, column) for group in range(file.metadata.num_row_groups)]
+    known = [each for each in ends if each]
+    if not known or len(known) < len(ends) or any(left[1] > right[0] for left, right in pairwise(known)):
+        return None
+    return known[0][0], known[-1][1]
+
+
+def _ends(about: pq.FileMetaData, group: int, column: int) -> tuple[int, int] | None:
+    found = about.row_group(group).column(column)
+    if not found.is_stats_set or not found.statistics.has_min_max or found.statistics.null_count:
+        return None
+    return int(found.statistics.min), int(found.statistics.max)
+
+
+def span(path: str, options: Mapping[str, Any]) -> tuple[int, int] | None:
+    """First and last time of a file, where its statistics say so."""
+    names = options["mapping"].get("at", ())
+    if len(names) != 1 or files_of(path) != [path]:
+        return None
+    with opened(path) as file:
+        column = file.schema_arrow.get_field_index(names[0])
+        kind = file.schema_arrow.field(column).type
+        if not pa.types.is_timestamp(kind):
+            return None
+        found = [file.metadata.row_group(g).column(column).statistics for g in range(file.metadata.num_row_groups)]
+        if not found or any(each is None or not each.has_min_max for each in found):
+            return None
+        low, high = min(each.min for each in found), max(each.max for each in found)
+        ends = pa.array([low, high], pa.timestamp("us", kind.tz)).cast(pa.int64()).to_pylist()
+        return ends[0], ends[1]
+
+
+def splits(path: str, rows: int = ROWS) -> list[tuple[int, int]]:
+    """(first, last): runs of row groups of one file, each of about so many rows; numbered through all files."""
+    found, first = [], 0
+    for each in files_of(path):
+        with opened(each) as file:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+        held, end = 0, first + len(sizes)
+        for group, count in enumerate(sizes, first):
+            held += count
+            if held >= rows or group + 1 == end:
+                found.append((first, group + 1))
+                first, held = group + 1, 0
+    return found
+
+
+# --- rows to events ------------------------------------------------------------------------------------
+
+
+def read_groups(path: str, first: int, last: int, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Events of the messages in some row groups."""
+    called = options["mapping"]
+    text = [name for field in ("client", "topic", "receiver", "broker") for name in called.get(field, ())]
+    above = 0
+    for each in files_of(path):
+        with opened(each) as file:
+            groups, count = file.metadata.num_row_groups, file.metadata.num_rows
+        if first < groups:
+            break
+        first, last, above = first - groups, last - groups, above + count
+    files, at = place(each)
+    with pq.ParquetFile(files.open_input_file(at), read_dictionary=text) as file:
+        before = above + sum(file.metadata.row_group(g).num_rows for g in range(first))
+        rows = Rows(file, list(range(first, last)), options)
+        if options.get("sorted"):
+            rows.settle_edges()
+        yield from _events(rows, before)
+
+
+class Rows:
+    """Row groups of a file, column by column, with the rest of their last message if files are sorted."""
+
+    def __init__(self, file: pq.ParquetFile, groups: Sequence[int], options: Mapping[str, Any]) -> None:
+        self.file, self.groups, self.options = file, groups, options
+        self.skip = 0  # rows at the front that belong to the split before
+        self.rest: pa.Table | None = None
+        self.schema = file.schema_arrow
+
+    def settle_edges(self) -> None:
+        """Give the first rows to the split before, and take the rest of the last message."""
+        name = self.options["mapping"]["key"][0]
+        message = _integers(self._read(name))
+        if len(message) and (np.diff(message) < 0).any():
+            raise NotSorted(f"not sorted by {name}")
+        column = self.schema.get_field_index(name)
+        if self.groups[0]:
+            ends = _ends(self.file.metadata, self.groups[0] - 1, column)
+            before = ends[1] if ends else None
+            self.skip = int(np.searchsorted(message, before, side="right")) if before is not None else 0
+        if self.skip < len(message):
+            self.rest = self._rest(name, column, int(message[-1]))
+
+    def _rest(self, name: str, column: int, message: int) -> pa.Table | None:
+        parts = []
+        group = self.groups[-1] + 1
+        while group < self.file.num_row_groups:
+            ends = _ends(self.file.metadata, group, column)
+            if ends and ends[0] != message:
+                break
+            wanted = list(dict.fromkeys(n for names in self.options["mapping"].values() for n in names))
+            for batch in self.file.iter_batches(HEAD_ROWS, [group], wanted, use_threads=False):
+                same = int(np.searchsorted(_integers(batch[name]), message, side="right"))
+                parts.append(batch.slice(0, same))
+                if same < batch.num_rows:
+                    return pa.Table.from_batches(parts)
+            group += 1
+        return pa.Table.from_batches(parts) if parts else None
+
+    def _read(self, name: str) -> pa.ChunkedArray:
+        return self.file.read_row_groups(list(self.groups), columns=[name], use_threads=False)[name]
+
+    def column(self, name: str) -> pa.Array:
+        """A column as one array."""
+        chunks = [*self._read(name).slice(self.skip).chunks, *(self.rest[name].chunks if self.rest else [])]
+        kind = self.schema.field(self.schema.get_field_index(name)).type
+        together = pa.chunked_array(chunks, kind)
+        if pa.types.is_dictionary(kind):
+            together = together.unify_dictionaries()
+        flat = together.combine_chunks()
+        if isinstance(flat, pa.ChunkedArray):
+            flat = pa.concat_arrays(flat.chunks) if flat.num_chunks else pa.array([], kind)
+        return flat
+
+    def first_of(self, field: str) -> list[str]:
+        """The columns of a field."""
+        return list(self.options["mapping"].get(field, ()))
+
+
+def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
+    wrong: dict[str, Bools] = {}
+    at = _coalesced(rows, "at", _read_times)
+    called = {field: names[0] if len(names) == 1 else field for field, names in rows.options["mapping"].items()}
+    n = len(at.state)
+    offset = before + rows.skip + np.arange(n)
+    _note(wrong, at.state, "at", called, "a time before 1900 or after 2199", "not a time", "empty")
+    client = _names(rows, "client", n)
+    wrong.setdefault(f"{called.get('client', 'client')}: empty", np.zeros(n, bool))
+    wrong[f"{called.get('client', 'client')}: empty"] |= client.codes == -1
+    topic, broker = _names(rows, "topic", n), _names(rows, "broker", n)
+    for field, each in (("client", client), ("topic", topic), ("broker", broker)):
+        if (each.codes == BROKEN).any():
+            wrong[f"{called[field]}: not UTF-8"] = each.codes == BROKEN
+    numbers = {field: _coalesced(rows, field, _read_whole, n) for field in ("bytes", "weight")}
+    for field, each in numbers.items():
+        _note(wrong, each.state, field, called, f"above {LARGEST:,}", "not a whole number of 0 or more", None)
+    start, receivers, there = _receivers(rows, n, called, wrong)
+    attributes = _attributes(rows, n, called, wrong)
+    bad = np.zeros(n, bool)
+    for reason, which in wrong.items():
+        fresh = which & ~bad
+        if fresh.any():
+            places = np.flatnonzero(fresh)
+            shown = [f"row {offset[places[0]]:,}"] + [None] * (len(places) - 1)
+            texts = pa.repeat(pa.scalar(reason), len(places))
+            yield events(offset=offset[places], kind="bad", reason=texts, sample=pa.array(shown, pa.string()))
+        bad |= which
+    keep = np.flatnonzero(~bad) if bad.any() else None
+    if n == 0 or (keep is not None and len(keep) == 0):
+        return
+
+    def kept(values: Any) -> Any:
+        return values if keep is None else values[keep]
+
+    when, who, about = kept(at.values), kept(client.codes), kept(topic.codes)
+    length = kept(numbers["bytes"].values)
+    keys, there_key = _keys(rows, n, keep, {"client": client, "topic": topic, "broker": broker}, at.values, numbers)
+    if keep is not None:
+        sizes = np.diff(start)[keep]
+        bounds = np.append(0, np.cumsum(sizes))
+        receivers = Names(receivers.codes[_within(start[keep], sizes)], receivers.names)
+        start, there, offset = bounds, there[keep], offset[keep]
+    alone = keys is None or bool(rows.first_of("receivers"))  # rows with lists are joined like any others
+    run = np.arange(len(when) + 1) if alone else _runs(keys, there_key)
+    head = least_of_runs(run, when) if len(run) <= len(when) else run[:-1]
+
+    def at_heads(values: Any) -> Any:
+        return values if len(run) > len(when) else values[head]
+
+    whole = len(run) > len(when)
+    columns: dict[str, Any] = {
+        "at": pa.array(at_heads(when)).cast(TIME),
+        "client": _column(Names(at_heads(who), client.names)),
+        "topic": _column(Names(at_heads(about), topic.names)),
+        "broker": _column(Names(at_heads(kept(broker.codes)), broker.names)),
+        "bytes": _numbers(at_heads(length), at_heads(kept(numbers["bytes"].state))),
+        "weight": _numbers(at_heads(kept(numbers["weight"].values)), at_heads(kept(numbers["weight"].state))),
+    }
+    logged = there if whole else np.logical_or.reduceat(there, run[:-1])
+    bounds = pa.array((start if whole else start[run]).astype(np.int32))
+    columns["receivers"] = pa.ListArray.from_arrays(
+        bounds, _column(receivers), mask=None if logged.all() else pa.array(~logged)
+    )
+    if attributes is not None:
+        taken = attributes if keep is None else attributes.take(pa.array(keep))
+        columns["attributes"] = taken if whole else taken.take(pa.array(head))
+    if keys is not None and (alone or not rows.options.get("sorted")):
+        columns["message"] = key_column(_hashes(at_heads(keys)), at_heads(there_key))
+    if not whole:
+        columns["rows"] = np.diff(run)
+    yield events(offset=at_heads(offset), kind="message", **columns)
+
+
+def _note(
+    wrong: dict[str, Bools],
+    state: Small,
+    field: str,
+    called: Mapping[str, str],
+    beyond: str,
+    unreadable: str,
+    missing: str | None,
+) -> None:
+    for code, text in ((MISSING, missing), (UNREADABLE, unreadable), (BEYOND, beyond)):
+        if text and (state == code).any():
+            wrong[f"{called.get(field, field)}: {text}"] = state == code
+
+
+def _numbers(values: Ints, state: Small) -> pa.Array:
+    missing = state == MISSING
+    return pa.array(values, mask=missing) if missing.any() else pa.array(values)
+
+
+def _column(names: Names) -> pa.Array:
+    mask = names.codes < 0
+    indices = pa.array(names.codes, mask=mask) if mask.any() else pa.array(names.codes)
+    return pa.DictionaryArray.from_arrays(indices, names.names)
+
+
+def _coalesced(rows: Rows, field: str, read: Any, n: int | None = None) -> Values:
+    """A field from its columns: of each row the first that is there."""
+    found: Values | None = None
+    for name in rows.first_of(field):
+        mine = read(rows.column(name), rows.options)
+        if found is None:
+            found = mine
+        else:
+            use = found.state == MISSING
+            found = Values(np.where(use, mine.values, found.values), np.where(use, mine.state, found.state))
+    if found is None:
+        count = n if n is not None else _length(rows)
+        found = Values(np.zeros(count, np.int64), np.full(count, MISSING, np.int8))
+    return found
+
+
+def _length(rows: Rows) -> int:
+    count = sum(rows.file.metadata.row_group(g).num_rows for g in rows.groups)
+    return count - rows.skip + (rows.rest.num_rows if rows.rest else 0)
+
+
+def _read_times(values: pa.Array, options: Mapping[str, Any]) -> Values:
+    kind = values.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        values = values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())
+        return _checked_times(values)
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        values = values.cast(pa.int64())
+        shift = 6 - UNITS[options.get("unit") or "s"]
+        micro = _integers(values.fill_null(0))
+        large = np.abs(micro) > np.iinfo(np.int64).max // 10**6
+        micro = np.where(large, LATEST, micro) * 10**shift if shift >= 0 else _cut(micro, 10**-shift)
+        micro = np.where(large, LATEST, micro)
+        return _checked_times(pa.array(micro, mask=_flags(values.is_null())))
+    text = _as_text(values)
+    data, first, last = spans_of(text)
+    at, state, _ = read_times(data, first, last, np.full(len(first), TEXT, np.int8), UNITS[options.get("unit") or "s"])
+    return Values(at, state)
+
+
+def _cut(values: Ints, by: int) -> Ints:
+    return np.where(values < 0, -(-values // by), values // by)
+
+
+def _checked_times(values: pa.Array) -> Values:
+    micro = _integers(values.fill_null(0))
+    state = np.where(_flags(values.is_null()), MISSING, FINE).astype(np.int8)
+    state[(state == FINE) & ((micro < EARLIEST) | (micro >= LATEST))] = BEYOND
+    return Values(micro, state)
+
+
+def _read_whole(values: pa.Array, options: Mapping[str, Any]) -> Values:
+    kind = values.type
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        numbers = _integers(values.cast(pa.int64()).fill_null(0))
+        state = np.where(_flags(values.is_null()), MISSING, FINE).astype(np.int8)
+        state[numbers < 0] = UNREADABLE
+        state[numbers > LARGEST] = BEYOND
+        return Values(numbers, state)
+    if pa.types.is_floating(kind):
+        values = pc.if_else(pc.is_nan(values), None, values)
+    text = _as_text(values)
+    data, first, last = spans_of(text)
+    found, state = read_whole(data, first, last, np.full(len(first), TEXT, np.int8), LARGEST)
+    return Values(found, state)
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_floating(values.type):
+        whole = pc.fill_null(pc.and_(pc.equal(values, pc.round(values)), pc.less(pc.abs(values), 2.0**63)), False)
+        short = pc.if_else(whole, values, 0.0).cast(pa.int64(), safe=False).cast(pa.string())
+        return pc.if_else(whole, short, values.cast(pa.string()))
+    return values.cast(pa.binary()) if pa.types.is_binary(values.type) else values.cast(pa.string())
+
+
+BROKEN = -2
+"""The code of a name that is not text."""
+
+
+def _names(rows: Rows, field: str, n: int) -> Names:
+    found: Names | None = None
+    for name in rows.first_of(field):
+        mine = number_names([rows.column(name)])
+        own = Names(mine[0][0], mine[1])
+        if found is None:
+            found = own
+        else:
+            together = pc.unique(pa.concat_arrays([found.names, own.names]))
+            left, right = (_recoded(each, together) for each in (found, own))
+            found = Names(np.where(left == -1, right, left), together)
+    return found or Names(np.full(n, -1, np.int32), pa.array([], pa.string()))
+
+
+def _recoded(names: Names, among: pa.Array) -> NDArray[np.int32]:
+    to = np.append(pc.index_in(names.names, value_set=among).to_numpy(zero_copy_only=False), [BROKEN, -1])
+    return to.astype(np.int32)[names.codes]
+
+
+def number_names(columns: Sequence[pa.Array]) -> tuple[list[NDArray[np.int32]], pa.Array]:
+    """(codes of each column, names): -1 for null and for what is empty, BROKEN for what is not text."""
+    if all(pa.types.is_integer(each.type) for each in columns):
+        raw = [each.fill_null(0).to_numpy() for each in columns]
+        low, high = min(int(r.min(initial=0)) for r in raw), max(int(r.max(initial=0)) for r in raw)
+        dense = low >= 0 and high < DENSE
+        values = _used(raw, high) if dense else np.unique(np.concatenate(raw))
+        names = pa.array(values).cast(pa.string())
+        if dense:
+            place_of = np.zeros(high + 1, dtype=np.int32)
+            place_of[values] = np.arange(len(values), dtype=np.int32)
+            codes = [place_of[each] for each in raw]
+        else:
+            codes = [np.searchsorted(values, each).astype(np.int32) for each in raw]
+        for code, each in zip(codes, columns, strict=True):
+            if each.null_count:
+                code[_flags(each.is_null())] = -1
+        return codes, names
+    coded = [each if pa.types.is_dictionary(each.type) else _as_text(each).dictionary_encode() for each in columns]
+    lists = [_dictionary(each.dictionary) for each in coded]
+    names = pc.unique(pa.concat_arrays([text for text, _ in lists])).drop_null()
+    names = names.filter(pc.greater(pc.binary_length(names), 0))
+    numbers = []
+    for each, (text, broken) in zip(coded, lists, strict=True):
+        codes = pc.index_in(text, value_set=names).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+        codes = np.append(np.where(broken, BROKEN, codes), -1).astype(np.int32)
+        numbers.append(codes[each.indices.fill_null(len(text)).to_numpy(zero_copy_only=False)])
+    return numbers, names
+
+
+def _dictionary(values: pa.Array) -> tuple[pa.Array, Bools]:
+    """(text, broken): values of a dictionary as text, null where they are not UTF-8."""
+    text = _as_text(values)
+    if not pa.types.is_binary(text.type):
+        return text, np.zeros(len(text), bool)
+    data, first, last = spans_of(text)
+    fine = is_utf8(data, np.maximum(first, 0), np.where(first < 0, 0, last))
+    return pa.array([each if ok else None for each, ok in zip(text.to_pylist(), fine, strict=True)], pa.binary()).cast(
+        pa.string()
+    ), ~fine
+
+
+def _used(columns: Sequence[NDArray[Any]], high: int) -> Ints:
+    """The numbers up to `high` that occur."""
+    seen = np.zeros(high + 1, dtype=np.bool_)
+    for each in columns:
+        seen[each] = True
+    return np.flatnonzero(seen)
+
+
+def _receivers(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, Bools]) -> tuple[Ints, Names, Bools]:
+    """(start, names, there): who received each row, and whether the row says so."""
+    parts = []
+    for field in ("receivers", "receiver"):
+        for name in rows.first_of(field):
+            parts.append(_receivers_in(rows.column(name), field, name, rows.options, wrong))
+    if not parts:
+        return np.zeros(n + 1, np.int64), Names(np.empty(0, np.int32), pa.array([], pa.string())), np.zeros(n, bool)
+    start, names, there = parts[0]
+    for more_start, more, more_there in parts[1:]:
+        use = more_there & ~there
+        together = pc.unique(pa.concat_arrays([names.names, more.names]))
+        codes = np.concatenate([_recoded(names, together), _recoded(more, together)])
+        sizes = np.where(use, np.diff(more_start), np.diff(start))
+        begin = np.where(use, more_start[:-1] + len(names.codes), start[:-1])
+        start = np.append(0, np.cumsum(sizes))
+        names, there = Names(codes[_within(begin, sizes)], together), there | more_there
+    return start, names, there
+
+
+def _receivers_in(
+    values: pa.Array, field: str, name: str, options: Mapping[str, Any], wrong: dict[str, Bools]
+) -> tuple[Ints, Names, Bools]:
+    n = len(values)
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        there = ~_flags(values.is_null())
+        sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        (codes,), names = number_names([values.flatten()])
+        parent = np.repeat(np.arange(n), sizes)
+        if (codes == BROKEN).any():
+            wrong[f"{name}: not UTF-8"] = np.bincount(parent[codes == BROKEN], minlength=n) > 0
+        keep = codes >= 0
+        start = np.append(0, np.cumsum(np.bincount(parent[keep], minlength=n)))
+        return start, Names(codes[keep], names), there
+    separator, suspects, single = separator_of(options)
+    inner = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    suspects = single if field == "receiver" else suspects
+    if not pa.types.is_integer(inner) and (len(separator) or len(suspects)):
+        coded = values if pa.types.is_dictionary(values.type) else _as_text(values).dictionary_encode()
+        text, broken = _dictionary(coded.dictionary)
+        data, first, last = spans_of(text)
+        room = int((last - first)[first >= 0].sum()) + len(first)
+        kinds = np.full(len(first), TEXT, np.int8)
+        begun, begin, end, state = split_cells(data, first, last, kinds, separator, suspects, room)
+        index = coded.indices.fill_null(len(text)).to_numpy(zero_copy_only=False).astype(np.int64)
+        odd = np.append(state == BEYOND, False)[index]
+        if odd.any():
+            wrong[LOOKS_LIKE_A_LIST.format(name)] = odd
+        if np.append(broken, False)[index].any():
+            wrong[f"{name}: not UTF-8"] = np.append(broken, False)[index]
+        if len(separator):
+            names = text_at(data, begin, end).dictionary_encode()
+            sizes = np.append(np.diff(begun), 0)[index]
+            start = np.append(0, np.cumsum(sizes))
+            codes = names.indices.to_numpy()[_within(np.append(begun[:-1], 0)[index], sizes)]
+            there = sizes > 0 if field == "receiver" else index < len(text)
+            return start, Names(codes.astype(np.int32), names.dictionary), there
+        values = coded
+    (codes,), names = number_names([values])
+    if (codes == BROKEN).any():
+        wrong[f"{name}: not UTF-8"] = codes == BROKEN
+    known = codes >= 0
+    if known.all():
+        return np.arange(n + 1), Names(codes, names), known
+    there = known if field == "receiver" else ~_flags(values.is_null())
+    return np.append(0, np.cumsum(known)), Names(codes[known], names), there
+
+
+def _attributes(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, Bools]) -> pa.Array | None:
+    names = rows.first_of("attributes")
+    if not names:
+        return None
+    start, found, there = _receivers_in(rows.column(names[0]), "attributes", names[0], rows.options, wrong)
+    mask = None if there.all() else pa.array(~there)
+    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), _column(found), mask=mask)
+
+
+# --- which rows are one message ------------------------------------------------------------------------
+
+
+def _keys(
+    rows: Rows, n: int, keep: Ints | None, names: Mapping[str, Names], at: Ints, numbers: Mapping[str, Values]
+) -> tuple[Ints | None, Any]:
+    """(words, there): what rows of one message agree in, two words or one a row; None where each stands alone."""
+    group = rows.options.get("group") or ()
+    parts: list[Ints] = []
+    there = np.ones(n, bool)
+    for field in group or (("key",) if rows.first_of("key") else ()):
+        if field in names:
+            codes = names[field].codes
+            hashes = np.append(_text_hashes(names[field].names), [0, 0])
+            parts.append(hashes[codes])
+        elif field == "at":
+            parts.append(at)
+        elif field in numbers:
+            parts.append(np.where(numbers[field].state == MISSING, -1, numbers[field].values))
+        else:
+            column = rows.column(rows.first_of(field)[0])
+            if field == "key" and not group:
+                there = ~_flags(column.is_null())
+            parts.append(_words(column))
+    if not parts:
+        return None, None
+    words = parts[0] if len(parts) == 1 else np.column_stack(parts)
+    return (words, there) if keep is None else (words[keep], there[keep])
+
+
+def _words(column: pa.Array) -> Ints:
+    if pa.types.is_integer(column.type):
+        return column.fill_null(0).to_numpy().astype(np.int64)
+    if not pa.types.is_dictionary(column.type):
+        column = _as_text(column).dictionary_encode()
+    hashes = np.append(_text_hashes(column.dictionary), 0)
+    return hashes[column.indices.fill_null(len(hashes) - 1).to_numpy(zero_copy_only=False)]
+
+
+def _text_hashes(names: pa.Array) -> Ints:
+    text = _as_text(names)
+    data, first, last = spans_of(text)
+    return hash_spans(data, np.maximum(first, 0), np.where(first < 0, 0, last), 3)
+
+
+def _runs(keys: Ints, there: Bools) -> Ints:
+    """Where runs of rows with one key begin, and the end; a row without a key is a run of its own."""
+    if len(keys) == 0:
+        return np.zeros(1, np.int64)
+    differs = keys[1:] != keys[:-1]
+    turn = differs.any(axis=1) if differs.ndim > 1 else differs
+    if not there.all():
+        turn |= ~there[1:]
+    return np.append(np.flatnonzero(np.append(True, turn)), len(keys))
+
+
+@kernel(work=size)
+def least_of_runs(run: Ints, at: Ints) -> Ints:
+    """The row with the least time of each run, the first of them."""
+    head = np.empty(len(run) - 1, dtype=np.int64)
+    for r in range(len(run) - 1):
+        best = run[r]
+        for i in range(run[r] + 1, run[r + 1]):
+            if at[i] < at[best]:
+                best = i
+        head[r] = best
+    return head
+
+
+def _hashes(words: Ints) -> Ints:
+    """Two words a row from one or more."""
+    columns = words.reshape(len(words), -1).astype(np.uint64)
+    out = []
+    for seed in (0x5851F42D4C957F2D, 0x14057B7EF767814F):
+        state = np.full(len(columns), seed, np.uint64)
+        for c in range(columns.shape[1]):
+            state = mixed(state ^ np.ascontiguousarray(columns[:, c]))
+        out.append(state.view(np.int64))
+    return np.column_stack(out)
+
+
+def _within(start: Any, sizes: Any) -> Any:
+    first = np.cumsum(sizes) - sizes
+    return np.repeat(start - first, sizes) + np.arange(sizes.sum())
+
+
+def _integers(values: Any) -> Ints:
+    return np.ascontiguousarray(
+        values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy(), dtype=np.int64
+    )
+
+
+def _flags(values: pa.Array) -> Bools:
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def sniff(head: bytes) -> float:
+    """Parquet begins with its magic."""
+    return 1.0 if head.startswith(MAGIC) else 0.0
+
+
+def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """A Parquet file is no list of lines; see `read_groups`."""
+    raise BadTrace("a Parquet file cannot be read as lines")
+
+
+FORMAT = Format(
+    name="parquet",
+    scope="line",
+    sniff=sniff,
+    read=read,
+    keys="call",
+    options={
+        "map": "field=column, several times; fields: " + " ".join(FIELDS),
+        "group": "rows that agree in these fields are one message: sender,at for e-mail",
+        "list_separator": "what separates names inside one cell; none: nothing does",
+        "broker": "the broker that senders are at, where rows name none",
+        "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
+    },
+)

@@ -1,0 +1,675 @@
+"""Ingest: sources to a trace, every line accounted for.
+
+Two jobs and little between them. The first parses splits of the sources; the driver numbers the names and finds
+the keys that lie in several splits. The second puts messages under ids, writes them and sums them up; where only
+the reduction is kept and no key can be cut, the first job has done all. Nothing counts before the manifest is
+written, so a killed ingest leaves the trace as it was.
+
+Of a source that grew, only the new bytes are read where each line stands alone; where state or keys run
+through the file, it is read anew and replaces what it gave before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from overlace.errors import BadParameter, BadTrace
+from overlace.ingest.bridges import Followed, bridge_lines, follow
+from overlace.ingest.encode import KINDS, LATER, Job
+from overlace.ingest.events import PLAIN
+from overlace.ingest.formats.parquet import NotSorted
+from overlace.ingest.history import links_of, seen_before, sessions_of, subscriptions_of
+from overlace.ingest.options import BUCKETS, Options
+from overlace.ingest.reduce import Ids, Partial, unite
+from overlace.ingest.sources import (
+    LEAST_SPLIT,
+    SPLIT,
+    Source,
+    first_and_last,
+    new_sources,
+    settle_together,
+    shown_mapping,
+)
+from overlace.ingest.tasks import (
+    NUMBER,
+    Answer,
+    BatchFunction,
+    Piece,
+    Split,
+    answers,
+    finish,
+    parse,
+    partial_of,
+    regroup,
+    stage,
+    staged,
+)
+from overlace.ingest.topologies import Bridge
+from overlace.model import Progress
+from overlace.trace.names import names_table, number_names
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
+from overlace.trace.tables import TIME, schema_of
+from overlace.trace.traffic import Reduction, merge
+
+FEW = 3  # messages up to which a client counts as short-lived
+BRIDGES = "bridges"
+"""The source of links that the logs themselves show."""
+
+TOGETHER = 1_000_000
+"""Messages in several splits that one task joins."""
+
+ORPHANS = "delivery of a message that no log publishes"
+
+
+class Runner(NamedTuple):
+    """How jobs run: `run(function, tasks, stage, begin, end)` gives all answers; `parallel` tasks run at once."""
+
+    run: Callable[[BatchFunction, int, str, float, float], pa.Table]
+    parallel: int = 1
+
+
+def in_process(function: BatchFunction, tasks: int, *_: Any) -> pa.Table:
+    """Run a job in this process, task by task."""
+    numbers = pa.RecordBatch.from_arrays([pa.array(np.arange(tasks))], schema=NUMBER)
+    return pa.Table.from_batches(list(function(iter([numbers]))))
+
+
+HERE = Runner(in_process)
+
+
+class Account(NamedTuple):
+    """What became of the lines of one source."""
+
+    source: str
+    digest: str
+    format: str
+    lines: int
+    kept: int
+    ignored: Mapping[str, int]
+    quarantined: Mapping[str, tuple[int, str]]  # by reason: how many, and a sample
+    duplicates: int
+    mapping: Sequence[str] = ()  # what was settled for the source, for people
+
+    def adds_up(self) -> bool:
+        """lines = kept + ignored + quarantined + duplicates."""
+        return self.lines == self.kept + sum(self.ignored.values()) + self.bad + self.duplicates and self.kept >= 0
+
+    @property
+    def bad(self) -> int:
+        """Lines in quarantine."""
+        return sum(count for count, _ in self.quarantined.values())
+
+
+class Ingested(NamedTuple):
+    """A trace and how it came about."""
+
+    trace: Trace
+    accounts: list[Account]
+    known: list[str]  # sources with nothing new, and why
+    folded: int  # topic names that folding saved
+    notes: list[str]  # what a user should know
+
+
+def ingest_sources(
+    paths: Sequence[str],
+    out: str,
+    runner: Runner = HERE,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Ingested:
+    """Read logs into the trace at `out`, new or existing."""
+    chosen = options or Options()
+    key = chosen.key()
+    paths, out = [absolute(path) for path in paths], absolute(out)
+    base = Trace.open(out) if Trace.exists(out) else None
+    if base is not None and chosen.bucket and base.rows("traffic") and BUCKETS[chosen.bucket] != base.bucket_us:
+        raise BadParameter(f"--bucket {chosen.bucket}: the trace at {out} has other buckets, and they cannot change")
+    notes = dict(base.notes) if base else {}
+    found = new_sources(paths, chosen, notes.get("sources", {}))
+    sources = settle_together(found.sources)
+    if not sources:
+        if base is None:
+            raise BadTrace(f"nothing to ingest: {'; '.join(found.known) or 'no file was found'}")
+        return Ingested(base, [], found.known, 0, [])
+    try:
+        done = _Ingest(sources, out, base, runner, chosen, key, progress).run(notes)
+    except NotSorted:  # the statistics promised more than the rows keep
+        unsorted = [replace(s, options={**s.options, "sorted": False}) for s in sources]
+        done = _Ingest(unsorted, out, base, runner, chosen, key, progress).run(notes)
+    return done._replace(known=found.known)
+
+
+class _Ingest:
+    """One ingest, from sources to a trace."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        out: str,
+        base: Trace | None,
+        runner: Runner,
+        options: Options,
+        key: bytes,
+        progress: Progress | None,
+    ) -> None:
+        self.sources, self.base, self.runner, self.options = list(sources), base, runner, options
+        self.tell = progress or (lambda share, what: None)
+        self.writer = Writer(out, base)
+        identity = options.identity or next((s.form.identity for s in sources if s.form.identity != "client"), "client")
+        self.job = Job(
+            trace=out, staging=f".staging-{self.writer.id}", sources=tuple(sources), identity=identity,
+            keep_topics=options.keep_topics, key=key, reduce_only=options.reduce_only, id=self.writer.id,
+        )  # fmt: skip
+
+    def run(self, notes: dict[str, Any]) -> Ingested:
+        """All of it; what was staged is removed whatever happens."""
+        _clear_stale(self.job.trace, self.sources)
+        try:
+            return self._run(notes)
+        finally:
+            files, at = place(f"{self.job.trace}/{self.job.staging}")
+            with contextlib.suppress(OSError):
+                files.delete_dir(at)
+            if self.base is None and not Trace.exists(self.job.trace):
+                _remove_new(self.job.trace, self.writer.id)
+
+    def _run(self, notes: dict[str, Any]) -> Ingested:
+        tasks = split_tasks(self.sources, self.runner.parallel)
+        several = _several_splits(self.sources, tasks)
+        self.job = replace(
+            self.job, bucket_us=self._likely_bucket(), staged=not self.options.reduce_only or bool(several)
+        )
+        told = answers(self.runner.run(parse(self.job, tasks), len(tasks), "reading", 0.05, 0.5))
+        told.sort(key=lambda each: (each.about["source"], each.about["number"]))
+        self.tell(0.5, f"reading: {sum(each.about['lines'] for each in told):,} lines")
+        bucket_us = self._bucket(told)
+        ratio, self.job = bucket_us // self.job.bucket_us, replace(self.job, bucket_us=bucket_us)
+        self.tell(0.5, "numbering names")
+        names = self._number(told)
+        ids = [_ids_of(each, names) for each in told]
+        accounts = [self._account(i, told) for i in range(len(self.sources))]
+        judge(accounts, self.options)
+        crossed = self._follow_bridges(told, names, notes.get("bridges", []))
+        if self.job.staged:
+            parts, extra, orphans = self._finish(told, ids, several, crossed)
+        else:
+            parts = [(each.about["source"], partial_of(each, own)) for each, own in zip(told, ids, strict=True)]
+            extra = Counter[int]()
+            orphans = Counter({each.about["source"]: each.about["orphans"] for each in told})
+        accounts = [_settled(account, extra[i], orphans[i]) for i, account in enumerate(accounts)]
+        judge(accounts, self.options)
+        self.tell(0.9, "writing")
+        self._traffic(parts, bucket_us, ratio if not self.job.staged else 1)
+        self._tables(told, ids, names, accounts, crossed)
+        kept = notes.get("sources", {})
+        notes["sources"] = {**kept, **self._noted(told, accounts, kept)}
+        trace = self.writer.commit(bucket_us=bucket_us, unit=self.base.unit if self.base else "message", notes=notes)
+        self.tell(1.0, "done")
+        folded = sum(each.about["folded"] for each in told)
+        return Ingested(trace, accounts, [], folded, [*bridge_notes(crossed), *short_lived(trace)])
+
+    # --- buckets and names
+
+    def _likely_bucket(self) -> int:
+        """The width of buckets where it is known before reading; else the finer, of which coarser ones can be made."""
+        if self.base and self.base.rows("traffic"):
+            return self.base.bucket_us
+        if self.options.bucket:
+            return BUCKETS[self.options.bucket]
+        ends = [each for each in map(first_and_last, self.sources) if each] if self.options.reduce_only else []
+        surely = ends and max(last for _, last in ends) - min(first for first, _ in ends) >= DAY_US
+        return HOUR_US if surely else MINUTE_US
+
+    def _bucket(self, told: Sequence[Answer]) -> int:
+        """An hour; a minute when the log spans less than a day."""
+        if (self.base and self.base.rows("traffic")) or self.options.bucket:
+            return self.job.bucket_us
+        first = min((each.about["first"] for each in told), default=LATER)
+        last = max((each.about["last"] for each in told), default=-LATER)
+        return HOUR_US if first > last or last - first >= DAY_US else MINUTE_US
+
+    def _number(self, told: Sequence[Answer]) -> dict[str, pa.Array]:
+        """Ids for new names: after those that are there, in order of when they first came up, then by name."""
+        known = self.base.names if self.base else {}
+        names: dict[str, Any] = {}
+        for kind in KINDS:
+            tables = [each.table(kind) for each in told]
+            used = [(_flat(table["name"]), table["at"].to_numpy()) for table in tables if table.num_rows]
+            names[kind] = number_names(known.get(kind, ()), used, LATER)
+            if kind == "attribute" and len(names[kind]) > 63:
+                raise BadTrace(f"{len(names[kind])} attributes; a mask holds at most 63. Leave some out with --map.")
+        others = {kind: own for kind, own in known.items() if kind not in KINDS}
+        self.writer.write("names", names_table({**others, **names}), replace=True)
+        return names
+
+    # --- the second job
+
+    def _finish(
+        self, told: Sequence[Answer], ids: Sequence[Ids], several: set[int], crossed: Followed | None
+    ) -> tuple[list[tuple[int, Partial]], Counter[int], Counter[int]]:
+        """(sums by source, further rows that repeat others, orphans): staged messages under ids."""
+        pieces = [
+            Piece(
+                f"{about['source']}-{about['number']}-{about['token']}",
+                about["source"],
+                _scope(self.sources, about["source"]),
+            )
+            for about in (each.about for each in told)
+        ]
+        for piece, own in zip(pieces, ids, strict=True):
+            for kind, values in own._asdict().items():
+                stage(self.job, f"ids/{piece.name}-{kind}", pa.table({"id": values}))
+        shared = self._shared(told, pieces, several)
+        bridged = crossed is not None and crossed.receivers.num_rows > 0
+        work = _batched(pieces, [each.about["messages"] for each in told], self.runner.parallel)
+        done = answers(
+            self.runner.run(finish(self.job, work, bridged, shared), len(work), "encoding and reducing", 0.6, 0.85)
+        )
+        count = sum(each.about.get("shared", 0) for each in done)
+        if count:
+            held = [piece for piece in pieces if _staged_shared(self.job, piece)]
+            parts = -(-count // TOGETHER)
+            done += answers(self.runner.run(regroup(self.job, held, parts), parts, "joining messages", 0.85, 0.9))
+        extra, orphans = Counter[int](), Counter[int]()
+        sums = []
+        for each in done:
+            if "parts" in each.about:
+                listed = [
+                    Part(path, rows, int(hashed), source, group)
+                    for path, rows, hashed, source, group in each.about["parts"]
+                ]
+                self.written = [*getattr(self, "written", []), *listed]
+            if "traffic" in each:
+                sums.append((each.about["source"], partial_of(each, None)))
+                extra[each.about["source"]] += each.about.get("extra", 0)
+                orphans[each.about["source"]] += each.about.get("orphans", 0)
+        return sums, extra, orphans
+
+    def _shared(self, told: Sequence[Answer], pieces: Sequence[Piece], several: set[int]) -> list[int]:
+        """The scopes in which a key lies in several splits; the keys are staged."""
+        found = []
+        for scope in sorted(several):
+            own = [
+                np.unique(each.table("keys")["high"].to_numpy())
+                for each, piece in zip(told, pieces, strict=True)
+                if piece.scope == scope and "keys" in each
+            ]
+            if len(own) < 2:
+                continue
+            every = np.sort(np.concatenate(own))
+            twice = np.unique(every[1:][every[1:] == every[:-1]])
+            if len(twice):
+                stage(self.job, f"shared/{scope}", pa.table({"high": twice}))
+                found.append(scope)
+        return found
+
+    # --- what is written
+
+    def _traffic(self, parts: Sequence[tuple[int, Partial]], bucket_us: int, ratio: int) -> None:
+        """Traffic and audiences of each source, added to what an earlier part of it gave."""
+        written: dict[str, list[tuple[str, pa.Table]]] = {"traffic": [], "audiences": []}
+        for i, source in enumerate(self.sources):
+            reduction = unite([part for origin, part in parts if origin == i], bucket_us, ratio)
+            if source.begin == 0:
+                for table in ("messages", "traffic", "audiences", "sessions", "subscriptions"):
+                    self.writer.drop(table, source.digest)
+            elif self.base:
+                before = self._of_source(source, "traffic", "audiences")
+                reduction = merge([Reduction(before.read("traffic"), before.read("audiences")), reduction])
+                for table in ("traffic", "audiences"):
+                    self.writer.drop(table, source.digest)
+            written["traffic"].append((source.digest, reduction.traffic))
+            written["audiences"].append((source.digest, reduction.audiences))
+        for table, rows in written.items():
+            self.writer.write_by_source(table, rows)
+        order = {source.digest: i for i, source in enumerate(self.sources)}
+        listed = sorted(
+            getattr(self, "written", []), key=lambda part: (part.path.rpartition("/")[0], order[part.source])
+        )
+        self.writer.add("messages", listed)
+        messages, rows = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
+        self.tell(0.95, f"writing: {messages:,} messages, {rows:,} rows of traffic")
+
+    def _of_source(self, source: Source, *tables: str) -> Trace:
+        """What the trace has of one source so far."""
+        assert self.base is not None
+        own = {t: [p for p in self.base.parts.get(t, []) if p.source == source.digest] for t in tables}
+        return replace(self.base, parts=own)
+
+    def _tables(
+        self,
+        told: Sequence[Answer],
+        ids: Sequence[Ids],
+        names: Mapping[str, pa.Array],
+        accounts: Sequence[Account],
+        crossed: Followed | None,
+    ) -> None:
+        """Sessions, subscriptions, links and the accounting: few rows, made on the driver."""
+        rows: dict[str, list[tuple[str, pa.Table]]] = {
+            "sessions": [],
+            "subscriptions": [],
+            "doubles": [],
+            "quarantine": [],
+        }
+        for i, source in enumerate(self.sources):
+            own = [(each, to) for each, to in zip(told, ids, strict=True) if each.about["source"] == i]
+            life = self._life([each for each, _ in own])
+            before = self._of_source(source, "sessions").read("sessions") if self.base and source.begin else None
+            seen = seen_before(before, pa.concat_tables([_seen_under_ids(each, to) for each, to in own]))
+            for table in ("sessions", "doubles"):
+                self.writer.drop(table, source.digest)
+            if not source.begin:
+                self.writer.drop("quarantine", source.digest)
+            rows["sessions"].append((source.digest, sessions_of(life, seen, names)))
+            rows["subscriptions"].append((source.digest, subscriptions_of(life, names)))
+            rows["doubles"].append((source.digest, doubles_of(life, names, self.job.bucket_us)))
+            rows["quarantine"].append((source.digest, quarantine_of(accounts[i])))
+        for table, listed in rows.items():
+            self.writer.write_by_source(table, listed)
+        self._sources(accounts)
+        if crossed and crossed.links:
+            place_of = {name: i for i, name in enumerate(names["broker"].to_pylist())}
+            number = [place_of[source.options["broker"]] if not self.job.key else -1 for source in self.sources]
+            pairs = {(number[a], number[b]) for a, b in crossed.links if number[a] >= 0 and number[b] >= 0}
+            known = [part for part in self.writer.parts.get("links", ()) if part.source != BRIDGES]
+            if pairs and not known:
+                self.writer.drop("links", BRIDGES)
+                self.writer.write("links", links_of(pairs), source=BRIDGES, name="-bridges")
+
+    def _life(self, told: Sequence[Answer]) -> pa.Table:
+        """Events of sessions, subscriptions and bridges that some splits staged."""
+        empty = PLAIN.empty_table()
+        tables = [
+            staged(self.job, f"life/{each.about['source']}-{each.about['number']}-{each.about['token']}")
+            for each in told if each.about["life"]
+        ]  # fmt: skip
+        return pa.concat_tables([empty, *(table.cast(PLAIN) for table in tables)]).combine_chunks()
+
+    def _sources(self, accounts: Sequence[Account]) -> None:
+        kept = {row["digest"]: row for row in (self.base.read("sources").to_pylist() if self.base else [])}
+        for account, source in zip(accounts, self.sources, strict=True):
+            row = {"digest": account.digest, "name": account.source, "format": account.format, "lines": account.lines,
+                   "kept": account.kept, "ignored": sum(account.ignored.values()), "quarantined": account.bad,
+                   "duplicates": account.duplicates}  # fmt: skip
+            if source.begin and account.digest in kept:
+                row = {k: (v + kept[account.digest][k] if isinstance(v, int) else v) for k, v in row.items()}
+            kept[account.digest] = row
+        self.writer.write("sources", pa.Table.from_pylist(list(kept.values()), schema_of("sources")), replace=True)
+
+    def _noted(self, told: Sequence[Answer], accounts: Sequence[Account], before: Mapping[str, Any]) -> dict[str, Any]:
+        """What the next ingest must know of each source, and its ignored lines by kind."""
+        keyed = {each.about["source"] for each in told if each.about["keyed"]}
+        noted = {}
+        for i, (s, account) in enumerate(zip(self.sources, accounts, strict=True)):
+            ignored = Counter(account.ignored)
+            if s.begin:
+                ignored.update(before[s.digest].get("ignored", {}))
+            settled = {k: v for k, v in s.options.items() if k in SETTLED}
+            noted[s.digest] = {
+                "name": s.name, "end": s.size, "head": s.head, "whole": s.whole, "keyed": i in keyed,
+                "number": s.number, "packed": s.packed, "tail": s.tail, "ignored": dict(sorted(ignored.items())),
+                "settled": settled,
+            }  # fmt: skip
+        return noted
+
+    # --- accounts and bridges
+
+    def _account(self, i: int, told: Sequence[Answer]) -> Account:
+        own = [each.about for each in told if each.about["source"] == i]
+        source = self.sources[i]
+        extra = sum(about["extra"] for about in own)
+        ignored: Counter[str] = Counter()
+        bad: dict[str, tuple[int, str]] = {}
+        kept = 0
+        samples: dict[str, tuple[int, str]] = {}
+        for about in own:
+            for reason, at, text in about["samples"]:
+                if reason not in samples or at < samples[reason][0]:
+                    samples[reason] = (at, text)
+        for kind, reason, rows in (each for about in own for each in about["counted"]):
+            if kind == "ignored":
+                ignored[reason or "other"] += rows
+            elif kind == "bad":
+                bad[reason] = (bad.get(reason, (0, ""))[0] + rows, samples.get(reason, (0, ""))[1])
+            else:
+                kept += rows
+        lines = sum(about["lines"] for about in own)
+        return Account(
+            source.name,
+            source.digest,
+            source.format,
+            lines,
+            kept - extra,
+            dict(ignored),
+            bad,
+            extra,
+            shown_mapping(source),
+        )
+
+    def _follow_bridges(
+        self, told: Sequence[Answer], names: Mapping[str, pa.Array], known: Sequence[Mapping[str, Any]]
+    ) -> Followed | None:
+        """Join the logs of several brokers at their bridges; what was found is staged for the next job."""
+        if not any(each.about["bridges"] for each in told):
+            return None
+        tables = []
+        for each in told:
+            life = self._life([each])
+            tables.append(
+                life.append_column("source", pa.array(np.full(life.num_rows, each.about["source"], np.int32)))
+            )
+        renaming = (
+            [] if self.job.key else [Bridge.of(each) for each in known]
+        )  # under pseudonyms topics no longer match
+        crossed = follow(bridge_lines(pa.concat_tables(tables)), renaming)
+        lists = _flat(crossed.receivers["receiver_distinct"])
+        ids = pc.index_in(lists.flatten(), value_set=names["client"]).cast(pa.int32())
+        sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+        bounds = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int64))
+        receivers = pa.LargeListArray.from_arrays(bounds, ids)
+        columns = {"source": crossed.receivers["source"], "offset": crossed.receivers["offset"], "receivers": receivers}
+        stage(self.job, "bridged", pa.table(columns))
+        return crossed
+
+
+SETTLED = (
+    "map",
+    "mapping",
+    "unused",
+    "unit",
+    "zoneless",
+    "group",
+    "delimiter",
+    "header",
+    "columns",
+    "head",
+    "list_separator",
+)
+"""What is kept of a source's options, so that its next bytes are read alike."""
+
+
+def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
+    """Splits of all sources in order, as many to a task as make a fair share of bytes."""
+    total = sum(source.size - source.begin for source in sources)
+    most = min(SPLIT, max(LEAST_SPLIT, -(-total // max(parallel, 1))))
+    splits, weights = [], []
+    for i, source in enumerate(sources):
+        listed = source.splits(most)
+        for number, (begin, end) in enumerate(listed):
+            splits.append(Split(i, number, begin, end))
+            weights.append((source.size - source.begin) // len(listed))
+    return _batched(splits, weights, parallel, most)
+
+
+def _batched(items: Sequence[Any], weights: Sequence[int], parallel: int, most: int = 0) -> list[list[Any]]:
+    """Neighbours together, each batch of about a fair share."""
+    share = max(most, -(-sum(weights) // max(4 * parallel, 1)), 1)
+    found: list[list[Any]] = []
+    held = 0
+    for item, weight in zip(items, weights, strict=True):
+        if not found or held + weight > share:
+            found.append([])
+            held = 0
+        found[-1].append(item)
+        held += weight
+    return found
+
+
+def _scope(sources: Sequence[Source], i: int) -> int:
+    """Where a source's keys name messages: in itself, or in all of its format that are read together."""
+    source = sources[i]
+    return (
+        i if source.form.keys == "source" else len(sources) + sorted({s.format for s in sources}).index(source.format)
+    )
+
+
+def _several_splits(sources: Sequence[Source], tasks: Sequence[Sequence[Split]]) -> set[int]:
+    """The scopes whose keys may lie in several splits."""
+    counts = Counter(
+        _scope(sources, split.source)
+        for task in tasks for split in task
+        if sources[split.source].keyed and not sources[split.source].options.get("sorted")
+    )  # fmt: skip
+    return {scope for scope, splits in counts.items() if splits > 1}
+
+
+def _ids_of(told: Answer, names: Mapping[str, pa.Array]) -> Ids:
+    """The ids of a split's codes, -1 for names that nothing uses; the last place is for none."""
+    found = {}
+    for kind in KINDS:
+        own = _flat(told.table(kind)["name"])
+        to = pc.index_in(own, value_set=names[kind]).fill_null(-1).to_numpy(zero_copy_only=False)
+        found[kind] = np.append(to, -1).astype(np.int64)
+    return Ids(**found)
+
+
+def _seen_under_ids(told: Answer, ids: Ids) -> pa.Table:
+    seen = told.table("seen")
+    client, broker = (to[seen[name].to_numpy()] for name, to in (("client", ids.client), ("broker", ids.broker)))
+    return pa.table({"client": client, "broker": broker, "at_min": seen["at_min"].cast(pa.int64())})
+
+
+def _staged_shared(job: Job, piece: Piece) -> bool:
+    files, at = place(f"{job.trace}/{job.staging}/messages/shared-{piece.name}.arrow")
+    return bool(files.get_file_info(at).type == pafs.FileType.File)
+
+
+def _settled(account: Account, extra: int, orphans: int) -> Account:
+    """An account with what was only known when all splits were joined."""
+    ignored = {**account.ignored, ORPHANS: orphans} if orphans else account.ignored
+    return account._replace(kept=account.kept - extra - orphans, duplicates=account.duplicates + extra, ignored=ignored)
+
+
+def _flat(values: Any) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    return values
+
+
+def judge(accounts: Iterable[Account], options: Options) -> None:
+    """Refuse a log with too many bad lines, before anything counts."""
+    for account in accounts:
+        if not account.adds_up():
+            raise BadTrace(f"{account.source}: the lines do not add up: {account}. Please report this.")
+        if account.bad and (options.strict or account.bad > options.max_bad * account.lines):
+            reason, (count, sample) = max(account.quarantined.items(), key=lambda item: item[1][0])
+            limit = "none is allowed with --strict" if options.strict else f"--max-bad allows {options.max_bad:.1%}"
+            raise BadTrace(
+                f"{account.source}: {account.bad:,} of {account.lines:,} lines cannot be read and {limit}. "
+                f"Most often ({count:,}): {reason}; for example {sample!r}. Nothing was ingested."
+            )
+
+
+def doubles_of(life: pa.Table, names: Mapping[str, pa.Array], bucket_us: int) -> pa.Table:
+    """Sends of a message to a client that it was sent already: no flow, but a load on the client's home."""
+    twice = pc.and_(pc.equal(life["kind"], "follows"), pc.fill_null(pc.equal(life["reason"], "double"), False))
+    rows = life.filter(twice)
+    if rows.num_rows == 0:
+        return schema_of("doubles").empty_table()
+    at = rows["at"].cast(pa.int64()).to_numpy()
+    table = pa.table(
+        {
+            "bucket": pa.array(at // bucket_us * bucket_us).cast(TIME),
+            "client": pc.index_in(rows["client"], value_set=names["client"]),
+            "messages": np.ones(len(at), dtype=np.int64),
+            "bytes": pc.fill_null(rows["bytes"].cast(pa.int64()), 0),
+        }
+    )
+    sums = table.group_by(["bucket", "client"]).aggregate([("messages", "sum"), ("bytes", "sum")])
+    return sums.rename_columns({"messages_sum": "messages", "bytes_sum": "bytes"}).sort_by("bucket")
+
+
+def quarantine_of(account: Account) -> pa.Table:
+    """The bad lines of a source by reason."""
+    rows = [
+        {"source": account.source, "reason": reason, "count": count, "sample": sample}
+        for reason, (count, sample) in sorted(account.quarantined.items())
+    ]
+    return pa.Table.from_pylist(rows, schema_of("quarantine"))
+
+
+def bridge_notes(crossed: Followed | None) -> list[str]:
+    """What became of messages that crossed bridges."""
+    if crossed is None:
+        return []
+    notes = [f"{crossed.matched:,} receives over {len(crossed.links)} bridges were followed back to their publishers"]
+    if crossed.lost:
+        notes.append(
+            f"{crossed.lost:,} receives over bridges have no send in any of these logs: ingest all brokers' logs "
+            "together, or flows between brokers are missing"
+        )
+    if not crossed.links:
+        notes.append("no bridge has both its ends in these logs: ingest all brokers' logs together, or use --topology")
+    return notes
+
+
+def short_lived(trace: Trace) -> list[str]:
+    """A warning when many clients sent next to nothing: ids that are made up for each connection look like that."""
+    rows = trace.read("traffic", ["client", "messages"])
+    sent = np.bincount(rows["client"].to_numpy(), weights=rows["messages"].to_numpy()) if rows.num_rows else np.zeros(0)
+    few = int(((sent > 0) & (sent <= FEW)).sum())
+    if few < 20 or few < 0.2 * (sent > 0).sum():
+        return []
+    return [
+        f"{few:,} of {int((sent > 0).sum()):,} senders sent {FEW} messages or fewer in all. If their ids are made up "
+        "for each connection, say who is one client with --identity PATTERN."
+    ]
+
+
+def _clear_stale(out: str, sources: Sequence[Source]) -> None:
+    """Remove what killed ingests have staged."""
+    files, at = place(out)
+    for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
+        used = any(source.path.startswith(f"{out}/{info.base_name}/") for source in sources)
+        if info.base_name.startswith(".staging-") and info.type == pafs.FileType.Directory and not used:
+            files.delete_dir(info.path)
+
+
+def _remove_new(out: str, writer: str) -> None:
+    """Remove what this ingest has written into a trace that never came to be."""
+    files, at = place(out)
+    for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=True)):
+        if info.type == pafs.FileType.File and info.base_name.startswith(writer):
+            with contextlib.suppress(OSError):
+                files.delete_file(info.path)
+    for info in sorted(
+        files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=True)), key=lambda i: -len(i.path)
+    ):
+        if info.type == pafs.FileType.Directory and not files.get_file_info(pafs.FileSelector(info.path)):
+            with contextlib.suppress(OSError):
+                files.delete_dir(info.path)
+    with contextlib.suppress(OSError):
+        if not files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
+            files.delete_dir(at)
+
+
+__all__ = ["HERE", "Account", "Ingested", "Runner", "in_process", "ingest_sources"]

@@ -1,0 +1,494 @@
+"""What tasks of an ingest do, as batch functions: they run in Spark's workers, or in a list.
+
+`parse` reads splits: what it summed up or staged, the names it met, and the account of the lines. `finish` puts
+staged messages under ids, writes them by day and sums them up. `regroup` joins the rows of messages that lie in
+several splits. A task writes under names of its own and answers with them; what no answer names does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from overlace.arrays.csr import group as by_group
+from overlace.arrays.csr import sort_groups, take_groups
+from overlace.arrays.hashing import hash_groups
+from overlace.arrays.jit import Ints, kernel, size
+from overlace.ingest.encode import Encoded, Grouped, Job, _distinct, encode, extra_rows, group_keys, heads_of, masks_of
+from overlace.ingest.reduce import Ids, Partial, packed, sum_up, under_ids, unpacked
+from overlace.trace.store import DAY_US, place, write_groups
+from overlace.trace.tables import TIME, conform
+from overlace.trace.traffic import NONE, UNLOGGED
+
+NUMBER = pa.schema([pa.field("id", pa.int64())])
+ANSWER = pa.schema([pa.field("about", pa.string()), pa.field("data", pa.binary())])
+ANSWERS = "about string, data binary"
+"""What tasks answer: JSON, and tables as bytes one after the other."""
+
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+FLUSH = 2_000_000
+"""Messages that a task holds before it writes them."""
+
+
+class Split(NamedTuple):
+    """A part of a source."""
+
+    source: int
+    number: int
+    begin: int
+    end: int
+
+
+def answer(about: dict[str, Any], tables: dict[str, pa.Table | pa.Buffer]) -> pa.RecordBatch:
+    """One row: what was done, and tables with the place of each in the bytes."""
+    places, buffers, at = {}, [], 0
+    for name, table in tables.items():
+        data = packed(table) if isinstance(table, pa.Table) else table
+        places[name] = (at, at + data.size)
+        buffers.append(data.to_pybytes())
+        at += data.size
+    text = json.dumps({**about, "tables": places})
+    return pa.RecordBatch.from_arrays([pa.array([text]), pa.array([b"".join(buffers)], pa.binary())], schema=ANSWER)
+
+
+class Answer:
+    """A task's answer as it is read."""
+
+    def __init__(self, about: str, data: pa.Buffer) -> None:
+        self.about: dict[str, Any] = json.loads(about)
+        self.data = data
+
+    def buffer(self, name: str) -> pa.Buffer:
+        """A table's bytes."""
+        first, last = self.about["tables"][name]
+        return self.data.slice(first, last - first)
+
+    def table(self, name: str) -> pa.Table:
+        """A table."""
+        return unpacked(self.buffer(name))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.about["tables"]
+
+
+def answers(table: pa.Table) -> list[Answer]:
+    """All answers of a job."""
+    return [
+        Answer(about, data.as_buffer())
+        for batch in table.to_batches()
+        for about, data in zip(batch["about"].to_pylist(), batch["data"], strict=True)
+    ]
+
+
+# --- parse ---------------------------------------------------------------------------------------------
+
+
+def parse(job: Job, tasks: Sequence[Sequence[Split]]) -> BatchFunction:
+    """The batch function that parses splits: numbers of tasks in, an answer a split out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for task in batch["id"].to_pylist():
+                for split in tasks[task]:
+                    yield _parse_split(job, split)
+                    pa.default_memory_pool().release_unused()
+
+    return run
+
+
+def _parse_split(job: Job, split: Split) -> pa.RecordBatch:
+    source = job.sources[split.source]
+    batches, count = source.read(split.begin, split.end)
+    found = encode(list(batches), job, source)
+    token = uuid.uuid4().hex[:12]
+    about = {
+        "source": split.source, "number": split.number, "token": token, "lines": count.lines, "extra": found.extra,
+        "first": found.first, "last": found.last, "folded": found.folded, "keyed": len(found.messages.key) > 0,
+        "messages": len(found.messages.at), "life": found.life.num_rows,
+        "bridges": bool(pc.any(pc.or_(pc.equal(found.life["kind"], "bridge"), pc.fill_null(pc.equal(found.life["reason"], "bridge"), False))).as_py()),
+        "counted": [[kind, reason, rows] for (kind, reason), rows in found.counted.rows.items()],
+        "samples": [[reason, at, text] for reason, (at, text) in found.counted.samples.items()],
+    }  # fmt: skip
+    tables: dict[str, Any] = {"seen": found.seen}
+    for kind, (names, first) in found.names.items():
+        tables[kind] = pa.table({"name": names, "at": first})
+    if found.life.num_rows:
+        stage(job, f"life/{split.source}-{split.number}-{token}", found.life)
+    if job.staged:
+        stage_messages(job, f"{split.source}-{split.number}-{token}", found.messages)
+        if len(found.messages.key):
+            tables["keys"] = pa.table({"high": np.sort(found.messages.key[:, 0])})
+    else:
+        about["orphans"] = orphans_in(found.messages)
+        tables |= partial_tables(sum_up(without_orphans(found.messages), job.bucket_us))
+    return answer(about, tables)
+
+
+def orphans_in(messages: Grouped) -> int:
+    """Rows that name receivers of messages that nobody published."""
+    return int(messages.rows[messages.client < 0].sum())
+
+
+def without_orphans(messages: Grouped) -> Grouped:
+    """Only messages that somebody published."""
+    return messages if (messages.client >= 0).all() else take(messages, np.flatnonzero(messages.client >= 0))
+
+
+def take(messages: Grouped, rows: Ints) -> Grouped:
+    """Some of the messages, with all audiences."""
+    columns = {name: getattr(messages, name)[rows] for name in ROWWISE}
+    return messages._replace(**columns, key=messages.key[rows] if len(messages.key) else messages.key)
+
+
+ROWWISE = (
+    "offset",
+    "at",
+    "client",
+    "topic",
+    "attributes",
+    "bytes",
+    "weight",
+    "counts",
+    "audience",
+    "lines",
+    "rows",
+    "most",
+)
+
+
+def partial_tables(part: Partial) -> dict[str, Any]:
+    """What a task summed up, as tables."""
+    return {
+        "traffic": part.traffic,
+        "audiences": pa.table({"receivers": _lists(part.start, part.members)}),
+        "sets": pa.table({"attributes": _lists(part.sets_start, part.sets)}),
+    }
+
+
+def partial_of(told: Answer, ids: Ids | None) -> Partial:
+    """What a task summed up, from its answer."""
+    traffic = told.buffer("traffic")
+    bucket = unpacked(traffic)["bucket"]
+    start, members = _unlisted(told.table("audiences")["receivers"])
+    sets_start, sets = _unlisted(told.table("sets")["attributes"])
+    return Partial(traffic, bucket[0].as_py() if len(bucket) else 0, start, members, sets_start, sets, ids)
+
+
+def _lists(start: Ints, members: Ints) -> pa.Array:
+    return pa.LargeListArray.from_arrays(pa.array(start), pa.array(members.astype(np.int32)))
+
+
+def _unlisted(lists: Any) -> tuple[Ints, Ints]:
+    flat = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    if isinstance(flat, pa.ChunkedArray):
+        flat = pa.concat_arrays(flat.chunks) if flat.num_chunks else pa.array([], pa.large_list(pa.int32()))
+    start = flat.offsets.to_numpy().astype(np.int64) if len(flat) else np.zeros(1, np.int64)
+    members = flat.values.to_numpy()[start[0] : start[-1]].astype(np.int64) if len(flat) else np.empty(0, np.int64)
+    return start - start[0], members
+
+
+# --- staging -------------------------------------------------------------------------------------------
+
+
+def stage(job: Job, path: str, table: pa.Table) -> None:
+    """Write a table that only this ingest reads."""
+    files, at = place(f"{job.trace}/{job.staging}/{path}.arrow")
+    files.create_dir(at.rpartition("/")[0], recursive=True)
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with files.open_output_stream(at) as sink, pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+
+
+def staged(job: Job, path: str) -> pa.Table:
+    """A staged table."""
+    files, at = place(f"{job.trace}/{job.staging}/{path}.arrow")
+    with files.open_input_stream(at) as stream:
+        return pa.ipc.open_stream(stream).read_all()
+
+
+def stage_messages(job: Job, name: str, messages: Grouped) -> None:
+    """Stage messages with their audiences and sets of attributes."""
+    columns = {each: pa.array(getattr(messages, each)) for each in ROWWISE}
+    if len(messages.key):
+        columns |= {"high": pa.array(messages.key[:, 0]), "low": pa.array(messages.key[:, 1])}
+    stage(job, f"messages/{name}", pa.table(columns))
+    stage(job, f"audiences/{name}", pa.table({"receivers": _lists(messages.start, messages.members)}))
+    stage(job, f"sets/{name}", pa.table({"attributes": _lists(messages.sets_start, messages.sets)}))
+
+
+def staged_messages(job: Job, name: str) -> Grouped:
+    """Messages as they were staged."""
+    table = staged(job, f"messages/{name}")
+    columns = {each: table[each].to_numpy() for each in ROWWISE}
+    key = np.zeros((0, 2), np.int64)
+    if "high" in table.column_names:
+        key = np.column_stack([table["high"].to_numpy(), table["low"].to_numpy()])
+    start, members = _unlisted(staged(job, f"audiences/{name}")["receivers"])
+    sets_start, sets = _unlisted(staged(job, f"sets/{name}")["attributes"])
+    return Grouped(**columns, key=key, start=start, members=members, sets_start=sets_start, sets=sets)
+
+
+# --- finish --------------------------------------------------------------------------------------------
+
+
+class Piece(NamedTuple):
+    """A staged split: its name, its source, and the scope in which its keys name messages."""
+
+    name: str
+    source: int
+    scope: int
+
+
+def finish(job: Job, tasks: Sequence[Sequence[Piece]], bridged: bool, shared: Sequence[int]) -> BatchFunction:
+    """The batch function that puts staged splits under ids; `shared` are the scopes with keys in several splits."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for task in batch["id"].to_pylist():
+                written = Written(job)
+                for piece in tasks[task]:
+                    yield _finish_piece(job, piece, bridged, shared, written)
+                    if written.rows >= FLUSH:
+                        yield from written.flush()
+                yield from written.flush()
+                pa.default_memory_pool().release_unused()
+
+    return run
+
+
+def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], written: Written) -> pa.RecordBatch:
+    ids = Ids(*(staged(job, f"ids/{piece.name}-{kind}")["id"].to_numpy() for kind in Ids._fields))
+    messages = under_ids(staged_messages(job, piece.name), ids)
+    about: dict[str, Any] = {"source": piece.source, "shared": 0}
+    if piece.scope in shared and len(messages.key):
+        among = staged(job, f"shared/{piece.scope}")["high"].to_numpy()
+        together = np.isin(messages.key[:, 0], among) & (messages.key != 0).any(axis=1)
+        chosen = np.flatnonzero(together)
+        if len(chosen):
+            about["shared"] = len(chosen)
+            stage_messages(job, f"shared-{piece.name}", _compact(take(messages, chosen)))
+            messages = take(messages, np.flatnonzero(~together))
+    about["orphans"] = orphans_in(messages)
+    messages = _compact(without_orphans(messages))
+    if bridged:
+        messages = _with_bridged(job, piece.source, messages)
+    if not job.reduce_only:
+        written.add(piece.source, messages)
+    return answer(about, partial_tables(sum_up(messages, job.bucket_us)))
+
+
+def _compact(messages: Grouped) -> Grouped:
+    """Only audiences that a message has."""
+    used, number = np.unique(messages.audience, return_inverse=True)
+    if len(used) - (len(used) > 0 and used[0] < 0) == len(messages.start) - 1:
+        return messages
+    kept = used[used >= 0].astype(np.int64)
+    start, members = take_groups(messages.start, messages.members, kept)
+    audience = number - (len(kept) < len(used))
+    return messages._replace(audience=audience.astype(np.int32), start=start, members=members)
+
+
+def _with_bridged(job: Job, source: int, messages: Grouped) -> Grouped:
+    """Messages with the receivers that they reached over bridges."""
+    more = staged(job, "bridged")
+    mine = more.filter(pc.equal(more["source"], source))
+    if mine.num_rows == 0 or len(messages.at) == 0:
+        return messages
+    offset = mine["offset"].to_numpy()
+    order = np.argsort(messages.offset, kind="stable")
+    at = np.minimum(np.searchsorted(messages.offset[order], offset), len(order) - 1)
+    found = np.flatnonzero(messages.offset[order[at]] == offset)
+    new_start, new = _unlisted(mine["receivers"].take(pa.array(found)))
+    logged = messages.audience >= 0
+    start, members = take_groups(
+        messages.start, messages.members, np.flatnonzero(logged) * 0 + messages.audience[logged].astype(np.int64)
+    )
+    sizes = np.zeros(len(logged), np.int64)
+    sizes[logged] = np.diff(start)
+    row = np.concatenate([np.repeat(np.arange(len(logged)), sizes), np.repeat(order[at[found]], np.diff(new_start))])
+    bounds, placed = by_group(row, len(logged))
+    start, members = sort_groups(bounds, np.concatenate([members, new])[placed])
+    logged[order[at[found]]] = True
+    audience, start, members = _distinct(start, members, logged)
+    return messages._replace(audience=audience, start=start, members=members)
+
+
+class Written:
+    """Messages that a task writes: files by day, a row group a source."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.rows = job, 0
+        self.days: dict[int, list[tuple[int, pa.Table]]] = {}
+
+    def add(self, source: int, messages: Grouped) -> None:
+        """Take messages of a source, under ids."""
+        messages = take(messages, np.flatnonzero(~messages.counts)) if messages.counts.any() else messages
+        if len(messages.at) == 0:
+            return
+        identity = (self.job.sources[source].number << 40) | messages.offset
+        if (np.diff(identity) < 0).any():
+            order = np.argsort(identity, kind="stable")
+            identity, messages = identity[order], take(messages, order)
+        hashes = np.append(hash_groups(messages.start, messages.members), UNLOGGED)
+        masks = np.append(masks_of(messages.sets_start, np.arange(len(messages.sets)), messages.sets), NONE)
+        day = messages.at // DAY_US
+        table = message_table(identity, messages, hashes[messages.audience], masks[messages.attributes])
+        for each in np.unique(day):
+            own = table if day[0] == day[-1] == each and (day == each).all() else table.filter(pa.array(day == each))
+            self.days.setdefault(int(each), []).append((source, own))
+        self.rows += len(identity)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Write what is there: an answer that names the files."""
+        parts = []
+        for day, tables in sorted(self.days.items()):
+            date = str(np.datetime64(day, "D"))
+            name = f"day={date}/{self.job.id}-{uuid.uuid4().hex[:8]}"
+            digests = [self.job.sources[source].digest if self.job.sources else "" for source, _ in tables]
+            for part in write_groups(
+                self.job.trace, "messages", list(zip(digests, (t for _, t in tables), strict=True)), name
+            ):
+                parts.append([part.path, part.rows, str(part.hash), part.source, part.group])
+        self.days, self.rows = {}, 0
+        if parts:
+            yield answer({"parts": parts}, {})
+
+
+def message_table(identity: Ints, messages: Grouped, audience: Ints, masks: Ints) -> pa.Table:
+    """Rows of the table `messages`."""
+    topic = messages.topic
+    return conform(
+        pa.table(
+            {
+                "message": identity,
+                "at": pa.array(messages.at).cast(TIME),
+                "client": messages.client,
+                "topic": pa.array(topic, mask=topic < 0),
+                "attributes": pa.array(masks, mask=masks == NONE),
+                "bytes": messages.bytes,
+                "audience": pa.array(audience, mask=messages.audience < 0),
+                "weight": messages.weight,
+            }
+        ),
+        "messages",
+    )
+
+
+# --- regroup -------------------------------------------------------------------------------------------
+
+
+def regroup(job: Job, pieces: Sequence[Piece], parts: int) -> BatchFunction:
+    """The batch function that joins messages whose rows lie in several splits: part k of all keys in, sums out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                written = Written(job)
+                yield from _regroup_part(job, pieces, number, parts, written)
+                yield from written.flush()
+
+    return run
+
+
+def _regroup_part(
+    job: Job, pieces: Sequence[Piece], number: int, parts: int, written: Written
+) -> Iterator[pa.RecordBatch]:
+    held, source, scope = [], [], []
+    for piece in pieces:
+        own = staged_messages(job, f"shared-{piece.name}")
+        mine = np.flatnonzero((own.key[:, 0].view(np.uint64) >> np.uint64(8)) % np.uint64(parts) == np.uint64(number))
+        held.append(take(own, mine))
+        source.append(np.full(len(mine), piece.source))
+        scope.append(np.full(len(mine), piece.scope))
+    every, origin = joined(held), np.concatenate(source)
+    n = len(every.at)
+    if n == 0:
+        return
+    high = np.ascontiguousarray(every.key[:, 0] ^ (np.concatenate(scope).astype(np.int64) << 48))
+    group, first = group_keys(high, np.ascontiguousarray(every.key[:, 1]), np.ones(n, bool))
+    bounds, order = by_group(group, len(first))
+    head = heads_of(bounds, order, every.at, every.client)
+    logged = every.audience >= 0
+    start, members = _of_rows(every, order)
+    start, members = sort_groups(start[bounds], members)
+    lines, rows = (np.add.reduceat(each[order], bounds[:-1]) for each in (every.lines, every.rows))
+    most = np.maximum.reduceat(every.most[order], bounds[:-1])
+    any_logged = np.logical_or.reduceat(logged[order], bounds[:-1])
+    extra = extra_rows(lines, most, any_logged, np.diff(start))
+    before = extra_rows(every.lines, every.most, logged, _sizes(every))
+    more = spread_extra(bounds, order, extra, before, every.lines)
+    audience, start, members = _distinct(start, members, any_logged)
+    whole = take(every, head)._replace(
+        audience=audience, start=start, members=members, lines=lines, rows=rows, most=most
+    )
+    lost = whole.client < 0
+    gone = np.zeros(n, bool)
+    gone[order] = np.repeat(lost, np.diff(bounds))
+    for each in np.unique(origin):
+        mine = np.flatnonzero((origin[head] == each) & ~lost)
+        messages = _compact(take(whole, mine))
+        if not job.reduce_only:
+            written.add(int(each), messages)
+        about = {
+            "source": int(each), "extra": int(more[origin == each].sum()),
+            "orphans": int(every.rows[(origin == each) & gone].sum()),
+        }  # fmt: skip
+        yield answer(about, partial_tables(sum_up(messages, job.bucket_us)))
+
+
+def joined(parts: Sequence[Grouped]) -> Grouped:
+    """Messages of several splits, under ids, one after the other."""
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*ROWWISE, "key")}
+    for codes, start in (("audience", "start"), ("attributes", "sets_start")):
+        at, moved = 0, []
+        for part in parts:
+            own = getattr(part, codes)
+            moved.append(np.where(own < 0, -1, own + at).astype(np.int32))
+            at += len(getattr(part, start)) - 1
+        columns[codes] = np.concatenate(moved)
+    for start, members in (("start", "members"), ("sets_start", "sets")):
+        sizes = np.concatenate([np.diff(getattr(part, start)) for part in parts])
+        columns[start] = np.append(0, np.cumsum(sizes)).astype(np.int64)
+        columns[members] = np.concatenate([getattr(part, members) for part in parts])
+    return Grouped(**columns)
+
+
+def _sizes(messages: Grouped) -> Ints:
+    return np.append(np.diff(messages.start), 0)[messages.audience]
+
+
+def _of_rows(messages: Grouped, order: Ints) -> tuple[Ints, Ints]:
+    """(start, members): the receivers of messages, in some order, none where they were not logged."""
+    audiences = len(messages.start) - 1
+    start = np.append(messages.start, messages.start[-1])  # one more, empty, for those
+    which = np.where(messages.audience[order] < 0, audiences, messages.audience[order]).astype(np.int64)
+    return take_groups(start, messages.members, which)
+
+
+@kernel(work=size)
+def spread_extra(bounds: Ints, order: Ints, extra: Ints, before: Ints, lines: Ints) -> Ints:
+    """Rows that repeat others beyond those counted already, of the last pieces of each message first."""
+    found = np.zeros(len(order), dtype=np.int64)
+    for g in range(len(bounds) - 1):
+        left = extra[g]
+        for k in range(bounds[g], bounds[g + 1]):
+            left -= before[order[k]]
+        k = bounds[g + 1] - 1
+        while left > 0 and k >= bounds[g]:
+            i = order[k]
+            found[i] = min(left, lines[i] - before[i])
+            left -= found[i]
+            k -= 1
+    return found
+
+
+__all__ = [
+    "ANSWER", "ANSWERS", "NUMBER", "Answer", "BatchFunction", "Encoded", "Piece", "Split", "answers", "finish", "parse",
+    "partial_of", "regroup", "stage", "staged",
+]  # fmt: skip
