@@ -246,7 +246,16 @@ def test_a_plan_from_a_newer_version_is_refused(overlace, plan):
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 9}))
     code, _, err = overlace("plan", "show", plan)
     assert code == 1
-    assert "schema version 9; this Overlace reads up to 1" in err
+    assert "schema version 9; this Overlace reads up to 2" in err
+
+
+def test_a_plan_of_an_older_schema_is_refused_with_the_command_that_makes_it_anew(overlace, plan):
+    path = plan / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 1}))
+    code, _, err = overlace("plan", "show", plan)
+    assert code == 1
+    assert "schema version 1; this Overlace reads 2" in err
+    assert "overlace solve PLANNER RUN --force" in err
 
 
 def test_help_and_version(overlace):
