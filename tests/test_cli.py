@@ -241,6 +241,23 @@ def test_debug_shows_where_it_happened(overlace):
     assert "Traceback" in err
 
 
+def test_tables_are_merged_and_the_answer_says_what_changed(overlace):
+    Path("links.csv").write_text("left,right,cost\nhub,a,4\nhub,b,5\n")
+    Path("more.csv").write_text("left,right,latency_us\na,hub,900\na,b,70\n")
+    code, out, _ = overlace("ingest", "links.csv", "--table", "links", "--out", "trace")
+    assert code == 0
+    assert "links: 2 new, 0 changed, 0 kept" in out
+    code, out, _ = overlace("ingest", "more.csv", "--table", "links", "--out", "trace", "--json")
+    assert code == 0
+    assert json.loads(out)["merged"] == {"links": {"new": 1, "changed": 1, "kept": 1}}
+    assert json.loads(out)["rows"]["links"] == 3
+    Path("links.csv").write_bytes("left,right\nhub,a\n".encode("utf-16"))
+    code, _, err = overlace("ingest", "links.csv", "--table", "links", "--out", "trace")
+    assert code == 1
+    assert "links.csv: UTF-16" in err
+    assert "Traceback" not in err
+
+
 def test_a_plan_from_a_newer_version_is_refused(overlace, plan):
     path = plan / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 9}))
