@@ -241,12 +241,38 @@ def test_debug_shows_where_it_happened(overlace):
     assert "Traceback" in err
 
 
+def test_tables_are_merged_and_the_answer_says_what_changed(overlace):
+    Path("links.csv").write_text("left,right,cost\nhub,a,4\nhub,b,5\n")
+    Path("more.csv").write_text("left,right,latency_us\na,hub,900\na,b,70\n")
+    code, out, _ = overlace("ingest", "links.csv", "--table", "links", "--out", "trace")
+    assert code == 0
+    assert "links: 2 new, 0 changed, 0 kept" in out
+    code, out, _ = overlace("ingest", "more.csv", "--table", "links", "--out", "trace", "--json")
+    assert code == 0
+    assert json.loads(out)["merged"] == {"links": {"new": 1, "changed": 1, "kept": 1}}
+    assert json.loads(out)["rows"]["links"] == 3
+    Path("links.csv").write_bytes("left,right\nhub,a\n".encode("utf-16"))
+    code, _, err = overlace("ingest", "links.csv", "--table", "links", "--out", "trace")
+    assert code == 1
+    assert "links.csv: UTF-16" in err
+    assert "Traceback" not in err
+
+
 def test_a_plan_from_a_newer_version_is_refused(overlace, plan):
     path = plan / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 9}))
     code, _, err = overlace("plan", "show", plan)
     assert code == 1
-    assert "schema version 9; this Overlace reads up to 1" in err
+    assert "schema version 9; this Overlace reads up to 2" in err
+
+
+def test_a_plan_of_an_older_schema_is_refused_with_the_command_that_makes_it_anew(overlace, plan):
+    path = plan / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 1}))
+    code, _, err = overlace("plan", "show", plan)
+    assert code == 1
+    assert "schema version 1; this Overlace reads 2" in err
+    assert "overlace solve PLANNER RUN --force" in err
 
 
 def test_help_and_version(overlace):

@@ -39,13 +39,15 @@ def told(trace: Any) -> list[str]:
 def ingest_tables(
     logs: list[str], out: str, table: str | None, options: Mapping[str, Any], both_ways: bool, as_json: bool
 ) -> None:
-    """Plain tables, or the topology where no table is named, into a trace."""
+    """Plain tables, or the topology where no table is named, merged into a trace."""
     from overlace.jobs.tables import add_tables, add_topology
 
+    notes: list[str] = []
     if table:
-        trace, rows = add_tables(logs, table, out, options, both_ways=both_ways)
-        answer(as_json, summary(trace), escape(f"{table}: {rows:,} rows"), *told(trace))
-        return
-    trace, notes = add_topology(logs, out)
-    text = f"{trace.rows('brokers'):,} brokers, {trace.rows('links'):,} links"
-    answer(as_json, {**summary(trace), "notes": notes}, text, *map(escape, notes), *told(trace))
+        trace, counts = add_tables(logs, table, out, options, both_ways=both_ways)
+        merged = {table: counts}
+    else:
+        trace, merged, notes = add_topology(logs, out)
+    document = {**summary(trace), "merged": {name: each._asdict() for name, each in merged.items()}, "notes": notes}
+    lines = [escape(f"{name}: {each}") for name, each in merged.items()]
+    answer(as_json, document, *lines, *map(escape, notes), *told(trace))

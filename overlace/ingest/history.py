@@ -138,10 +138,10 @@ def _is_kind(events: pa.Table, kind: str) -> Any:
 
 
 def links_of(pairs: Iterable[tuple[int, int]]) -> pa.Table:
-    """Wired links of bridges, given as (broker that dials, broker at the far end)."""
+    """Wired links of bridges, given as (broker that dials, broker at the far end); what they cost is not known."""
     dials, far = (np.array(each) for each in zip(*sorted(pairs), strict=True))
     ends = {"left": np.minimum(dials, far), "right": np.maximum(dials, far), "dials": dials}
-    return pa.table({**ends, "cost": np.ones(len(dials)), "wired": np.ones(len(dials), dtype=bool)})
+    return pa.table({**ends, "wired": np.ones(len(dials), dtype=bool)})
 
 
 def _ids(values: pa.ChunkedArray, names: pa.Array) -> Any:

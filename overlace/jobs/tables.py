@@ -5,42 +5,65 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from overlace.ingest.plain import encoded, read_plain, topology_tables
+from overlace.ingest.coding import TOPOLOGY_DEFAULTS, encode, topology_tables
+from overlace.ingest.merging import Counts, changed_rows, counts_of, merge, unite
+from overlace.ingest.plain import read_plain
 from overlace.ingest.topologies import read_topology
 from overlace.trace.store import HOUR_US, Trace, Writer
+from overlace.trace.tables import arrow, schema_of
+
+LOGGED = ("sessions", "subscriptions")
+"""Tables that logs fill: their rows stay with the log that they came from, which may be read on."""
+
+
+class Piece(NamedTuple):
+    """Rows of a table by name, where they come from, and what new ones have where they say nothing."""
+
+    table: str
+    rows: pa.Table
+    where: str
+    defaults: Mapping[str, Any] = {}
 
 
 def add_tables(
     paths: Sequence[str], table: str, out: str, options: Mapping[str, Any], *, both_ways: bool = False
-) -> tuple[Trace, int]:
-    """Files of one table into the trace; what an earlier file of that table gave is replaced."""
-    rows = pa.concat_tables([read_plain(path, table, options) for path in paths], promote_options="default")
-    trace = _put(out, {table: rows}, both_ways=both_ways)
-    return trace, rows.num_rows
+) -> tuple[Trace, Counts]:
+    """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
+    pieces = [Piece(table, read_plain(path, table, options), path) for path in paths]
+    trace, counts = _put(out, pieces, both_ways=both_ways)
+    return trace, next(iter(counts.values()))
 
 
-def add_topology(paths: Sequence[str], out: str, kind: str | None = None) -> tuple[Trace, list[str]]:
-    """The brokers and links of topology files into the trace, and what the reader noted."""
+def add_topology(paths: Sequence[str], out: str, kind: str | None = None) -> tuple[Trace, dict[str, Counts], list[str]]:
+    """The brokers and links of topology files merged into the trace; the rows by table, and what the reader noted."""
     topology = read_topology([Path(path) for path in paths], kind)
     noted = {"bridges": [asdict(bridge) for bridge in topology.bridges]} if topology.bridges else {}
-    return _put(out, topology_tables(topology), notes=noted), list(topology.notes)
+    tables = topology_tables(topology).items()
+    pieces = [Piece(table, rows, paths[0], TOPOLOGY_DEFAULTS.get(table, {})) for table, rows in tables]
+    return *_put(out, pieces, notes=noted), list(topology.notes)
 
 
 def _put(
-    out: str, tables: Mapping[str, pa.Table], *, both_ways: bool = False, notes: Mapping[str, Any] | None = None
-) -> Trace:
+    out: str, pieces: Sequence[Piece], *, both_ways: bool = False, notes: Mapping[str, Any] | None = None
+) -> tuple[Trace, dict[str, Counts]]:
+    """Merge the pieces into the trace; nothing is written unless all of them can be."""
     base = Trace.open(out) if Trace.exists(out) else None
-    writer = Writer(out, base)
     names = base.names if base else {}
-    for given, rows in tables.items():
-        table, coded, names = encoded(rows, given, names, both_ways=both_ways)
-        source = f"table:{given}"
-        writer.drop(table, source)
-        writer.write(table, coded, source=source, name=f"-{given}")
+    old: dict[str, pa.Table] = {}
+    merged: dict[str, pa.Table] = {}
+    for piece in pieces:
+        table, rows, names = encode(piece.rows, piece.table, names, where=piece.where, both_ways=both_ways)
+        if table not in old:
+            old[table] = merged[table] = _held(base, table)
+        merged[table] = merge(merged[table], rows, table, where=piece.where, defaults=piece.defaults)
+    writer = Writer(out, base)
+    for table, rows in merged.items():
+        _write(writer, table, old[table], rows)
     listed = [(kind, i, name) for kind in sorted(names) for i, name in enumerate(names[kind])]
     kinds, ids, called = zip(*listed, strict=True) if listed else ((), (), ())
     columns = {
@@ -49,8 +72,32 @@ def _put(
         "name": pa.array(called, pa.string()),
     }
     writer.write("names", pa.table(columns), replace=True)
-    return writer.commit(
+    trace = writer.commit(
         bucket_us=base.bucket_us if base else HOUR_US,
         unit=base.unit if base else "message",
         notes={**(base.notes if base else {}), **(notes or {})},
     )
+    return trace, {table: counts_of(old[table], rows) for table, rows in merged.items()}
+
+
+def _held(base: Trace | None, table: str) -> pa.Table:
+    """What the trace holds of a table, each key once unless it is the logs'."""
+    rows = base.read(table) if base else schema_of(table).empty_table()
+    return rows if table in LOGGED else unite(rows, table)
+
+
+def _write(writer: Writer, table: str, old: pa.Table, merged: pa.Table) -> None:
+    """Write what a merge has changed: rows of a log stay with it, all others are one file."""
+    own = f"table:{table}"
+    if table not in LOGGED:
+        writer.write(table, merged, source=own, name=f"-{table}", replace=True)
+        return
+    parts, fresh = writer.parts.get(table, []), merged.num_rows - old.num_rows
+    sources = list(dict.fromkeys([*(part.source for part in parts), own]))
+    of_part = [sources.index(part.source) for part in parts]
+    source = np.repeat([*of_part, sources.index(own)], [*(part.rows for part in parts), fresh])
+    touched = np.append(changed_rows(old, merged), np.ones(fresh, dtype=bool))
+    for i in np.unique(source[touched]).tolist():
+        rows = merged.take(arrow(np.flatnonzero(source == i), pa.int64()))
+        writer.drop(table, sources[i])
+        writer.write(table, rows, source=sources[i], name=f"-{table}-{i}")

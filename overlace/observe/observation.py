@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from overlace.arrays.jit import Ints
+from overlace.arrays.jit import Ints, Pairs
 from overlace.arrays.pairs import as_pairs
-from overlace.model import Network, Observation, Offers, Overlay, Requests, check_tree
+from overlace.errors import BadTrace
+from overlace.model import Network, Observation, Offers, Overlay, Requests, check_tree, name_of
 from overlace.observe.sums import finish, partial
 from overlace.observe.traffic import ALWAYS, STILL, subscribers, traffic_of
 from overlace.trace.store import Runner, Trace, here
@@ -22,7 +23,7 @@ from overlace.trace.tables import numbers
 
 NULL: dict[str, float] = {
     "since": ALWAYS, "until": STILL, "connections": STILL, "capacity": np.inf, "latency_us": 0,
-    "max_degree": -1, "region": -1, "topic": -1, "attributes": -1,
+    "max_degree": -1, "region": ALWAYS, "topic": -1, "attributes": -1, "cost": np.nan,
 }  # fmt: skip
 """What stands for null in the arrays of a column."""
 
@@ -39,7 +40,7 @@ def observe(trace: Trace, window: tuple[int, int] | None = None, run: Runner = h
     topics = 1 + max(int(each.max(initial=-1)) for each in (numbers(rows["topic"], -1), asked))
     interests = interests_of(trace, span, topics)
     offers, requests = offers_of(trace, span), requests_of(trace, span)
-    listed = columns(trace, "clients", "client")["client"]
+    listed = _there(columns(trace, "clients", "client since until"), span)["client"]
     people = (overlay.placement[:, 0], overlay.mesh, interests[:, 0], offers[0], requests.client, listed)
     clients = max(sums.clients, *(1 + int(each.max(initial=-1)) for each in people))
     sent, sent_bytes = np.zeros(clients, np.int64), np.zeros(clients, np.int64)
@@ -74,8 +75,8 @@ def columns(trace: Trace, table: str, names: str, window: tuple[int, int] | None
 
 def network_of(trace: Trace, window: tuple[int, int]) -> Network:
     """Brokers, the links that could be wired by the end of the window, and what it costs to reach them."""
-    brokers = columns(trace, "brokers", "broker region cost capacity max_degree")
-    links = columns(trace, "links", "left right cost latency_us since until", window)
+    brokers = _there(columns(trace, "brokers", "broker region since until cost capacity max_degree"), window)
+    links = _candidates(trace, columns(trace, "links", "left right cost latency_us wired since until", window))
     at = brokers["broker"]
     named = (at, links["left"], links["right"], homes_of(trace, window)[:, 1])
     n = 1 + max(int(each.max(initial=-1)) for each in named)
@@ -87,21 +88,17 @@ def network_of(trace: Trace, window: tuple[int, int]) -> Network:
         values[at] = brokers[name]
         return values
 
-    region = np.arange(n)
-    if len(at):  # a broker that is not listed is a region of its own
-        region += int(brokers["region"].max()) + 1
-        region[at] = brokers["region"]
     degree = column("max_degree", -1)
-    clients = columns(trace, "clients", "client region")
+    clients = _there(columns(trace, "clients", "client region since until"), window)
     access = columns(trace, "access", "region broker latency_us cost")
     known = np.full(trace.count("client"), -1)
-    known[clients["client"]] = clients["region"]
+    known[clients["client"]] = np.maximum(clients["region"], -1)
     regions = max(trace.count("region"), int(known.max(initial=-1)) + 1)
     cost, latency = np.zeros((regions, n)), np.zeros((regions, n), dtype=np.int64)
     where = (access["region"], access["broker"])
     cost[where], latency[where] = access["cost"], access["latency_us"]
     return Network(
-        region=region,
+        region=_regions(at, brokers["region"], n, trace.count("region")),
         broker_cost=column("cost", 1.0),
         capacity=column("capacity", np.inf),
         max_degree=np.where(degree < 0, STILL, degree),
@@ -112,6 +109,47 @@ def network_of(trace: Trace, window: tuple[int, int]) -> Network:
         access_cost=cost if len(where[0]) else np.empty((0, 0)),
         access_latency_us=latency if len(where[0]) else np.empty((0, 0)),
     )
+
+
+def _there(rows: dict[str, Any], window: tuple[int, int]) -> dict[str, Any]:
+    """The rows of brokers or clients that were there at some time of the window."""
+    begin, end = window if window != (0, 0) else (ALWAYS, STILL)
+    live = (rows["since"] < end) & (rows["until"] > begin)
+    return {name: each[live] for name, each in rows.items()}
+
+
+def _candidates(trace: Trace, links: dict[str, Any]) -> dict[str, Any]:
+    """The links that are wired or could be, with what each costs: 1 where no link has a cost.
+
+    Where some have one, a link without is no candidate; one that is wired is refused, since nothing tells what
+    its messages cost (docs/decisions/unknown-costs.md).
+    """
+    unknown = np.isnan(links["cost"])
+    if unknown.all():
+        return {**links, "cost": np.ones(len(unknown))}
+    wired = unknown & links["wired"]
+    if wired.any():
+        ends = np.column_stack([links["left"], links["right"]])
+        raise BadTrace(
+            f"{_listed(ends[wired], trace)}: wired, but without a cost, where {int((~unknown).sum()):,} other links "
+            f"have one. Give it: `overlace ingest FILE --table links --out {trace.path}` with left, right and cost."
+        )
+    return {name: each[~unknown] for name, each in links.items()}
+
+
+def _listed(links: Pairs, trace: Trace, most: int = 3) -> str:
+    """The names of links, the first few of many."""
+    shown = ["-".join(name_of("broker", b, trace.names) for b in link) for link in links[:most].tolist()]
+    more = f" and {len(links) - most:,} more" if len(links) > most else ""
+    return f"{trace.path}: {'links' if len(links) > 1 else 'link'} {', '.join(shown)}{more}"
+
+
+def _regions(broker: Ints, region: Ints, brokers: int, named: int) -> Ints:
+    """The region of each broker; one for which none is given is a region of its own, above all others."""
+    given = region != NULL["region"]
+    found: Ints = np.arange(brokers) + max(named, 1 + int(region[given].max(initial=-1)))
+    found[broker[given]] = region[given]
+    return found
 
 
 def overlay_of(trace: Trace, window: tuple[int, int], network: Network) -> Overlay:

@@ -69,15 +69,16 @@ class Calls:
 
     @cached_property
     def regions_given(self) -> bool:
-        """Whether some region is more than one broker."""
+        """Whether some region has a name, or more than one broker."""
         region = self.network.region
-        return len(np.unique(region)) < len(region) or "region" in self.names
+        return len(np.unique(region)) < len(region) or bool((region < len(self.names.get("region", ()))).any())
 
     def region(self, r: int) -> str:
         """A region's name; that of its broker where each broker is its own."""
         if r == BACKBONE:
             return "backbone"
-        if self.regions_given:
+        named = self.names.get("region", ())
+        if r < len(named) or (self.regions_given and not named):
             return name_of("region", r, self.names)
         alone = np.flatnonzero(self.network.region == r)
         return self.broker(int(alone[0])) if len(alone) else name_of("region", r)

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, cast, get_type_hints
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from overlace.arrays.jit import Ints
 from overlace.errors import BadPlan, Unknown
@@ -125,6 +125,20 @@ class Judgement(_Part):
     )
 
 
+class Newcomers(_Part):
+    """Where a client should connect that the plan has never seen."""
+
+    rule: str = Field(pattern="^[a-z][a-z-]*$", description="what of the newcomer decides: region, community, ...")
+    brokers: dict[str, str] = Field(default_factory=dict, description="the broker for each of these, by name")
+    default: str | None = Field(default=None, description="the broker for all others; null: none is named")
+
+    @model_validator(mode="after")
+    def _names_a_broker(self) -> Newcomers:
+        if not self.brokers and self.default is None:
+            raise ValueError("a rule for newcomers names at least one broker")
+        return self
+
+
 class PlanFile(_Part):
     """plan.json."""
 
@@ -148,6 +162,9 @@ class PlanFile(_Part):
     steps_total: int
     changes_total: int
     peak_reconnects: int = Field(description="the most that must connect anew in one step")
+    newcomers: Newcomers | None = Field(
+        default=None, description="a rule for clients that the plan has never seen; null: the plan has none"
+    )
     judged: Judgement | None = Field(default=None, description="where `overlace optimize` made the plan")
     steps: list[StepLine] = Field(description=f"all steps, or the first of a plan of over {MOST_LISTED:,} changes")
 
@@ -235,10 +252,13 @@ def describe(plan: Plan, name: str, observation: Observation, names: Names | Non
     return _sealed(document)
 
 
+_REMEDY = "Make it anew: `overlace solve PLANNER RUN --force`, or `overlace optimize TRACE --out RUN --force`."
+
+
 def read_plan(path: Path) -> PlanFile:
     """plan.json of a plan folder (or named itself), refused if it was altered."""
     file = path / "plan.json" if path.is_dir() else path
-    document = read_json(file)
+    document = read_json(file, _REMEDY)
     try:
         plan = PlanFile.model_validate(document)
     except ValidationError as error:

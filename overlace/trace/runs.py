@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace
 from overlace.model import FACETS, Classes, Flows, Names, Network, Observation, Offers, Overlay, Requests
-from overlace.trace.tables import OBSERVATION, SCHEMA_VERSION, arrow, groups, lists, numbers, table_of
+from overlace.trace.tables import OBSERVATION, SCHEMA_VERSION, arrow, check_version, groups, lists, numbers, table_of
 
 
 @contextmanager
@@ -60,8 +60,8 @@ def write_json(path: Path, document: Any) -> None:
     os.replace(beside, path)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or an error that names the file."""
+def read_json(path: Path, remedy: str = "") -> dict[str, Any]:
+    """A JSON object, or an error that names the file; `remedy` names what makes one of an older schema anew."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -70,11 +70,8 @@ def read_json(path: Path) -> dict[str, Any]:
         raise BadTrace(f"{path} cannot be read as JSON: {error}") from None
     if not isinstance(document, dict):
         raise BadTrace(f"{path}: expected a JSON object, found {type(document).__name__}")
-    newer = document.get("schema_version", SCHEMA_VERSION)
-    if not isinstance(newer, int) or newer > SCHEMA_VERSION:
-        raise BadTrace(
-            f"{path} has schema version {newer}; this Overlace reads up to {SCHEMA_VERSION}. Update Overlace."
-        )
+    observe = f"Make it anew: `overlace observe TRACE --out {path.parent} --force`."
+    check_version(document.get("schema_version", SCHEMA_VERSION), str(path), remedy or observe)
     return document
 
 
@@ -115,7 +112,7 @@ def read_observation(run: Path) -> tuple[Observation, Names]:
     folder = run / "observation"
     if not folder.is_dir():
         raise BadTrace(f"{run} holds no observation. `overlace demo --out {run}` makes a small one.")
-    about = read_json(folder / "observation.json")
+    about = read_json(folder / "observation.json", f"Make it anew: `overlace observe TRACE --out {run} --force`.")
     try:
         tables = {name: pq.ParquetFile(folder / f"{name}.parquet").read() for name in OBSERVATION}
         observation = _observation(tables, about)

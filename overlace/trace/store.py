@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from overlace.arrays.hashing import combine, hash_groups, mixed
 from overlace.errors import BadTrace
 from overlace.model import Names
-from overlace.trace.tables import SCHEMA_VERSION, TRACE, conform, numbers, schema_of
+from overlace.trace.tables import SCHEMA_VERSION, TRACE, check_version, conform, numbers, schema_of
 
 OURS = re.compile(r"[0-9a-f]{12}[^/]*\.parquet$")
 """Names of the files that a writer makes: its id first."""
@@ -114,11 +114,8 @@ class Trace:
             ) from None
         except (OSError, ValueError) as error:
             raise BadTrace(f"{path}/trace.json cannot be read: {error}") from None
-        version = about.get("schema_version")
-        if not isinstance(version, int) or version > SCHEMA_VERSION:
-            raise BadTrace(
-                f"{path} has schema version {version}; this Overlace reads up to {SCHEMA_VERSION}. Update Overlace."
-            )
+        version = about.get("schema_version") if isinstance(about, dict) else None
+        check_version(version, path, f"Remove it and make it anew: `overlace ingest ... --out {path}`.")
         parts = {table: [Part(**part) for part in listed] for table, listed in about["tables"].items()}
         return cls(path, about["bucket_us"], about["unit"], parts, about.get("notes", {}))
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from overlace.errors import BadTrace, Unknown
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Goes up when a reader of the old version would misread a table."""
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -45,27 +45,30 @@ TRACE: dict[str, pa.Schema] = {
     "deliveries": _table(
         ("message", pa.int64()), ("client", pa.int32()), ("at", TIME), ("hops", pa.int16()), optional="at hops"
     ),
-    "clients": _table(("client", pa.int32()), ("region", pa.int32()), optional="region"),
+    "clients": _table(
+        ("client", pa.int32()), ("region", pa.int32()), ("max_degree", pa.int32()), *_LIFE,
+        optional="region max_degree since until",
+    ),
     "access": _table(
         ("region", pa.int32()), ("broker", pa.int32()), ("latency_us", pa.int32()), ("cost", pa.float64())
     ),
     "sessions": _table(("client", pa.int32()), ("broker", pa.int32()), *_LIFE, optional="since until"),
     "subscriptions": _table(
         ("client", pa.int32()), ("topic", pa.int32()), ("filter", pa.string()), ("dialect", pa.string()),
-        ("group", pa.string()), ("attributes", pa.int64()), *_LIFE,
-        optional="topic filter dialect group attributes since until",
+        ("group", pa.string()), ("attributes", pa.int64()), ("bound_ms", pa.float64()), *_LIFE,
+        optional="topic filter dialect group attributes bound_ms since until",
     ),
     "advertisements": _table(
         ("client", pa.int32()), ("attributes", pa.int64()), ("connections", pa.int32()), *_LIFE,
         optional="connections since until",
     ),
     "brokers": _table(
-        ("broker", pa.int32()), ("region", pa.int32()), ("cost", pa.float64()), ("capacity", pa.float64()),
-        ("max_degree", pa.int32()), ("group", pa.string()), optional="capacity max_degree group",
+        ("broker", pa.int32()), ("region", pa.int32()), *_LIFE, ("cost", pa.float64()), ("capacity", pa.float64()),
+        ("max_degree", pa.int32()), ("group", pa.string()), optional="region since until capacity max_degree group",
     ),
     "links": _table(
         ("left", pa.int32()), ("right", pa.int32()), ("cost", pa.float64()), ("latency_us", pa.int32()),
-        ("wired", pa.bool_()), ("dials", pa.int32()), *_LIFE, optional="latency_us dials since until",
+        ("wired", pa.bool_()), ("dials", pa.int32()), *_LIFE, optional="cost latency_us dials since until",
     ),
     "peers": _table(
         ("left", pa.int32()), ("right", pa.int32()), ("topic", pa.int32()), *_LIFE, optional="topic since until"
@@ -127,6 +130,16 @@ OBSERVATION: dict[str, pa.Schema] = {
 """The tables of RUN/observation: the objects of model.py, row i being broker, link, client or class i."""
 
 TABLES: dict[str, pa.Schema] = {**TRACE, **RUN, **OBSERVATION}
+
+
+def check_version(version: object, what: str, remedy: str) -> None:
+    """Refuse what another schema wrote; `remedy` names the command that makes it anew."""
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise BadTrace(
+            f"{what} has schema version {version}; this Overlace reads up to {SCHEMA_VERSION}. Update Overlace."
+        )
+    if version < SCHEMA_VERSION:
+        raise BadTrace(f"{what} has schema version {version}; this Overlace reads {SCHEMA_VERSION}. {remedy}")
 
 
 def schema_of(name: str) -> pa.Schema:

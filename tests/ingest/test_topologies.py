@@ -140,10 +140,10 @@ def test_latency_is_the_great_circle_at_200_000_km_per_second_and_cost_its_milli
     assert link[4:] == (False, None)
 
 
-def test_a_link_to_nowhere_costs_one_and_says_so(write):
+def test_a_link_to_nowhere_has_no_cost_and_says_so(write):
     topology = write({"x.graphml": GRAPHML.format(node(0, "A", (1, 2)) + node(1, " B ") + edge(0, 1))})
-    assert rows(topology) == [("A", "B", 1.0, None, False, None)]
-    assert topology.notes == ["1 of 1 links have an end without coordinates: no latency, cost 1"]
+    assert rows(topology) == [("A", "B", None, None, False, None)]
+    assert topology.notes == ["1 of 1 links have an end without coordinates: no latency, no cost"]
 
 
 def test_two_nodes_of_one_label_are_told_apart_by_their_id(write):
@@ -233,8 +233,8 @@ def test_a_bridge_is_a_wired_link_that_its_file_dials(write):
     assert topology.kind == "mosquitto"
     assert topology.brokers == ["plant-a", "plant-b", "mqtt.example.com:1883"]
     assert rows(topology) == [
-        ("mqtt.example.com:1883", "plant-b", 1.0, None, True, "plant-b"),
-        ("plant-a", "plant-b", 1.0, None, True, "plant-b"),
+        ("mqtt.example.com:1883", "plant-b", None, None, True, "plant-b"),
+        ("plant-a", "plant-b", None, None, True, "plant-b"),
     ]
     assert topology.bridges == [
         Bridge(

@@ -112,8 +112,8 @@ def test_plain_files_become_tables_with_names(tmp_path):
     )
     add_tables([_csv(tmp_path, "sessions.csv", "client,broker,since\nc,edge,2026-01-05T00:00Z\n")], "sessions", out, {})
     offers = _csv(tmp_path, "offers.csv", "client,attributes,connections\nc,A;B,2\nd,B;C,\n")
-    trace, rows = add_tables([offers], "advertisements", out, {})
-    assert rows == 2
+    trace, counts = add_tables([offers], "advertisements", out, {})
+    assert str(counts) == "2 new, 0 changed, 0 kept"
     assert trace.names == {
         "attribute": ["A", "B", "C"],
         "broker": ["edge", "hub"],
@@ -126,8 +126,9 @@ def test_plain_files_become_tables_with_names(tmp_path):
     assert found.overlay.placement.tolist() == [[0, 0]]
     assert found.offers.attributes.tolist() == [0b011, 0b110]
     assert found.offers.connections.tolist()[0] == 2
-    again, _ = add_tables([_csv(tmp_path, "links.csv", "left,right\nhub,edge\n")], "links", out, {})
-    assert again.rows("links") == 1
+    again, counts = add_tables([_csv(tmp_path, "links.csv", "left,right\nhub,edge\n")], "links", out, {})
+    assert again.digest() == trace.digest()
+    assert counts == (0, 0, 1)
 
 
 def test_interests_come_from_pairs_or_from_an_object_of_lists(tmp_path):
@@ -140,8 +141,8 @@ def test_interests_come_from_pairs_or_from_an_object_of_lists(tmp_path):
     assert found == {("1", "2"), ("2", "1"), ("2", "3"), ("3", "2")}
     packed = tmp_path / "genres.json.gz"
     packed.write_bytes(gzip.compress(json.dumps({"u": ["jazz", "folk"], "v": ["jazz"], "w": []}).encode()))
-    trace, rows = add_tables([str(packed)], "interests", str(tmp_path / "b"), {})
-    assert rows == 3
+    trace, counts = add_tables([str(packed)], "interests", str(tmp_path / "b"), {})
+    assert counts == (3, 0, 0)
     assert observation_of(trace).interests.tolist() == [[0, 0], [0, 1], [1, 1]]
 
 
@@ -159,7 +160,9 @@ def test_broker_configurations_become_brokers_and_wired_links(tmp_path):
     conf.mkdir()
     (conf / "hub.conf").write_text("listener 1883 127.0.0.1\n")
     (conf / "plant.conf").write_text("listener 1884 127.0.0.1\nconnection up\naddress 127.0.0.1:1883\ntopic # both\n")
-    trace, _ = add_topology([str(conf)], str(tmp_path / "t"))
+    trace, counts, _ = add_topology([str(conf)], str(tmp_path / "t"))
+    assert counts == {"brokers": (2, 0, 0), "links": (1, 0, 0)}
+    assert trace.read("links")["cost"].to_pylist() == [None]
     assert trace.names["broker"] == ["hub", "plant"]
     assert observation_of(trace).overlay.tree.tolist() == [[0, 1]]
 

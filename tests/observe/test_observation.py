@@ -185,3 +185,64 @@ def test_a_cut_between_weekdays_and_weekend_is_warned_of(tmp_path):
     trace = trace_of(tmp_path / "t", log_of(7))  # Monday to Sunday
     assert "from weekends" in cut(trace, 0.7).warning
     assert cut(trace_of(tmp_path / "u", log_of(28)), 0.5).warning == ""
+
+
+HOP = (5, 0, 0, 1, [1])
+THREE = {"broker": ["x", "y", "z"], "client": ["a", "b"]}
+
+
+def links_of(*rows):
+    left, right, cost, wired = zip(*rows, strict=True)
+    return {"left": left, "right": right, "cost": pa.array(cost, pa.float64()), "wired": wired}
+
+
+def test_where_no_cost_is_known_every_link_counts_one_and_may_be_wired(tmp_path):
+    links = links_of((0, 1, None, True), (1, 2, None, True), (0, 2, None, False))
+    network = observe(trace_of(tmp_path / "t", [HOP], THREE, links=links)).network
+    assert network.links.tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert network.link_cost.tolist() == [1, 1, 1]
+
+
+def test_where_some_costs_are_known_a_link_without_is_no_candidate(tmp_path):
+    links = links_of((0, 1, 4.0, True), (1, 2, 3.0, True), (0, 2, None, False))
+    found = observe(trace_of(tmp_path / "t", [HOP], THREE, links=links))
+    assert found.network.links.tolist() == [[0, 1], [1, 2]]
+    assert found.network.link_cost.tolist() == [4, 3]
+    assert found.overlay.tree.tolist() == [[0, 1], [1, 2]]
+
+
+def test_a_wired_link_without_a_cost_among_others_that_have_one_is_refused_by_name(tmp_path):
+    links = links_of((0, 1, 4.0, True), (1, 2, None, True))
+    with pytest.raises(BadTrace, match="link y-z: wired, but without a cost, where 1 other link.* --table links"):
+        observe(trace_of(tmp_path / "t", [HOP], THREE, links=links))
+
+
+def test_a_cost_that_comes_after_the_window_decides_nothing_in_it(tmp_path):
+    links = links_of((0, 1, None, True), (1, 2, None, True), (0, 2, 7.0, False))
+    links["since"] = times([None, None, 2 * HOUR_US])
+    assert observe(trace_of(tmp_path / "t", [HOP], THREE, links=links), (0, HOUR_US)).network.link_cost.tolist() == [
+        1,
+        1,
+    ]
+
+
+def test_a_broker_without_a_region_is_one_of_its_own_and_not_the_backbone(tmp_path):
+    def regions(name, given, **names):
+        brokers = {"broker": [0, 1, 2], "region": pa.array(given, pa.int32()), "cost": [1.0] * 3}
+        return observe(trace_of(tmp_path / name, [HOP], {**THREE, **names}, brokers=brokers)).network.region.tolist()
+
+    assert regions("none", [None] * 3) == [0, 1, 2]
+    assert regions("some", [None, 1, -1]) == [2, 1, -1]
+    assert regions("named", [None, 0, None], region=["eu", "us"]) == [2, 0, 4]
+
+
+def test_brokers_and_clients_that_come_after_the_window_or_went_before_it_are_not_there(tmp_path):
+    late = {"since": times([None, None, 5 * HOUR_US]), "until": times([None, HOUR_US, None])}
+    brokers = {"broker": [0, 1, 2], "cost": [1.0, 2.0, 3.0], **late}
+    clients = {"client": [0, 1, 2], "region": pa.array([0, 1, 1], pa.int32()), **late}
+    log, names = [HOP, (5 * HOUR_US, 0, 0, 1, [0])], {"client": ["a", "b", "c"]}
+    trace = trace_of(tmp_path / "t", log, names, brokers=brokers, clients=clients)
+    assert observe(trace, (0, HOUR_US)).network.broker_cost.tolist() == [1, 2]
+    assert observe(trace, (0, HOUR_US)).clients == 2
+    assert observe(trace, (2 * HOUR_US, 6 * HOUR_US)).network.broker_cost.tolist() == [1, 1, 3]
+    assert observe(trace, (2 * HOUR_US, 6 * HOUR_US)).network.client_region.tolist() == [0, -1, 1]

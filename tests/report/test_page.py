@@ -56,7 +56,7 @@ def trace_of_sites(path, *, regions=3, per_region=2, clients=12, hostile=False, 
     empty = [None] * len(left)
     tables = {
         "names": [(kind, i, name) for kind in sorted(names) for i, name in enumerate(names[kind])],
-        "brokers": [(b, b // per_region, 1.0, None, None, None) for b in range(n)],
+        "brokers": [(b, b // per_region, None, None, 1.0, None, None, None) for b in range(n)],
         "links": list(
             zip(
                 left.tolist(), right.tolist(), (1.0 + 9.0 * far).tolist(), (200 + 9000 * far).tolist(),
@@ -406,7 +406,7 @@ def test_a_plan_may_build_the_first_tree(tmp_path):
 
 def test_the_backbone_is_called_so(tmp_path):
     writer = Writer(trace_of_sites(tmp_path / "trace"), Trace.open(str(tmp_path / "trace")))
-    brokers = [(b, -1 if b < 2 else b // 2, 1.0, None, None, None) for b in range(6)]
+    brokers = [(b, -1 if b < 2 else b // 2, None, None, 1.0, None, None, None) for b in range(6)]
     writer.write("brokers", table_of("brokers", brokers), name="-again", replace=True)
     writer.commit(bucket_us=HOUR_US, unit="gb", notes={})
     observe(str(tmp_path / "trace"), tmp_path / "run")

@@ -208,3 +208,19 @@ def test_a_plan_without_a_step_is_a_plan(tmp_path):
     assert load_plan(tmp_path / "a", PLANNERS) == plan
     assert json.loads((tmp_path / "a/plan.json").read_text())["cost_after"] == document.cost_before
     assert describe(replace(plan, seed=0), "placement.stay", observation) == document
+
+
+def test_a_rule_for_newcomers_is_part_of_the_plan_and_of_its_digest(tmp_path):
+    written(tmp_path / "a")
+    plain = read_json(tmp_path / "a/plan.json")
+    assert plain["newcomers"] is None
+    rule = {"rule": "region", "brokers": {"north": "oslo"}, "default": "rome"}
+    assert PlanFile.model_validate({**plain, "newcomers": rule}).newcomers.brokers == {"north": "oslo"}
+    write_json(tmp_path / "a/plan.json", {**plain, "newcomers": rule})
+    with pytest.raises(BadPlan, match="it was altered"):
+        read_plan(tmp_path / "a")
+    for wrong in ({"rule": "region"}, {"rule": "", "default": "rome"}, {**rule, "colour": "red"}):
+        write_json(tmp_path / "a/plan.json", {**plain, "newcomers": wrong})
+        with pytest.raises(BadPlan, match="newcomers"):
+            read_plan(tmp_path / "a")
+    jsonschema.validate({**plain, "newcomers": rule}, PlanFile.model_json_schema())

@@ -95,6 +95,9 @@ def test_a_run_that_is_not_whole_or_was_altered_is_refused(tmp_path):
         with pytest.raises(BadTrace, match=gone):
             read_observation(tmp_path / gone)
     about = read_json(other / "observation/observation.json")
+    write_json(tmp_path / "observation/observation.json", {**about, "schema_version": 1})
+    with pytest.raises(BadTrace, match=f"overlace observe TRACE --out {tmp_path} --force"):
+        read_observation(tmp_path)
     write_json(tmp_path / "observation/observation.json", {**about, "window": [0, 1]})
     with pytest.raises(BadTrace, match="was changed since"):
         read_observation(tmp_path)
@@ -102,7 +105,12 @@ def test_a_run_that_is_not_whole_or_was_altered_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("{", "cannot be read as JSON"), ("[]", "expected a JSON object"), ('{"schema_version": 99}', "Update Overlace")],
+    [
+        ("{", "cannot be read as JSON"),
+        ("[]", "expected a JSON object"),
+        ('{"schema_version": 99}', "Update Overlace"),
+        ('{"schema_version": 1}', "overlace observe TRACE --out .* --force"),
+    ],
 )
 def test_json_that_cannot_be_used_is_told_why(tmp_path, text, says):
     path = tmp_path / "run.json"

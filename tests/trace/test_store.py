@@ -61,7 +61,13 @@ def test_what_is_no_trace_is_said(tmp_path):
         trace.read("traffic")
     manifest = tmp_path / "t/trace.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema_version": 9}))
-    with pytest.raises(BadTrace, match="schema version 9; this Overlace reads up to 1"):
+    with pytest.raises(BadTrace, match="schema version 9; this Overlace reads up to 2"):
+        Trace.open(str(tmp_path / "t"))
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema_version": 1}))
+    with pytest.raises(BadTrace, match="schema version 1; .* make it anew: `overlace ingest ... --out .*/t`"):
+        Trace.open(str(tmp_path / "t"))
+    manifest.write_text("[]")
+    with pytest.raises(BadTrace, match="schema version None"):
         Trace.open(str(tmp_path / "t"))
     manifest.write_text("{")
     with pytest.raises(BadTrace, match="cannot be read"):

@@ -7,7 +7,10 @@ from overlace.trace.tables import TABLES, conform, schema_of
 COLUMNS = {
     "messages": "message at client topic? attributes? bytes? audience? weight",
     "traffic": "bucket client topic? attributes? audience messages rows bytes",
-    "links": "left right cost latency_us? wired dials? since? until?",
+    "clients": "client region? max_degree? since? until?",
+    "subscriptions": "client topic? filter? dialect? group? attributes? bound_ms? since? until?",
+    "brokers": "broker region? since? until? cost capacity? max_degree? group?",
+    "links": "left right cost? latency_us? wired dials? since? until?",
     "metrics": "run metric scope key other? value",
 }
 

@@ -43,7 +43,7 @@ def graphml(texts: dict[Path, bytes]) -> Topology:
         if source not in nodes or target not in nodes:
             raise BadTrace(f"{file}: an edge joins {source!r} and {target!r}. Expected ids of nodes in the same file.")
         latency = _latency(place[source], place[target])
-        links.append(Link(name_of[source], name_of[target], 1.0 if latency is None else latency / 1000, latency))
+        links.append(Link(name_of[source], name_of[target], None if latency is None else latency / 1000, latency))
     return could_be_wired("graphml", brokers, links)
 
 

@@ -16,7 +16,7 @@ LINKS = pa.schema(
     [
         pa.field("left", pa.string(), nullable=False),
         pa.field("right", pa.string(), nullable=False),
-        pa.field("cost", pa.float64(), nullable=False),
+        pa.field("cost", pa.float64()),
         pa.field("latency_us", pa.int32()),
         pa.field("wired", pa.bool_(), nullable=False),
         pa.field("dials", pa.string()),  # the end that connects
@@ -77,7 +77,7 @@ class Link(NamedTuple):
 
     left: str
     right: str
-    cost: float = 1.0
+    cost: float | None = None  # not known
     latency_us: int | None = None
     wired: bool = False
     dials: str | None = None
@@ -105,7 +105,8 @@ def merged(links: Iterable[Link]) -> tuple[pa.Table, int, int]:
 
 
 def _rank(link: Link) -> tuple[bool, float, float]:
-    return not link.wired, link.cost, inf if link.latency_us is None else link.latency_us
+    cost, latency = (inf if each is None else each for each in (link.cost, link.latency_us))
+    return not link.wired, cost, latency
 
 
 def distinct(names: list[str], ids: list[str]) -> list[str]:
@@ -134,5 +135,5 @@ def could_be_wired(kind: str, brokers: list[str], links: list[Link]) -> Topology
     notes = [f"{loops} links from a broker to itself dropped"] if loops else []
     unknown = table["latency_us"].null_count
     if unknown:
-        notes.append(f"{unknown} of {table.num_rows} links have an end without coordinates: no latency, cost 1")
+        notes.append(f"{unknown} of {table.num_rows} links have an end without coordinates: no latency, no cost")
     return Topology(kind, brokers, table, loops=loops, parallel=parallel, notes=notes)

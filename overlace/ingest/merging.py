@@ -1,0 +1,171 @@
+"""Merge rows into a table of a trace: what is not named keeps its value.
+
+A row is known by its table's key. A row whose key is there already sets the columns that it names, and an
+empty cell sets nothing; any other row is new and has the defaults of the columns that it does not name.
+Nothing is removed.
+
+A link is its two ends. Where one link has several lives, in the table or in what is given, `since` tells
+them apart; a row that names no `since` is about all of them.
+
+Keeps: rows that were there stay in their places, the new ones follow; each key is there once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from overlace.errors import BadTrace
+from overlace.trace.tables import arrow, numbers, schema_of
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "clients": ("client",),
+    "access": ("region", "broker"),
+    "brokers": ("broker",),
+    "links": ("left", "right"),
+    "sessions": ("client", "broker", "since"),
+    "subscriptions": ("client", "topic", "filter", "group", "attributes", "since"),
+    "advertisements": ("client", "attributes", "since"),
+    "peers": ("left", "right", "topic", "since"),
+    "channels": ("combination", "since"),
+}
+"""The columns that tell a row; one that is not named is empty."""
+
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "brokers": {"cost": 1.0},
+    "links": {"wired": True},
+    "access": {"latency_us": 0, "cost": 0.0},
+}
+"""What a new row has in columns that must not be empty and are not named."""
+
+
+class Counts(NamedTuple):
+    """Rows of a table after a merge: added, with another value than before, and as they were."""
+
+    new: int
+    changed: int
+    kept: int
+
+    def __str__(self) -> str:
+        return f"{self.new:,} new, {self.changed:,} changed, {self.kept:,} kept"
+
+
+def merge(
+    old: pa.Table, given: pa.Table, table: str, *, where: str = "", defaults: Mapping[str, Any] | None = None
+) -> pa.Table:
+    """The table with these rows merged into it; `given` has only the columns that it names.
+
+    `where` begins every error; `defaults` go before those of the table.
+    """
+    where = where or table
+    schema = schema_of(table)
+    key = _key(old, given, table)
+    codes = _codes([old, given], key)
+    mine, theirs = codes[: old.num_rows], codes[old.num_rows :]
+    _refuse_twice(given, theirs, key, where)
+    place = np.full(len(codes), -1)
+    place[theirs] = np.arange(given.num_rows)
+    known = np.zeros(len(codes), dtype=bool)
+    known[mine] = True
+    source = place[mine]
+    index = arrow(np.maximum(source, 0), pa.int64(), source < 0)
+    chosen = np.flatnonzero(~known[theirs])
+    fresh = given.take(arrow(chosen, pa.int64()))
+    otherwise = {**DEFAULTS.get(table, {}), **(defaults or {})}
+    columns = []
+    for each in schema:
+        held = _flat(old[each.name])
+        added = pa.nulls(fresh.num_rows, each.type)
+        if each.name in given.column_names:
+            held = pc.coalesce(_flat(given[each.name]).cast(each.type).take(index), held)
+            added = _flat(fresh[each.name]).cast(each.type)
+        if each.name in otherwise:
+            added = pc.fill_null(added, otherwise[each.name])
+        if not each.nullable and added.null_count:
+            row = int(chosen[np.flatnonzero(numbers(added.is_null()))[0]]) + 1
+            raise BadTrace(f"{where}: row {row}: {each.name} is empty. A new row of {table} needs it.")
+        columns.append(pa.chunked_array([held, added], each.type))
+    return pa.table(columns, schema=schema)
+
+
+def changed_rows(old: pa.Table, merged: pa.Table) -> NDArray[np.bool_]:
+    """Which of the rows that were there have another value after the merge."""
+    changed = np.zeros(old.num_rows, dtype=bool)
+    for name in old.column_names:
+        before, after = _flat(old[name]), _flat(merged[name].slice(0, old.num_rows))
+        changed |= numbers(pc.xor(before.is_null(), after.is_null()))
+        changed |= numbers(pc.fill_null(pc.not_equal(before, after), False))
+    return changed
+
+
+def counts_of(old: pa.Table, merged: pa.Table) -> Counts:
+    """How many rows are new, changed and kept."""
+    changed = int(changed_rows(old, merged).sum())
+    return Counts(merged.num_rows - old.num_rows, changed, old.num_rows - changed)
+
+
+def unite(rows: pa.Table, table: str) -> pa.Table:
+    """The table with each key once; of several rows, later ones set what they name."""
+    key = _with_since(KEYS[table], table)
+    codes = _codes([rows], key)
+    order = np.argsort(codes, kind="stable")
+    start = np.searchsorted(codes[order], codes[order])
+    turn = np.empty(len(codes), dtype=np.int64)
+    turn[order] = np.arange(len(codes)) - start
+    parts = [rows.take(arrow(np.flatnonzero(turn == i), pa.int64())) for i in range(int(turn.max(initial=0)) + 1)]
+    united = parts[0]
+    for part in parts[1:]:
+        united = merge(united, part, table)
+    return united
+
+
+def _key(old: pa.Table, given: pa.Table, table: str) -> tuple[str, ...]:
+    """The columns that tell the rows of a table; of links `since` too, where it is named and one has several lives."""
+    key = KEYS[table]
+    if table == "links" and "since" in given.column_names:
+        lives = (_codes([each], key) for each in (old, given))
+        if any(len(np.unique(codes)) < len(codes) for codes in lives):
+            return _with_since(key, table)
+    return key
+
+
+def _with_since(key: tuple[str, ...], table: str) -> tuple[str, ...]:
+    return (*key, "since") if table == "links" else key
+
+
+def _codes(tables: Sequence[pa.Table], key: Sequence[str]) -> NDArray[np.int64]:
+    """A number for each row of the tables, one after the other: the same for the same key, null being a value."""
+    rows = sum(each.num_rows for each in tables)
+    codes = np.zeros(rows, dtype=np.int64)
+    for name in key:
+        kind = next(each.schema.field(name).type for each in tables if name in each.column_names)
+        parts = [
+            _flat(each[name]).cast(kind) if name in each.column_names else pa.nulls(each.num_rows, kind)
+            for each in tables
+        ]
+        found = pa.concat_arrays(parts).dictionary_encode(null_encoding="encode")
+        codes = codes * (len(found.dictionary) + 1) + numbers(found.indices)
+        codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
+    return codes
+
+
+def _refuse_twice(given: pa.Table, codes: NDArray[np.int64], key: Sequence[str], where: str) -> None:
+    """Refuse two rows with one key: which of them holds?"""
+    _, first, count = np.unique(codes, return_index=True, return_counts=True)
+    if (count > 1).any():
+        one = int(first[count > 1].min())
+        other = int(np.flatnonzero(codes == codes[one])[1])
+        told = ", ".join(name for name in key if name in given.column_names)
+        raise BadTrace(f"{where}: rows {one + 1} and {other + 1} have the same {told}. Keep one of them.")
+
+
+def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column in one piece."""
+    if isinstance(column, pa.ChunkedArray):
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    return column
