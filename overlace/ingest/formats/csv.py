@@ -37,7 +37,10 @@ def layout(head: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
         delimiter = "\t"
     if len(delimiter.encode()) != 1:
         raise BadParameter(f"--delimiter {delimiter!r}: expected one character")
-    first = next(csv.reader([text[0]], delimiter=delimiter), [])
+    try:
+        first = next(csv.reader([text[0]], delimiter=delimiter), [])
+    except csv.Error:  # what the reader of rows will refuse, too
+        first = text[0].split(delimiter)
     header = options.get("header")
     if header is None:
         header = not any(cell.strip().lstrip("-").replace(".", "", 1).isdigit() for cell in first)
