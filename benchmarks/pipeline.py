@@ -22,11 +22,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from overlace.spark.deliveries import by_expressions, reduce_deliveries
+
 from protocol import Measured, short, table, tree_cpu, write
 from pyspark.sql import SparkSession
 
-from overlace.spark.ingest import Options, ingest
+from overlace.ingest.options import Options
+from overlace.spark.ingest import ingest
 from overlace.spark.session import session
 from overlace.trace.store import HOUR_US, MINUTE_US, Trace, Writer, digest
 from overlace.trace.tables import TIME

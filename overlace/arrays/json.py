@@ -55,7 +55,7 @@ def hash_name(data: Bytes, first: int, last: int, fold: bool) -> int:
         if fold and 65 <= c <= 90:
             c += 32
         state = (state ^ np.uint64(c)) * np.uint64(0x100000001B3)
-    return np.int64(state)
+    return np.int64(state)  # type: ignore[return-value]
 
 
 @kernel

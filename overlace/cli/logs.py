@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -220,7 +220,8 @@ MANY = 12
 
 
 def _account_line(name: str, lines: int, kept: int, ignored: int, bad: int, duplicates: int) -> str:
-    return f"{name}: {lines:,} lines = {kept:,} kept + {ignored:,} ignored + {bad:,} quarantined + {duplicates:,} duplicates"
+    parts = f"{kept:,} kept + {ignored:,} ignored + {bad:,} quarantined + {duplicates:,} duplicates"
+    return f"{name}: {lines:,} lines = {parts}"
 
 
 def check_logs(logs: Sequence[str], out: str, options: Any) -> None:

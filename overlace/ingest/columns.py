@@ -94,7 +94,7 @@ def asked_columns(given: Mapping[str, str | Sequence[str]] | None) -> dict[str, 
 
 
 def match_columns(columns: Sequence[str], asked: Mapping[str, Sequence[str]]) -> list[Column | None]:
-    """For each column of a table the field that it is read into, if any; of two columns of one name the left is first."""
+    """For each column the field that it is read into, if any; of two columns of one name the left comes first."""
     taken = {name: (field, rank) for field, names in asked.items() for rank, name in enumerate(names)}
     for name in taken:
         if name not in columns:
@@ -124,9 +124,7 @@ def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
     return mapped
 
 
-def settle_mapping(
-    options: dict[str, Any], columns: Sequence[str], samples: Sequence[str | int | float]
-) -> dict[str, Any]:
+def settle_mapping(options: dict[str, Any], columns: Sequence[str], samples: Sequence[Any]) -> dict[str, Any]:
     """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times."""
     found = match_columns(columns, options["map"])
     used = mapping_of(found)

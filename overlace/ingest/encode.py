@@ -439,7 +439,7 @@ def _names(events: Events, of_messages: Bools, crossing: Bools) -> dict[str, tup
     clients = len(events.client.names)
     by_client = first(events.client.codes, plain_rows, events.at, clients)
     by_receiver = first(events.receivers.codes, used[parents], events.at[parents], clients)
-    columns = {
+    return {
         "client": (events.client.names, np.minimum(by_client, by_receiver)),
         "topic": (events.topic.names, first(events.topic.codes, plain_rows, events.at, len(events.topic.names))),
         "broker": (events.broker.names, first(events.broker.codes, used, events.at, len(events.broker.names))),
@@ -448,7 +448,6 @@ def _names(events: Events, of_messages: Bools, crossing: Bools) -> dict[str, tup
             first(events.attribute.codes, used[owners], events.at[owners], len(events.attribute.names)),
         ),
     }
-    return columns
 
 
 def _seen(events: Events, of_messages: Bools, crossing: Bools, source: Source) -> pa.Table:
@@ -459,7 +458,7 @@ def _seen(events: Events, of_messages: Bools, crossing: Bools, source: Source) -
             ["client", "broker", "hour", "at_min"]
         )
     senders = np.flatnonzero(of_messages & ~events.is_kind("delivery"))
-    parts = [(events.client.codes[senders], senders)]
+    parts: list[tuple[Any, Any]] = [(events.client.codes[senders], senders)]
     if source.form.at_home:
         arrived = crossing & events.is_kind("follows") & events.logged
         rows = np.flatnonzero(arrived | (of_messages & ~events.is_kind("counts")))
@@ -497,8 +496,8 @@ def _keys(events: Events, fields: Sequence[str]) -> tuple[Ints, Bools]:
             columns.append(hash_groups(start, codes))
     for seed in range(2):
         state = np.full(events.rows, seed + 1, np.int64)
-        for column in columns:
-            fold(state, np.ascontiguousarray(column, np.int64))
+        for each in columns:
+            fold(state, np.ascontiguousarray(each, np.int64))
         words[:, seed] = state
     return words, np.ones(events.rows, bool)
 
@@ -600,7 +599,8 @@ def _group(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tuple[Groupe
             head = heads_of(bounds, order, at, client)
             if (np.diff(order) < 0).any():
                 start, members = take_groups(start, members, order)
-                lines, every, most, logged = (each[order] for each in (lines, every, most, logged))
+                lines, every, most = (each[order] for each in (lines, every, most))
+                logged = logged[order]
             start = start[bounds]
             lines, every = (np.add.reduceat(each, bounds[:-1]) for each in (lines, every))
             most = np.maximum.reduceat(most, bounds[:-1])

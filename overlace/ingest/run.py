@@ -67,6 +67,9 @@ BRIDGES = "bridges"
 TOGETHER = 1_000_000
 """Messages in several splits that one task joins."""
 
+AT_HOME = 400_000
+"""Messages up to which the second job is done by the driver: to ask Spark costs as much."""
+
 ORPHANS = "delivery of a message that no log publishes"
 
 
@@ -270,15 +273,17 @@ class _Ingest:
                 stage(self.job, f"ids/{piece.name}-{kind}", pa.table({"id": values}))
         shared = self._shared(told, pieces, several)
         bridged = crossed is not None and crossed.receivers.num_rows > 0
-        work = _batched(pieces, [each.about["messages"] for each in told], self.runner.parallel)
+        weights = [each.about["messages"] for each in told]
+        runner = self.runner if sum(weights) > AT_HOME else HERE._replace(parallel=self.runner.parallel)
+        work = _batched(pieces, weights, runner.parallel)
         done = answers(
-            self.runner.run(finish(self.job, work, bridged, shared), len(work), "encoding and reducing", 0.6, 0.85)
+            runner.run(finish(self.job, work, bridged, shared), len(work), "encoding and reducing", 0.6, 0.85)
         )
         count = sum(each.about.get("shared", 0) for each in done)
         if count:
             held = [piece for piece in pieces if _staged_shared(self.job, piece)]
             parts = -(-count // TOGETHER)
-            done += answers(self.runner.run(regroup(self.job, held, parts), parts, "joining messages", 0.85, 0.9))
+            done += answers(runner.run(regroup(self.job, held, parts), parts, "joining messages", 0.85, 0.9))
         extra, orphans = Counter[int](), Counter[int]()
         sums = []
         for each in done:
@@ -336,8 +341,8 @@ class _Ingest:
             getattr(self, "written", []), key=lambda part: (part.path.rpartition("/")[0], order[part.source])
         )
         self.writer.add("messages", listed)
-        messages, rows = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
-        self.tell(0.95, f"writing: {messages:,} messages, {rows:,} rows of traffic")
+        messages, traffic = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
+        self.tell(0.95, f"writing: {messages:,} messages, {traffic:,} rows of traffic")
 
     def _of_source(self, source: Source, *tables: str) -> Trace:
         """What the trace has of one source so far."""

@@ -111,7 +111,7 @@ def _parse_split(job: Job, split: Split) -> pa.RecordBatch:
         "source": split.source, "number": split.number, "token": token, "lines": count.lines, "extra": found.extra,
         "first": found.first, "last": found.last, "folded": found.folded, "keyed": len(found.messages.key) > 0,
         "messages": len(found.messages.at), "life": found.life.num_rows,
-        "bridges": bool(pc.any(pc.or_(pc.equal(found.life["kind"], "bridge"), pc.fill_null(pc.equal(found.life["reason"], "bridge"), False))).as_py()),
+        "bridges": tells_of_bridges(found.life),
         "counted": [[kind, reason, rows] for (kind, reason), rows in found.counted.rows.items()],
         "samples": [[reason, at, text] for reason, (at, text) in found.counted.samples.items()],
     }  # fmt: skip
@@ -128,6 +128,12 @@ def _parse_split(job: Job, split: Split) -> pa.RecordBatch:
         about["orphans"] = orphans_in(found.messages)
         tables |= partial_tables(sum_up(without_orphans(found.messages), job.bucket_us))
     return answer(about, tables)
+
+
+def tells_of_bridges(life: pa.Table) -> bool:
+    """Whether some of the events are about bridges."""
+    about = pc.fill_null(pc.equal(life["reason"], "bridge"), False)
+    return bool(pc.any(pc.or_(pc.equal(life["kind"], "bridge"), about)).as_py())
 
 
 def orphans_in(messages: Grouped) -> int:
@@ -350,11 +356,9 @@ class Written:
         for day, tables in sorted(self.days.items()):
             date = str(np.datetime64(day, "D"))
             name = f"day={date}/{self.job.id}-{uuid.uuid4().hex[:8]}"
-            digests = [self.job.sources[source].digest if self.job.sources else "" for source, _ in tables]
-            for part in write_groups(
-                self.job.trace, "messages", list(zip(digests, (t for _, t in tables), strict=True)), name
-            ):
-                parts.append([part.path, part.rows, str(part.hash), part.source, part.group])
+            own = [(self.job.sources[source].digest, table) for source, table in tables]
+            made = write_groups(self.job.trace, "messages", own, name)
+            parts += [[part.path, part.rows, str(part.hash), part.source, part.group] for part in made]
         self.days, self.rows = {}, 0
         if parts:
             yield answer({"parts": parts}, {})

@@ -95,10 +95,11 @@ def _said(events: pa.Table, source: Source, whole: bool) -> Peek:
         "attributes": _seen(messages, "attributes"),
         "topic": _seen(messages, "topic"),
     }
+    lines = int(pc.sum(pc.fill_null(events["rows"], 1)).as_py() or 0)
     shown = messages.slice(0, 10).to_pylist()
     rows = [{k: v for k, v in row.items() if v is not None and k != "kind"} for row in shown]
     return Peek(
-        form, shown_mapping(source), int(pc.sum(pc.fill_null(events["rows"], 1)).as_py() or 0), kinds, rows, len(clients), _distinct(messages, "topic"),
+        form, shown_mapping(source), lines, kinds, rows, len(clients), _distinct(messages, "topic"),
         _distinct(events, "broker"),
         named, [name for name in clients if LOOKS_RANDOM.search(name)], whole, _facets(has),
     )  # fmt: skip

@@ -77,7 +77,7 @@ def _words(values: pa.Array) -> Any:
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a table, or one row group of it: where it lies in the trace, its rows, its digest, and the source it came from."""
+    """A file of a table, or a row group of it: where it lies, its rows, its digest, and the source it came from."""
 
     path: str
     rows: int
@@ -328,7 +328,7 @@ def compact(root: str, table: str, parts: Sequence[Part], name: str) -> list[Par
         inner = folder.partition("/")[2]
         made = write_groups(root, table, tables, f"{inner + '/' if inner else ''}{name}-{uuid.uuid4().hex[:8]}")
         moved[paths[0]] = made
-        moved |= dict.fromkeys(paths[1:], [])
+        moved |= {path: [] for path in paths[1:]}
     kept: list[Part] = []
     for path, _ in listed:
         kept += moved.get(path, own[path])

@@ -80,11 +80,13 @@ def read(
 
     def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
         block = data.tobytes()  # doubled quotes are decoded in place
-        state, *spans = scan_cells(data, first, last, ord(options["delimiter"]), field, rank, len(FIELDS))
+        state, begin, end, kinds = scan_cells(data, first, last, ord(options["delimiter"]), field, rank, len(FIELDS))
         yield from bad(block, (first, last), offsets, {code: state == code for code in reasons}, reasons)
         fine = state == 0
         if fine.any():
-            chosen = Spans(*spans) if fine.all() else Spans(*(each[:, fine] for each in spans))
+            chosen = Spans(begin, end, kinds)
+            if not fine.all():
+                chosen = Spans(begin[:, fine], end[:, fine], kinds[:, fine])
             yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], chosen, options, kind, largest)
 
     head = options.get("head")

@@ -298,8 +298,8 @@ def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
         if (each.codes == BROKEN).any():
             wrong[f"{called[field]}: not UTF-8"] = each.codes == BROKEN
     numbers = {field: _coalesced(rows, field, _read_whole, n) for field in ("bytes", "weight")}
-    for field, each in numbers.items():
-        _note(wrong, each.state, field, called, f"above {LARGEST:,}", "not a whole number of 0 or more", None)
+    for field, number in numbers.items():
+        _note(wrong, number.state, field, called, f"above {LARGEST:,}", "not a whole number of 0 or more", None)
     start, receivers, there = _receivers(rows, n, called, wrong)
     attributes = _attributes(rows, n, called, wrong)
     bad = np.zeros(n, bool)
@@ -327,7 +327,7 @@ def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
         receivers = Names(receivers.codes[_within(start[keep], sizes)], receivers.names)
         start, there, offset = bounds, there[keep], offset[keep]
     alone = keys is None or bool(rows.first_of("receivers"))  # rows with lists are joined like any others
-    run = np.arange(len(when) + 1) if alone else _runs(keys, there_key)
+    run = np.arange(len(when) + 1) if alone or keys is None else _runs(keys, there_key)
     head = least_of_runs(run, when) if len(run) <= len(when) else run[:-1]
 
     def at_heads(values: Any) -> Any:
@@ -399,7 +399,7 @@ def _coalesced(rows: Rows, field: str, read: Any, n: int | None = None) -> Value
 
 
 def _length(rows: Rows) -> int:
-    count = sum(rows.file.metadata.row_group(g).num_rows for g in rows.groups)
+    count = sum(int(rows.file.metadata.row_group(g).num_rows) for g in rows.groups)
     return count - rows.skip + (rows.rest.num_rows if rows.rest else 0)
 
 
@@ -506,9 +506,9 @@ def number_names(columns: Sequence[pa.Array]) -> tuple[list[NDArray[np.int32]], 
     names = names.filter(pc.greater(pc.binary_length(names), 0))
     numbers = []
     for each, (text, broken) in zip(coded, lists, strict=True):
-        codes = pc.index_in(text, value_set=names).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-        codes = np.append(np.where(broken, BROKEN, codes), -1).astype(np.int32)
-        numbers.append(codes[each.indices.fill_null(len(text)).to_numpy(zero_copy_only=False)])
+        own = pc.index_in(text, value_set=names).fill_null(-1).to_numpy(zero_copy_only=False)
+        place = np.append(np.where(broken, BROKEN, own), -1).astype(np.int32)
+        numbers.append(place[each.indices.fill_null(len(text)).to_numpy(zero_copy_only=False)])
     return numbers, names
 
 
@@ -536,8 +536,7 @@ def _receivers(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, B
     """(start, names, there): who received each row, and whether the row says so."""
     parts = []
     for field in ("receivers", "receiver"):
-        for name in rows.first_of(field):
-            parts.append(_receivers_in(rows.column(name), field, name, rows.options, wrong))
+        parts += [_receivers_in(rows.column(name), field, name, rows.options, wrong) for name in rows.first_of(field)]
     if not parts:
         return np.zeros(n + 1, np.int64), Names(np.empty(0, np.int32), pa.array([], pa.string())), np.zeros(n, bool)
     start, names, there = parts[0]
@@ -641,11 +640,12 @@ def _keys(
 
 def _words(column: pa.Array) -> Ints:
     if pa.types.is_integer(column.type):
-        return column.fill_null(0).to_numpy().astype(np.int64)
+        return _integers(column.fill_null(0))
     if not pa.types.is_dictionary(column.type):
         column = _as_text(column).dictionary_encode()
     hashes = np.append(_text_hashes(column.dictionary), 0)
-    return hashes[column.indices.fill_null(len(hashes) - 1).to_numpy(zero_copy_only=False)]
+    found: Ints = hashes[column.indices.fill_null(len(hashes) - 1).to_numpy(zero_copy_only=False)]
+    return found
 
 
 def _text_hashes(names: pa.Array) -> Ints:
