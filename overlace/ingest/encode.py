@@ -181,8 +181,11 @@ class Events:
 
     def is_kind(self, *kinds: str) -> Bools:
         """Which rows are of one of these kinds."""
-        wanted = pc.is_in(self.kind.names, pa.array(kinds)).to_numpy(zero_copy_only=False)
-        return np.asarray(np.append(wanted, False)[self.kind.codes], bool)
+        wanted = np.array([name in kinds for name in self.kind.names.to_pylist()], bool)
+        if wanted.all() or not wanted.any():
+            return np.full(self.rows, bool(len(wanted) and wanted[0]))
+        found: Bools = wanted[self.kind.codes]
+        return found
 
     def keys(self) -> tuple[Ints, Bools]:
         """(words, there): the keys of messages, two words a row."""
@@ -246,7 +249,7 @@ def encode(batches: Sequence[pa.RecordBatch], job: Job, source: Source) -> Encod
     messages, extra = _group(events, np.flatnonzero(of_messages), keys, keyed)
     at = messages.at
     return Encoded(
-        messages, _names(events, of_messages, crossing), counted, extra, _seen(events, of_messages, crossing, source),
+        messages, _names(events, crossing), counted, extra, _seen(events, of_messages, crossing, source),
         life, int(at.min(initial=LATER)), int(at.max(initial=-LATER)), folded,
     )  # fmt: skip
 
@@ -416,36 +419,44 @@ def _replace(table: pa.Table, name: str, values: Any) -> pa.Table:
 
 
 @kernel(work=size)
-def first_seen(codes: Codes, at: Ints, names: int) -> Ints:
-    """When each code first came up; LATER where it did not."""
+def first_seen(codes: Codes, at: Ints, used: Bools, names: int) -> Ints:
+    """When each code first came up in a row that is used; LATER where it did not."""
     first = np.full(names, LATER, dtype=np.int64)
     for i in range(len(codes)):
         c = codes[i]
-        if c >= 0 and at[i] < first[c]:
+        if c >= 0 and used[i] and at[i] < first[c]:
             first[c] = at[i]
     return first
 
 
-def _names(events: Events, of_messages: Bools, crossing: Bools) -> dict[str, tuple[pa.Array, Ints]]:
+@kernel(work=size)
+def first_listed(start: Ints, codes: Codes, at: Ints, used: Bools, names: int) -> Ints:
+    """When each code first came up in the list of a row that is used; LATER where it did not."""
+    first = np.full(names, LATER, dtype=np.int64)
+    for i in range(len(start) - 1):
+        if used[i]:
+            for k in range(start[i], start[i + 1]):
+                c = codes[k]
+                if c >= 0 and at[i] < first[c]:
+                    first[c] = at[i]
+    return first
+
+
+def _names(events: Events, crossing: Bools) -> dict[str, tuple[pa.Array, Ints]]:
     """Every name that events use, by kind, with when it first came up."""
-    follows = events.is_kind("follows")
-    used = ~events.is_kind("bad", "ignored") & ~(follows & ~crossing)
-    plain_rows = used & ~events.is_kind("bridge", "follows")
-    parents, owners = (np.repeat(np.arange(events.rows), np.diff(each)) for each in (events.start, events.sets_start))
-
-    def first(codes: Codes, rows: Any, at: Ints, names: int) -> Ints:
-        return first_seen(np.where(rows, codes, -1).astype(np.int32), at, names)
-
-    clients = len(events.client.names)
-    by_client = first(events.client.codes, plain_rows, events.at, clients)
-    by_receiver = first(events.receivers.codes, used[parents], events.at[parents], clients)
+    used = ~(events.is_kind("bad", "ignored") | (events.is_kind("follows") & ~crossing))
+    plain = used & ~events.is_kind("bridge", "follows")
+    at, clients = events.at, len(events.client.names)
+    by_client = first_seen(events.client.codes, at, plain, clients)
+    by_receiver = first_listed(events.start, events.receivers.codes, at, used, clients)
+    attributes = events.attribute
     return {
         "client": (events.client.names, np.minimum(by_client, by_receiver)),
-        "topic": (events.topic.names, first(events.topic.codes, plain_rows, events.at, len(events.topic.names))),
-        "broker": (events.broker.names, first(events.broker.codes, used, events.at, len(events.broker.names))),
+        "topic": (events.topic.names, first_seen(events.topic.codes, at, plain, len(events.topic.names))),
+        "broker": (events.broker.names, first_seen(events.broker.codes, at, used, len(events.broker.names))),
         "attribute": (
-            events.attribute.names,
-            first(events.attribute.codes, used[owners], events.at[owners], len(events.attribute.names)),
+            attributes.names,
+            first_listed(events.sets_start, attributes.codes, at, used, len(attributes.names)),
         ),
     }
 

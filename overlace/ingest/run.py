@@ -199,7 +199,7 @@ class _Ingest:
         self.tell(0.5, "numbering names")
         names = self._number(told)
         ids = [_ids_of(each, names) for each in told]
-        accounts = [self._account(i, told) for i in range(len(self.sources))]
+        accounts = [self._account(i, own) for i, own in enumerate(self._by_source(told, told))]
         judge(accounts, self.options)
         crossed = self._follow_bridges(told, names, notes.get("bridges", []))
         if self.job.staged:
@@ -322,8 +322,11 @@ class _Ingest:
     def _traffic(self, parts: Sequence[tuple[int, Partial]], bucket_us: int, ratio: int) -> None:
         """Traffic and audiences of each source, added to what an earlier part of it gave."""
         written: dict[str, list[tuple[str, pa.Table]]] = {"traffic": [], "audiences": []}
-        for i, source in enumerate(self.sources):
-            reduction = unite([part for origin, part in parts if origin == i], bucket_us, ratio)
+        sums: list[list[Partial]] = [[] for _ in self.sources]
+        for origin, part in parts:
+            sums[origin].append(part)
+        for source, own in zip(self.sources, sums, strict=True):
+            reduction = unite(own, bucket_us, ratio)
             if source.begin == 0:
                 for table in ("messages", "traffic", "audiences", "sessions", "subscriptions"):
                     self.writer.drop(table, source.digest)
@@ -365,8 +368,8 @@ class _Ingest:
             "doubles": [],
             "quarantine": [],
         }
-        for i, source in enumerate(self.sources):
-            own = [(each, to) for each, to in zip(told, ids, strict=True) if each.about["source"] == i]
+        pairs = self._by_source(told, list(zip(told, ids, strict=True)))
+        for i, (source, own) in enumerate(zip(self.sources, pairs, strict=True)):
             life = self._life([each for each, _ in own])
             before = self._of_source(source, "sessions").read("sessions") if self.base and source.begin else None
             seen = seen_before(before, pa.concat_tables([_seen_under_ids(each, to) for each, to in own]))
@@ -384,11 +387,11 @@ class _Ingest:
         if crossed and crossed.links:
             place_of = {name: i for i, name in enumerate(names["broker"].to_pylist())}
             number = [place_of[source.options["broker"]] if not self.job.key else -1 for source in self.sources]
-            pairs = {(number[a], number[b]) for a, b in crossed.links if number[a] >= 0 and number[b] >= 0}
+            links = {(number[a], number[b]) for a, b in crossed.links if number[a] >= 0 and number[b] >= 0}
             known = [part for part in self.writer.parts.get("links", ()) if part.source != BRIDGES]
-            if pairs and not known:
+            if links and not known:
                 self.writer.drop("links", BRIDGES)
-                self.writer.write("links", links_of(pairs), source=BRIDGES, name="-bridges")
+                self.writer.write("links", links_of(links), source=BRIDGES, name="-bridges")
 
     def _life(self, told: Sequence[Answer]) -> pa.Table:
         """Events of sessions, subscriptions and bridges that some splits staged."""
@@ -428,8 +431,15 @@ class _Ingest:
 
     # --- accounts and bridges
 
+    def _by_source(self, told: Sequence[Answer], values: Sequence[Any]) -> list[list[Any]]:
+        """Values that belong to splits, by the source of the split."""
+        found: list[list[Any]] = [[] for _ in self.sources]
+        for each, value in zip(told, values, strict=True):
+            found[each.about["source"]].append(value)
+        return found
+
     def _account(self, i: int, told: Sequence[Answer]) -> Account:
-        own = [each.about for each in told if each.about["source"] == i]
+        own = [each.about for each in told]
         source = self.sources[i]
         extra = sum(about["extra"] for about in own)
         ignored: Counter[str] = Counter()

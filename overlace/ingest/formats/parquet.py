@@ -528,8 +528,15 @@ def _used(columns: Sequence[NDArray[Any]], high: int) -> Ints:
     """The numbers up to `high` that occur."""
     seen = np.zeros(high + 1, dtype=np.bool_)
     for each in columns:
-        seen[each] = True
+        mark(seen, each)
     return np.flatnonzero(seen)
+
+
+@kernel(work=size)
+def mark(seen: Bools, numbers: NDArray[Any]) -> None:
+    """Note which numbers occur, in place."""
+    for i in range(len(numbers)):
+        seen[numbers[i]] = True
 
 
 def _receivers(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, Bools]) -> tuple[Ints, Names, Bools]:
