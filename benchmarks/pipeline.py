@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,14 +22,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-
 from protocol import Measured, short, table, tree_cpu, write
 from pyspark.sql import SparkSession
 
 from overlace.ingest.options import Options
 from overlace.spark.ingest import ingest
 from overlace.spark.session import session
-from overlace.trace.store import HOUR_US, MINUTE_US, Trace, Writer, digest
+from overlace.trace.names import names_table
+from overlace.trace.store import HOUR_US, MINUTE_US, Trace, Writer
 from overlace.trace.tables import TIME
 from overlace.workloads.sites import Sites
 
@@ -41,12 +41,9 @@ MESSAGES = {"friendly": 1 / 4.87, "every audience distinct": 1 / 5}
 """Messages for each delivery."""
 
 HARD_UP_TO = 10_000_000
-EXPRESSIONS_UP_TO = 10_000_000
-TEXT = 1_000_000
+TEXT_UP_TO = 10_000_000
 GENERATE_FROM = 50_000_000
 AGAIN = 3
-NATIVE = {"spark.driver.memory": "1g"}
-"""What a session for native work is started with; expressions get the package's own settings."""
 
 
 class Log(NamedTuple):
@@ -122,19 +119,24 @@ def cases(made: Sequence[Log]) -> list[Case]:
 
 
 def as_text(log: Log, folder: Path) -> dict[str, Path]:
-    """The log as lines of JSON: one a message with its receivers, and one a delivery with the message's id."""
-    part = log.workload.part(0, log.workload.messages)
-    times = np.datetime_as_string(part["at"].astype("datetime64[us]"), unit="us", timezone="UTC")
-    by_message, by_delivery = folder / "messages.jsonl", folder / "deliveries.jsonl"
-    with by_message.open("w") as messages, by_delivery.open("w") as deliveries:
-        for i, at in enumerate(times.tolist()):
-            client, topic = f"c{part['client'][i]}", f"t{part['topic'][i]}"
-            receivers = [f"c{r}" for r in part["receivers"][part["start"][i] : part["start"][i + 1]].tolist()]
-            row = {"at": at, "client": client, "topic": topic, "bytes": int(part["bytes"][i])}
-            messages.write(json.dumps({**row, "receivers": receivers}) + "\n")
-            for receiver in receivers:
-                deliveries.write(json.dumps({"message": i, **row, "receiver": receiver}) + "\n")
-    return {"a line a message": by_message, "a line a delivery": by_delivery}
+    """The log as text: JSON lines of a message and of a delivery, and CSV of a delivery."""
+    kinds = ("messages.jsonl", "deliveries.jsonl", "deliveries.csv")
+    paths = {name: folder / f"{log.deliveries}-{name}" for name in kinds}
+    with ExitStack() as stack:
+        messages, deliveries, rows = (stack.enter_context(path.open("w")) for path in paths.values())
+        rows.write("message,at,client,topic,bytes,receiver\n")
+        for first in range(0, log.workload.messages, 500_000):
+            part = log.workload.part(first, min(500_000, log.workload.messages - first))
+            times = np.datetime_as_string(part["at"].astype("datetime64[us]"), unit="us", timezone="UTC")
+            for i, at in enumerate(times.tolist()):
+                client, topic, length = f"c{part['client'][i]}", f"t{part['topic'][i]}", int(part["bytes"][i])
+                receivers = [f"c{r}" for r in part["receivers"][part["start"][i] : part["start"][i + 1]].tolist()]
+                row = {"at": at, "client": client, "topic": topic, "bytes": length}
+                messages.write(json.dumps({**row, "receivers": receivers}) + "\n")
+                head = json.dumps({"message": first + i, **row})[:-1]
+                deliveries.write("".join(f'{head}, "receiver": "{r}"}}\n' for r in receivers))
+                rows.write("".join(f"{first + i},{at},{client},{topic},{length},{r}\n" for r in receivers))
+    return paths
 
 
 # --- what is measured -----------------------------------------------------------------------------------
@@ -282,7 +284,10 @@ class Rival(NamedTuple):
 DUCKDB = """
 import duckdb, json, resource, sys, time
 path, bucket, way = sys.argv[1:]
-rows = f"'{path}'" if path.endswith(".parquet") else f"read_json('{path}', columns = {sys.stdin.read()})"
+columns = sys.stdin.read()
+rows = f"'{path}'" if path.endswith(".parquet") else f"read_json('{path}', columns = {columns})"
+if path.endswith(".csv"):
+    rows = f"read_csv('{path}', columns = {columns}, header = true)"
 con = duckdb.connect()
 con.execute("set threads = 2; set preserve_insertion_order = false; set enable_progress_bar = false")
 began = time.perf_counter()
@@ -328,126 +333,110 @@ def counted(traffic: pa.Table, audiences: pa.Table) -> list[int]:
     return [traffic.num_rows, *(int(traffic[c].to_numpy().sum()) for c in ("messages", "bytes")), audiences.num_rows]
 
 
-def digests(named: Any) -> Any:
-    """What must be the same, whichever way it was done."""
-    return digest(named.reduction.traffic), digest(named.reduction.audiences)
-
-
 # --- the parts of the page ------------------------------------------------------------------------------
 
 
-class Reduced(NamedTuple):
-    """A case done natively: its rows, and what the other ways must equal."""
+class Done(NamedTuple):
+    """A case that was measured: its rows of the page, and the stages that took long."""
 
-    case: Case
-    rival: Rival
-    digests: Any
     rows: list[Sequence[str]]
     stages: list[Sequence[str]]
 
 
-def natively(case: Case, spark: SparkSession) -> Reduced:
-    """A case by DuckDB and by native work in tasks: a first run, several more, and one for the memory."""
-    rival = duck(case.log.path, case.width)
+def measured(
+    case: Sequence[str], path: Path, options: Options, rival: Rival, spark: SparkSession, folder: Path
+) -> Done:
+    """An ingest beside DuckDB: a first run, several more, and one for the memory."""
 
-    def run() -> Any:
-        return reduce_deliveries([str(case.log.path)], spark, case.width)
+    def run(name: str) -> Any:
+        return ingest(str(path), str(folder / name), spark=spark, options=options)
 
     runs = []
-    for _ in range(1 + AGAIN):
-        named, cost = costed(spark, run)
-        runs.append(cost)
-        assert counted(*named.reduction) == rival.sums, (case, counted(*named.reduction), rival.sums)
-    seen = digests(named)
-    del named
-    memory = peak(run)
-    traffic = rival.sums[0]
-    rows = [
-        rival.row(case.names()),
-        row(case.names(), "native, first run", runs[:1], rival.cpu, memory, traffic),
-        row(case.names(), f"native, {AGAIN} runs more", runs[1:], rival.cpu, memory, traffic),
-    ]
-    return Reduced(case, rival, seen, rows, stage_rows(case.names(), "native", runs[-1]))
-
-
-def freshly(done: Reduced) -> None:
-    """Add what the case takes as the very first job of a session."""
-    with started(NATIVE) as (spark, _):
-        named, cost = costed(spark, lambda: reduce_deliveries([str(done.case.log.path)], spark, done.case.width))
-        memory = peak(lambda: reduce_deliveries([str(done.case.log.path)], spark, done.case.width))
-    traffic = named.reduction.traffic.num_rows
-    done.rows.append(row(done.case.names(), "native, first job of a session", [cost], done.rival.cpu, memory, traffic))
-
-
-def expressed(done: Reduced, spark: SparkSession) -> None:
-    """Add what the case takes by expressions, with the same digests."""
-
-    def run() -> Any:
-        return by_expressions(spark.read.parquet(str(done.case.log.path)), done.case.width)
-
-    named, cost = costed(spark, run)
-    assert digests(named) == done.digests, "the ways differ"
-    names, traffic = done.case.names(), named.reduction.traffic.num_rows
-    done.rows.append(row(names, "expressions", [cost], done.rival.cpu, peak(run), traffic))
-    done.stages.extend(stage_rows(names, "expressions", cost))
-
-
-def ingested(log: Log, spark: SparkSession, folder: Path) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
-    """(rows, stages): the log as text, ingested to a trace with all its messages, beside DuckDB's reduction."""
-    common = {"at": "TIMESTAMP", "client": "VARCHAR", "topic": "VARCHAR", "bytes": "BIGINT"}
-    asked = {
-        "a line a message": ("lines", {**common, "receivers": "VARCHAR[]"}, {}),
-        "a line a delivery": ("lists", {"message": "BIGINT", **common, "receiver": "VARCHAR"}, {"id": "message"}),
-    }
-    rows, stages = [], []
-    for kind, path in as_text(log, folder).items():
-        way, columns, mapping = asked[kind]
-        rival = duck(path, HOUR_US, [way], str(columns))
-        case = (f"{log.variant}, {kind}", f"{log.deliveries:,}", "1 h")
-        options = Options(format="jsonl", map=mapping)
-        run = partial(ingest, [str(path)], spark=spark, options=options)
-        runs = []
-        for i in range(1 + AGAIN):
-            (trace, *_), cost = costed(spark, partial(run, str(folder / f"{path.stem}-{i}")))
-            runs.append(cost)
+    for i in range(1 + AGAIN):
+        with tempfile.TemporaryDirectory(dir=folder) as out:
+            (trace, *_), cost = costed(spark, partial(run, f"{out}/trace-{i}"))
             found = counted(trace.read("traffic"), trace.read("audiences"))
-            assert found == rival.sums, (kind, found, rival.sums)
-        memory = peak(partial(run, str(folder / f"{path.stem}-memory")))
-        rows.append(rival.row(case))
-        rows.append(row(case, "ingest, first run", runs[:1], rival.cpu, memory, rival.sums[0]))
-        rows.append(row(case, f"ingest, {AGAIN} runs more", runs[1:], rival.cpu, memory, rival.sums[0]))
-        stages += stage_rows(case, "ingest", runs[-1])
-    return rows, stages
+        runs.append(cost)
+        assert found == rival.sums, (case, found, rival.sums)
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        memory = peak(partial(run, f"{out}/trace"))
+    rows = [
+        rival.row(case),
+        row(case, "ingest, first run", runs[:1], rival.cpu, memory, rival.sums[0]),
+        row(case, f"ingest, {AGAIN} runs more", runs[1:], rival.cpu, memory, rival.sums[0]),
+    ]
+    return Done(rows, stage_rows(case, "ingest", runs[-1]))
+
+
+def of_tables(case: Case, spark: SparkSession, folder: Path) -> Done:
+    """Parquet, of which only the reduction is kept."""
+    rival = duck(case.log.path, case.width)
+    options = Options(reduce_only=True, bucket="hour" if case.width == HOUR_US else "minute")
+    return measured(case.names(), case.log.path, options, rival, spark, folder)
+
+
+COMMON = {"at": "TIMESTAMP", "client": "VARCHAR", "topic": "VARCHAR", "bytes": "BIGINT"}
+DELIVERY = {"message": "BIGINT", **COMMON, "receiver": "VARCHAR"}
+TEXTS = {
+    "messages.jsonl": ("JSON lines of a message", "lines", {**COMMON, "receivers": "VARCHAR[]"}),
+    "deliveries.jsonl": ("JSON lines of a delivery", "lists", DELIVERY),
+    "deliveries.csv": ("CSV of a delivery", "lists", DELIVERY),
+}
+
+
+def of_text(log: Log, paths: dict[str, Path], spark: SparkSession, folder: Path) -> list[Done]:
+    """Text to a trace with all its messages, beside DuckDB's reduction."""
+    done = []
+    for name, (kind, way, columns) in TEXTS.items():
+        rival = duck(paths[name], HOUR_US, [way], str(columns))
+        case = (f"{log.variant}, {kind}", f"{log.deliveries:,}", "1 h")
+        done.append(measured(case, paths[name], Options(), rival, spark, folder))
+    return done
+
+
+def freshly(paths: dict[str, Path], deliveries: int, folder: Path) -> list[Sequence[str]]:
+    """Text in a fresh process, Spark's start included."""
+    rows = []
+    for name, (kind, *_) in TEXTS.items():
+        out = folder / f"fresh-{name}"
+        with Measured() as used:
+            subprocess.run([*COMMAND, "ingest", str(paths[name]), "--out", str(out)], capture_output=True, check=True)
+        lines = Trace.open(str(out)).read("sources")["lines"][0].as_py()
+        rows.append((kind, f"{deliveries:,}", f"{lines:,}", short(used.wall), f"{used.cpu:.1f}", size(used.peak)))
+    return rows
 
 
 COMMAND = [sys.executable, "-c", "from overlace.cli import main; main()"]
 
 
-def observe_and_replay(log: Log, named: Any, folder: Path) -> Sequence[str]:
+def observe_and_replay(log: Log, spark: SparkSession, folder: Path) -> Sequence[str]:
     """CPU seconds of both commands in fresh processes, imports included."""
-    writer = Writer(str(folder / "trace"))
-    writer.write("traffic", named.reduction.traffic)
-    writer.write("audiences", named.reduction.audiences)
-    names = [("client", i, n) for i, n in enumerate(named.clients.to_pylist())]
-    names += [("topic", i, n) for i, n in enumerate(named.topics.to_pylist())]
-    for name, made in log.workload.tables().items():
-        if name == "names":
-            broker = made.filter(pa.compute.is_in(made["kind"], pa.array(["broker", "region"])))
-            names += list(
-                zip(broker["kind"].to_pylist(), broker["id"].to_pylist(), broker["name"].to_pylist(), strict=True)
-            )
-        elif name in ("brokers", "links", "sessions"):
-            writer.write(name, made)
-    kinds, ids, called = zip(*names, strict=True)
-    writer.write("names", pa.table({"kind": kinds, "id": pa.array(ids, pa.int32()), "name": called}))
-    writer.commit(bucket_us=HOUR_US, unit="message", notes={})
+    path = str(folder / "trace")
+    trace = ingest(str(log.path), path, spark=spark, options=Options(reduce_only=True)).trace
+    tables = log.workload.tables()
+    place = {int(name): i for i, name in enumerate(trace.names["client"])}
+    writer = Writer(path, trace)
+    names = tables["names"]
+    of_brokers = {
+        kind: names.filter(pc.equal(names["kind"], kind)).sort_by("id")["name"].to_pylist()
+        for kind in ("broker", "region")
+    }
+    writer.write("names", names_table({**trace.names, **of_brokers}), replace=True)
+    for name in ("brokers", "links"):
+        writer.write(name, tables[name])
+    clients = tables["sessions"]["client"].to_pylist()
+    known = [i for i, client in enumerate(clients) if client in place]
+    sessions = tables["sessions"].take(known)
+    sessions = sessions.set_column(0, "client", pa.array([place[clients[i]] for i in known], pa.int32()))
+    writer.write("sessions", sessions)
+    made = writer.commit(bucket_us=trace.bucket_us, unit="message", notes={})
     found = []
-    for words in (["observe", str(folder / "trace"), "--out", str(folder / "run")], ["replay", str(folder / "run")]):
+    for words in (["observe", path, "--out", str(folder / "run")], ["replay", str(folder / "run")]):
         subprocess.run([*COMMAND, "--version"], capture_output=True, check=True)
         with Measured() as used:
             subprocess.run([*COMMAND, *words], capture_output=True, check=True)
         found.append(f"{used.cpu:.2f} s")
-    return log.variant, f"{log.deliveries:,}", *(f"{each.num_rows:,}" for each in named.reduction), *found
+    return log.variant, f"{log.deliveries:,}", *(f"{made.rows(t):,}" for t in ("traffic", "audiences")), *found
 
 
 def generated(messages: int, folder: Path) -> Sequence[str]:
@@ -485,38 +474,42 @@ def main() -> None:
         folder = Path(name)
         made = logs(folder, sizes)
         small = []
-        with started(NATIVE) as (spark, start):
-            with Measured() as start.parts["first native job"]:
-                reduce_deliveries([str(made[0].path)], spark, HOUR_US)
-            done = [natively(case, spark) for case in cases(made)]
+        with started({}) as (spark, start):
+            tables = [of_tables(case, spark, folder) for case in cases(made)]
+            texts: list[Done] = []
+            written: dict[str, Path] = {}
             for log in made:
+                if log.variant == "friendly" and log.deliveries <= TEXT_UP_TO:
+                    written = as_text(log, folder)
+                    texts += of_text(log, written, spark, folder)
                 with tempfile.TemporaryDirectory() as run:
-                    named = reduce_deliveries([str(log.path)], spark, HOUR_US)
-                    small.append(observe_and_replay(log, named, Path(run)))
-        for each in done:
-            if each.case.log.deliveries == max(log.deliveries for log in made if log.variant == each.case.log.variant):
-                freshly(each)
-        with started({}) as (spark, _):
-            for each in done:
-                if each.case.width == HOUR_US and each.case.log.deliveries <= EXPRESSIONS_UP_TO:
-                    expressed(each, spark)
-            friendly = [log for log in made if log.variant == "friendly"]
-            ingesting = ingested(min(friendly, key=lambda log: abs(log.deliveries - TEXT)), spark, folder)
+                    small.append(observe_and_replay(log, spark, Path(run)))
+        largest = max((log for log in made if log.variant == "friendly" and log.deliveries <= TEXT_UP_TO), key=_size)
+        fresh = freshly(written, largest.deliveries, folder)
         generating = [generated(max(sizes) // 5, folder)] if max(sizes) >= GENERATE_FROM else []
-    page(start, done, ingesting, small, generating)
+    page(start, tables, texts, fresh, small, generating)
 
 
-def page(start: Started, done: Sequence[Reduced], ingesting: Any, small: Any, generating: Any) -> None:
+def _size(log: Log) -> int:
+    return log.deliveries
+
+
+def page(
+    start: Started, tables: Sequence[Done], texts: Sequence[Done], fresh: Any, small: Any, generating: Any
+) -> None:
     """Write what was measured."""
     parts = [
         f"Spark's own start: {start}. Not counted below, except where a row says so. Memory is that of the driver, its "
-        "JVM (1 GB heap for native work; what the package gives for expressions and ingest) and two Python workers "
-        "together, shared pages counted in part, in a run of its own. `a .. b`: least and largest of several runs.",
-        "## Raw deliveries to traffic and audiences\n\n" + table(HEAD, [row for each in done for row in each.rows]),
+        "JVM and its Python workers together, shared pages counted in part, in a run of its own. `a .. b`: least and "
+        "largest of several runs in one session.",
+        "## Deliveries in Parquet to traffic and audiences (`--reduce-only`)\n\n"
+        + table(HEAD, [row for each in tables for row in each.rows]),
         "## Text to a trace with all its messages; DuckDB makes traffic and audiences only\n\n"
-        + table(HEAD, ingesting[0]),
+        + table(HEAD, [row for each in texts for row in each.rows]),
+        "## Text to a trace in a fresh process, Spark's start included\n\n"
+        + table(("kind", "deliveries", "lines", "wall", "CPU s", "peak memory"), fresh),
         "## Spark's stages that took a tenth of a run or more\n\n"
-        + table(STAGE_HEAD, [*(row for each in done for row in each.stages), *ingesting[1]]),
+        + table(STAGE_HEAD, [row for each in (*tables, *texts) for row in each.stages]),
         "## Observe and replay from the reduction, each in a fresh process, imports included\n\n"
         + table(("variant", "deliveries", "rows of traffic", "audiences", "observe, CPU", "replay, CPU"), small),
     ]

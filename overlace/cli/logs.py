@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -168,9 +169,13 @@ def ingest_command(
     from overlace.spark.ingest import spark_runner
     from overlace.spark.session import session
 
-    check_logs(logs, out, options)
-    with bar("ingest") as progress, session(master=master) as spark:
-        done = ingest_sources(logs, out, spark_runner(spark, progress), options, progress)
+    with bar("ingest") as progress, ExitStack() as stack:
+
+        def start() -> Any:
+            progress(0.01, "starting Spark")
+            return spark_runner(stack.enter_context(session(master=master)), progress)
+
+        done = ingest_sources(logs, out, start, options, progress)
     for note in done.notes:
         err.print(f"[yellow]note:[/yellow] {escape(note)}")
     folded = [f"{done.folded:,} topic names were folded away (--keep-topics keeps them)"] if done.folded else []
@@ -212,31 +217,21 @@ def account_lines(accounts: Sequence[Any]) -> list[str]:
         bad.update({why: n for why, (n, _) in a.quarantined.items()})
         samples = {**{why: s for why, (_, s) in a.quarantined.items()}, **samples}
     lines += [f"  ignored {n:,}: {reason}" for reason, n in ignored.items()]
-    return [*lines, *(f"  quarantined {n:,}: {why}; such as {samples[why]!r}" for why, n in bad.most_common())]
+    return [*lines, *(f"  quarantined {n:,}: {why}; such as {short(samples[why])!r}" for why, n in bad.most_common())]
 
 
 MANY = 12
 """Sources that are listed one by one."""
 
 
+def short(sample: str) -> str:
+    """As much of a line as tells what is wrong with it."""
+    return sample if len(sample) <= 90 else sample[:87] + "..."
+
+
 def _account_line(name: str, lines: int, kept: int, ignored: int, bad: int, duplicates: int) -> str:
     parts = f"{kept:,} kept + {ignored:,} ignored + {bad:,} quarantined + {duplicates:,} duplicates"
     return f"{name}: {lines:,} lines = {parts}"
-
-
-def check_logs(logs: Sequence[str], out: str, options: Any) -> None:
-    """Refuse what cannot be read before a JVM is started."""
-    from overlace.ingest.sources import find_files, look
-    from overlace.trace.store import Trace, place, refuse_foreign
-
-    options.key()
-    base = Trace.open(out) if Trace.exists(out) else None
-    if base is None:
-        refuse_foreign(out)
-    for path in find_files(logs, options.skip)[:MANY]:
-        files, at = place(path)
-        if files.get_file_info(at).size:
-            look(path, options.format, options)
 
 
 def refuse_for_tables(options: Any) -> None:

@@ -125,11 +125,11 @@ class Ingested(NamedTuple):
 def ingest_sources(
     paths: Sequence[str],
     out: str,
-    runner: Runner = HERE,
+    runner: Runner | Callable[[], Runner] = HERE,
     options: Options | None = None,
     progress: Progress | None = None,
 ) -> Ingested:
-    """Read logs into the trace at `out`, new or existing."""
+    """Read logs into the trace at `out`, new or existing; a runner that is yet to be made is made if it is needed."""
     chosen = options or Options()
     key = chosen.key()
     paths, out = [absolute(path) for path in paths], absolute(out)
@@ -143,6 +143,9 @@ def ingest_sources(
         if base is None:
             raise BadTrace(f"nothing to ingest: {'; '.join(found.known) or 'no file was found'}")
         return Ingested(base, [], found.known, 0, [])
+    writer = Writer(out, base)  # refused before anything is started
+    del writer
+    runner = runner if isinstance(runner, Runner) else runner()
     try:
         done = _Ingest(sources, out, base, runner, chosen, key, progress).run(notes)
     except NotSorted:  # the statistics promised more than the rows keep
@@ -600,7 +603,7 @@ def judge(accounts: Iterable[Account], options: Options) -> None:
             limit = "none is allowed with --strict" if options.strict else f"--max-bad allows {options.max_bad:.1%}"
             raise BadTrace(
                 f"{account.source}: {account.bad:,} of {account.lines:,} lines cannot be read and {limit}. "
-                f"Most often ({count:,}): {reason}; for example {sample!r}. Nothing was ingested."
+                f"Most often ({count:,}): {reason}; for example {sample[:90]!r}. Nothing was ingested."
             )
 
 
