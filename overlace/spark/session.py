@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import sys
 import tempfile
+import threading
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from overlace.spark.failures import explained_failures
 from overlace.spark.java import find_java
+from overlace.spark.jvm import PATIENCE, drop_log, end, launch, log_file
+from overlace.stopping import finishing
+
+__all__ = ["EMBEDDED", "log_file", "packed", "session", "start", "stop"]
 
 EMBEDDED: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -47,13 +55,14 @@ def session(
         return
     spark = start(master, config)
     try:
-        yield spark
+        with explained_failures():
+            yield spark
     finally:
         stop(spark)
 
 
 def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a JVM and a session. Its standard error goes to a file in the temporary folder."""
+    """Start a JVM and a session. What the JVM says goes to a file in the temporary folder."""
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
@@ -66,11 +75,25 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
         os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     for key, value in {**EMBEDDED, **(config or {})}.items():
         conf.set(key, value)
-    with log_file().open("ab") as log:
-        gateway = launch_gateway(  # type: ignore[no-untyped-call]
-            conf, popen_kwargs={"stderr": log, "stdout": log}
-        )
-    return SparkSession(SparkContext(gateway=gateway, conf=conf))
+    gateway = launch(conf)
+    try:
+        with explained_failures(), own_handlers():
+            return SparkSession(SparkContext(gateway=gateway, conf=conf))
+    except BaseException:
+        with finishing():
+            _end(gateway)
+        raise
+
+
+@contextmanager
+def own_handlers() -> Iterator[None]:
+    """Keep who listens for Ctrl-C: a SparkContext takes the signal for itself."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def packed() -> Path:
@@ -90,19 +113,35 @@ def packed() -> Path:
 
 
 def stop(spark: SparkSession) -> None:
-    """Stop a session that start() made, and its JVM."""
+    """Stop a session that start() made, and its JVM; one that does not answer is ended all the same.
+
+    It is asked from another thread: this one may have been interrupted in the middle of a call to the JVM.
+    """
     gateway = spark.sparkContext._gateway
-    spark.stop()
+    with finishing():
+        asking = threading.Thread(target=_ask_to_stop, args=(spark,), daemon=True)
+        asking.start()
+        asking.join(PATIENCE)
+        _end(gateway)
+
+
+def _ask_to_stop(spark: SparkSession) -> None:
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the JVM is gone already
+        spark.stop()
+
+
+def _end(gateway: Any) -> None:
+    """End the JVM behind a gateway, and let PySpark forget it."""
     if gateway is not None:
-        gateway.shutdown()
         process = getattr(gateway, "proc", None)
+        if process is None or process.poll() is None:
+            with suppress(Exception):
+                gateway.shutdown()
         if process is not None:
-            process.stdin.close()
-            process.wait(timeout=30)
+            end(process)
+    with SparkContext._lock:
+        SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
-
-
-def log_file() -> Path:
-    """Where the JVM's standard error goes."""
-    return Path(tempfile.gettempdir()) / f"overlace-spark-{os.getpid()}.log"
+    drop_log()

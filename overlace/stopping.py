@@ -1,0 +1,157 @@
+"""Signals that end a process: one way out, from wherever it is.
+
+Ctrl-C, SIGTERM and the hang-up of a closed terminal raise `Stopped` in the main thread. What must not be cut
+short (stopping a session, removing what was staged) runs under `finishing()`; a signal that comes meanwhile
+is raised at its end. Who starts a process of its own leaves word with `at_the_end`, so that it ends with us
+even when a clean way out is not found within `GRACE` seconds.
+
+This module is imported before all others, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+GRACE = 30.0
+"""Seconds to find a clean way out after the first signal."""
+
+SETTLE = 1.0
+"""Seconds in which further signals are taken for the same wish: a closing terminal sends more than one."""
+
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked this process to end."""
+
+
+class Watch:
+    """What has come in, and what is under way. One at a time, since a process has one set of handlers."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.since = 0.0
+        self.finishing = 0
+        self.put_off = False
+        self.over = threading.Event()
+        self.last: dict[int, Callable[[], None]] = {}
+
+
+_watch = Watch()
+
+
+def received() -> int | None:
+    """The number of the signal that asked to stop, if one has."""
+    return _watch.signal
+
+
+def exit_code() -> int:
+    """128 and the number of the signal, as shells count."""
+    return 128 + (_watch.signal or signal.SIGINT)
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    """While this lasts, signals raise `Stopped`; afterwards, when nothing is left to tidy up, they end the process.
+
+    A signal that was ignored before (nohup, a job in the background) stays ignored.
+    """
+    global _watch
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, _watch = _watch, Watch()
+    numbers = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    try:
+        for number in heard:
+            signal.signal(number, handle)
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
+        _watch.over.set()
+        _watch = before
+
+
+def handle(number: int, frame: FrameType | None) -> None:
+    """Take a signal: raise `Stopped`, or at the end of what has to be finished first."""
+    now = time.monotonic()
+    if _watch.signal is None:
+        _watch.signal, _watch.since = number, now
+        threading.Thread(target=_leave_at_last, args=(_watch.over,), daemon=True).start()
+    elif now - _watch.since < SETTLE:
+        return
+    if _watch.finishing:
+        _watch.put_off = True
+        return
+    raise Stopped(number)
+
+
+@contextmanager
+def finishing() -> Iterator[None]:
+    """A block that no signal cuts short; one that comes meanwhile is raised at the end of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _watch.finishing += 1
+    try:
+        yield
+    finally:
+        _watch.finishing -= 1
+        if _watch.put_off and not _watch.finishing:
+            _watch.put_off = False
+            raise Stopped(_watch.signal)
+
+
+def finish() -> None:
+    """From here on signals are only noted: all that is left is to leave."""
+    _watch.finishing += 1
+
+
+def at_the_end(key: int, action: Callable[[], None] | None) -> None:
+    """Do this before the process ends, whatever happened; None takes it back."""
+    if action is None:
+        _watch.last.pop(key, None)
+    else:
+        _watch.last[key] = action
+
+
+def end_all() -> None:
+    """Do what was asked for at the end, each once."""
+    while _watch.last:
+        _, action = _watch.last.popitem()
+        with suppress(Exception):
+            action()
+
+
+def _leave_at_last(over: threading.Event) -> None:
+    """Leave hard when no clean way out was found in time."""
+    if over.wait(GRACE):
+        return
+    end_all()
+    with suppress(OSError, ValueError):
+        cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar may have hidden it
+        os.write(2, cursor + b"stopped\n")
+    os._exit(exit_code())
+
+
+def hush() -> None:
+    """Let what is still written to a closed terminal or pipe go nowhere, so that leaving is quiet too."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
