@@ -63,10 +63,11 @@ class Harmless(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """What is about to be written, whatever it came from."""
         for segment in super().render(renderable, options):
-            if segment.control:
+            text, style, control = segment
+            if control:
                 yield segment
-            else:
-                yield Segment(visible_lines(segment.text), segment.style)
+            else:  # a link would carry an address that nobody sees
+                yield Segment(visible_lines(text), style.update_link(None) if style and style.link else style)
 
     def on_broken_pipe(self) -> None:
         """Whoever read this has left, as in `overlace planners | head`: leave too, quietly."""
@@ -101,7 +102,7 @@ def bar(what: str) -> Iterator[Any]:
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=err, transient=True) as progress:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         stages = Stages(what)
         task = progress.add_task(shown(what), total=1.0)
 

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 
 from overlace import errors
 from overlace.errors import OverlaceError, read_os
-from overlace.spark.jvm import NoSpark, last_words, log_tail, log_to_read
+from overlace.spark.jvm import NoSpark, how_it_ended, last_words, log_tail, log_to_read
 from overlace.stopping import received
 
 LONGEST = 400
@@ -68,32 +68,28 @@ def explained(error: BaseException) -> OverlaceError:
     return made
 
 
+LOST = "Answer from Java side is empty", "Error while sending or receiving", "An error occurred while trying to connect"
+BARE = r"An error occurred while calling \S+\s*"
+
+
 def words_of(error: BaseException) -> str:
-    """All that an error says; nothing if the gateway to the JVM is gone."""
+    """All that an error says; nothing if it only says that the JVM does not answer."""
     if isinstance(error, ConnectionError | EOFError):
         return ""
     try:
         text = str(error)
     except Exception:
         return ""
-    lost = (
-        "Answer from Java side is empty",
-        "Error while sending or receiving",
-        "An error occurred while trying to connect",
-    )
-    return "" if any(mark in text for mark in lost) else text
+    return "" if re.fullmatch(BARE, text) or any(mark in text for mark in LOST) else text
 
 
 def gone() -> OverlaceError:
-    """The JVM has ended in the middle of things: why, by its last words."""
-    tail = log_tail()
-    known = _of_the_machine(tail)
+    """The JVM does not answer: why, by its last words and how it ended."""
+    known = _of_the_machine(log_tail())
     if known:
         return known
-    words = last_words()
-    return NoSpark(
-        f"Spark's JVM has ended unexpectedly{f': {_short(words)}' if words else ''}. Its log: {log_to_read()}"
-    )
+    words = "; ".join(filter(None, (how_it_ended(), _short(last_words()))))
+    return NoSpark(f"Spark's JVM does not answer any more{f': {words}' if words else ''}. Its log: {log_to_read()}")
 
 
 def from_text(text: str) -> OverlaceError:
@@ -131,6 +127,9 @@ def _of_the_machine(text: str) -> OverlaceError | None:
     if denied and "ermission denied" in text:
         where = f": {_short(denied[1])}" if denied[1] else ""
         return SparkFailed(f"permission denied{where}. Change its owner or mode, or choose another path.")
+    unmade = re.search(r"Mkdirs failed to create (?:file:)?(\S+)", text)
+    if unmade:
+        return SparkFailed(f"the folder {unmade[1]} cannot be made. Check the path and its owner, or choose another.")
     if re.search(r"Python worker (?:exited unexpectedly|failed to connect)|Segmentation fault", text):
         return SparkFailed(f"a Python worker died; most often memory runs out. {FEWER} Its log: {log_to_read()}")
     if re.search(r"All masters are unresponsive|Could not parse Master URL|Failed to connect to master", text):
@@ -145,10 +144,19 @@ def _of_the_machine(text: str) -> OverlaceError | None:
 def _of_spark(text: str) -> OverlaceError:
     """Anything else: the last cause that is named."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not re.match(r"\s*(at |\.\.\. \d+)", line)]
-    named = [line for line in lines if re.match(r"(Caused by: )?([\w$]+\.)*\w*(Error|Exception|Interrupt)\b.*: ", line)]
+    named = [
+        line for line in lines if re.match(r"(: |Caused by: )?([\w$]+\.)*\w*(Error|Exception|Interrupt)\b.*: ", line)
+    ]
     condition = [line for line in lines if re.match(r"\[[A-Z_.0-9]+\] ", line)]
+    if (
+        not (condition or named) or "stopped SparkContext" in text
+    ):  # the caller's words only: the JVM may have written down why
+        known = _of_the_machine(log_tail())
+        if known:
+            return known
     best = (condition[:1] or named[-1:] or lines[:1] or ["it did not say why"])[0]
-    return SparkFailed(f"Spark failed: {_short(best.removeprefix('Caused by: '))}. Its log: {log_to_read()}")
+    what = "a task" if "Traceback (most recent call last)" in text else "Spark"
+    return SparkFailed(f"{what} failed: {_short(re.sub('^(: |Caused by: )', '', best))}. Its log: {log_to_read()}")
 
 
 def _short(text: str) -> str:

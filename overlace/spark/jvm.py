@@ -44,13 +44,14 @@ class NoSpark(OverlaceError):
 
 def launch(conf: SparkConf) -> Any:
     """A JVM with this configuration and the gateway to it. Its words go to `log_file()`."""
+    global _last
     if PORT in os.environ:  # somebody started it for us: spark-submit
         return launch_gateway(conf)  # type: ignore[no-untyped-call]
     folder = tempfile.mkdtemp(prefix="overlace-")
     process: subprocess.Popen[bytes] | None = None
     try:
         with finishing():  # no signal falls between the start and the word left for the end
-            process = started = _start(conf, Path(folder) / "gateway")
+            process = started = _last = _start(conf, Path(folder) / "gateway")
             at_the_end(started.pid, lambda: end(started, 0.0))
         port, secret = _wait_for(Path(folder) / "gateway", process)
         os.environ |= {PORT: str(port), SECRET: secret}
@@ -86,7 +87,7 @@ def _wait_for(meeting: Path, process: subprocess.Popen[bytes]) -> tuple[int, str
     """The port and the secret of a JVM that is coming up."""
     while not meeting.is_file():
         if process.poll() is not None:
-            raise NoSpark(f"Spark's JVM did not start: {last_words() or 'it said nothing'}. Its log: {log_to_read()}")
+            raise NoSpark(f"Spark's JVM did not start: {last_words() or how_it_ended()}. Its log: {log_to_read()}")
         time.sleep(0.02)
     with meeting.open("rb") as info:
         return read_int(info), UTF8Deserializer().loads(info)  # type: ignore[no-untyped-call]
@@ -120,10 +121,17 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
 
 def last_words() -> str:
     """The line of the log that says best why the JVM ended; empty if it said nothing."""
-    lines = [line.strip() for line in log_tail().splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith("at ")]
-    telling = [line for line in lines if "rror" in line or "Exception" in line]
-    return (telling or lines or [""])[-1][:300]
+    lines = [line.strip() for line in log_tail().splitlines() if not line.strip().startswith("at ")]
+    telling = [line for line in lines if "error" in line.lower() or "Exception" in line]
+    return telling[-1][:300] if telling else ""
+
+
+def how_it_ended() -> str:
+    """How the JVM that was started last came to its end; empty while it runs."""
+    if _last is None or not _ended(_last, 1.0):  # it may be about to
+        return ""
+    code = _last.returncode
+    return f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}"
 
 
 def log_tail() -> str:
@@ -156,3 +164,4 @@ def drop_log() -> None:
 
 
 _kept = False
+_last: subprocess.Popen[bytes] | None = None

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyspark
 from pyspark import SparkConf, SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from overlace.spark.failures import explained_failures
@@ -75,6 +76,8 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
         os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     for key, value in {**EMBEDDED, **(config or {})}.items():
         conf.set(key, value)
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # they print what we are about to explain
+        PySparkLogger.getLogger(name).disabled = True
     gateway = launch(conf)
     try:
         with explained_failures(), own_handlers():
