@@ -1,7 +1,7 @@
 """A quiet Spark session, and never a hand on a session that is the user's.
 
-The JVM's chatter goes to a file that is named when something fails. `session()` uses the session it is
-given or the active one; only a session that it started itself is stopped.
+The JVM's chatter goes to a file that is named when something fails, and removed when nothing did.
+`session()` uses the session it is given or the active one; only a session that it started itself is stopped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def session(
     if spark is None and SparkContext._active_spark_context is not None:  # started in another thread
         spark = SparkSession.builder.getOrCreate()
     if spark is not None:
-        yield spark
+        with explained_failures():
+            yield spark
         return
     spark = start(master, config)
     try:
@@ -108,10 +109,13 @@ def packed() -> Path:
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_name(f".{os.getpid()}.part")
-        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sources:
-                archive.writestr(zipfile.ZipInfo(str(Path("overlace") / path.relative_to(root))), path.read_bytes())
-        beside.replace(target)
+        try:
+            with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+                for path in sources:
+                    archive.writestr(zipfile.ZipInfo(str(Path("overlace") / path.relative_to(root))), path.read_bytes())
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
     return target
 
 
