@@ -2,8 +2,9 @@
 
 Ctrl-C, SIGTERM and the hang-up of a closed terminal raise `Stopped` in the main thread. What must not be cut
 short (stopping a session, removing what was staged) runs under `finishing()`; a signal that comes meanwhile
-is raised at its end. Who starts a process of its own leaves word with `at_the_end`, so that it ends with us
-even when a clean way out is not found within `GRACE` seconds.
+is raised at its end. Who waits for a job elsewhere leaves word with `when_stopped` how it is cancelled; who
+starts a process of its own with `at_the_end`, so that it ends with us even when a clean way out is not found
+within `GRACE` seconds.
 
 This module is imported before all others, so it imports next to nothing.
 """
@@ -25,6 +26,9 @@ GRACE = 30.0
 SETTLE = 1.0
 """Seconds in which further signals are taken for the same wish: a closing terminal sends more than one."""
 
+AGAIN = 0.05
+"""Seconds until the main thread is sent again a signal that it has not taken."""
+
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -41,6 +45,7 @@ class Watch:
         self.finishing = 0
         self.put_off = False
         self.over = threading.Event()
+        self.first: dict[int, Callable[[], None]] = {}
         self.last: dict[int, Callable[[], None]] = {}
 
 
@@ -70,15 +75,21 @@ def listening() -> Iterator[None]:
     before, _watch = _watch, Watch()
     numbers = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
     heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         for number in heard:
             signal.signal(number, handle)
+        threading.Thread(target=_see_to_it, args=(_watch, reading, heard), daemon=True).start()
         yield
     finally:
         for number in heard:
             signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(woken)
         _watch.over.set()
         _watch = before
+        os.close(writing)
 
 
 def handle(number: int, frame: FrameType | None) -> None:
@@ -86,7 +97,6 @@ def handle(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
     if _watch.signal is None:
         _watch.signal, _watch.since = number, now
-        threading.Thread(target=_leave_at_last, args=(_watch.over,), daemon=True).start()
     elif now - _watch.since < SETTLE:
         return
     if _watch.finishing:
@@ -116,31 +126,61 @@ def finish() -> None:
     _watch.finishing += 1
 
 
+def when_stopped(key: int, action: Callable[[], None] | None) -> None:
+    """Do this, in a thread of its own, as soon as a signal comes; None takes it back.
+
+    For what the main thread waits for and would go on waiting for, such as a job elsewhere.
+    """
+    _note(_watch.first, key, action)
+
+
 def at_the_end(key: int, action: Callable[[], None] | None) -> None:
     """Do this before the process ends, whatever happened; None takes it back."""
+    _note(_watch.last, key, action)
+
+
+def _note(actions: dict[int, Callable[[], None]], key: int, action: Callable[[], None] | None) -> None:
     if action is None:
-        _watch.last.pop(key, None)
+        actions.pop(key, None)
     else:
-        _watch.last[key] = action
+        actions[key] = action
 
 
 def end_all() -> None:
     """Do what was asked for at the end, each once."""
-    while _watch.last:
-        _, action = _watch.last.popitem()
+    _do_all(_watch.last)
+
+
+def _do_all(actions: dict[int, Callable[[], None]]) -> None:
+    while actions:
+        _, action = actions.popitem()
         with suppress(Exception):
             action()
 
 
-def _leave_at_last(over: threading.Event) -> None:
-    """Leave hard when no clean way out was found in time."""
-    if over.wait(GRACE):
+def _see_to_it(watch: Watch, reading: int, heard: list[int]) -> None:
+    """See to it that a signal is obeyed, from a thread that sleeps until one comes.
+
+    The system may give a signal to any thread, and then a main thread that waits for an answer does not wake up:
+    it is sent the signal again. What it waits for is let go. If all that does not help in time, we leave hard.
+    """
+    while (got := os.read(reading, 1)) and got[0] not in heard:
+        pass
+    if not got:
+        os.close(reading)
         return
-    end_all()
+    threading.Thread(target=_do_all, args=(watch.first,), daemon=True).start()
+    deadline = time.monotonic() + GRACE
+    while watch.signal is None and time.monotonic() < deadline and not watch.over.wait(AGAIN):
+        signal.pthread_kill(threading.main_thread().ident or 0, got[0])
+    if watch.over.wait(max(0.0, deadline - time.monotonic())):
+        os.close(reading)
+        return
+    _do_all(watch.last)
     with suppress(OSError, ValueError):
         cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar may have hidden it
         os.write(2, cursor + b"stopped\n")
-    os._exit(exit_code())
+    os._exit(128 + got[0])
 
 
 def hush() -> None:

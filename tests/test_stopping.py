@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from overlace.stopping import Stopped, at_the_end, end_all, finishing, listening, received
+from overlace.stopping import Stopped, at_the_end, end_all, finishing, listening, received, when_stopped
 from tests.processes import LONGEST, command, handles, until
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -75,6 +76,29 @@ def test_what_was_asked_for_at_the_end_is_done_once_whatever_it_does():
         end_all()
         end_all()
     assert done == [1]
+
+
+def test_what_is_waited_for_is_let_go():
+    rows = threading.Event()
+    with listening():
+        when_stopped(1, rows.set)
+        with pytest.raises(Stopped):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert rows.wait(LONGEST)
+
+
+def test_a_signal_that_another_thread_gets_wakes_the_main_thread():
+    """Who waits for an answer is not woken by a signal that the system gave to somebody else."""
+    reading, writing = os.pipe()
+
+    def take():
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    with listening(), pytest.raises(Stopped):
+        threading.Timer(0.1, take).start()
+        os.read(reading, 1)
+    os.close(reading)
+    os.close(writing)
 
 
 STUCK = """

@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from overlace.spark.failures import explained_failures
 from overlace.spark.java import find_java
 from overlace.spark.jvm import PATIENCE, drop_log, end, launch, log_file
-from overlace.stopping import finishing
+from overlace.stopping import finishing, when_stopped
 
 __all__ = ["EMBEDDED", "log_file", "packed", "session", "start", "stop"]
 
@@ -82,7 +82,11 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
     gateway = launch(conf)
     try:
         with explained_failures(), own_handlers():
-            return SparkSession(SparkContext(gateway=gateway, conf=conf))
+            context = SparkContext(gateway=gateway, conf=conf)
+            when_stopped(
+                id(gateway), context.cancelAllJobs
+            )  # who waits for rows waits for the job to end, come what may
+            return SparkSession(context)
     except BaseException:
         with finishing():
             _end(gateway)
@@ -140,6 +144,7 @@ def _ask_to_stop(spark: SparkSession) -> None:
 
 def _end(gateway: Any) -> None:
     """End the JVM behind a gateway, and let PySpark forget it."""
+    when_stopped(id(gateway), None)
     if gateway is not None:
         process = getattr(gateway, "proc", None)
         if process is None or process.poll() is None:
