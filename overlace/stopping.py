@@ -79,9 +79,9 @@ def listening() -> Iterator[None]:
     os.set_blocking(writing, False)
     woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
+        threading.Thread(target=_see_to_it, args=(_watch, reading, heard), daemon=True).start()
         for number in heard:
             signal.signal(number, handle)
-        threading.Thread(target=_see_to_it, args=(_watch, reading, heard), daemon=True).start()
         yield
     finally:
         for number in heard:

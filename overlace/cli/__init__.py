@@ -19,11 +19,21 @@ STOPPED = 130
 
 def main() -> None:
     """The entry point: every failure is one clear line and an exit code, or with --debug the whole trace."""
+    try:
+        code = listened(sys.argv[1:])
+    except KeyboardInterrupt as stopped:  # in the moments before and after
+        code = 128 + int(stopped.args[0]) if stopped.args else STOPPED
+        say_stopped()
+    sys.exit(code)
+
+
+def listened(words: list[str]) -> int:
+    """Run a command with an ear for signals; its exit code."""
     code = 1
     with listening():
         try:
             try:
-                code = started(sys.argv[1:])
+                code = started(words)
             finally:
                 finish()
         except KeyboardInterrupt:
@@ -34,7 +44,7 @@ def main() -> None:
             code = exit_code()
             say_stopped()
         hush()
-    sys.exit(code)
+    return code
 
 
 def started(words: list[str]) -> int:

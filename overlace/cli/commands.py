@@ -14,6 +14,7 @@ import overlace
 from overlace.cli import about, logs, main_job, papers, pipeline, plans
 from overlace.cli.console import err, out, shown, visible_lines
 from overlace.cli.explain import exit_code_of, explain
+from overlace.stopping import received
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -69,6 +70,8 @@ def run(words: list[str]) -> int:
         code = app(words, prog_name="overlace", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except Exception as error:
+        if received() is not None:
+            raise  # what a signal leaves behind is no error
         if debug:
             print(visible_lines("".join(traceback.format_exception(error))), end="", file=sys.stderr)
         elif text := explain(error):
