@@ -127,7 +127,7 @@ def finish() -> None:
 
 
 def when_stopped(key: int, action: Callable[[], None] | None) -> None:
-    """Do this, in a thread of its own, as soon as a signal comes; None takes it back.
+    """Do this, in a thread of its own, when a signal comes and every second from then on; None takes it back.
 
     For what the main thread waits for and would go on waiting for, such as a job elsewhere.
     """
@@ -158,6 +158,15 @@ def _do_all(actions: dict[int, Callable[[], None]]) -> None:
             action()
 
 
+def _let_go(watch: Watch) -> None:
+    """Cancel what the main thread waits for, again and again: a job may be about to begin."""
+    while watch.first and not watch.over.is_set():
+        for action in list(watch.first.values()):
+            with suppress(Exception):
+                action()
+        watch.over.wait(SETTLE)
+
+
 def _see_to_it(watch: Watch, reading: int, heard: list[int]) -> None:
     """See to it that a signal is obeyed, from a thread that sleeps until one comes.
 
@@ -169,7 +178,7 @@ def _see_to_it(watch: Watch, reading: int, heard: list[int]) -> None:
     if not got:
         os.close(reading)
         return
-    threading.Thread(target=_do_all, args=(watch.first,), daemon=True).start()
+    threading.Thread(target=_let_go, args=(watch,), daemon=True).start()
     deadline = time.monotonic() + GRACE
     while watch.signal is None and time.monotonic() < deadline and not watch.over.wait(AGAIN):
         signal.pthread_kill(threading.main_thread().ident or 0, got[0])
