@@ -1,28 +1,31 @@
 """Overlace plans better overlays for distributed publish/subscribe systems, from their traffic.
 
 The nouns are here; the planners are in their facets (`overlace.tree.mst.Mst`, ...) and, by name, in
-`overlace.catalog.PLANNERS`. Importing this starts no JVM.
+`overlace.catalog.PLANNERS`. Importing this starts no JVM, and loads the nouns when they are asked for: a
+command has to listen for signals before the first slow import.
 """
 
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overlace import ingest
-from overlace.model import (
-    Changes,
-    Classes,
-    Flows,
-    Metrics,
-    Network,
-    Observation,
-    Offers,
-    Overlay,
-    Plan,
-    Planner,
-    Requests,
-    Step,
-    Steps,
-)
+
+if TYPE_CHECKING:
+    from overlace.model import (
+        Changes,
+        Classes,
+        Flows,
+        Metrics,
+        Network,
+        Observation,
+        Offers,
+        Overlay,
+        Plan,
+        Planner,
+        Requests,
+        Step,
+        Steps,
+    )
 
 __version__ = "0.1.0"
 
@@ -56,3 +59,15 @@ __all__ = [
     "Steps",
     "ingest",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from overlace import model
+
+    return getattr(model, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

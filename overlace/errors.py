@@ -5,6 +5,8 @@ An error says what was found, what was expected, and what to do.
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -29,6 +31,10 @@ class BadPlan(OverlaceError):
 
 class BadTrace(OverlaceError):
     """A trace or a run folder that is not whole, or of a schema that this version does not know."""
+
+
+class NotSorted(BadTrace):
+    """A table whose messages were taken for sorted, and are not."""
 
 
 class NotObserved(OverlaceError):
@@ -67,3 +73,39 @@ class BadParameter(OverlaceError):
     """A planner's field or a command's option with a value outside its range."""
 
     exit_code = 2
+
+
+ADVICE = {
+    errno.ENOSPC: "no space left on the disk{of}. Free some, or write elsewhere (temporary files: TMPDIR).",
+    errno.EDQUOT: "the disk quota is used up{of}. Free some space, or write elsewhere (temporary files: TMPDIR).",
+    errno.EACCES: "permission denied{colon}. Change its owner or mode, or choose another path.",
+    errno.EPERM: "permission denied{colon}. Change its owner or mode, or choose another path.",
+    errno.EROFS: "the file system is read-only{colon}. Write elsewhere.",
+    errno.EMFILE: "too many open files. Raise the limit (ulimit -n), or give fewer files at a time.",
+    errno.ENFILE: "too many open files on this machine. Close some programs, or give fewer files at a time.",
+    errno.ENOENT: "no such file or folder{colon}. Check the path.",
+    errno.EISDIR: "found a folder where a file was expected{colon}. Check the path.",
+    errno.ENOTDIR: "found a file where a folder was expected{colon}. Check the path.",
+    errno.EEXIST: "there is something already{colon}. Remove it, or choose another path.",
+    errno.ENAMETOOLONG: "the file name is too long{colon}. Choose a shorter one.",
+    errno.EIO: "the disk or terminal failed to read or write{colon}. Try again, or choose another disk.",
+    errno.ENOMEM: "out of memory. Close other programs, or give less at a time.",
+}
+"""What an error of the operating system means, and what to do."""
+
+
+def explain_os(number: int | None, path: object = None) -> str | None:
+    """An error of the operating system in a line, if it is one that the user can do something about."""
+    if number not in ADVICE:
+        return None
+    name = f" {path}" if path else ""
+    return ADVICE[number].format(of=f" of{name}" if name else "", colon=f":{name}" if name else "")
+
+
+def read_os(text: str) -> str | None:
+    """The same from the text of an error that went through Arrow or came from another process."""
+    found = re.search(r"\[errno (\d+)\]", text, re.IGNORECASE)
+    if not found:
+        return None
+    path = re.search(r"'([^'\n]+)'", text[found.end() :]) or re.search(r"'([^'\n]+)'", text[: found.start()])
+    return explain_os(int(found[1]), path[1] if path else None)

@@ -1,4 +1,6 @@
 import os
+import signal
+import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +22,16 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("jvm"):
             item.add_marker(pytest.mark.xdist_group("jvm"))
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before():
+    """A command that has ended leaves signals to the system; here, life goes on."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler and threading.current_thread() is threading.main_thread():
+            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

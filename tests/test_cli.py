@@ -1,4 +1,5 @@
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from overlace.catalog import PLANNERS
 from overlace.cli import main
 from overlace.trace.runs import write_observation
 from overlace.workloads.square import square
+from tests.processes import LONGEST, command
 
 
 @pytest.fixture
@@ -235,10 +237,66 @@ def test_names_of_folders_are_printed_as_they_are(overlace):
     assert "x[bold]y:key:/plans/" in out
 
 
-def test_debug_shows_where_it_happened(overlace):
-    code, _, err = overlace("--debug", "plan", "show", "nowhere")
+@pytest.mark.parametrize(
+    "words", [("--debug", "plan", "show", "no\x1bwhere"), ("plan", "show", "no\x1bwhere", "--debug")]
+)
+def test_debug_shows_where_it_happened(overlace, words):
+    code, _, err = overlace(*words)
     assert code == 1
     assert "Traceback" in err
+    assert "\x1b" not in err
+
+
+def test_after_two_dashes_debug_is_a_name(overlace):
+    code, _, err = overlace("plan", "show", "--", "--debug")
+    assert (code, err) == (1, "error: --debug does not exist\n")
+
+
+def test_wrong_usage_is_one_line_with_where_to_look(overlace):
+    code, _, err = overlace("solve", "tree.mst", "run", "a\x1b[2J\nb")
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert "\x1b" not in err
+    assert "overlace solve tree.mst --help" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "no space left on the disk. Free some"),
+        (OSError(errno.ENOSPC, "No space left on device", "/a/b"), "no space left on the disk of /a/b. Free some"),
+        (
+            OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"),
+            "no space left on the disk",
+        ),
+        (OSError("Failed to open local file '/a/b'. Detail: [errno 13] Permission denied"), "permission denied: /a/b."),
+        (PermissionError(errno.EPERM, "Operation not permitted", "/a"), "permission denied: /a. Change its owner"),
+        (OSError(errno.EROFS, "Read-only file system", "/a"), "the file system is read-only: /a. Write elsewhere"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "the disk quota is used up."),
+        (OSError(errno.EMFILE, "Too many open files"), "too many open files. Raise the limit"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "a\nb"), "no such file or folder: a\\nb. Check the path."),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "/a"), "found a folder where a file was expected: /a"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "/a"), "found a file where a folder was expected: /a"),
+        (MemoryError(), "out of memory"),
+        (KeyError("x"), "KeyError: 'x' (overlace --debug ... shows where)"),
+    ],
+)
+def test_what_the_machine_lacks_is_one_line_that_says_what_to_do(overlace, monkeypatch, error, says):
+    def fail(*given, **named):
+        raise error
+
+    monkeypatch.setattr("overlace.trace.plans.read_plan", fail)
+    code, out, err = overlace("plan", "show", "any")
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {says}")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_full_disk_under_the_answer_is_one_line():
+    with open("/dev/full", "w") as full:
+        process = command("planners", "--json", stdout=full)
+        assert process.communicate(timeout=LONGEST)[1].startswith("error: no space left on the disk")
+    assert process.returncode == 1
 
 
 def test_tables_are_merged_and_the_answer_says_what_changed(overlace):
@@ -278,15 +336,15 @@ def test_a_plan_of_an_older_schema_is_refused_with_the_command_that_makes_it_ane
 def test_help_and_version(overlace):
     code, out, _ = overlace("--help")
     assert code == 0
-    for command in "demo generate peek ingest observe solve plan replay report planners metrics schema doctor".split():
-        assert command in out
+    for verb in "demo generate peek ingest observe solve plan replay report planners metrics schema doctor".split():
+        assert verb in out
     assert overlace("--version")[1].strip() == "0.1.0"
 
 
 def test_the_command_line_starts_no_jvm_and_loads_no_plotting():
     import subprocess
 
-    ask = "import sys, overlace.cli, overlace.catalog; print({'pyspark', 'altair', 'pandas'} & set(sys.modules))"
+    ask = "import sys, overlace.cli.commands, overlace.catalog as _; print({'pyspark', 'altair'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.strip() == "set()"
 

@@ -1,85 +1,68 @@
 """The command line: one command per verb.
 
 Results go to standard output, as text or with --json as JSON; progress and prose go to standard
-error. Exit codes: 0 done, 1 bad input or a failure, 2 wrong usage, 3 nothing better.
+error. Exit codes: 0 done, 1 bad input or a failure, 2 wrong usage, 3 nothing better; 130, 143 and 129
+when Ctrl-C, SIGTERM or a closed terminal stopped it.
+
+This module loads nothing that takes time, so that a signal finds somebody listening from the start.
 """
 
 from __future__ import annotations
 
 import sys
-import traceback
-from typing import Annotated
+from contextlib import suppress
 
-import typer
-from rich.markup import escape
+from overlace.stopping import end_all, exit_code, finish, hush, listening, received
 
-import overlace
-from overlace.cli import about, logs, main_job, papers, pipeline, plans
-from overlace.cli.console import err, out
-from overlace.errors import OverlaceError
-
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Plans better overlays for distributed publish/subscribe systems, from their traffic.",
-    epilog="Start with [bold]overlace demo[/bold]; what this machine lacks: [bold]overlace doctor[/bold].",
-)
-
-
-@app.callback(invoke_without_command=True)
-def options(
-    version: Annotated[bool, typer.Option("--version", help="the version, and no more")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="the whole trace of an error")] = False,
-) -> None:
-    """Plans better overlays for distributed publish/subscribe systems, from their traffic."""
-    if version:
-        out.print(overlace.__version__)
-        raise typer.Exit
-
-
-def _example(text: str) -> str:
-    return f"Example: [bold]{escape(text)}[/bold]"
-
-
-app.command("demo", epilog=_example("overlace demo --out demo-run"))(pipeline.demo_command)
-app.add_typer(pipeline.workloads, name="generate")
-app.command("peek", epilog=_example("overlace peek mosquitto.log"))(logs.peek_command)
-app.command("ingest", epilog=_example("overlace ingest logs/ --out trace"))(logs.ingest_command)
-app.command("observe", epilog=_example("overlace observe trace --out run"))(pipeline.observe_command)
-app.add_typer(plans.solvers, name="solve")
-app.add_typer(plans.plans, name="plan")
-app.command("replay", epilog=_example("overlace replay run"))(pipeline.replay_command)
-app.command("report", epilog=_example("overlace report run"))(pipeline.report_command)
-app.command("optimize", epilog=_example("overlace optimize trace --out run --budget 40"))(main_job.optimize_command)
-app.command("drift", epilog=_example("overlace drift run newer-trace"))(main_job.drift_command)
-app.command("planners", epilog=_example("overlace planners tree"))(plans.planners_command)
-app.command("metrics", epilog=_example("overlace metrics hops"))(about.metrics_command)
-app.command("schema", epilog=_example("overlace schema plan"))(about.schema_command)
-app.command("reproduce", epilog=_example("overlace reproduce tdcd17/table-1"))(papers.reproduce_command)
-app.command("doctor", epilog=_example("overlace doctor --master 'local[2]'"))(about.doctor_command)
+STOPPED = 130
 
 
 def main() -> None:
     """The entry point: every failure is one clear line and an exit code, or with --debug the whole trace."""
     try:
-        app()
-    except OverlaceError as error:
-        fail(error, error.exit_code)
-    except KeyboardInterrupt:
-        err.print("stopped")
-        sys.exit(130)
-    except Exception as error:
-        fail(error, 1)
-
-
-def fail(error: Exception, code: int) -> None:
-    """Say what went wrong and leave."""
-    if "--debug" in sys.argv:
-        traceback.print_exception(error)
-    else:
-        known = isinstance(error, OverlaceError)
-        text = str(error) if known else f"{type(error).__name__}: {error} (overlace --debug ... shows where)"
-        err.print(f"[red]error:[/red] {escape(text)}")
+        code = listened(sys.argv[1:])
+    except KeyboardInterrupt as stopped:  # in the moments before and after
+        code = 128 + int(stopped.args[0]) if stopped.args else STOPPED
+        say_stopped()
     sys.exit(code)
+
+
+def listened(words: list[str]) -> int:
+    """Run a command with an ear for signals; its exit code."""
+    code = 1
+    with listening():
+        try:
+            try:
+                code = started(words)
+            finally:
+                finish()
+        except KeyboardInterrupt:
+            finish()
+            code = STOPPED
+        end_all()
+        if received() is not None or code == STOPPED:
+            code = exit_code()
+            say_stopped()
+        hush()
+    return code
+
+
+def started(words: list[str]) -> int:
+    """Load the commands and run one; whatever comes of a signal counts as stopped."""
+    try:
+        from overlace.cli.commands import run
+
+        return run(words)
+    except BaseException as error:
+        if received() is not None:
+            return STOPPED  # import errors, lost gateways: a signal in the middle of things has many names
+        if isinstance(error, SystemExit):
+            return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        raise
+
+
+def say_stopped() -> None:
+    """One line, to a terminal that may be gone."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            print("stopped", file=sys.stderr, flush=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, answer
+from overlace.cli.console import AsJson, answer, shown
 from overlace.errors import Unknown
 
 
@@ -25,7 +24,7 @@ def metrics_command(
     rows = [{"metric": key, **each.__dict__} for key, each in chosen.items()]
     table = Table("metric", "unit", "better", "what it is", "source", box=None, pad_edge=False, header_style="dim")
     for key, each in chosen.items():
-        table.add_row(key, *map(escape, (each.unit, each.direction, each.definition, each.citation)))
+        table.add_row(key, *map(shown, (each.unit, each.direction, each.definition, each.citation)))
     answer(as_json, rows, table)
 
 
@@ -53,7 +52,7 @@ def schema_command(
     columns = [{"column": f.name, "type": str(f.type), "nullable": f.nullable} for f in schema_of(name)]
     table = Table("column", "type", "may be empty", box=None, pad_edge=False, header_style="dim")
     for each in columns:
-        table.add_row(str(each["column"]), escape(str(each["type"])), "yes" if each["nullable"] else "")
+        table.add_row(str(each["column"]), shown(each["type"]), "yes" if each["nullable"] else "")
     answer(as_json, {"table": name, "columns": columns}, table)
 
 
@@ -68,7 +67,7 @@ def doctor_command(
     table = Table("", "what", "found", "to do", box=None, pad_edge=False, header_style="dim")
     marks = {"ok": "[green]ok[/green]", "optional": "[yellow]-[/yellow]", "missing": "[red]missing[/red]"}
     for each in findings:
-        table.add_row(marks[each.state], *map(escape, (each.what, each.found, each.advice)))
+        table.add_row(marks[each.state], *map(shown, (each.what, each.found, each.advice)))
     answer(as_json, [each._asdict() for each in findings], table)
     if any(each.state == "missing" for each in findings):
         raise typer.Exit(1)

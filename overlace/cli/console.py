@@ -1,23 +1,85 @@
-"""What all commands share: two consoles, the options that many have, progress, and how a result is given."""
+"""What all commands share: two consoles, the options that many have, progress, and how a result is given.
+
+Names come from logs, and a log may hold anything: nothing that could steer a terminal is written as it is. The
+consoles see to it themselves, whoever prints: a string is one line, and every control character in it is shown
+as an escape such as \\x1b. Only rich's own colours and cursor moves reach the terminal.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.errors import MarkupError
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+from rich.text import Text
 
 PIPED = 160  # columns, where nobody has a window that says how many fit
-out = Console(soft_wrap=True, highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPED)
-err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+
+HARMFUL = {*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029}
+HARMFUL |= {*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)}
+"""Control characters, line and paragraph separators, turns of the writing direction, halves of characters."""
+
+SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+VISIBLE = {code: SHORT.get(chr(code), f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}") for code in HARMFUL}
+VISIBLE_LINES = {code: text for code, text in VISIBLE.items() if code != ord("\n")}
+IN_JSON = {code: f"\\u{code:04x}" for code in HARMFUL if code >= 0x7F}
+
+
+def visible(text: str) -> str:
+    """A text as one line in which every control character can be seen and does nothing."""
+    return text.translate(VISIBLE)
+
+
+def visible_lines(text: str) -> str:
+    """The same for a text of several lines."""
+    return text.translate(VISIBLE_LINES)
+
+
+def shown(text: object) -> str:
+    """A name, path or message as it may stand inside markup."""
+    return escape(visible(str(text)))
+
+
+class Harmless(Console):
+    """A console that writes nothing which could steer a terminal, but what rich itself makes."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """A string as one line; one whose brackets are no markup is taken as it is."""
+        try:
+            return super().render_str(visible(text), **how)
+        except MarkupError:
+            return super().render_str(visible(text), **{**how, "markup": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is about to be written, whatever it came from."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            if control:
+                yield segment
+            else:  # a link would carry an address that nobody sees
+                yield Segment(visible_lines(text), style.update_link(None) if style and style.link else style)
+
+    def on_broken_pipe(self) -> None:
+        """Whoever read this has left, as in `overlace planners | head`: leave too, quietly."""
+        self.quiet = True
+        raise SystemExit(BROKEN_PIPE)
+
+
+BROKEN_PIPE = 141  # as if by the signal, which Python ignores
+
+_piped = sys.stdout is None or not sys.stdout.isatty()
+out = Harmless(soft_wrap=True, highlight=False, emoji=False, width=PIPED if _piped else None)
+err = Harmless(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="the result as JSON on standard output")]
 Force = Annotated[bool, typer.Option("--force", help="replace what is there")]
@@ -40,19 +102,19 @@ def bar(what: str) -> Iterator[Any]:
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=err, transient=True) as progress:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         stages = Stages(what)
-        task = progress.add_task(what, total=1.0)
+        task = progress.add_task(shown(what), total=1.0)
 
         def tell(share: float, text: str) -> None:
             ended = stages.enter(text)
             if ended and err.is_terminal:
-                err.print(f"[dim]{escape(ended)}[/dim]")
-            progress.update(task, completed=share, description=escape(f"{what}: {text}"))
+                err.print(f"[dim]{shown(ended)}[/dim]")
+            progress.update(task, completed=share, description=shown(f"{what}: {text}"))
 
         yield tell
         if err.is_terminal and stages.stage:
-            err.print(f"[dim]{escape(stages.line())}[/dim]")
+            err.print(f"[dim]{shown(stages.line())}[/dim]")
 
 
 class Stages:
@@ -81,8 +143,9 @@ class Stages:
 def answer(as_json: bool, document: Any, *text: Any) -> None:
     """The result, once: as JSON or as text."""
     if as_json:
-        plain = "utf" not in (sys.stdout.encoding or "utf-8").lower()
-        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=plain, default=str) + "\n")
+        plain = "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+        written = json.dumps(document, indent=1, ensure_ascii=plain, default=str)
+        print(written.translate(IN_JSON), flush=True)
     else:
         for each in text:
             out.print(each)

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, RunPath, amount, answer, bar, err
+from overlace.cli.console import AsJson, Force, RunPath, amount, answer, bar, err, shown
 
 if TYPE_CHECKING:
     from overlace.jobs.joined import InPlace
@@ -72,8 +71,8 @@ def optimize_command(
     except Refused as error:
         found, refused = error.answer, error
     if found.warning:
-        err.print(f"[yellow]note:[/yellow] {escape(found.warning)}")
-    answer(as_json, {"run": str(run), **as_document(found)}, *told(found), escape(f"report   {found.report}"))
+        err.print(f"[yellow]note:[/yellow] {shown(found.warning)}")
+    answer(as_json, {"run": str(run), **as_document(found)}, *told(found), shown(f"report   {found.report}"))
     if refused:
         raise refused
 
@@ -91,7 +90,7 @@ def told(found: Any) -> list[str]:
         steps = part.solved.document.steps_total
         if part.saving is None:
             lines.append(f"[bold]{part.name}[/bold]: {family_line(part)}")
-            lines.append(f"  {counted(steps, 'step')}; {part.solved.folder}")
+            lines.append(f"  {counted(steps, 'step')}; {shown(part.solved.folder)}")
             continue
         where = "traffic that the plan has not seen" if part.part == "held-out" else "the traffic that planned"
         what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric})"
@@ -99,11 +98,11 @@ def told(found: Any) -> list[str]:
         planned = f"; on the part that planned {less(part.train)}" if part.part == "held-out" else ""
         lines.append(
             f"  {counted(part.moves, 'client')} moved, {counted(part.swaps, 'link')} changed{planned}; "
-            f"{escape(str(part.solved.folder))}"
+            f"{shown(part.solved.folder)}"
         )
-    lines += [f"bound by: {escape(text)}" for text in found.bounds]
-    lines += [f"[yellow]note:[/yellow] {escape(text)}" for text in found.notes]
-    lines += [f"[dim]left out: {escape(facet)}: {escape(why)}[/dim]" for facet, why in found.left_out]
+    lines += [f"bound by: {shown(text)}" for text in found.bounds]
+    lines += [f"[yellow]note:[/yellow] {shown(text)}" for text in found.notes]
+    lines += [f"[dim]left out: {shown(facet)}: {shown(why)}[/dim]" for facet, why in found.left_out]
     return lines
 
 
@@ -145,7 +144,7 @@ def drift_command(
         found = drift(run, trace, plan, overlay=overlay, progress=progress)
     table = Table("broker", "sent there then", "now", box=None, pad_edge=False, header_style="dim")
     for name, then, now in found.loads[:8]:
-        table.add_row(escape(name), f"{then:.1%}", f"{now:.1%}")
+        table.add_row(shown(name), f"{then:.1%}", f"{now:.1%}")
     least = found.min_gain if min_gain is None else min_gain
     pays, harms = found.again >= least, found.after > found.before
     document = {
@@ -155,7 +154,7 @@ def drift_command(
     answer(
         as_json,
         document,
-        f"[bold]{escape(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {less(found.seen)} is seen "
+        f"[bold]{shown(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {less(found.seen)} is seen "
         f"with the overlay as {overlay} ({found.metric} {amount(found.before)} -> {amount(found.after)})",
         in_place_line(found.in_place),
         f"{found.unseen:.1%} of the messages come from clients that the plan never saw",

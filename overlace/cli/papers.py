@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, answer, bar
+from overlace.cli.console import AsJson, answer, bar, shown
 
 
 def reproduce_command(
@@ -33,6 +32,6 @@ def reproduce_command(
         done = reproduce(item, folder, seeds=seeds, progress=progress)
     table = Table("item", "what it is", "page", box=None, pad_edge=False, header_style="dim")
     for name, result in done.items():
-        table.add_row(name, escape(result.title), escape(str(folder / f"{name}.md")))
+        table.add_row(name, shown(result.title), shown(folder / f"{name}.md"))
     document = {name: {"title": r.title, "rows": list(r.rows), "notes": list(r.notes)} for name, r in done.items()}
     answer(as_json, document, table)

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, Master, RunPath, Seed, amount, answer, bar, err
+from overlace.cli.console import AsJson, Force, Master, RunPath, Seed, amount, answer, bar, err, shown
 from overlace.cli.plans import plan_lines
 from overlace.cli.tables import summary, told
 
@@ -38,10 +37,10 @@ def demo_command(
         as_json,
         {"trace": made.trace.path, "report": str(found.report), **as_document(found)},
         f"{made.trace.rows('messages'):,} messages of {made.trace.count('client')} clients at "
-        f"{made.trace.count('broker')} brokers, generated in {folder}/trace",
+        f"{made.trace.count('broker')} brokers, generated in {shown(folder)}/trace",
         *plan_lines(found.parts[0].solved.document, most=5),
         *lines_of(found),
-        escape(f"report   {found.report}"),
+        shown(f"report   {found.report}"),
         f"[dim]{time.perf_counter() - began:.0f} s[/dim]",
     )
 
@@ -115,7 +114,7 @@ def observe_command(
         progress(0.1, "reading")
         found, parts = observe(trace, run, train=train, force=force, runner=runner)
     if parts.warning:
-        err.print(f"[yellow]note:[/yellow] {escape(parts.warning)}")
+        err.print(f"[yellow]note:[/yellow] {shown(parts.warning)}")
     document = {
         "run": str(run), "digest": found.digest(), "clients": found.clients, "topics": found.topics,
         "brokers": found.network.brokers, "flows": len(found.flows.sender), "classes": len(found.classes),
@@ -128,7 +127,7 @@ def observe_command(
         f"{found.clients:,} clients, {found.network.brokers} brokers, {len(found.flows.sender):,} flows, "
         f"{len(found.classes):,} traffic classes, {len(found.interests):,} interests, "
         f"{len(found.offers.publisher):,} offers",
-        escape(f"run      {run}"),
+        shown(f"run      {run}"),
     )
 
 
@@ -175,8 +174,8 @@ def replay_command(
         document.append(
             {"run": each.run, "plan": each.plan, "overlay": each.overlay, "part": each.part, "metrics": values}
         )
-        table.add_row(escape(each.run), *(amount(values[m]) if m in values else "" for m in SHOWN))
-    answer(as_json, document, table, escape(f"metrics  {run}/metrics.parquet"))
+        table.add_row(shown(each.run), *(amount(values[m]) if m in values else "" for m in SHOWN))
+    answer(as_json, document, table, shown(f"metrics  {run}/metrics.parquet"))
 
 
 def report_command(run: RunPath, as_json: AsJson = False) -> None:
@@ -184,4 +183,4 @@ def report_command(run: RunPath, as_json: AsJson = False) -> None:
     from overlace.report.page import write_report
 
     path = write_report(run)
-    answer(as_json, {"report": str(path)}, escape(f"report   {path}"))
+    answer(as_json, {"report": str(path)}, shown(f"report   {path}"))

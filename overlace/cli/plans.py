@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
-from overlace.cli.console import AsJson, Force, PlanPath, RunPath, Seed, amount, answer, bar, err
+from overlace.cli.console import AsJson, Force, PlanPath, RunPath, Seed, amount, answer, bar, err, shown
 from overlace.errors import Unknown
 
 plans = typer.Typer(no_args_is_help=True, help="Plan files: look at one, compare two, keep the first steps.")
@@ -97,12 +97,12 @@ def solve_command(name: str, run: Path, seed: int, force: bool, as_json: bool, g
     with bar(name) as progress:
         document, folder, again = solve(planner, observation, run, names, seed=seed, force=force, progress=progress)
     if again:
-        err.print(escape(f"solved before: {folder} (--force solves again)"))
+        err.print(shown(f"solved before: {folder} (--force solves again)"))
     answer(
         as_json,
         {**document.model_dump(), "plan": str(folder)},
         *plan_lines(document, most=8),
-        escape(f"plan     {folder}"),
+        shown(f"plan     {folder}"),
     )
 
 
@@ -111,21 +111,21 @@ def plan_lines(document: Any, most: int | None = None) -> list[Any]:
     before, after = document.cost_before, document.cost_after
     share = f" ({(after - before) / before:+.1%})" if before else ""
     yielded: list[Any] = [
-        f"[bold]{document.planner}[/bold] seed {document.seed}: cost {amount(before)} -> {amount(after)}{share} "
+        f"[bold]{shown(document.planner)}[/bold] seed {document.seed}: cost {amount(before)} -> {amount(after)}{share} "
         f"where it planned, in {document.steps_total:,} steps, {document.changes_total:,} changes"
     ]
-    shown = document.steps[:most]
-    if shown:
+    listed = document.steps[:most]
+    if listed:
         table = Table("step", "gain", "changes", "why", box=None, pad_edge=False, header_style="dim")
-        for line in shown:
+        for line in listed:
             changes = line.changes[:4]
             left_out = len(line.changes) - len(changes) + line.more
             more = f" (+{left_out:,} more)" if left_out else ""
             text = "; ".join(f"{'+' if c.action == 'add' else '-'} {c.left} {c.right}" for c in changes)
-            table.add_row(str(line.step), amount(line.gain), escape(text + more), escape(line.why))
+            table.add_row(str(line.step), amount(line.gain), shown(text + more), shown(line.why))
         yielded.append(table)
-    if document.steps_total > len(shown):
-        yielded.append(f"... and {document.steps_total - len(shown):,} more steps")
+    if document.steps_total > len(listed):
+        yielded.append(f"... and {document.steps_total - len(listed):,} more steps")
     return yielded
 
 
@@ -138,7 +138,7 @@ def judged_lines(document: Any) -> list[str]:
     first = next(each for each in judged.metrics if each.part == part)
     where = "traffic that it has not seen" if part == "held-out" else "the traffic that planned"
     less = f": {sure.share:.1%} less ({sure})" if sure else ""
-    return [f"judged on {where}: {first.metric} {amount(first.before)} -> {amount(first.after)}{less}"]
+    return [f"judged on {where}: {shown(first.metric)} {amount(first.before)} -> {amount(first.after)}{less}"]
 
 
 @plans.command("show", epilog="Example: [bold]overlace plan show demo-run/plans/tree.mst-b44d36db --steps 3[/bold]")
@@ -152,7 +152,7 @@ def plan_show(
 
     document = read_plan(plan)
     lines = [*judged_lines(document), f"at most {document.peak_reconnects:,} connect anew in one step"]
-    answer(as_json, document.model_dump(), *plan_lines(document, steps), *lines, f"digest   {document.digest}")
+    answer(as_json, document.model_dump(), *plan_lines(document, steps), *lines, shown(f"digest   {document.digest}"))
 
 
 @plans.command("diff", epilog="Example: [bold]overlace plan diff run/plans/A run/plans/B[/bold]")
@@ -170,8 +170,8 @@ def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None
         f"first   {amount(first.cost_before)} -> {amount(first.cost_after)} in {first.steps_total:,} steps",
         f"second  {amount(second.cost_before)} -> {amount(second.cost_after)} in {second.steps_total:,} steps",
         f"{both:,} changes in both, {len(only_ours):,} only in the first, {len(only_theirs):,} only in the second",
-        *(escape(f"first   {line}") for line in only_ours),
-        *(escape(f"second  {line}") for line in only_theirs),
+        *(shown(f"first   {line}") for line in only_ours),
+        *(shown(f"second  {line}") for line in only_theirs),
     )
 
 
@@ -191,7 +191,7 @@ def plan_cut(
         as_json,
         {**document.model_dump(), "plan": str(folder)},
         *plan_lines(document, most=0),
-        escape(f"plan     {folder}"),
+        shown(f"plan     {folder}"),
     )
 
 
@@ -226,6 +226,6 @@ def planners_command(
             name,
             paper or "beyond the papers",
             about,
-            escape("\n".join(f"{f['name']} = {f['default']}" for f in fields)),
+            Text("\n".join(f"{f['name']} = {f['default']}" for f in fields)),
         )
     answer(as_json, rows, table)

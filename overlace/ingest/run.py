@@ -22,11 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from overlace.errors import BadParameter, BadTrace
+from overlace.errors import BadParameter, BadTrace, NotSorted
 from overlace.ingest.bridges import Followed, bridge_lines, follow
 from overlace.ingest.encode import KINDS, LATER, Job
 from overlace.ingest.events import PLAIN
-from overlace.ingest.formats.parquet import NotSorted
 from overlace.ingest.history import links_of, seen_before, sessions_of, subscriptions_of
 from overlace.ingest.options import BUCKETS, Options
 from overlace.ingest.reduce import Ids, Partial, unite
@@ -55,6 +54,7 @@ from overlace.ingest.tasks import (
 )
 from overlace.ingest.topologies import Bridge
 from overlace.model import Progress
+from overlace.stopping import finishing
 from overlace.trace.names import names_table, number_names
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
 from overlace.trace.tables import TIME, schema_of
@@ -182,10 +182,10 @@ class _Ingest:
         try:
             return self._run(notes)
         finally:
-            files, at = place(f"{self.job.trace}/{self.job.staging}")
-            with contextlib.suppress(OSError):
-                files.delete_dir(at)
-            if self.base is None and not Trace.exists(self.job.trace):
+            with finishing():
+                files, at = place(f"{self.job.trace}/{self.job.staging}")
+                with contextlib.suppress(OSError):
+                    files.delete_dir(at)
                 _remove_new(self.job.trace, self.writer.id)
 
     def _run(self, notes: dict[str, Any]) -> Ingested:
@@ -673,21 +673,20 @@ def _clear_stale(out: str, sources: Sequence[Source]) -> None:
 
 
 def _remove_new(out: str, writer: str) -> None:
-    """Remove what this ingest has written into a trace that never came to be."""
+    """Remove what this ingest has written and the manifest does not name, and folders that are empty."""
     files, at = place(out)
-    for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=True)):
-        if info.type == pafs.FileType.File and info.base_name.startswith(writer):
-            with contextlib.suppress(OSError):
-                files.delete_file(info.path)
-    for info in sorted(
-        files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=True)), key=lambda i: -len(i.path)
-    ):
-        if info.type == pafs.FileType.Directory and not files.get_file_info(pafs.FileSelector(info.path)):
-            with contextlib.suppress(OSError):
-                files.delete_dir(info.path)
     with contextlib.suppress(OSError):
-        if not files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
-            files.delete_dir(at)
+        trace = Trace.open(out) if Trace.exists(out) else None
+        counted = {part.path for parts in trace.parts.values() for part in parts} if trace else set()
+        inside = files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=True))
+        for info in inside:
+            ours = info.type == pafs.FileType.File and info.base_name.startswith((writer, f".trace.json-{writer}"))
+            if ours and info.path.removeprefix(f"{at}/") not in counted:
+                files.delete_file(info.path)
+        folders = sorted((info.path for info in inside if info.type == pafs.FileType.Directory), key=len, reverse=True)
+        for folder in [*folders, *([] if trace else [at])]:
+            if not files.get_file_info(pafs.FileSelector(folder, allow_not_found=True)):
+                files.delete_dir(folder)
 
 
 __all__ = ["HERE", "Account", "Ingested", "Runner", "in_process", "ingest_sources"]

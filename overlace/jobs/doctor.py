@@ -103,7 +103,8 @@ def _executors(master: str) -> list[Finding]:
             rows = probe(spark)
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        return [Finding(f"spark on {master}", "missing", first[:200], f"the JVM's own words are in {log_file()}")]
+        advice = f"the JVM's own words are in {log_file()}" if log_file().exists() else "check --master and Java"
+        return [Finding(f"spark on {master}", "missing", first[:200], advice)]
     return [
         Finding(
             f"worker {i} of {master}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,17 +10,16 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from overlace.errors import BadTrace
-from overlace.ingest.formats.parquet import NotSorted
 from overlace.ingest.options import Options
 from overlace.ingest.run import Ingested, Runner, ingest_sources
 from overlace.ingest.tasks import ANSWERS, BatchFunction
 from overlace.model import Progress
+from overlace.spark.failures import explained_failures
 from overlace.spark.session import session
 from overlace.spark.watch import watched
+from overlace.stopping import finishing
 from overlace.trace.store import Trace, absolute, place
 
 Logs = str | Sequence[str] | DataFrame
@@ -62,24 +60,10 @@ def spark_runner(spark: SparkSession, progress: Progress | None = None) -> Runne
 
     def run(function: BatchFunction, tasks: int, stage: str, begin: float, end: float) -> pa.Table:
         numbers = spark.range(0, tasks, 1, tasks)  # a task each, and nothing to shuffle
-        with watched(spark, tell, stage, begin, end), task_failures():
+        with watched(spark, tell, stage, begin, end), explained_failures():
             return numbers.mapInArrow(function, ANSWERS).toArrow()
 
     return Runner(run, spark.sparkContext.defaultParallelism)
-
-
-@contextmanager
-def task_failures() -> Iterator[None]:
-    """What a task said, without Spark's words around it."""
-    try:
-        yield
-    except PythonException as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        said = [line for line in lines if re.match(r"overlace\.[\w.]+: ", line)]
-        if said:
-            name, _, text = said[-1].partition(": ")
-            raise (NotSorted if name.endswith(".NotSorted") else BadTrace)(text) from None
-        raise BadTrace(f"a task failed: {lines[-1] if lines else error}") from None
 
 
 @contextmanager
@@ -89,14 +73,14 @@ def staged_frame(frame: DataFrame, out: str) -> Iterator[str]:
     there = Trace.exists(absolute(out))
     address = target if "://" in target else f"file://{place(target)[1]}"
     try:
-        frame.write.parquet(address)
+        with explained_failures():
+            frame.write.parquet(address)
         yield target
     finally:
-        files, at = place(target.rpartition("/")[0])
-        with contextlib.suppress(OSError):
+        with finishing(), contextlib.suppress(OSError):
+            files, at = place(target.rpartition("/")[0])
             files.delete_dir(at)
-        if not there and not Trace.exists(absolute(out)):
-            with contextlib.suppress(OSError):
+            if not there and not Trace.exists(absolute(out)):
                 _remove_empty(absolute(out))
 
 

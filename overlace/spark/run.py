@@ -14,6 +14,7 @@ from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure
 from overlace.replay.partials import PARTIAL
+from overlace.spark.failures import explained_failures
 from overlace.spark.session import session
 from overlace.trace.store import Trace
 
@@ -22,9 +23,11 @@ def runner(spark: SparkSession) -> Callable[[Any, Iterable[pa.RecordBatch]], Ite
     """What runs a batch function of observe or replay on this session."""
 
     def run(function: Any, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        frame = spark.createDataFrame(pa.Table.from_batches(list(rows)))
-        schema = from_arrow_schema(getattr(function, "schema", PARTIAL))
-        yield from frame.mapInArrow(function, schema).toArrow().to_batches()
+        with explained_failures():
+            frame = spark.createDataFrame(pa.Table.from_batches(list(rows)))
+            schema = from_arrow_schema(getattr(function, "schema", PARTIAL))
+            done = frame.mapInArrow(function, schema).toArrow()
+        yield from done.to_batches()
 
     return run
 

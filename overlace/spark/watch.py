@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pyspark.sql import SparkSession
 
 from overlace.model import Progress
 
 EVERY = 0.3  # seconds between looks
+PATIENCE = 5.0  # seconds for the last look: a JVM that hangs must not hold us
 
 
 @contextmanager
@@ -20,6 +21,10 @@ def watched(spark: SparkSession, progress: Progress, stage: str, begin: float, e
     tracker, over = spark.sparkContext.statusTracker(), threading.Event()
 
     def look() -> None:
+        with suppress(Exception):  # a JVM or a terminal that is gone is noticed by those who need it
+            look_on()
+
+    def look_on() -> None:
         while not over.wait(EVERY):
             done = total = 0
             for number in tracker.getActiveStageIds():
@@ -35,4 +40,4 @@ def watched(spark: SparkSession, progress: Progress, stage: str, begin: float, e
         yield
     finally:
         over.set()
-        watcher.join()
+        watcher.join(PATIENCE)

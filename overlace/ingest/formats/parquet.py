@@ -35,7 +35,7 @@ from overlace.arrays.text import (
     read_whole,
     split_cells,
 )
-from overlace.errors import BadTrace
+from overlace.errors import BadTrace, NotSorted
 from overlace.ingest.columns import (
     FIELDS,
     LARGEST,
@@ -62,10 +62,6 @@ DENSE = 1 << 26
 """Whole numbers up to here are looked up in a table."""
 
 MAGIC = b"PAR1"
-
-
-class NotSorted(BadTrace):
-    """A file whose messages were taken for sorted, and are not."""
 
 
 class Values(NamedTuple):

@@ -1,0 +1,86 @@
+"""All commands, and what becomes of an error: one line that says what to do."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+import overlace
+from overlace.cli import about, logs, main_job, papers, pipeline, plans
+from overlace.cli.console import err, out, shown, visible_lines
+from overlace.cli.explain import exit_code_of, explain
+from overlace.stopping import received
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Plans better overlays for distributed publish/subscribe systems, from their traffic.",
+    epilog="Start with [bold]overlace demo[/bold]; what this machine lacks: [bold]overlace doctor[/bold].",
+)
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    version: Annotated[bool, typer.Option("--version", help="the version, and no more")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="the whole trace of an error")] = False,
+) -> None:
+    """Plans better overlays for distributed publish/subscribe systems, from their traffic."""
+    if version:
+        out.print(overlace.__version__)
+        raise typer.Exit
+
+
+def _example(text: str) -> str:
+    return f"Example: [bold]{escape(text)}[/bold]"
+
+
+app.command("demo", epilog=_example("overlace demo --out demo-run"))(pipeline.demo_command)
+app.add_typer(pipeline.workloads, name="generate")
+app.command("peek", epilog=_example("overlace peek mosquitto.log"))(logs.peek_command)
+app.command("ingest", epilog=_example("overlace ingest logs/ --out trace"))(logs.ingest_command)
+app.command("observe", epilog=_example("overlace observe trace --out run"))(pipeline.observe_command)
+app.add_typer(plans.solvers, name="solve")
+app.add_typer(plans.plans, name="plan")
+app.command("replay", epilog=_example("overlace replay run"))(pipeline.replay_command)
+app.command("report", epilog=_example("overlace report run"))(pipeline.report_command)
+app.command("optimize", epilog=_example("overlace optimize trace --out run --budget 40"))(main_job.optimize_command)
+app.command("drift", epilog=_example("overlace drift run newer-trace"))(main_job.drift_command)
+app.command("planners", epilog=_example("overlace planners tree"))(plans.planners_command)
+app.command("metrics", epilog=_example("overlace metrics hops"))(about.metrics_command)
+app.command("schema", epilog=_example("overlace schema plan"))(about.schema_command)
+app.command("reproduce", epilog=_example("overlace reproduce tdcd17/table-1"))(papers.reproduce_command)
+app.command("doctor", epilog=_example("overlace doctor --master 'local[2]'"))(about.doctor_command)
+
+
+def run(words: list[str]) -> int:
+    """Run a command; its exit code. Every failure is one clear line, or with --debug the whole trace."""
+    debug, words = taken("--debug", words)
+    logging.getLogger().addHandler(logging.NullHandler())  # py4j tells the root logger when a gateway is lost
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot write
+    try:
+        code = app(words, prog_name="overlace", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except Exception as error:
+        if received() is not None:
+            raise  # what a signal leaves behind is no error
+        if debug:
+            print(visible_lines("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+        elif text := explain(error):
+            err.print(f"[red]error:[/red] {shown(text)}")
+        return exit_code_of(error)
+
+
+def taken(option: str, words: list[str]) -> tuple[bool, list[str]]:
+    """Whether an option stands anywhere before `--`, and the words without it."""
+    end = words.index("--") if "--" in words else len(words)
+    rest = [word for word in words[:end] if word != option] + words[end:]
+    return len(rest) < len(words), rest

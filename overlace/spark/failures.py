@@ -1,0 +1,164 @@
+"""What failed on Spark, in one line.
+
+An error of the JVM can be read only while the JVM lives: py4j asks it for the words when they are printed. So
+Spark's work runs under `explained_failures()`, which turns such errors into ours on the spot. What a task of
+ours said is passed on as it is, of the same kind; what the machine lacks is said with what to do; all else
+comes as its last words and the path of the JVM's log. The whole text is attached for `--debug`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from overlace import errors
+from overlace.errors import OverlaceError, read_os
+from overlace.spark.jvm import NoSpark, how_it_ended, last_words, log_tail, log_to_read
+from overlace.stopping import received
+
+LONGEST = 400
+"""Characters of somebody else's message."""
+
+FEWER = "Run fewer tasks at a time (--master 'local[1]'), or give less at a time."
+
+
+class SparkFailed(OverlaceError):
+    """Work on Spark failed for a reason that is not in the data."""
+
+
+@contextmanager
+def explained_failures() -> Iterator[None]:
+    """Errors of Spark that leave this block are ours, and say in a line what to do."""
+    try:
+        yield
+    except Exception as error:
+        if received() is not None or not of_spark(error):
+            raise
+        raise explained(error) from None
+
+
+def of_spark(error: BaseException) -> bool:
+    """Whether an error came from Spark or from a gateway that is gone."""
+    if isinstance(error, OverlaceError):
+        return False
+    if isinstance(error, PySparkException | Py4JError):
+        return True
+    return isinstance(error, ConnectionError | EOFError | AttributeError | AssertionError) and _through_py4j(error)
+
+
+def _through_py4j(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None:
+        if "py4j" in trace.tb_frame.f_code.co_filename or "pyspark" in trace.tb_frame.f_code.co_filename:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def explained(error: BaseException) -> OverlaceError:
+    """An error of Spark as one of ours. To be called while the JVM lives, if it still does."""
+    text = words_of(error)
+    made = from_text(text) if text else gone()
+    made.add_note(text or log_tail())
+    return made
+
+
+LOST = "Answer from Java side is empty", "Error while sending or receiving", "An error occurred while trying to connect"
+BARE = r"An error occurred while calling \S+\s*"
+
+
+def words_of(error: BaseException) -> str:
+    """All that an error says; nothing if it only says that the JVM does not answer."""
+    if isinstance(error, ConnectionError | EOFError):
+        return ""
+    try:
+        text = str(error)
+    except Exception:
+        return ""
+    return "" if re.fullmatch(BARE, text) or any(mark in text for mark in LOST) else text
+
+
+def gone() -> OverlaceError:
+    """The JVM does not answer: why, by its last words and how it ended."""
+    known = _of_the_machine(log_tail())
+    if known:
+        return known
+    words = "; ".join(filter(None, (how_it_ended(), _short(last_words()))))
+    return NoSpark(f"Spark's JVM does not answer any more{f': {words}' if words else ''}. Its log: {log_to_read()}")
+
+
+def from_text(text: str) -> OverlaceError:
+    """The words of Spark as one of our errors."""
+    return _of_a_task(text) or _of_the_machine(text) or _of_spark(text)
+
+
+def _of_a_task(text: str) -> OverlaceError | None:
+    """What our own code said in a task, of the kind that it was."""
+    said = re.findall(r"^\s*(?:[\w.]+: )?overlace\.(?:\w+\.)*(\w+): (.*)$", text, re.MULTILINE)
+    if not said:
+        return None
+    name, message = said[-1]
+    kind: Any = getattr(errors, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, OverlaceError)):
+        kind = SparkFailed
+    made: OverlaceError = kind.__new__(kind)
+    Exception.__init__(made, message)
+    return made
+
+
+def _of_the_machine(text: str) -> OverlaceError | None:
+    """What the machine lacks: memory, space, permission, a master that answers."""
+    if re.search(r"OutOfMemoryError|GC overhead limit|\bMemoryError\b|ArrowMemoryError|exit code.{0,6}137", text):
+        return SparkFailed(f"Spark ran out of memory. {FEWER} Its log: {log_to_read()}")
+    for line in reversed(text.splitlines()):
+        known = read_os(line) if re.search(r"\[errno \d+\]", line, re.IGNORECASE) else None
+        if known:
+            return SparkFailed(f"in a task: {known}")
+    if "No space left on device" in text:
+        return SparkFailed(
+            "no space left on the disk that Spark works on. Free some, or point SPARK_LOCAL_DIRS and TMPDIR to another."
+        )
+    denied = re.search(r"(?:AccessDeniedException|FileNotFoundException|Permission denied)[:,]? *(.*)", text)
+    if denied and "ermission denied" in text:
+        where = f": {_short(denied[1])}" if denied[1] else ""
+        return SparkFailed(f"permission denied{where}. Change its owner or mode, or choose another path.")
+    unmade = re.search(r"Mkdirs failed to create (?:file:)?(\S+)", text)
+    if unmade:
+        return SparkFailed(f"the folder {unmade[1]} cannot be made. Check the path and its owner, or choose another.")
+    if re.search(r"Python worker (?:exited unexpectedly|failed to connect)|Segmentation fault", text):
+        return SparkFailed(f"a Python worker died; most often memory runs out. {FEWER} Its log: {log_to_read()}")
+    if re.search(r"All masters are unresponsive|Could not parse Master URL|Failed to connect to master", text):
+        master = re.search(r"spark://[^\s'\"]+|Master URL: *\S+", text)
+        return NoSpark(
+            f"no Spark master answers{f' at {master[0]}' if master else ''}. Check --master and that it is running. "
+            f"Its log: {log_to_read()}"
+        )
+    return None
+
+
+def _of_spark(text: str) -> OverlaceError:
+    """Anything else: the last cause that is named."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not re.match(r"\s*(at |\.\.\. \d+)", line)]
+    named = [
+        line for line in lines if re.match(r"(: |Caused by: )?([\w$]+\.)*\w*(Error|Exception|Interrupt)\b.*: ", line)
+    ]
+    condition = [line for line in lines if re.match(r"\[[A-Z_.0-9]+\] ", line)]
+    if (
+        not (condition or named) or "stopped SparkContext" in text
+    ):  # the caller's words only: the JVM may have written down why
+        known = _of_the_machine(log_tail())
+        if known:
+            return known
+    best = (condition[:1] or named[-1:] or lines[:1] or ["it did not say why"])[0]
+    what = "a task" if "Traceback (most recent call last)" in text else "Spark"
+    return SparkFailed(f"{what} failed: {_short(re.sub('^(: |Caused by: )', '', best))}. Its log: {log_to_read()}")
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split()).rstrip(".")
+    return text if len(text) <= LONGEST else text[:LONGEST] + " ..."
