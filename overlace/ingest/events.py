@@ -34,7 +34,7 @@ EVENT = pa.schema(
         pa.field("receivers", pa.list_(NAME)),  # null: not logged; empty: nobody
         pa.field("message", pa.binary(16)),  # rows with one are one message; null: a message of its own
         pa.field("rows", pa.int64()),  # of the source that the event stands for; null: 1
-        pa.field("key", pa.string()),  # of sessions: the connection; of a send to a bridge: its message; of a link: see below
+        pa.field("key", pa.string()),  # a session's connection; the message in a send to a bridge; a link's far end
         pa.field("weight", pa.int64()),  # how many messages the row stands for; null: 1
         pa.field("filter", pa.string()),  # a subscription's, where it is no plain topic
         pa.field("dialect", pa.string()),  # mqtt or nats: how its wildcards are written

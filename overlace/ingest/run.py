@@ -434,7 +434,7 @@ class _Ingest:
             noted[s.digest] = {
                 "name": s.name, "end": s.size, "head": s.head, "whole": s.whole, "keyed": i in keyed,
                 "number": s.number, "packed": s.packed, "tail": s.tail, "ignored": dict(sorted(ignored.items())),
-                "settled": settled,
+                "settled": settled, "format": s.format,
             }  # fmt: skip
         return noted
 
