@@ -26,13 +26,13 @@ import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.events import Format
-from overlace.ingest.formats import counts, csv, jsonl, mosquitto, parquet
+from overlace.ingest.formats import counts, csv, jsonl, mosquitto, padres, parquet
 from overlace.ingest.lines import MARK, blocks
 from overlace.ingest.options import Options
 from overlace.trace.store import place
 
 FORMATS: Mapping[str, Format] = {
-    each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, parquet)
+    each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, padres, parquet)
 }
 HEAD = 4096
 SAMPLE = 256 << 10
