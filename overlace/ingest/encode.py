@@ -32,7 +32,7 @@ LATER = np.iinfo(np.int64).max
 KINDS = ("client", "topic", "broker", "attribute")
 """What has names."""
 
-LIFE = ("connect", "disconnect", "subscribe", "unsubscribe", "advertise", "bridge", "follows")
+LIFE = ("connect", "disconnect", "subscribe", "unsubscribe", "advertise", "bridge", "link", "follows")
 """Kinds of events that are no messages and tell of sessions, subscriptions or links."""
 
 SIGHTING_US = 3_600_000_000
@@ -247,9 +247,11 @@ def encode(batches: Sequence[pa.RecordBatch], job: Job, source: Source) -> Encod
     of_messages = events.is_kind("message", "counts", "delivery")
     life = _life(events, job, of_messages, crossing, connection)
     messages, extra = _group(events, np.flatnonzero(of_messages), keys, keyed)
+    names = _names(events, crossing)
+    names["broker"] = _with_far_ends(names["broker"], life)
     at = messages.at
     return Encoded(
-        messages, _names(events, crossing), counted, extra, _seen(events, of_messages, crossing, source),
+        messages, names, counted, extra, _seen(events, of_messages, crossing, source),
         life, int(at.min(initial=LATER)), int(at.max(initial=-LATER)), folded,
     )  # fmt: skip
 
@@ -267,7 +269,8 @@ def count(batches: Iterable[pa.RecordBatch]) -> Counted:
             continue
         table = pa.table({"kind": kind.cast(pa.string()), "reason": reason, "rows": pc.fill_null(lines, 1)})
         for row in table.group_by(["kind", "reason"]).aggregate([("rows", "sum")]).to_pylist():
-            name = (row["kind"], row["reason"] or "")
+            told = row["kind"] == "link" and row["reason"]  # all that the line is good for
+            name = ("ignored" if told else row["kind"], row["reason"] or "")
             rows[name] = rows.get(name, 0) + row["rows_sum"]
         shown = pa.table({"reason": reason, "sample": batch["sample"], "offset": batch["offset"]})
         shown = shown.filter(shown["sample"].is_valid())
@@ -359,7 +362,7 @@ def _set_clients(events: Events, both: Coded) -> None:
 
 def _life(events: Events, job: Job, of_messages: Bools, crossing: Bools, connection: Coded | None) -> pa.Table:
     """Events that are no messages, with names as text, as what follows reads them."""
-    rows = np.flatnonzero(events.is_kind(*LIFE) & ~of_messages)
+    rows = _links_once(events, np.flatnonzero(events.is_kind(*LIFE) & ~of_messages))
     table = events.table(rows)
     follows = events.is_kind("follows")[rows]
     told = pc.is_in(table["reason"], pa.array(["bridge", "double"])).to_numpy(zero_copy_only=False)
@@ -402,6 +405,21 @@ def _life(events: Events, job: Job, of_messages: Bools, crossing: Bools, connect
         mask=None if described.all() else pa.array(~described),
     )  # fmt: skip
     return table.append_column("attributes", sets).select(PLAIN.names)
+
+
+def _links_once(events: Events, rows: Ints) -> Ints:
+    """Rows without those that only tell a link again: of each link the earliest stays."""
+    links = events.is_kind("link")[rows]
+    if not links.any():
+        return rows
+    chosen = rows[links]
+    far = pa.concat_arrays([batch["key"] for batch in events.batches]).take(pa.array(chosen)).dictionary_encode()
+    both = events.broker.codes[chosen].astype(np.int64) * len(far.dictionary) + far.indices.to_numpy()
+    coded = pa.array(both).dictionary_encode()
+    codes, at = coded.indices.to_numpy(), events.at[chosen]
+    early = np.flatnonzero(at == first_seen(codes, at, np.ones(len(at), bool), len(coded.dictionary))[codes])
+    _, once = np.unique(codes[early], return_index=True)
+    return np.sort(np.concatenate([rows[~links], chosen[early[once]]]))
 
 
 def _flat(values: Any) -> pa.Array:
@@ -459,6 +477,13 @@ def _names(events: Events, crossing: Bools) -> dict[str, tuple[pa.Array, Ints]]:
             first_listed(events.sets_start, attributes.codes, at, used, len(attributes.names)),
         ),
     }
+
+
+def _with_far_ends(brokers: tuple[pa.Array, Ints], life: pa.Table) -> tuple[pa.Array, Ints]:
+    """Names of brokers, and those that are only known as the far end of a link."""
+    links = life.filter(pc.equal(life["kind"], "link"))
+    far = pa.concat_arrays([brokers[0], _flat(links["key"])])
+    return far, np.concatenate([brokers[1], links["at"].cast(pa.int64()).to_numpy()])
 
 
 def _seen(events: Events, of_messages: Bools, crossing: Bools, source: Source) -> pa.Table:

@@ -34,7 +34,7 @@ EVENT = pa.schema(
         pa.field("receivers", pa.list_(NAME)),  # null: not logged; empty: nobody
         pa.field("message", pa.binary(16)),  # rows with one are one message; null: a message of its own
         pa.field("rows", pa.int64()),  # of the source that the event stands for; null: 1
-        pa.field("key", pa.string()),  # of sessions: the connection; of a send to a bridge: the message it carries
+        pa.field("key", pa.string()),  # a session's connection; the message in a send to a bridge; a link's far end
         pa.field("weight", pa.int64()),  # how many messages the row stands for; null: 1
         pa.field("filter", pa.string()),  # a subscription's, where it is no plain topic
         pa.field("dialect", pa.string()),  # mqtt or nats: how its wildcards are written
@@ -54,11 +54,12 @@ KINDS = (
     "unsubscribe",  # from a topic or filter; without one from all
     "advertise",  # client with its attributes; weight holds its connections
     "bridge",  # client is the far end of a link, seen at broker; topic: the link's name
+    "link",  # key is the broker at the far end of a link from broker; with a reason the line else counts as ignored
     "follows",  # a line whose content went into the event of another line (a send, a QoS handshake)
     "ignored",
     "bad",
 )
-"""`message` to `follows` are kept, `ignored` and `bad` are accounted for."""
+"""`message` to `follows` are kept (a link without a reason among them), `ignored` and `bad` are accounted for."""
 
 Scope = Literal["line", "file"]
 Blocks = Iterator[tuple[int, bytes]]

@@ -137,11 +137,26 @@ def _is_kind(events: pa.Table, kind: str) -> Any:
     return pc.equal(events["kind"], kind).to_numpy(zero_copy_only=False) if events.num_rows else np.empty(0, bool)
 
 
-def links_of(pairs: Iterable[tuple[int, int]]) -> pa.Table:
-    """Wired links of bridges, given as (broker that dials, broker at the far end); what they cost is not known."""
-    dials, far = (np.array(each) for each in zip(*sorted(pairs), strict=True))
-    ends = {"left": np.minimum(dials, far), "right": np.maximum(dials, far), "dials": dials}
-    return pa.table({**ends, "wired": np.ones(len(dials), dtype=bool)})
+def links_told(events: pa.Table, ids: Mapping[str, pa.Array]) -> set[tuple[int, int]]:
+    """The links that events tell, as pairs of brokers, the lower first."""
+    told = events.filter(pc.equal(events["kind"], "link"))
+    near, far = _ids(told["broker"], ids["broker"]), _ids(told["key"], ids["broker"])
+    apart = (near >= 0) & (far >= 0) & (near != far)
+    ends = np.column_stack([np.minimum(near, far), np.maximum(near, far)])[apart]
+    return {(left, right) for left, right in ends.tolist()}
+
+
+def links_of(dialled: Iterable[tuple[int, int]], told: Iterable[tuple[int, int]] = ()) -> pa.Table:
+    """Wired links; what they cost is not known.
+
+    `dialled` are those of bridges, as (broker that dials, broker at the far end); of those that are `told` only the
+    ends are known.
+    """
+    pairs = sorted(dialled)
+    bare = sorted(set(told) - {(min(pair), max(pair)) for pair in pairs})
+    ends = np.array([(min(pair), max(pair)) for pair in pairs] + bare, np.int64).reshape(-1, 2)
+    dials = pa.array([pair[0] for pair in pairs] + [None] * len(bare), pa.int32())
+    return pa.table({"left": ends[:, 0], "right": ends[:, 1], "dials": dials, "wired": np.ones(len(ends), bool)})
 
 
 def _ids(values: pa.ChunkedArray, names: pa.Array) -> Any:

@@ -26,7 +26,7 @@ from overlace.errors import BadParameter, BadTrace, NotSorted
 from overlace.ingest.bridges import Followed, bridge_lines, follow
 from overlace.ingest.encode import KINDS, LATER, Job
 from overlace.ingest.events import PLAIN
-from overlace.ingest.history import links_of, seen_before, sessions_of, subscriptions_of
+from overlace.ingest.history import links_of, links_told, seen_before, sessions_of, subscriptions_of
 from overlace.ingest.options import BUCKETS, Options
 from overlace.ingest.reduce import Ids, Partial, unite
 from overlace.ingest.sources import (
@@ -371,6 +371,7 @@ class _Ingest:
             "doubles": [],
             "quarantine": [],
         }
+        linked: set[tuple[int, int]] = set()
         pairs = self._by_source(told, list(zip(told, ids, strict=True)))
         for i, (source, own) in enumerate(zip(self.sources, pairs, strict=True)):
             life = self._life([each for each, _ in own])
@@ -384,17 +385,33 @@ class _Ingest:
             rows["subscriptions"].append((source.digest, subscriptions_of(life, names)))
             rows["doubles"].append((source.digest, doubles_of(life, names, self.job.bucket_us)))
             rows["quarantine"].append((source.digest, quarantine_of(accounts[i])))
+            linked |= links_told(life, names)
         for table, listed in rows.items():
             self.writer.write_by_source(table, listed)
         self._sources(accounts)
+        dialled: set[tuple[int, int]] = set()
         if crossed and crossed.links:
             place_of = {name: i for i, name in enumerate(names["broker"].to_pylist())}
             number = [place_of[source.options["broker"]] if not self.job.key else -1 for source in self.sources]
-            links = {(number[a], number[b]) for a, b in crossed.links if number[a] >= 0 and number[b] >= 0}
-            known = [part for part in self.writer.parts.get("links", ()) if part.source != BRIDGES]
-            if links and not known:
-                self.writer.drop("links", BRIDGES)
-                self.writer.write("links", links_of(links), source=BRIDGES, name="-bridges")
+            dialled = {(number[a], number[b]) for a, b in crossed.links if number[a] >= 0 and number[b] >= 0}
+        if dialled or linked:
+            self._links(dialled, linked)
+
+    def _links(self, dialled: set[tuple[int, int]], linked: set[tuple[int, int]]) -> None:
+        """Add the links that the logs show, unless the trace has links from elsewhere."""
+        parts = self.writer.parts.get("links", [])
+        before = [part for part in parts if part.source == BRIDGES]
+        if len(before) < len(parts):
+            return
+        if self.base and before:
+            for row in replace(self.base, parts={"links": before}).read("links").to_pylist():
+                left, right, dials = row["left"], row["right"], row["dials"]
+                if dials is None:
+                    linked.add((left, right))
+                else:
+                    dialled.add((dials, left + right - dials))
+            self.writer.drop("links", BRIDGES)
+        self.writer.write("links", links_of(dialled, linked), source=BRIDGES, name="-bridges")
 
     def _life(self, told: Sequence[Answer]) -> pa.Table:
         """Events of sessions, subscriptions and bridges that some splits staged."""
@@ -428,7 +445,7 @@ class _Ingest:
             noted[s.digest] = {
                 "name": s.name, "end": s.size, "head": s.head, "whole": s.whole, "keyed": i in keyed,
                 "number": s.number, "packed": s.packed, "tail": s.tail, "ignored": dict(sorted(ignored.items())),
-                "settled": settled,
+                "settled": settled, "format": s.format,
             }  # fmt: skip
         return noted
 

@@ -26,13 +26,13 @@ import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.events import Format
-from overlace.ingest.formats import counts, csv, jsonl, mosquitto, parquet
+from overlace.ingest.formats import counts, csv, jsonl, mosquitto, padres, parquet
 from overlace.ingest.lines import MARK, blocks
 from overlace.ingest.options import Options
 from overlace.trace.store import place
 
 FORMATS: Mapping[str, Format] = {
-    each.name: each for each in (jsonl.FORMAT, csv.FORMAT, counts.FORMAT, mosquitto.FORMAT, parquet.FORMAT)
+    each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, padres, parquet)
 }
 HEAD = 4096
 SAMPLE = 256 << 10
@@ -265,6 +265,7 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Any]
     begins = Counter(digest.partition("-")[0] for digest in noted)
     alike: dict[tuple[str, int, str], list[Source]] = {}
     found: dict[str, Source] = {}
+    same: dict[str, Source] = {}
     known: list[str] = []
     seen: set[str] = set()
     for path in find_files(paths, options.skip):
@@ -295,10 +296,28 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Any]
                 f"{path} begins like {before['name']}, which was ingested before. Ingest it packed or plain, not both."
             )
         elif before["end"] == source.size:
-            known.append(f"{source.name}: nothing new")
+            same[digest] = _grown(source, digest, before)
         else:
             found[digest] = _grown(source, digest, before)
-    return Found(_numbered(list(found.values()), noted), known)
+    joined = _joined(found, same, noted)
+    known += [f"{source.name}: nothing new" for digest, source in same.items() if digest not in joined]
+    return Found(_numbered([*found.values(), *joined.values()], noted), known)
+
+
+def _joined(found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Any]) -> dict[str, Source]:
+    """Sources without anything new that must be read again: they tell receivers of messages in those that have."""
+    formats = {s.format for s in found.values() if s.form.keys == "call" and s.form.scope == "line"} - {"parquet"}
+    again = {digest: replace(source, begin=0) for digest, source in same.items() if source.format in formats}
+    for digest, source in found.items():
+        if digest in noted and source.format in formats:
+            others = {each for each, before in noted.items() if before.get("format") == source.format}
+            missing = sorted(noted[each]["name"] for each in others - {*found, *same})
+            if missing:
+                raise BadTrace(
+                    f"{source.path} has grown, and who received its messages may be in {', '.join(missing)}, ingested "
+                    "before. Name all these logs together."
+                )
+    return again
 
 
 def _grown(source: Source, digest: str, before: Mapping[str, Any]) -> Source:

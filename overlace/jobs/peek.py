@@ -28,7 +28,7 @@ class Peek(NamedTuple):
     format: str
     mapping: Sequence[str]  # what was settled: which column is which, units
     lines: int
-    kinds: Mapping[str, int]  # events by kind, bad and ignored with their reason
+    kinds: Mapping[str, int]  # events by kind, bad, ignored and links with their reason
     rows: list[dict[str, Any]]  # ten events
     clients: int
     topics: int
@@ -75,7 +75,8 @@ def _said(events: pa.Table, source: Source, whole: bool) -> Peek:
     counts = events.group_by(["kind", "reason"]).aggregate([("offset", "count")]).to_pylist()
     kinds: dict[str, int] = {}
     for row in counts:
-        name = f"{row['kind']}: {row['reason']}" if row["kind"] in ("bad", "ignored") and row["reason"] else row["kind"]
+        apart = row["kind"] in ("bad", "ignored", "link") and row["reason"]
+        name = f"{row['kind']}: {row['reason']}" if apart else row["kind"]
         kinds[name] = kinds.get(name, 0) + row["offset_count"]
     messages = events.filter(pc.is_in(events["kind"], pa.array(["message", "counts"])))
     senders = pc.unique(messages["client"]).drop_null().to_pylist()
@@ -91,7 +92,7 @@ def _said(events: pa.Table, source: Source, whole: bool) -> Peek:
         "receivers": messages.num_rows > 0 and lists.null_count < len(lists),
         "subscriptions": "subscribe" in kinds,
         "broker": (pc.count(events["broker"]).as_py() > 0 and form != "csv") or _seen(events, "broker"),
-        "bridges": bool(named),
+        "bridges": bool(named) or any(name.startswith("link") for name in kinds),
         "attributes": _seen(messages, "attributes"),
         "topic": _seen(messages, "topic"),
     }
