@@ -190,12 +190,14 @@ class _Ingest:
 
     def _run(self, notes: dict[str, Any]) -> Ingested:
         tasks = split_tasks(self.sources, self.runner.parallel)
-        several = _several_splits(self.sources, tasks)
-        self.job = replace(
-            self.job, bucket_us=self._likely_bucket(), staged=not self.options.reduce_only or bool(several)
-        )
-        told = answers(self.runner.run(parse(self.job, tasks), len(tasks), "reading", 0.05, 0.5))
-        told.sort(key=lambda each: (each.about["source"], each.about["number"]))
+        cut = {_scope(self.sources, i) for i, source in enumerate(self.sources) if source.keyed}
+        likely = any(len(splits) > 1 for scope, splits in self._splits(tasks).items() if scope in cut)
+        self.job = replace(self.job, bucket_us=self._likely_bucket(), staged=not self.options.reduce_only or likely)
+        told = self._parse(tasks)
+        several = self._several(told)
+        if several and not self.job.staged:  # keys that the first bytes did not show
+            self.job = replace(self.job, staged=True)
+            told = self._parse(tasks)
         self.tell(0.5, f"reading: {sum(each.about['lines'] for each in told):,} lines")
         bucket_us = self._bucket(told)
         ratio, self.job = bucket_us // self.job.bucket_us, replace(self.job, bucket_us=bucket_us)
@@ -222,6 +224,28 @@ class _Ingest:
         self.tell(1.0, "done")
         folded = sum(each.about["folded"] for each in told)
         return Ingested(trace, accounts, [], folded, [*bridge_notes(crossed), *short_lived(trace)])
+
+    def _parse(self, tasks: Sequence[Sequence[Split]]) -> list[Answer]:
+        """Run the first job."""
+        told = answers(self.runner.run(parse(self.job, tasks), len(tasks), "reading", 0.05, 0.5))
+        return sorted(told, key=lambda each: (each.about["source"], each.about["number"]))
+
+    def _splits(self, tasks: Sequence[Sequence[Split]]) -> dict[int, list[Split]]:
+        """Splits by the scope of their keys, those of sorted tables left out: no key of theirs is cut."""
+        found: dict[int, list[Split]] = {}
+        for split in (each for task in tasks for each in task):
+            if not self.sources[split.source].options.get("sorted"):
+                found.setdefault(_scope(self.sources, split.source), []).append(split)
+        return found
+
+    def _several(self, told: Sequence[Answer]) -> set[int]:
+        """The scopes with keys in several splits, by what was read."""
+        counts = Counter(
+            _scope(self.sources, each.about["source"])
+            for each in told
+            if each.about["keyed"] and not self.sources[each.about["source"]].options.get("sorted")
+        )
+        return {scope for scope, splits in counts.items() if splits > 1}
 
     # --- buckets and names
 
@@ -376,7 +400,9 @@ class _Ingest:
         for i, (source, own) in enumerate(zip(self.sources, pairs, strict=True)):
             life = self._life([each for each, _ in own])
             before = self._of_source(source, "sessions").read("sessions") if self.base and source.begin else None
-            seen = seen_before(before, pa.concat_tables([_seen_under_ids(each, to) for each, to in own]))
+            sightings = pa.concat_tables([_seen_under_ids(each, to) for each, to in own])
+            once = sightings.group_by(["client", "broker", "hour"]).aggregate([("at", "min")])  # however it was cut
+            seen = seen_before(before, once)
             for table in ("sessions", "doubles"):
                 self.writer.drop(table, source.digest)
             if not source.begin:
@@ -540,7 +566,7 @@ def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
     for i, source in enumerate(sources):
         listed = source.splits(most)
         for number, (begin, end) in enumerate(listed):
-            splits.append(Split(i, number, begin, end))
+            splits.append(Split(i, number << 20, begin, end))  # a large one may turn out to be several
             weights.append((source.size - source.begin) // len(listed))
     return _batched(splits, weights, parallel, most)
 
@@ -567,16 +593,6 @@ def _scope(sources: Sequence[Source], i: int) -> int:
     )
 
 
-def _several_splits(sources: Sequence[Source], tasks: Sequence[Sequence[Split]]) -> set[int]:
-    """The scopes whose keys may lie in several splits."""
-    counts = Counter(
-        _scope(sources, split.source)
-        for task in tasks for split in task
-        if sources[split.source].keyed and not sources[split.source].options.get("sorted")
-    )  # fmt: skip
-    return {scope for scope, splits in counts.items() if splits > 1}
-
-
 def _ids_of(told: Answer, names: Mapping[str, pa.Array]) -> Ids:
     """The ids of a split's codes, -1 for names that nothing uses; the last place is for none."""
     found = {}
@@ -590,7 +606,7 @@ def _ids_of(told: Answer, names: Mapping[str, pa.Array]) -> Ids:
 def _seen_under_ids(told: Answer, ids: Ids) -> pa.Table:
     seen = told.table("seen")
     client, broker = (to[seen[name].to_numpy()] for name, to in (("client", ids.client), ("broker", ids.broker)))
-    return pa.table({"client": client, "broker": broker, "at_min": seen["at_min"].cast(pa.int64())})
+    return pa.table({"client": client, "broker": broker, "hour": seen["hour"], "at": seen["at_min"].cast(pa.int64())})
 
 
 def _staged_shared(job: Job, piece: Piece) -> bool:

@@ -101,11 +101,13 @@ class Count:
     """Counts the lines that go by, on its own account."""
 
     lines = 0
+    size = 0  # bytes
 
     def lines_of(self, parts: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         """The same blocks."""
         for offset, block in parts:
             self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
+            self.size += len(block)
             yield offset, block
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -96,19 +96,37 @@ def parse(job: Job, tasks: Sequence[Sequence[Split]]) -> BatchFunction:
         for batch in batches:
             for task in batch["id"].to_pylist():
                 for split in tasks[task]:
-                    yield _parse_split(job, split)
-                    pa.default_memory_pool().release_unused()
+                    yield from _parse_split(job, split)
 
     return run
 
 
-def _parse_split(job: Job, split: Split) -> pa.RecordBatch:
+CHUNK = 96 << 20
+"""Bytes of a split that are held at once, where each line stands alone: what is packed cannot be cut before."""
+
+
+def _parse_split(job: Job, split: Split) -> Iterator[pa.RecordBatch]:
+    """An answer a split, or several if it is large."""
     source = job.sources[split.source]
     batches, count = source.read(split.begin, split.end)
-    found = encode(list(batches), job, source)
+    held: list[pa.RecordBatch] = []
+    lines = size = chunks = 0
+    for batch in batches:
+        held.append(batch)
+        if source.form.scope == "line" and count.size - size >= CHUNK:
+            yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines)
+            held, lines, size, chunks = [], count.lines, count.size, chunks + 1
+    yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines)
+
+
+def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int) -> pa.RecordBatch:
+    source = job.sources[split.source]
+    found = encode(batches, job, source)
+    batches.clear()
+    pa.default_memory_pool().release_unused()
     token = uuid.uuid4().hex[:12]
     about = {
-        "source": split.source, "number": split.number, "token": token, "lines": count.lines, "extra": found.extra,
+        "source": split.source, "number": split.number, "token": token, "lines": lines, "extra": found.extra,
         "first": found.first, "last": found.last, "folded": found.folded, "keyed": len(found.messages.key) > 0,
         "messages": len(found.messages.at), "life": found.life.num_rows,
         "bridges": tells_of_bridges(found.life),

@@ -10,6 +10,7 @@ import pytest
 
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest import sources
+from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
 from overlace.trace import store
@@ -208,3 +209,33 @@ def test_a_refused_ingest_leaves_a_trace_as_it_was(tmp_path):
         ingest_sources([str(tmp_path / "b.jsonl")], str(tmp_path / "t"), options=Options(strict=True))
     assert {p: p.read_bytes() for p in (tmp_path / "t").rglob("*") if p.is_file()} == before
     assert Trace.open(str(tmp_path / "t")).digest() == first.digest()
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_keys_that_only_later_lines_have_are_joined_over_splits_all_the_same(tmp_path, monkeypatch, only):
+    monkeypatch.setattr(sources, "SAMPLE", 500)
+    early = lines(20)
+    keyed = "".join(lines(1, 50, id=f"m{i % 5}", receivers=[f"r{i % 7}"]) for i in range(200))
+    (tmp_path / "log.jsonl").write_text(early + keyed)
+    options = Options(reduce_only=only)
+    whole = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "a"), options=options)
+    monkeypatch.setattr("overlace.ingest.run.SPLIT", 1500)
+    monkeypatch.setattr("overlace.ingest.run.LEAST_SPLIT", 1500)
+    cut = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "b"), options=options)
+    assert int(whole.trace.read("traffic")["messages"].to_numpy().sum()) == 25
+    assert cut.trace.digest() == whole.trace.digest()
+    assert cut.accounts == whole.accounts
+
+
+def test_what_is_packed_is_read_piece_by_piece(tmp_path, monkeypatch):
+    text = "".join(lines(1, i, id=f"m{i % 40}", receivers=[f"r{i}"]) for i in range(300))
+    (tmp_path / "log.jsonl").write_text(text)
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed/log.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    plain = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "a"))
+    monkeypatch.setattr("overlace.ingest.tasks.CHUNK", 4000)
+    monkeypatch.setattr(sources, "blocks", lambda file, start=0, end=None: blocks(file, start, end, 1500))
+    packed = ingest_sources([str(tmp_path / "packed/log.jsonl.gz")], str(tmp_path / "b"))
+    assert packed.trace.digest() == plain.trace.digest()
+    assert [a[3:] for a in packed.accounts] == [a[3:] for a in plain.accounts]
+    assert plain.trace.rows("messages") == 40
