@@ -7,6 +7,8 @@ row: a row whose time or numbers cannot be read is bad, with the field named; no
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -143,10 +145,10 @@ def unit_of(samples: Sequence[Any]) -> str | None:
     """The unit of most of the numbers among some times, by their size; None where none is a number."""
     sizes = []
     for each in samples:
-        try:
-            sizes.append(abs(float(each)))
-        except (TypeError, ValueError):
-            continue
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            size = abs(float(each))
+            if size < math.inf and not isinstance(each, bool):
+                sizes.append(size)
     if not sizes:
         return None
     middle = sorted(sizes)[len(sizes) // 2]

@@ -33,11 +33,15 @@ REASONS = {
 }
 
 
-def wanted(asked: Mapping[str, tuple[str, ...]]) -> Wanted:
-    """The members to look for: those that were asked for as they are written, common names in any case."""
+def wanted(asked: Mapping[str, tuple[str, ...]], keyed: bool = True) -> Wanted:
+    """The members to look for: those that were asked for as they are written, common names in any case.
+
+    Whether lines have keys is settled for the whole source: else those of a part of it might be joined or not,
+    depending on where it is cut.
+    """
     names = [(name, True, field, rank) for field, listed in asked.items() for rank, name in enumerate(listed)]
     for field, listed in COMMON.items():
-        if field not in asked:
+        if field not in asked and (keyed or field != "key"):
             names += [(name, False, field, rank) for rank, name in enumerate(listed)]
     return Wanted(
         np.array([_hash(name) for name, *_ in names], np.int64),
@@ -56,7 +60,7 @@ def _hash(name: str) -> int:
 
 def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
-    members = wanted(options["map"])
+    members = wanted(options["map"], "key" in options["mapping"])
 
     def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
         block = data.tobytes()  # escapes are decoded in place
