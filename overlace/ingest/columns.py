@@ -96,7 +96,7 @@ def asked_columns(given: Mapping[str, str | Sequence[str]] | None) -> dict[str, 
 
 
 def match_columns(columns: Sequence[str], asked: Mapping[str, Sequence[str]]) -> list[Column | None]:
-    """For each column of a table the field that it is read into, if any; of two columns of one name the left is first."""
+    """For each column of a table the field that it is read into, if any; of two of one name the left is first."""
     taken = {name: (field, rank) for field, names in asked.items() for rank, name in enumerate(names)}
     for name in taken:
         if name not in columns:

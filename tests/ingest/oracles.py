@@ -8,14 +8,14 @@ import csv as csv_module
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from overlace.ingest.columns import COMMON
 
 csv_module.field_size_limit(1 << 30)
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICRO = timedelta(microseconds=1)
 NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]+))?")
 ISO = re.compile(
@@ -119,7 +119,9 @@ def csv(text: str, settled: Mapping[str, Any], largest: int = 2**31 - 1) -> Row:
         cells = next(csv_module.reader([text], delimiter=settled["delimiter"], strict=True))
     except csv_module.Error as error:
         return Bad(
-            frozenset(["text after a closing quote" if "expected" in str(error) else "a quote that is not closed"])
+            frozenset(
+                ["text after a closing quote" if "expected after" in str(error) else "a quote that is not closed"]
+            )
         )
     columns = settled["columns"]
     if len(cells) != len(columns):
@@ -266,7 +268,7 @@ def _iso(text: str) -> int:
     if east and (int(zone[1:3]) > 23 or int(zone[3:].lstrip(":") or 0) > 59):
         raise ValueError("not a time")
     try:  # the calendar repeats after 400 years; datetime has no year 0
-        at = datetime(year or 400, month, day, hour, minute, second, micro, tzinfo=timezone.utc)
+        at = datetime(year or 400, month, day, hour, minute, second, micro, tzinfo=UTC)
     except ValueError:
         raise ValueError("not a time") from None
     shift = timedelta(days=0 if year else 146_097, minutes=-east if zone[0] == "-" else east)

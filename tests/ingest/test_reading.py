@@ -3,6 +3,7 @@
 import io
 import json
 import random
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from overlace.ingest.formats import counts, csv, jsonl
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
 from tests.ingest import oracles
-from tests.ingest.logs import START, broken, files, objects, often, rows_of
+from tests.ingest.logs import START, TEXTS, TIMES, WHOLE, broken, files, is_json_number, objects, often, rows_of
 from tests.ingest.oracles import Bad, Ignored, Kept
 
 sizes = st.sampled_from([1, 7, 64, 1 << 20])
@@ -96,14 +97,14 @@ HEADERS = [
 def tables(draw):
     head = draw(st.sampled_from(HEADERS))
     delimiter = next(each for each in ",;|\t" if each in head)
-    return head, draw(files(rows_of(head.split(delimiter), delimiter), head.encode()))
+    return head, delimiter, draw(files(rows_of(head.split(delimiter), delimiter), head.encode()))
 
 
 @often(400)
 @given(tables(), sizes, st.sampled_from([None, ",", "none", " "]))
 def test_rows_of_cells_are_read_as_a_plain_reader_reads_them(table, size, separator):
-    head, log = table
-    options = settled(csv.FORMAT, head.encode(), list_separator=separator, header=True)
+    head, delimiter, log = table
+    options = settled(csv.FORMAT, head.encode(), list_separator=separator, header=True, delimiter=delimiter)
     check(csv.FORMAT, oracles.csv, log, options, size)
 
 
@@ -153,6 +154,27 @@ def test_what_is_json_and_what_is_not_is_what_python_says(lines):
             assert kind[f, i] == 0 or first[i] <= begin[f, i] <= end[f, i] <= ends[i]
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_every_way_to_write_a_time_or_a_number(unit):
+    """As text or a number, in JSON or in a cell."""
+    lines = []
+    for field, written in [("at", TIMES), ("bytes", WHOLE), ("weight", WHOLE), ("receivers", TEXTS), ("topic", TIMES)]:
+        for each in written:
+            row = {"at": START, "client": "a", field: each}
+            lines.append(json.dumps(row, ensure_ascii=False))
+            if each and is_json_number(each):
+                lines.append(json.dumps({**row, field: "?"}).replace('"?"', each))
+    options = settled(jsonl.FORMAT, FIRST.encode(), unit=unit)
+    check(jsonl.FORMAT, oracles.jsonl, "\n".join(lines).encode(), options, 1 << 20)
+    columns = [("at", TIMES), ("bytes", WHOLE), ("topic", TEXTS), ("receivers", TEXTS), ("receiver", TEXTS)]
+    for field, written in columns:
+        cells = ['"' + each.replace('"', '""') + '"' for each in written]
+        first = "" if field == "at" else f"{START},"
+        log = f"{'' if field == 'at' else 'at,'}client,{field}\n" + "".join(f"{first}a,{cell}\n" for cell in cells)
+        options = settled(csv.FORMAT, log.encode(), unit=unit, header=True)
+        check(csv.FORMAT, oracles.csv, log.encode(), options, 1 << 20)
+
+
 # --- what was seen before, one by one ------------------------------------------------------------------
 
 
@@ -182,7 +204,7 @@ GOOD = Kept(START * 10**6, "a", None, "t", None, 4, None, frozenset("b"), None)
 def test_no_line_changes_what_another_gives(line):
     log = "\n".join([FIRST, line, FIRST]).encode()
     options = settled(jsonl.FORMAT, FIRST.encode())
-    first, _, last = read(jsonl.FORMAT, log, options).values()
+    first, _, last = (row for _, row in sorted(read(jsonl.FORMAT, log, options).items()))
     assert first == last == GOOD
     check(jsonl.FORMAT, oracles.jsonl, log, options, 1 << 20)
 
@@ -252,7 +274,7 @@ class Counting(io.BytesIO):
 def test_a_line_longer_than_many_parts_is_read_once():
     file = Counting(b"x" * 10_000 + b"\n" + b"y\n" * 50)
     ends = [*range(0, len(file.getvalue()), 100), len(file.getvalue())]
-    parts = [part for begin, end in zip(ends, ends[1:]) for part in blocks(_at_start(file), begin, end, 32)]
+    parts = [part for begin, end in pairwise(ends) for part in blocks(_at_start(file), begin, end, 32)]
     assert b"".join(block for _, block in parts) == file.getvalue()
     assert file.taken < 2.5 * len(file.getvalue())
 
