@@ -32,8 +32,8 @@ NO_OBJECT, TOO_DEEP, NOT_UNICODE, TWICE = 1, 2, 3, 16
 DEPTH = 64
 """Lists and objects inside one another, at most."""
 
-SEEN = 64
-"""Names of further members that are remembered."""
+EMPTY = 1 << 32
+"""What an empty string adds to its rank."""
 
 
 class Wanted(NamedTuple):
@@ -303,13 +303,18 @@ def find_wanted(data: Bytes, first: int, last: int, wanted: Wanted) -> int:
 
 @kernel(work=_work)
 def scan_objects(data: Bytes, first: Ints, last: Ints, wanted: Wanted) -> tuple[Small, Ints, Ints, Small]:
-    """(state, begin, end, kind) of each line, the last three by field: the spans of the wanted members' values."""
+    """(state, begin, end, kind) of each line, the last three by field: the spans of the wanted members' values.
+
+    Of the members of a field the one with the least rank is taken, an empty string only where nothing else is there.
+    In which order they come does not matter: two of the rank that is taken are one too many.
+    """
     n, fields = len(first), wanted.fields
     state = np.zeros(n, dtype=np.int8)
     begin = np.full((fields, n), -1, dtype=np.int64)
     finish = np.full((fields, n), -1, dtype=np.int64)
     kinds = np.zeros((fields, n), dtype=np.int8)
     ranks = np.empty(fields, dtype=np.int64)
+    twice = np.empty(fields, dtype=np.bool_)
     stack = np.empty(DEPTH, dtype=np.int8)
     guess_hash = np.zeros(32, dtype=np.int64)
     guess = np.full(32, -2, dtype=np.int64)
@@ -321,8 +326,10 @@ def scan_objects(data: Bytes, first: Ints, last: Ints, wanted: Wanted) -> tuple[
             continue
         i = skip_blanks(data, i + 1, end)
         ranks[:] = -1
+        twice[:] = False
         member = 0
         wrong = 0
+        half = False
         closed = i < end and data[i] == 125
         while not closed:
             if i >= end or data[i] != 34:
@@ -363,9 +370,7 @@ def scan_objects(data: Bytes, first: Ints, last: Ints, wanted: Wanted) -> tuple[
                 value_end = close
                 if escaped and slot >= 0:
                     value_end = unescape(data, value, close)
-                    if value_end < 0:
-                        wrong = NOT_UNICODE
-                        break
+                    half = half or value_end < 0
             elif c == 123 or c == 91:
                 i = end_of_nested(data, i, end, stack)
                 if i < 0:
@@ -384,11 +389,12 @@ def scan_objects(data: Bytes, first: Ints, last: Ints, wanted: Wanted) -> tuple[
                 rank = 2 * wanted.rank[slot] + (
                     wanted.exact[slot] == 0 and hash_name(data, name, name_end, False) != wanted.hashes[slot]
                 )
+                if kind == TEXT and value_end == value:
+                    rank += EMPTY
                 if ranks[f] == rank:
-                    wrong = TWICE + f
-                    break
-                if ranks[f] < 0 or rank < ranks[f]:
-                    ranks[f] = rank
+                    twice[f] = True
+                elif ranks[f] < 0 or rank < ranks[f]:
+                    ranks[f], twice[f] = rank, False
                     begin[f, line], finish[f, line], kinds[f, line] = value, value_end, kind
             member += 1
             i = skip_blanks(data, i, end)
@@ -401,6 +407,11 @@ def scan_objects(data: Bytes, first: Ints, last: Ints, wanted: Wanted) -> tuple[
                 break
         if wrong == 0 and skip_blanks(data, i + 1, end) < end:
             wrong = NO_OBJECT
+        if wrong == 0 and half:
+            wrong = NOT_UNICODE
+        for f in range(fields):
+            if wrong == 0 and twice[f]:
+                wrong = TWICE + f
         if wrong:
             state[line] = wrong
             for f in range(fields):

@@ -66,11 +66,7 @@ def find_lines(data: Bytes) -> Lines:
     state = np.zeros(len(ends), dtype=np.int8)
     returns = np.flatnonzero(data == 13)
     if len(returns):
-        while True:
-            cut = (last > first) & (data[np.maximum(last - 1, 0)] == 13)
-            if not cut.any():
-                break
-            last = last - cut
+        last = without_returns(data, first, last)
         line = np.searchsorted(ends, returns)
         state[line[returns < last[line]]] = INNER_CR
     nul = np.flatnonzero(data == 0)
@@ -82,6 +78,16 @@ def find_lines(data: Bytes) -> Lines:
         state[line[~is_utf8(data, first[line], last[line])]] = NOT_UTF8
     state[(state == CLEAN) & is_blank(data, first, last)] = BLANK
     return Lines(first, last, state)
+
+
+@kernel(work=lambda data, first, last: 3 * len(first))
+def without_returns(data: Bytes, first: Ints, last: Ints) -> Ints:
+    """The ends of spans without the carriage returns there."""
+    ends = last.copy()
+    for i in range(len(first)):
+        while ends[i] > first[i] and data[ends[i] - 1] == 13:
+            ends[i] -= 1
+    return ends
 
 
 @kernel(work=lambda data, first, last: 3 * len(first))

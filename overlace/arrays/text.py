@@ -30,6 +30,12 @@ EARLIEST, LATEST = -2_208_988_800_000_000, 7_258_118_400_000_000
 MOST = 10**18
 """Numbers are read up to here."""
 
+ROOM = (2**63 - 10) // 10
+"""A number up to here has room for one more digit."""
+
+FAR = 10**8
+"""Powers of ten are all alike from here on."""
+
 
 def _bytes(data: Bytes, first: Any, *_: Any) -> int:
     return 4 * len(data) + 8 * len(first)
@@ -167,8 +173,8 @@ def cut_whole(data: Bytes, first: Ints, last: Ints, kind: Small) -> Ints:
 
 
 @kernel
-def read_number(data: Bytes, first: int, last: int) -> tuple[int, int, int]:
-    """(state, digits, exponent): the number is digits * 10**exponent; digits beyond 18 after the point are cut."""
+def read_number(data: Bytes, first: int, last: int) -> tuple[int, int, int, bool]:
+    """(state, digits, exponent, exact): the number is digits * 10**exponent; digits beyond the 18th may be cut."""
     i = first
     negative = False
     if i < last and (data[i] == 45 or data[i] == 43):
@@ -178,24 +184,24 @@ def read_number(data: Bytes, first: int, last: int) -> tuple[int, int, int]:
     exponent = 0
     seen = 0
     point = False
-    beyond = False
+    exact = True
     while i < last:
         c = int(data[i])
         if 48 <= c <= 57:
             seen += 1
-            if digits < MOST // 10:
+            if digits <= ROOM:
                 digits = digits * 10 + (c - 48)
-                if point:
-                    exponent -= 1
-            elif not point:
-                beyond = True
+                exponent -= point
+            else:
+                exact = exact and c == 48
+                exponent += not point
         elif c == 46 and not point:
             point = True
         else:
             break
         i += 1
     if seen == 0:
-        return UNREADABLE, 0, 0
+        return UNREADABLE, 0, 0, True
     if i < last and (data[i] == 101 or data[i] == 69):
         i += 1
         down = False
@@ -206,17 +212,15 @@ def read_number(data: Bytes, first: int, last: int) -> tuple[int, int, int]:
         any_digit = False
         while i < last and 48 <= data[i] <= 57:
             any_digit = True
-            if power < 10_000:
+            if power < FAR:
                 power = power * 10 + (int(data[i]) - 48)
             i += 1
         if not any_digit:
-            return UNREADABLE, 0, 0
+            return UNREADABLE, 0, 0, True
         exponent += -power if down else power
     if i < last:
-        return UNREADABLE, 0, 0
-    if beyond:
-        return BEYOND, 0, 0
-    return FINE, -digits if negative else digits, exponent
+        return UNREADABLE, 0, 0, True
+    return FINE, -digits if negative else digits, exponent, exact
 
 
 @kernel
@@ -254,10 +258,12 @@ def read_whole(data: Bytes, first: Ints, last: Ints, kind: Small, most: int) -> 
         if kind[i] != TEXT and kind[i] != NUMBER:
             state[i] = UNREADABLE
             continue
-        came, digits, exponent = read_number(data, begin, end)
-        if came == FINE:
+        came, digits, exponent, all_digits = read_number(data, begin, end)
+        if came == FINE and digits < 0:
+            came = UNREADABLE
+        elif came == FINE:
             came, value, exact = scale(digits, exponent)
-            if came == FINE and (not exact or value < 0):
+            if came == FINE and not (exact and all_digits):
                 came = UNREADABLE
             elif came == FINE and value > most:
                 came = BEYOND
@@ -364,7 +370,7 @@ def read_times(data: Bytes, first: Ints, last: Ints, kind: Small, unit: int) -> 
         if kind[i] != TEXT and kind[i] != NUMBER:
             state[i] = UNREADABLE
             continue
-        came, digits, exponent = read_number(data, begin, end)
+        came, digits, exponent, _ = read_number(data, begin, end)
         if came == FINE:
             came, micro, _ = scale(digits, exponent + 6 - unit)
         elif came == UNREADABLE:

@@ -7,6 +7,8 @@ row: a row whose time or numbers cannot be read is bad, with the field named; no
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -94,7 +96,7 @@ def asked_columns(given: Mapping[str, str | Sequence[str]] | None) -> dict[str, 
 
 
 def match_columns(columns: Sequence[str], asked: Mapping[str, Sequence[str]]) -> list[Column | None]:
-    """For each column the field that it is read into, if any; of two columns of one name the left comes first."""
+    """For each column of a table the field that it is read into, if any; of two of one name the left is first."""
     taken = {name: (field, rank) for field, names in asked.items() for rank, name in enumerate(names)}
     for name in taken:
         if name not in columns:
@@ -141,10 +143,10 @@ def unit_of(samples: Sequence[Any]) -> str | None:
     """The unit of most of the numbers among some times, by their size; None where none is a number."""
     sizes = []
     for each in samples:
-        try:
-            sizes.append(abs(float(each)))
-        except (TypeError, ValueError):
-            continue
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            size = abs(float(each))
+            if size < math.inf and not isinstance(each, bool):
+                sizes.append(size)
     if not sizes:
         return None
     middle = sorted(sizes)[len(sizes) // 2]

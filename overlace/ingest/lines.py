@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.jit import Ints
-from overlace.arrays.lines import BLANK, CLEAN, INNER_CR, NOT_UTF8, NUL, Lines, find_lines
+from overlace.arrays.lines import BLANK, CLEAN, INNER_CR, NOT_UTF8, NUL, Lines, find_lines, is_blank
 from overlace.arrays.text import Bytes, gather_spans
 from overlace.ingest.events import Blocks, events
 
@@ -29,7 +29,8 @@ def blocks(file: BinaryIO, start: int = 0, end: int | None = None, size: int = B
     offset = start
     if start:
         file.seek(start - 1)
-        lost = file.readline()  # the rest of a line that began before, or only its newline
+        # the rest of a line that began before, or only its newline; a line may be longer than the part
+        lost = file.readline(-1 if end is None else end - start + 1)
         offset = start - 1 + len(lost)
     while end is None or offset < end:
         wanted = size if end is None else min(size, end - offset)
@@ -58,7 +59,8 @@ def read_lines(
         offsets = offset + first
         if offset == 0 and block.startswith(MARK):  # some programs begin a file with a mark
             first[0] += len(MARK)
-            state[0] = BLANK if state[0] == CLEAN and first[0] == last[0] else state[0]
+            if state[0] == CLEAN and is_blank(data, first[:1], last[:1])[0]:
+                state[0] = BLANK
         if header is not None:
             state = state.copy()
             heads = _equal_to(data, lines, header)
