@@ -84,7 +84,7 @@ def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
-            members.update(dict.fromkeys(found))
+            members.update(dict.fromkeys(name.encode("utf-8", "backslashreplace").decode() for name in found))
             objects.append(found)
     asked = options["map"]
     for field in ("at", "client"):
