@@ -178,7 +178,8 @@ def look(path: str, form: str | None = None, options: Options | None = None) -> 
     with opened(path) as stream:
         sample = stream.read(SAMPLE) if info.size else b""
     head = sample[:HEAD]
-    _refuse_encoding(path, head)
+    if not head.startswith(parquet.MAGIC):
+        _refuse_encoding(path, head)
     name = form or guess(head.removeprefix(MARK))
     if name is None:
         kind = PurePosixPath(path).suffix

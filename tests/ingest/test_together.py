@@ -248,7 +248,7 @@ def test_a_packed_log_gives_the_same_trace(log, cut):
 @given(st.data(), cuts)
 def test_a_log_that_grows_gives_what_it_gives_at_once(data, cut):
     """Wherever it is cut, also inside a line."""
-    kind, log = data.draw(st.one_of(st.tuples(st.just("csv"), tables()), st.tuples(st.just("jsonl"), json_logs())))
+    kind, log = data.draw(st.one_of(st.tuples(st.just("csv"), tables()), st.tuples(st.just("jsonl"), json_logs(keyed=True))))
     least = log.index(b"\n", log.index(b"\n") + 1 if kind == "csv" else 0) if log.count(b"\n") > 1 else len(log)
     upto = data.draw(st.integers(least, len(log)))
     with folder() as at:
