@@ -63,9 +63,13 @@ class Kernel:
             work = self.work(*args, **named)
             if work <= Kernel.left:
                 Kernel.left -= work
-                with np.errstate(over="ignore"):
-                    return self.plain(*args, **named)
+                return self.interpreted(*args, **named)
         return self.compiled(*args, **named)
+
+    def interpreted(self, *args: Any, **named: Any) -> Any:
+        """Call it as plain Python; whole numbers wrap around without a word, as they do when compiled."""
+        with np.errstate(over="ignore"):
+            return self.plain(*args, **named)
 
     @cached_property
     def plain(self) -> Any:
@@ -80,6 +84,8 @@ class Kernel:
         """The function compiled; cached on disk where that can be."""
         import numba
 
+        if numba.config.DISABLE_JIT:
+            return self.interpreted
         function = self.py_func
         try:
             if not Path(inspect.getfile(function)).exists():
