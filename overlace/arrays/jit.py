@@ -82,10 +82,10 @@ class Kernel:
     @cached_property
     def compiled(self) -> Any:
         """The function compiled; cached on disk where that can be."""
+        if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+            return self.interpreted
         import numba
 
-        if numba.config.DISABLE_JIT:
-            return self.interpreted
         function = self.py_func
         try:
             if not Path(inspect.getfile(function)).exists():

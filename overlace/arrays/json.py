@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 
 
 @kernel
-def hash_name(data: Bytes, first: int, last: int, fold: bool) -> int:
+def hash_name(data: Bytes, first: int, last: int, fold: bool) -> np.int64:
     """FNV-1a of a name, in lower case if it is folded."""
     state = np.uint64(0xCBF29CE484222325)
     for i in range(first, last):

@@ -126,9 +126,7 @@ def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
     return mapped
 
 
-def settle_mapping(
-    options: dict[str, Any], columns: Sequence[str], samples: Sequence[str | int | float]
-) -> dict[str, Any]:
+def settle_mapping(options: dict[str, Any], columns: Sequence[str], samples: Sequence[Any]) -> dict[str, Any]:
     """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times."""
     found = match_columns(columns, options["map"])
     used = mapping_of(found)
@@ -173,6 +171,10 @@ class Spans(NamedTuple):
     first: Ints
     last: Ints
     kind: Small
+
+    def at(self, lines: Bools) -> Spans:
+        """Those of some lines."""
+        return self if lines.all() else Spans(self.first[:, lines], self.last[:, lines], self.kind[:, lines])
 
     def of(self, field: str) -> tuple[Ints, Ints, Small]:
         """First, last and kind of one field's values."""

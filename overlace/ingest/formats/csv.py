@@ -80,12 +80,12 @@ def read(
 
     def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
         block = data.tobytes()  # doubled quotes are decoded in place
-        state, *spans = scan_cells(data, first, last, ord(options["delimiter"]), field, rank, len(FIELDS))
+        state, begin, end, kinds = scan_cells(data, first, last, ord(options["delimiter"]), field, rank, len(FIELDS))
         yield from bad(block, (first, last), offsets, {code: state == code for code in reasons}, reasons)
         fine = state == 0
         if fine.any():
-            chosen = Spans(*spans) if fine.all() else Spans(*(each[:, fine] for each in spans))
-            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], chosen, options, kind, largest)
+            spans = Spans(begin, end, kinds).at(fine)
+            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], spans, options, kind, largest)
 
     head = options.get("head")
     yield from read_lines(blocks, rows, head.encode() if head is not None else None)

@@ -64,12 +64,12 @@ def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]
 
     def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
         block = data.tobytes()  # escapes are decoded in place
-        state, *spans = scan_objects(data, first, last, members)
+        state, begin, end, kinds = scan_objects(data, first, last, members)
         yield from bad(block, (first, last), offsets, {int(c): state == c for c in np.unique(state) if c}, REASONS)
         fine = state == 0
         if fine.any():
-            chosen = Spans(*spans) if fine.all() else Spans(*(each[:, fine] for each in spans))
-            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], chosen, options)
+            spans = Spans(begin, end, kinds).at(fine)
+            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], spans, options)
 
     yield from read_lines(blocks, rows)
 
