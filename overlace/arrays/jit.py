@@ -63,9 +63,13 @@ class Kernel:
             work = self.work(*args, **named)
             if work <= Kernel.left:
                 Kernel.left -= work
-                with np.errstate(over="ignore"):
-                    return self.plain(*args, **named)
+                return self.interpreted(*args, **named)
         return self.compiled(*args, **named)
+
+    def interpreted(self, *args: Any, **named: Any) -> Any:
+        """Call it as plain Python; whole numbers wrap around without a word, as they do when compiled."""
+        with np.errstate(over="ignore"):
+            return self.plain(*args, **named)
 
     @cached_property
     def plain(self) -> Any:
@@ -78,6 +82,8 @@ class Kernel:
     @cached_property
     def compiled(self) -> Any:
         """The function compiled; cached on disk where that can be."""
+        if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+            return self.interpreted
         import numba
 
         function = self.py_func

@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 
 
 @kernel
-def hash_name(data: Bytes, first: int, last: int, fold: bool) -> int:
+def hash_name(data: Bytes, first: int, last: int, fold: bool) -> np.int64:
     """FNV-1a of a name, in lower case if it is folded."""
     state = np.uint64(0xCBF29CE484222325)
     for i in range(first, last):
@@ -55,7 +55,7 @@ def hash_name(data: Bytes, first: int, last: int, fold: bool) -> int:
         if fold and 65 <= c <= 90:
             c += 32
         state = (state ^ np.uint64(c)) * np.uint64(0x100000001B3)
-    return np.int64(state)  # type: ignore[return-value]
+    return np.int64(state)
 
 
 @kernel

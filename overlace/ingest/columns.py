@@ -172,6 +172,10 @@ class Spans(NamedTuple):
     last: Ints
     kind: Small
 
+    def at(self, lines: Bools) -> Spans:
+        """Those of some lines."""
+        return self if lines.all() else Spans(self.first[:, lines], self.last[:, lines], self.kind[:, lines])
+
     def of(self, field: str) -> tuple[Ints, Ints, Small]:
         """First, last and kind of one field's values."""
         place = PLACE[field]

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlace.ingest.encode import SIGHTING_US
 from overlace.trace.tables import schema_of
 
 EVER = np.iinfo(np.int64).min
@@ -52,7 +53,12 @@ def seen_before(sessions: pa.Table | None, seen: pa.Table | None) -> pa.Table:
     since = sessions["since"].cast(pa.int64()).fill_null(EVER)
     kind = pa.schema({name: pa.int64() for name in ("client", "broker", "at_min")})
     known = pa.table({"client": sessions["client"], "broker": sessions["broker"], "at_min": since}).cast(kind)
-    return known if seen is None else pa.concat_tables([known, seen.select(kind.names).cast(kind)])
+    if seen is None:
+        return known
+    own = seen.select(kind.names).cast(kind)  # of one hour, the first of all parts: wherever the log was cut
+    hour = pa.array(own["at_min"].to_numpy() // SIGHTING_US)
+    first = own.append_column("hour", hour).group_by(["client", "broker", "hour"]).aggregate([("at_min", "min")])
+    return pa.concat_tables([known, first.rename_columns({"at_min_min": "at_min"}).select(kind.names)])
 
 
 def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:

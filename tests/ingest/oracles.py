@@ -100,7 +100,7 @@ def jsonl(text: str, settled: Mapping[str, Any]) -> Row:
     wrong, best, values = set(), {}, {}
     for name, value in found:
         field, rank = _place(name, settled["map"], name.translate(FOLD))
-        if field is None or value is None or (field == "key" and "key" not in settled["mapping"]):
+        if field is None or value is None:
             continue
         if isinstance(value, str) and HALF.search(value):
             wrong.add("not Unicode: half of a surrogate pair")

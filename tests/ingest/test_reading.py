@@ -244,13 +244,6 @@ def test_the_order_of_members_does_not_matter():
         assert of_line("{" + ", ".join(members) + "}") == Bad(frozenset(["two values for client"]))
 
 
-def test_a_key_that_the_first_lines_do_not_have_is_none():
-    """Whether lines of one id are one message does not depend on where a file is cut."""
-    assert of_line(WITH_ID).key is None
-    (row,) = read(jsonl.FORMAT, WITH_ID.encode(), settled(jsonl.FORMAT, WITH_ID.encode())).values()
-    assert row.key is not None
-
-
 def test_a_mark_before_nothing_is_nothing():
     for log in (b"\xef\xbb\xbf", b"\xef\xbb\xbf \t\r\n", b"\xef\xbb\xbf\n"):
         found = read(jsonl.FORMAT, log, settled(jsonl.FORMAT, FIRST.encode()))

@@ -84,10 +84,8 @@ def read(
         yield from bad(block, (first, last), offsets, {code: state == code for code in reasons}, reasons)
         fine = state == 0
         if fine.any():
-            chosen = Spans(begin, end, kinds)
-            if not fine.all():
-                chosen = Spans(begin[:, fine], end[:, fine], kinds[:, fine])
-            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], chosen, options, kind, largest)
+            spans = Spans(begin, end, kinds).at(fine)
+            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], spans, options, kind, largest)
 
     head = options.get("head")
     yield from read_lines(blocks, rows, head.encode() if head is not None else None)

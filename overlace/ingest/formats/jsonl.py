@@ -64,10 +64,8 @@ def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]
         yield from bad(block, (first, last), offsets, {int(c): state == c for c in np.unique(state) if c}, REASONS)
         fine = state == 0
         if fine.any():
-            chosen = Spans(begin, end, kinds)
-            if not fine.all():
-                chosen = Spans(begin[:, fine], end[:, fine], kinds[:, fine])
-            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], chosen, options)
+            spans = Spans(begin, end, kinds).at(fine)
+            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], spans, options)
 
     yield from read_lines(blocks, rows)
 
@@ -82,7 +80,7 @@ def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
-            members.update(dict.fromkeys(found))
+            members.update(dict.fromkeys(name.encode("utf-8", "backslashreplace").decode() for name in found))
             objects.append(found)
     asked = options["map"]
     for field in ("at", "client"):
