@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from overlace.ingest.lines import blocks
@@ -319,6 +319,7 @@ def test_a_table_gives_the_same_in_any_format(rows, data, reduce_only):
     options = {"reduce_only": reduce_only}
     with folder() as at:
         pieces = [rows[a:b] for a, b in zip(ends, ends[1:], strict=False) if a < b]
+        assume(len(set(map(tuple, pieces))) == len(pieces))  # the same file twice is read once
         paths = [as_parquet(at / f"rows-{i}.parquet", piece, text, groups) for i, piece in enumerate(pieces)]
         done = {
             "jsonl": ingest([written(at / "rows.jsonl", as_json(rows))], at / "j", cut, format="jsonl", **options),
