@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt")
 
 from overlace.ingest.bridges import bridge_lines, follow
-from overlace.ingest.events import EVENT
+from overlace.ingest.events import PLAIN
 from overlace.ingest.formats.mosquitto import FORMAT
 from overlace.ingest.history import subscriptions_of
 from overlace.ingest.lines import blocks
@@ -325,7 +325,7 @@ def test_messages_are_followed_over_a_bridge_that_renames_topics(start, tmp_path
     wait_until(lambda: near.settled() and far.settled(), "all is acknowledged")
     near.stop()
     far.stop()
-    staged = EVENT.append(pa.field("source", pa.int32()))
+    staged = PLAIN.append(pa.field("source", pa.int32()))
     logs = [parsed(broker) for broker in (near, far)]
     lines = [{**row, "source": i} for i, log in enumerate(logs) for row in log]
     bridges = read_topology([tmp_path / "near.conf", tmp_path / "far.conf"]).bridges
