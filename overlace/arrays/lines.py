@@ -66,7 +66,7 @@ def find_lines(data: Bytes) -> Lines:
     state = np.zeros(len(ends), dtype=np.int8)
     returns = np.flatnonzero(data == 13)
     if len(returns):
-        last = without_returns(data, first, last)
+        last = without_returns(data, first, last, returns)
         line = np.searchsorted(ends, returns)
         state[line[returns < last[line]]] = INNER_CR
     nul = np.flatnonzero(data == 0)
@@ -80,17 +80,16 @@ def find_lines(data: Bytes) -> Lines:
     return Lines(first, last, state)
 
 
-@kernel(work=lambda data, first, last: 3 * len(first))
-def without_returns(data: Bytes, first: Ints, last: Ints) -> Ints:
-    """The ends of spans without the carriage returns there."""
+def without_returns(data: Bytes, first: Ints, last: Ints, returns: Ints) -> Ints:
+    """The ends of spans without the carriage returns there, given where all of them are."""
+    runs = returns[np.append(True, np.diff(returns) != 1)]
     ends = last.copy()
-    for i in range(len(first)):
-        while ends[i] > first[i] and data[ends[i] - 1] == 13:
-            ends[i] -= 1
+    cut = np.flatnonzero((last > first) & (data[np.maximum(last - 1, 0)] == 13))
+    ends[cut] = np.maximum(first[cut], runs[np.searchsorted(runs, last[cut] - 1, side="right") - 1])
     return ends
 
 
-@kernel(work=lambda data, first, last: 3 * len(first))
+@kernel(work=lambda data, first, last: 3 * len(first) + len(data) // 8)
 def is_blank(data: Bytes, first: Ints, last: Ints) -> Bools:
     """Whether each span holds nothing but blanks."""
     blank = np.ones(len(first), dtype=np.bool_)

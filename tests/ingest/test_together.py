@@ -333,6 +333,50 @@ def test_a_table_gives_the_same_in_any_format(rows, data, reduce_only):
             assert sum(account.kept for account in each.accounts) == len(rows) - twice, name
 
 
+@st.composite
+def plain_rows(draw):
+    """Rows without an id, in which anything but time and client may be missing."""
+    cells = (
+        st.sampled_from([START, START + 60, START + HOUR]), st.sampled_from(["a", "b"]),
+        st.sampled_from(["t", "u", None]),
+        st.sampled_from(["a", "c", "d", None]), st.sampled_from([0, 4, None]), st.sampled_from(["east", "west", None]),
+    )  # fmt: skip
+    return draw(st.lists(st.tuples(*cells), min_size=1, max_size=20))
+
+
+@often(40)
+@given(plain_rows(), st.data())
+def test_rows_that_agree_are_one_message_in_any_format(rows, data):
+    names = ("at", "client", "topic", "receiver", "bytes", "broker")
+    group = data.draw(
+        st.sampled_from([("client", "at", "topic", "bytes"), ("client", "at"), ("client", "at", "broker")])
+    )
+    cut = data.draw(cuts)._replace(rows=data.draw(st.sampled_from([0, 1, 4])))
+    table = [",".join(names), *(",".join("" if cell is None else str(cell) for cell in row) for row in rows)]
+    lines = [json.dumps(dict.fromkeys(names)), *(json.dumps(dict(zip(names, row, strict=True))) for row in rows)]
+    with folder() as at:
+        kinds = {"at": pa.int64(), "bytes": pa.int64()}
+        columns = [
+            pa.array(each, kinds.get(name, pa.string()))
+            for name, each in zip(names, zip(*rows, strict=True), strict=True)
+        ]
+        pq.write_table(
+            pa.table(columns, names=names), at / "rows.parquet", row_group_size=data.draw(st.integers(1, 10))
+        )
+        written(at / "rows.csv", "\n".join(table).encode())
+        written(at / "rows.jsonl", "\n".join(lines).encode())
+        done = {
+            kind: ingest([at / f"rows.{kind}"], at / kind, cut, format=kind, group=group)
+            for kind in ("csv", "jsonl", "parquet")
+        }
+        for kind, each in done.items():
+            assert messages(each.trace) == messages(done["csv"].trace), kind
+            assert traffic(each.trace) == traffic(done["csv"].trace), kind
+            assert each.accounts[0].kept == done["csv"].accounts[0].kept, kind
+            assert each.accounts[0].duplicates == done["csv"].accounts[0].duplicates, kind
+        assert done["jsonl"].trace.digest("sessions") == done["csv"].trace.digest("sessions")
+
+
 # --- work ----------------------------------------------------------------------------------------------
 
 ADVERSE = {
