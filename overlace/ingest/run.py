@@ -400,9 +400,7 @@ class _Ingest:
         for i, (source, own) in enumerate(zip(self.sources, pairs, strict=True)):
             life = self._life([each for each, _ in own])
             before = self._of_source(source, "sessions").read("sessions") if self.base and source.begin else None
-            sightings = pa.concat_tables([_seen_under_ids(each, to) for each, to in own])
-            once = sightings.group_by(["client", "broker", "hour"]).aggregate([("at", "min")])  # however it was cut
-            seen = seen_before(before, once)
+            seen = seen_before(before, pa.concat_tables([_seen_under_ids(each, to) for each, to in own]))
             for table in ("sessions", "doubles"):
                 self.writer.drop(table, source.digest)
             if not source.begin:
@@ -606,7 +604,7 @@ def _ids_of(told: Answer, names: Mapping[str, pa.Array]) -> Ids:
 def _seen_under_ids(told: Answer, ids: Ids) -> pa.Table:
     seen = told.table("seen")
     client, broker = (to[seen[name].to_numpy()] for name, to in (("client", ids.client), ("broker", ids.broker)))
-    return pa.table({"client": client, "broker": broker, "hour": seen["hour"], "at": seen["at_min"].cast(pa.int64())})
+    return pa.table({"client": client, "broker": broker, "at_min": seen["at_min"].cast(pa.int64())})
 
 
 def _staged_shared(job: Job, piece: Piece) -> bool:

@@ -67,7 +67,7 @@ def reasons(found, client):
 
 def subscriptions(found):
     """(client, topic, until) of subscriptions, sorted."""
-    events = pa.Table.from_pylist(found, EVENT)
+    events = pa.Table.from_pylist(found, PLAIN)
     names = {
         name: pa.array(sorted({row[name] for row in found if row[name]}), pa.string()) for name in ("client", "topic")
     }
