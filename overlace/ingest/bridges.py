@@ -177,3 +177,18 @@ def _added(lists: pa.ChunkedArray, into: Ints, source: Ints, offset: Ints) -> pa
     parents = pc.list_parent_indices(own).to_numpy(zero_copy_only=False)
     rows = pa.table({"source": source[parents], "offset": offset[parents], "receiver": own.flatten()})
     return rows.group_by(["source", "offset"]).aggregate([("receiver", "distinct")])
+
+
+def bridge_notes(crossed: Followed | None) -> list[str]:
+    """What became of messages that crossed bridges."""
+    if crossed is None:
+        return []
+    notes = [f"{crossed.matched:,} receives over {len(crossed.links)} bridges were followed back to their publishers"]
+    if crossed.lost:
+        notes.append(
+            f"{crossed.lost:,} receives over bridges have no send in any of these logs: ingest all brokers' logs "
+            "together, or flows between brokers are missing"
+        )
+    if not crossed.links:
+        notes.append("no bridge has both its ends in these logs: ingest all brokers' logs together, or use --topology")
+    return notes

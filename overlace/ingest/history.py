@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.ingest.encode import SIGHTING_US
-from overlace.trace.tables import schema_of
+from overlace.trace.tables import TIME, schema_of
 
 EVER = np.iinfo(np.int64).min
 
@@ -178,3 +178,22 @@ def _lived(columns: Mapping[str, Any], since: Any, until: Any, table: str) -> pa
         "until": pa.array(until, pa.int64(), mask=until == EVER),
     }
     return pa.table({**columns, **{name: values.cast(time) for name, values in ends.items()}})
+
+
+def doubles_of(life: pa.Table, names: Mapping[str, pa.Array], bucket_us: int) -> pa.Table:
+    """Sends of a message to a client that it was sent already: no flow, but a load on the client's home."""
+    twice = pc.and_(pc.equal(life["kind"], "follows"), pc.fill_null(pc.equal(life["reason"], "double"), False))
+    rows = life.filter(twice)
+    if rows.num_rows == 0:
+        return schema_of("doubles").empty_table()
+    at = rows["at"].cast(pa.int64()).to_numpy()
+    table = pa.table(
+        {
+            "bucket": pa.array(at // bucket_us * bucket_us).cast(TIME),
+            "client": pc.index_in(rows["client"], value_set=names["client"]),
+            "messages": np.ones(len(at), dtype=np.int64),
+            "bytes": pc.fill_null(rows["bytes"].cast(pa.int64()), 0),
+        }
+    )
+    sums = table.group_by(["bucket", "client"]).aggregate([("messages", "sum"), ("bytes", "sum")])
+    return sums.rename_columns({"messages_sum": "messages", "bytes_sum": "bytes"}).sort_by("bucket")

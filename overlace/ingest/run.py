@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,41 +23,23 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from overlace.errors import BadParameter, BadTrace, NotSorted
-from overlace.ingest.bridges import Followed, bridge_lines, follow
+from overlace.ingest.accounts import Account, account_of, judge, quarantine_of, sources_table, with_joined
+from overlace.ingest.bridges import Followed, bridge_lines, bridge_notes, follow
+from overlace.ingest.codes import flat
 from overlace.ingest.encode import KINDS, LATER, Job
 from overlace.ingest.events import PLAIN
-from overlace.ingest.history import links_of, links_told, seen_before, sessions_of, subscriptions_of
+from overlace.ingest.history import doubles_of, links_of, links_told, seen_before, sessions_of, subscriptions_of
 from overlace.ingest.options import BUCKETS, Options
 from overlace.ingest.reduce import Ids, Partial, unite
-from overlace.ingest.sources import (
-    LEAST_SPLIT,
-    SPLIT,
-    Source,
-    first_and_last,
-    new_sources,
-    settle_together,
-    shown_mapping,
-)
-from overlace.ingest.tasks import (
-    NUMBER,
-    Answer,
-    BatchFunction,
-    Piece,
-    Split,
-    answers,
-    finish,
-    parse,
-    partial_of,
-    regroup,
-    stage,
-    staged,
-)
+from overlace.ingest.sources import Source, first_and_last, new_sources, settle_together
+from overlace.ingest.splitting import batched, scope_of, split_tasks
+from overlace.ingest.staging import NUMBER, Answer, BatchFunction, answers, partial_of, stage, staged
+from overlace.ingest.tasks import Piece, Split, finish, parse, regroup
 from overlace.ingest.topologies import Bridge
 from overlace.model import Progress
 from overlace.stopping import finishing
 from overlace.trace.names import names_table, number_names
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
-from overlace.trace.tables import TIME, schema_of
 from overlace.trace.traffic import Reduction, merge
 
 FEW = 3  # messages up to which a client counts as short-lived
@@ -69,8 +51,6 @@ TOGETHER = 1_000_000
 
 AT_HOME = 400_000
 """Messages up to which the second job is done by the driver: to ask Spark costs as much."""
-
-ORPHANS = "delivery of a message that no log publishes"
 
 
 class Runner(NamedTuple):
@@ -87,29 +67,6 @@ def in_process(function: BatchFunction, tasks: int, *_: Any) -> pa.Table:
 
 
 HERE = Runner(in_process)
-
-
-class Account(NamedTuple):
-    """What became of the lines of one source."""
-
-    source: str
-    digest: str
-    format: str
-    lines: int
-    kept: int
-    ignored: Mapping[str, int]
-    quarantined: Mapping[str, tuple[int, str]]  # by reason: how many, and a sample
-    duplicates: int
-    mapping: Sequence[str] = ()  # what was settled for the source, for people
-
-    def adds_up(self) -> bool:
-        """lines = kept + ignored + quarantined + duplicates."""
-        return self.lines == self.kept + sum(self.ignored.values()) + self.bad + self.duplicates and self.kept >= 0
-
-    @property
-    def bad(self) -> int:
-        """Lines in quarantine."""
-        return sum(count for count, _ in self.quarantined.values())
 
 
 class Ingested(NamedTuple):
@@ -190,7 +147,7 @@ class _Ingest:
 
     def _run(self, notes: dict[str, Any]) -> Ingested:
         tasks = split_tasks(self.sources, self.runner.parallel)
-        cut = {_scope(self.sources, i) for i, source in enumerate(self.sources) if source.keyed}
+        cut = {scope_of(self.sources, i) for i, source in enumerate(self.sources) if source.keyed}
         likely = any(len(splits) > 1 for scope, splits in self._splits(tasks).items() if scope in cut)
         self.job = replace(self.job, bucket_us=self._likely_bucket(), staged=not self.options.reduce_only or likely)
         told = self._parse(tasks)
@@ -204,7 +161,8 @@ class _Ingest:
         self.tell(0.5, "numbering names")
         names = self._number(told)
         ids = [_ids_of(each, names) for each in told]
-        accounts = [self._account(i, own) for i, own in enumerate(self._by_source(told, told))]
+        by_source = self._by_source(told, [each.about for each in told])
+        accounts = [account_of(source, own) for source, own in zip(self.sources, by_source, strict=True)]
         judge(accounts, self.options)
         crossed = self._follow_bridges(told, names, notes.get("bridges", []))
         if self.job.staged:
@@ -213,7 +171,7 @@ class _Ingest:
             parts = [(each.about["source"], partial_of(each, own)) for each, own in zip(told, ids, strict=True)]
             extra = Counter[int]()
             orphans = Counter({each.about["source"]: each.about["orphans"] for each in told})
-        accounts = [_settled(account, extra[i], orphans[i]) for i, account in enumerate(accounts)]
+        accounts = [with_joined(account, extra[i], orphans[i]) for i, account in enumerate(accounts)]
         judge(accounts, self.options)
         self.tell(0.9, "writing")
         self._traffic(parts, bucket_us, ratio if not self.job.staged else 1)
@@ -235,13 +193,13 @@ class _Ingest:
         found: dict[int, list[Split]] = {}
         for split in (each for task in tasks for each in task):
             if not self.sources[split.source].options.get("sorted"):
-                found.setdefault(_scope(self.sources, split.source), []).append(split)
+                found.setdefault(scope_of(self.sources, split.source), []).append(split)
         return found
 
     def _several(self, told: Sequence[Answer]) -> set[int]:
         """The scopes with keys in several splits, by what was read."""
         counts = Counter(
-            _scope(self.sources, each.about["source"])
+            scope_of(self.sources, each.about["source"])
             for each in told
             if each.about["keyed"] and not self.sources[each.about["source"]].options.get("sorted")
         )
@@ -273,7 +231,7 @@ class _Ingest:
         names: dict[str, Any] = {}
         for kind in KINDS:
             tables = [each.table(kind) for each in told]
-            used = [(_flat(table["name"]), table["at"].to_numpy()) for table in tables if table.num_rows]
+            used = [(flat(table["name"]), table["at"].to_numpy()) for table in tables if table.num_rows]
             names[kind] = number_names(known.get(kind, ()), used, LATER)
             if kind == "attribute" and len(names[kind]) > 63:
                 raise BadTrace(f"{len(names[kind])} attributes; a mask holds at most 63. Leave some out with --map.")
@@ -291,7 +249,7 @@ class _Ingest:
             Piece(
                 f"{about['source']}-{about['number']}-{about['token']}",
                 about["source"],
-                _scope(self.sources, about["source"]),
+                scope_of(self.sources, about["source"]),
             )
             for about in (each.about for each in told)
         ]
@@ -302,7 +260,7 @@ class _Ingest:
         bridged = crossed is not None and crossed.receivers.num_rows > 0
         weights = [each.about["messages"] for each in told]
         runner = self.runner if sum(weights) > AT_HOME else HERE._replace(parallel=self.runner.parallel)
-        work = _batched(pieces, weights, runner.parallel)
+        work = batched(pieces, weights, runner.parallel)
         done = answers(
             runner.run(finish(self.job, work, bridged, shared), len(work), "encoding and reducing", 0.6, 0.85)
         )
@@ -412,7 +370,8 @@ class _Ingest:
             linked |= links_told(life, names)
         for table, listed in rows.items():
             self.writer.write_by_source(table, listed)
-        self._sources(accounts)
+        before = self.base.read("sources") if self.base else None
+        self.writer.write("sources", sources_table(accounts, self.sources, before), replace=True)
         dialled: set[tuple[int, int]] = set()
         if crossed and crossed.links:
             place_of = {name: i for i, name in enumerate(names["broker"].to_pylist())}
@@ -446,17 +405,6 @@ class _Ingest:
         ]  # fmt: skip
         return pa.concat_tables([empty, *(table.cast(PLAIN) for table in tables)]).combine_chunks()
 
-    def _sources(self, accounts: Sequence[Account]) -> None:
-        kept = {row["digest"]: row for row in (self.base.read("sources").to_pylist() if self.base else [])}
-        for account, source in zip(accounts, self.sources, strict=True):
-            row = {"digest": account.digest, "name": account.source, "format": account.format, "lines": account.lines,
-                   "kept": account.kept, "ignored": sum(account.ignored.values()), "quarantined": account.bad,
-                   "duplicates": account.duplicates}  # fmt: skip
-            if source.begin and account.digest in kept:
-                row = {k: (v + kept[account.digest][k] if isinstance(v, int) else v) for k, v in row.items()}
-            kept[account.digest] = row
-        self.writer.write("sources", pa.Table.from_pylist(list(kept.values()), schema_of("sources")), replace=True)
-
     def _noted(self, told: Sequence[Answer], accounts: Sequence[Account], before: Mapping[str, Any]) -> dict[str, Any]:
         """What the next ingest must know of each source, and its ignored lines by kind."""
         keyed = {each.about["source"] for each in told if each.about["keyed"]}
@@ -482,38 +430,6 @@ class _Ingest:
             found[each.about["source"]].append(value)
         return found
 
-    def _account(self, i: int, told: Sequence[Answer]) -> Account:
-        own = [each.about for each in told]
-        source = self.sources[i]
-        extra = sum(about["extra"] for about in own)
-        ignored: Counter[str] = Counter()
-        bad: dict[str, tuple[int, str]] = {}
-        kept = 0
-        samples: dict[str, tuple[int, str]] = {}
-        for about in own:
-            for reason, at, text in about["samples"]:
-                if reason not in samples or at < samples[reason][0]:
-                    samples[reason] = (at, text)
-        for kind, reason, rows in (each for about in own for each in about["counted"]):
-            if kind == "ignored":
-                ignored[reason or "other"] += rows
-            elif kind == "bad":
-                bad[reason] = (bad.get(reason, (0, ""))[0] + rows, samples.get(reason, (0, ""))[1])
-            else:
-                kept += rows
-        lines = sum(about["lines"] for about in own)
-        return Account(
-            source.name,
-            source.digest,
-            source.format,
-            lines,
-            kept - extra,
-            dict(ignored),
-            bad,
-            extra,
-            shown_mapping(source),
-        )
-
     def _follow_bridges(
         self, told: Sequence[Answer], names: Mapping[str, pa.Array], known: Sequence[Mapping[str, Any]]
     ) -> Followed | None:
@@ -530,7 +446,7 @@ class _Ingest:
             [] if self.job.key else [Bridge.of(each) for each in known]
         )  # under pseudonyms topics no longer match
         crossed = follow(bridge_lines(pa.concat_tables(tables)), renaming)
-        lists = _flat(crossed.receivers["receiver_distinct"])
+        lists = flat(crossed.receivers["receiver_distinct"])
         ids = pc.index_in(lists.flatten(), value_set=names["client"]).cast(pa.int32())
         sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
         bounds = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int64))
@@ -556,46 +472,11 @@ SETTLED = (
 """What is kept of a source's options, so that its next bytes are read alike."""
 
 
-def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
-    """Splits of all sources in order, as many to a task as make a fair share of bytes."""
-    total = sum(source.size - source.begin for source in sources)
-    most = min(SPLIT, max(LEAST_SPLIT, -(-total // max(parallel, 1))))
-    splits, weights = [], []
-    for i, source in enumerate(sources):
-        listed = source.splits(most)
-        for number, (begin, end) in enumerate(listed):
-            splits.append(Split(i, number << 20, begin, end))  # a large one may turn out to be several
-            weights.append((source.size - source.begin) // len(listed))
-    return _batched(splits, weights, parallel, most)
-
-
-def _batched(items: Sequence[Any], weights: Sequence[int], parallel: int, most: int = 0) -> list[list[Any]]:
-    """Neighbours together, each batch of about a fair share."""
-    share = max(most, -(-sum(weights) // max(4 * parallel, 1)), 1)
-    found: list[list[Any]] = []
-    held = 0
-    for item, weight in zip(items, weights, strict=True):
-        if not found or held + weight > share:
-            found.append([])
-            held = 0
-        found[-1].append(item)
-        held += weight
-    return found
-
-
-def _scope(sources: Sequence[Source], i: int) -> int:
-    """Where a source's keys name messages: in itself, or in all of its format that are read together."""
-    source = sources[i]
-    return (
-        i if source.form.keys == "source" else len(sources) + sorted({s.format for s in sources}).index(source.format)
-    )
-
-
 def _ids_of(told: Answer, names: Mapping[str, pa.Array]) -> Ids:
     """The ids of a split's codes, -1 for names that nothing uses; the last place is for none."""
     found = {}
     for kind in KINDS:
-        own = _flat(told.table(kind)["name"])
+        own = flat(told.table(kind)["name"])
         to = pc.index_in(own, value_set=names[kind]).fill_null(-1).to_numpy(zero_copy_only=False)
         found[kind] = np.append(to, -1).astype(np.int64)
     return Ids(**found)
@@ -610,75 +491,6 @@ def _seen_under_ids(told: Answer, ids: Ids) -> pa.Table:
 def _staged_shared(job: Job, piece: Piece) -> bool:
     files, at = place(f"{job.trace}/{job.staging}/messages/shared-{piece.name}.arrow")
     return bool(files.get_file_info(at).type == pafs.FileType.File)
-
-
-def _settled(account: Account, extra: int, orphans: int) -> Account:
-    """An account with what was only known when all splits were joined."""
-    ignored = {**account.ignored, ORPHANS: orphans} if orphans else account.ignored
-    return account._replace(kept=account.kept - extra - orphans, duplicates=account.duplicates + extra, ignored=ignored)
-
-
-def _flat(values: Any) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    return values
-
-
-def judge(accounts: Iterable[Account], options: Options) -> None:
-    """Refuse a log with too many bad lines, before anything counts."""
-    for account in accounts:
-        if not account.adds_up():
-            raise BadTrace(f"{account.source}: the lines do not add up: {account}. Please report this.")
-        if account.bad and (options.strict or account.bad > options.max_bad * account.lines):
-            reason, (count, sample) = max(account.quarantined.items(), key=lambda item: item[1][0])
-            limit = "none is allowed with --strict" if options.strict else f"--max-bad allows {options.max_bad:.1%}"
-            raise BadTrace(
-                f"{account.source}: {account.bad:,} of {account.lines:,} lines cannot be read and {limit}. "
-                f"Most often ({count:,}): {reason}; for example {sample[:90]!r}. Nothing was ingested."
-            )
-
-
-def doubles_of(life: pa.Table, names: Mapping[str, pa.Array], bucket_us: int) -> pa.Table:
-    """Sends of a message to a client that it was sent already: no flow, but a load on the client's home."""
-    twice = pc.and_(pc.equal(life["kind"], "follows"), pc.fill_null(pc.equal(life["reason"], "double"), False))
-    rows = life.filter(twice)
-    if rows.num_rows == 0:
-        return schema_of("doubles").empty_table()
-    at = rows["at"].cast(pa.int64()).to_numpy()
-    table = pa.table(
-        {
-            "bucket": pa.array(at // bucket_us * bucket_us).cast(TIME),
-            "client": pc.index_in(rows["client"], value_set=names["client"]),
-            "messages": np.ones(len(at), dtype=np.int64),
-            "bytes": pc.fill_null(rows["bytes"].cast(pa.int64()), 0),
-        }
-    )
-    sums = table.group_by(["bucket", "client"]).aggregate([("messages", "sum"), ("bytes", "sum")])
-    return sums.rename_columns({"messages_sum": "messages", "bytes_sum": "bytes"}).sort_by("bucket")
-
-
-def quarantine_of(account: Account) -> pa.Table:
-    """The bad lines of a source by reason."""
-    rows = [
-        {"source": account.source, "reason": reason, "count": count, "sample": sample}
-        for reason, (count, sample) in sorted(account.quarantined.items())
-    ]
-    return pa.Table.from_pylist(rows, schema_of("quarantine"))
-
-
-def bridge_notes(crossed: Followed | None) -> list[str]:
-    """What became of messages that crossed bridges."""
-    if crossed is None:
-        return []
-    notes = [f"{crossed.matched:,} receives over {len(crossed.links)} bridges were followed back to their publishers"]
-    if crossed.lost:
-        notes.append(
-            f"{crossed.lost:,} receives over bridges have no send in any of these logs: ingest all brokers' logs "
-            "together, or flows between brokers are missing"
-        )
-    if not crossed.links:
-        notes.append("no bridge has both its ends in these logs: ingest all brokers' logs together, or use --topology")
-    return notes
 
 
 def short_lived(trace: Trace) -> list[str]:

@@ -7,9 +7,8 @@ several splits. A task writes under names of its own and answers with them; what
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,18 +19,25 @@ from overlace.arrays.csr import group as by_group
 from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints, kernel, size
-from overlace.ingest.encode import Encoded, Grouped, Job, _distinct, encode, extra_rows, group_keys, heads_of, masks_of
-from overlace.ingest.reduce import Ids, Partial, packed, sum_up, under_ids, unpacked
-from overlace.trace.store import DAY_US, place, write_groups
+from overlace.ingest.encode import Job, encode
+from overlace.ingest.grouping import Grouped, distinct_sets, extra_rows, group_keys, heads_of, masks_of
+from overlace.ingest.reduce import Ids, sum_up, under_ids
+from overlace.ingest.staging import (
+    ROWWISE,
+    BatchFunction,
+    answer,
+    from_lists,
+    partial_tables,
+    stage,
+    stage_messages,
+    staged,
+    staged_messages,
+    take,
+)
+from overlace.trace.store import DAY_US, write_groups
 from overlace.trace.tables import TIME, conform
 from overlace.trace.traffic import NONE, UNLOGGED
 
-NUMBER = pa.schema([pa.field("id", pa.int64())])
-ANSWER = pa.schema([pa.field("about", pa.string()), pa.field("data", pa.binary())])
-ANSWERS = "about string, data binary"
-"""What tasks answer: JSON, and tables as bytes one after the other."""
-
-BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 FLUSH = 2_000_000
 """Messages that a task holds before it writes them."""
 
@@ -43,47 +49,6 @@ class Split(NamedTuple):
     number: int
     begin: int
     end: int
-
-
-def answer(about: dict[str, Any], tables: dict[str, pa.Table | pa.Buffer]) -> pa.RecordBatch:
-    """One row: what was done, and tables with the place of each in the bytes."""
-    places, buffers, at = {}, [], 0
-    for name, table in tables.items():
-        data = packed(table) if isinstance(table, pa.Table) else table
-        places[name] = (at, at + data.size)
-        buffers.append(data.to_pybytes())
-        at += data.size
-    text = json.dumps({**about, "tables": places})
-    return pa.RecordBatch.from_arrays([pa.array([text]), pa.array([b"".join(buffers)], pa.binary())], schema=ANSWER)
-
-
-class Answer:
-    """A task's answer as it is read."""
-
-    def __init__(self, about: str, data: pa.Buffer) -> None:
-        self.about: dict[str, Any] = json.loads(about)
-        self.data = data
-
-    def buffer(self, name: str) -> pa.Buffer:
-        """A table's bytes."""
-        first, last = self.about["tables"][name]
-        return self.data.slice(first, last - first)
-
-    def table(self, name: str) -> pa.Table:
-        """A table."""
-        return unpacked(self.buffer(name))
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.about["tables"]
-
-
-def answers(table: pa.Table) -> list[Answer]:
-    """All answers of a job."""
-    return [
-        Answer(about, data.as_buffer())
-        for batch in table.to_batches()
-        for about, data in zip(batch["about"].to_pylist(), batch["data"], strict=True)
-    ]
 
 
 # --- parse ---------------------------------------------------------------------------------------------
@@ -164,98 +129,7 @@ def without_orphans(messages: Grouped) -> Grouped:
     return messages if (messages.client >= 0).all() else take(messages, np.flatnonzero(messages.client >= 0))
 
 
-def take(messages: Grouped, rows: Ints) -> Grouped:
-    """Some of the messages, with all audiences."""
-    columns = {name: getattr(messages, name)[rows] for name in ROWWISE}
-    return messages._replace(**columns, key=messages.key[rows] if len(messages.key) else messages.key)
-
-
-ROWWISE = (
-    "offset",
-    "at",
-    "client",
-    "topic",
-    "attributes",
-    "bytes",
-    "weight",
-    "counts",
-    "audience",
-    "lines",
-    "rows",
-    "most",
-)
-
-
-def partial_tables(part: Partial) -> dict[str, Any]:
-    """What a task summed up, as tables."""
-    return {
-        "traffic": part.traffic,
-        "audiences": pa.table({"receivers": _lists(part.start, part.members)}),
-        "sets": pa.table({"attributes": _lists(part.sets_start, part.sets)}),
-    }
-
-
-def partial_of(told: Answer, ids: Ids | None) -> Partial:
-    """What a task summed up, from its answer."""
-    traffic = told.buffer("traffic")
-    bucket = unpacked(traffic)["bucket"]
-    start, members = _unlisted(told.table("audiences")["receivers"])
-    sets_start, sets = _unlisted(told.table("sets")["attributes"])
-    return Partial(traffic, bucket[0].as_py() if len(bucket) else 0, start, members, sets_start, sets, ids)
-
-
-def _lists(start: Ints, members: Ints) -> pa.Array:
-    return pa.LargeListArray.from_arrays(pa.array(start), pa.array(members.astype(np.int32)))
-
-
-def _unlisted(lists: Any) -> tuple[Ints, Ints]:
-    flat = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
-    if isinstance(flat, pa.ChunkedArray):
-        flat = pa.concat_arrays(flat.chunks) if flat.num_chunks else pa.array([], pa.large_list(pa.int32()))
-    start = flat.offsets.to_numpy().astype(np.int64) if len(flat) else np.zeros(1, np.int64)
-    members = flat.values.to_numpy()[start[0] : start[-1]].astype(np.int64) if len(flat) else np.empty(0, np.int64)
-    return start - start[0], members
-
-
 # --- staging -------------------------------------------------------------------------------------------
-
-
-def stage(job: Job, path: str, table: pa.Table) -> None:
-    """Write a table that only this ingest reads."""
-    files, at = place(f"{job.trace}/{job.staging}/{path}.arrow")
-    files.create_dir(at.rpartition("/")[0], recursive=True)
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with files.open_output_stream(at) as sink, pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-
-
-def staged(job: Job, path: str) -> pa.Table:
-    """A staged table."""
-    files, at = place(f"{job.trace}/{job.staging}/{path}.arrow")
-    with files.open_input_stream(at) as stream:
-        return pa.ipc.open_stream(stream).read_all()
-
-
-def stage_messages(job: Job, name: str, messages: Grouped) -> None:
-    """Stage messages with their audiences and sets of attributes."""
-    columns = {each: pa.array(getattr(messages, each)) for each in ROWWISE}
-    if len(messages.key):
-        columns |= {"high": pa.array(messages.key[:, 0]), "low": pa.array(messages.key[:, 1])}
-    stage(job, f"messages/{name}", pa.table(columns))
-    stage(job, f"audiences/{name}", pa.table({"receivers": _lists(messages.start, messages.members)}))
-    stage(job, f"sets/{name}", pa.table({"attributes": _lists(messages.sets_start, messages.sets)}))
-
-
-def staged_messages(job: Job, name: str) -> Grouped:
-    """Messages as they were staged."""
-    table = staged(job, f"messages/{name}")
-    columns = {each: table[each].to_numpy() for each in ROWWISE}
-    key = np.zeros((0, 2), np.int64)
-    if "high" in table.column_names:
-        key = np.column_stack([table["high"].to_numpy(), table["low"].to_numpy()])
-    start, members = _unlisted(staged(job, f"audiences/{name}")["receivers"])
-    sets_start, sets = _unlisted(staged(job, f"sets/{name}")["attributes"])
-    return Grouped(**columns, key=key, start=start, members=members, sets_start=sets_start, sets=sets)
 
 
 # --- finish --------------------------------------------------------------------------------------------
@@ -328,7 +202,7 @@ def _with_bridged(job: Job, source: int, messages: Grouped) -> Grouped:
     order = np.argsort(messages.offset, kind="stable")
     at = np.minimum(np.searchsorted(messages.offset[order], offset), len(order) - 1)
     found = np.flatnonzero(messages.offset[order[at]] == offset)
-    new_start, new = _unlisted(mine["receivers"].take(pa.array(found)))
+    new_start, new = from_lists(mine["receivers"].take(pa.array(found)))
     logged = messages.audience >= 0
     start, members = take_groups(
         messages.start, messages.members, np.flatnonzero(logged) * 0 + messages.audience[logged].astype(np.int64)
@@ -339,7 +213,7 @@ def _with_bridged(job: Job, source: int, messages: Grouped) -> Grouped:
     bounds, placed = by_group(row, len(logged))
     start, members = sort_groups(bounds, np.concatenate([members, new])[placed])
     logged[order[at[found]]] = True
-    audience, start, members = _distinct(start, members, logged)
+    audience, start, members = distinct_sets(start, members, logged)
     return messages._replace(audience=audience, start=start, members=members)
 
 
@@ -445,7 +319,7 @@ def _regroup_part(
     extra = extra_rows(lines, most, any_logged, np.diff(start))
     before = extra_rows(every.lines, every.most, logged, _sizes(every))
     more = spread_extra(bounds, order, extra, before, every.lines)
-    audience, start, members = _distinct(start, members, any_logged)
+    audience, start, members = distinct_sets(start, members, any_logged)
     whole = take(every, head)._replace(
         audience=audience, start=start, members=members, lines=lines, rows=rows, most=most
     )
@@ -508,9 +382,3 @@ def spread_extra(bounds: Ints, order: Ints, extra: Ints, before: Ints, lines: In
             left -= found[i]
             k -= 1
     return found
-
-
-__all__ = [
-    "ANSWER", "ANSWERS", "NUMBER", "Answer", "BatchFunction", "Encoded", "Piece", "Split", "answers", "finish", "parse",
-    "partial_of", "regroup", "stage", "staged",
-]  # fmt: skip

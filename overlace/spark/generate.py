@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.ingest.encode import Job
-from overlace.ingest.tasks import ANSWERS, answer, answers, stage, staged
+from overlace.ingest.staging import ANSWERS, answer, answers, stage, staged
 from overlace.model import Progress
 from overlace.spark.watch import watched
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place, write_groups

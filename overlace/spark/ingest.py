@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from overlace.ingest.options import Options
 from overlace.ingest.run import Ingested, Runner, ingest_sources
-from overlace.ingest.tasks import ANSWERS, BatchFunction
+from overlace.ingest.staging import ANSWERS, BatchFunction
 from overlace.model import Progress
 from overlace.spark.failures import explained_failures
 from overlace.spark.session import session

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from overlace.ingest.encode import Coded, Job, decode, encode
+from overlace.ingest.codes import Coded, decode
+from overlace.ingest.encode import Job, encode
 from overlace.ingest.events import EVENT, KINDS, PLAIN
 from overlace.ingest.formats.mosquitto import FORMAT
 from overlace.ingest.history import sessions_of, subscriptions_of

@@ -9,30 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from overlace.arrays.hashing import mixed
-from overlace.arrays.jit import Bools, Ints, kernel, size
-from overlace.arrays.lines import is_utf8
+from overlace.arrays.jit import Bools, Ints
 from overlace.arrays.text import (
     BEYOND,
-    EARLIEST,
-    FINE,
-    LATEST,
     MISSING,
     TEXT,
     UNREADABLE,
     Small,
-    hash_spans,
-    read_times,
-    read_whole,
     split_cells,
 )
 from overlace.errors import BadTrace, NotSorted
@@ -40,7 +31,6 @@ from overlace.ingest.columns import (
     FIELDS,
     LARGEST,
     LOOKS_LIKE_A_LIST,
-    UNITS,
     key_column,
     match_columns,
     separator_of,
@@ -50,6 +40,27 @@ from overlace.ingest.columns import (
 )
 from overlace.ingest.events import TIME, Blocks, Format, events
 from overlace.ingest.formats.csv import KEY
+from overlace.ingest.formats.parquet.values import (
+    BROKEN,
+    Names,
+    Values,
+    as_text,
+    flags,
+    hashes_of,
+    integers,
+    least_of_runs,
+    mix_words,
+    name_column,
+    number_column,
+    number_names,
+    numbers_in,
+    places,
+    recode,
+    runs_of,
+    text_of,
+    times_in,
+    words_of,
+)
 from overlace.trace.store import place
 
 ROWS = 2_000_000
@@ -58,24 +69,8 @@ ROWS = 2_000_000
 HEAD_ROWS = 10_000
 """Rows read at once for the rest of a message that runs into the next row group."""
 
-DENSE = 1 << 26
-"""Whole numbers up to here are looked up in a table."""
 
 MAGIC = b"PAR1"
-
-
-class Values(NamedTuple):
-    """A column read: its values, and what came of each (FINE, MISSING, ...)."""
-
-    values: Any
-    state: Small
-
-
-class Names(NamedTuple):
-    """A column of names: codes into `names`, -1 for none."""
-
-    codes: NDArray[np.int32]
-    names: pa.Array
 
 
 # --- what a file is ------------------------------------------------------------------------------------
@@ -232,7 +227,7 @@ class Rows:
     def settle_edges(self) -> None:
         """Give the first rows to the split before, and take the rest of the last message."""
         name = self.options["mapping"]["key"][0]
-        message = _integers(self._read(name))
+        message = integers(self._read(name))
         if len(message) and (np.diff(message) < 0).any():
             raise NotSorted(f"not sorted by {name}")
         column = self.schema.get_field_index(name)
@@ -252,7 +247,7 @@ class Rows:
                 break
             wanted = list(dict.fromkeys(n for names in self.options["mapping"].values() for n in names))
             for batch in self.file.iter_batches(HEAD_ROWS, [group], wanted, use_threads=False):
-                same = int(np.searchsorted(_integers(batch[name]), message, side="right"))
+                same = int(np.searchsorted(integers(batch[name]), message, side="right"))
                 parts.append(batch.slice(0, same))
                 if same < batch.num_rows:
                     return pa.Table.from_batches(parts)
@@ -281,7 +276,7 @@ class Rows:
 
 def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     wrong: dict[str, Bools] = {}
-    at = _coalesced(rows, "at", _read_times)
+    at = _coalesced(rows, "at", times_in)
     called = {field: names[0] if len(names) == 1 else field for field, names in rows.options["mapping"].items()}
     n = len(at.state)
     offset = before + rows.skip + np.arange(n)
@@ -293,7 +288,7 @@ def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     for field, each in (("client", client), ("topic", topic), ("broker", broker)):
         if (each.codes == BROKEN).any():
             wrong[f"{called[field]}: not UTF-8"] = each.codes == BROKEN
-    numbers = {field: _coalesced(rows, field, _read_whole, n) for field in ("bytes", "weight")}
+    numbers = {field: _coalesced(rows, field, numbers_in, n) for field in ("bytes", "weight")}
     for field, number in numbers.items():
         _note(wrong, number.state, field, called, f"above {LARGEST:,}", "not a whole number of 0 or more", None)
     start, receivers, there = _receivers(rows, n, called, wrong)
@@ -302,10 +297,10 @@ def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     for reason, which in wrong.items():
         fresh = which & ~bad
         if fresh.any():
-            places = np.flatnonzero(fresh)
-            shown = [f"row {offset[places[0]]:,}"] + [None] * (len(places) - 1)
-            texts = pa.repeat(pa.scalar(reason), len(places))
-            yield events(offset=offset[places], kind="bad", reason=texts, sample=pa.array(shown, pa.string()))
+            at_rows = np.flatnonzero(fresh)
+            shown = [f"row {offset[at_rows[0]]:,}"] + [None] * (len(at_rows) - 1)
+            texts = pa.repeat(pa.scalar(reason), len(at_rows))
+            yield events(offset=offset[at_rows], kind="bad", reason=texts, sample=pa.array(shown, pa.string()))
         bad |= which
     keep = np.flatnonzero(~bad) if bad.any() else None
     if n == 0 or (keep is not None and len(keep) == 0):
@@ -320,10 +315,10 @@ def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     if keep is not None:
         sizes = np.diff(start)[keep]
         bounds = np.append(0, np.cumsum(sizes))
-        receivers = Names(receivers.codes[_within(start[keep], sizes)], receivers.names)
+        receivers = Names(receivers.codes[places(start[keep], sizes)], receivers.names)
         start, there, offset = bounds, there[keep], offset[keep]
     alone = keys is None or bool(rows.first_of("receivers"))  # rows with lists are joined like any others
-    run = np.arange(len(when) + 1) if alone or keys is None else _runs(keys, there_key)
+    run = np.arange(len(when) + 1) if alone or keys is None else runs_of(keys, there_key)
     head = least_of_runs(run, when) if len(run) <= len(when) else run[:-1]
 
     def at_heads(values: Any) -> Any:
@@ -332,22 +327,22 @@ def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     whole = len(run) > len(when)
     columns: dict[str, Any] = {
         "at": pa.array(at_heads(when)).cast(TIME),
-        "client": _column(Names(at_heads(who), client.names)),
-        "topic": _column(Names(at_heads(about), topic.names)),
-        "broker": _column(Names(at_heads(kept(broker.codes)), broker.names)),
-        "bytes": _numbers(at_heads(length), at_heads(kept(numbers["bytes"].state))),
-        "weight": _numbers(at_heads(kept(numbers["weight"].values)), at_heads(kept(numbers["weight"].state))),
+        "client": name_column(Names(at_heads(who), client.names)),
+        "topic": name_column(Names(at_heads(about), topic.names)),
+        "broker": name_column(Names(at_heads(kept(broker.codes)), broker.names)),
+        "bytes": number_column(at_heads(length), at_heads(kept(numbers["bytes"].state))),
+        "weight": number_column(at_heads(kept(numbers["weight"].values)), at_heads(kept(numbers["weight"].state))),
     }
     logged = there if whole else np.logical_or.reduceat(there, run[:-1])
     bounds = pa.array((start if whole else start[run]).astype(np.int32))
     columns["receivers"] = pa.ListArray.from_arrays(
-        bounds, _column(receivers), mask=None if logged.all() else pa.array(~logged)
+        bounds, name_column(receivers), mask=None if logged.all() else pa.array(~logged)
     )
     if attributes is not None:
         taken = attributes if keep is None else attributes.take(pa.array(keep))
         columns["attributes"] = taken if whole else taken.take(pa.array(head))
     if keys is not None and (alone or not rows.options.get("sorted")):
-        columns["message"] = key_column(_hashes(at_heads(keys)), at_heads(there_key))
+        columns["message"] = key_column(mix_words(at_heads(keys)), at_heads(there_key))
     if not whole:
         columns["rows"] = np.diff(run)
     yield events(offset=at_heads(offset), kind="message", **columns)
@@ -365,17 +360,6 @@ def _note(
     for code, text in ((MISSING, missing), (UNREADABLE, unreadable), (BEYOND, beyond)):
         if text and (state == code).any():
             wrong[f"{called.get(field, field)}: {text}"] = state == code
-
-
-def _numbers(values: Ints, state: Small) -> pa.Array:
-    missing = state == MISSING
-    return pa.array(values, mask=missing) if missing.any() else pa.array(values)
-
-
-def _column(names: Names) -> pa.Array:
-    mask = names.codes < 0
-    indices = pa.array(names.codes, mask=mask) if mask.any() else pa.array(names.codes)
-    return pa.DictionaryArray.from_arrays(indices, names.names)
 
 
 def _coalesced(rows: Rows, field: str, read: Any, n: int | None = None) -> Values:
@@ -399,66 +383,6 @@ def _length(rows: Rows) -> int:
     return count - rows.skip + (rows.rest.num_rows if rows.rest else 0)
 
 
-def _read_times(values: pa.Array, options: Mapping[str, Any]) -> Values:
-    kind = values.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        values = values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())
-        return _checked_times(values)
-    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
-        values = values.cast(pa.int64())
-        shift = 6 - UNITS[options.get("unit") or "s"]
-        micro = _integers(values.fill_null(0))
-        large = np.abs(micro) > np.iinfo(np.int64).max // 10**6
-        micro = np.where(large, LATEST, micro) * 10**shift if shift >= 0 else _cut(micro, 10**-shift)
-        micro = np.where(large, LATEST, micro)
-        return _checked_times(pa.array(micro, mask=_flags(values.is_null())))
-    text = _as_text(values)
-    data, first, last = spans_of(text)
-    at, state, _ = read_times(data, first, last, np.full(len(first), TEXT, np.int8), UNITS[options.get("unit") or "s"])
-    return Values(at, state)
-
-
-def _cut(values: Ints, by: int) -> Ints:
-    return np.where(values < 0, -(-values // by), values // by)
-
-
-def _checked_times(values: pa.Array) -> Values:
-    micro = _integers(values.fill_null(0))
-    state = np.where(_flags(values.is_null()), MISSING, FINE).astype(np.int8)
-    state[(state == FINE) & ((micro < EARLIEST) | (micro >= LATEST))] = BEYOND
-    return Values(micro, state)
-
-
-def _read_whole(values: pa.Array, options: Mapping[str, Any]) -> Values:
-    kind = values.type
-    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
-        numbers = _integers(values.cast(pa.int64()).fill_null(0))
-        state = np.where(_flags(values.is_null()), MISSING, FINE).astype(np.int8)
-        state[numbers < 0] = UNREADABLE
-        state[numbers > LARGEST] = BEYOND
-        return Values(numbers, state)
-    if pa.types.is_floating(kind):
-        values = pc.if_else(pc.is_nan(values), None, values)
-    text = _as_text(values)
-    data, first, last = spans_of(text)
-    found, state = read_whole(data, first, last, np.full(len(first), TEXT, np.int8), LARGEST)
-    return Values(found, state)
-
-
-def _as_text(values: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if pa.types.is_floating(values.type):
-        whole = pc.fill_null(pc.and_(pc.equal(values, pc.round(values)), pc.less(pc.abs(values), 2.0**63)), False)
-        short = pc.if_else(whole, values, 0.0).cast(pa.int64(), safe=False).cast(pa.string())
-        return pc.if_else(whole, short, values.cast(pa.string()))
-    return values.cast(pa.binary()) if pa.types.is_binary(values.type) else values.cast(pa.string())
-
-
-BROKEN = -2
-"""The code of a name that is not text."""
-
-
 def _names(rows: Rows, field: str, n: int) -> Names:
     found: Names | None = None
     for name in rows.first_of(field):
@@ -468,71 +392,9 @@ def _names(rows: Rows, field: str, n: int) -> Names:
             found = own
         else:
             together = pc.unique(pa.concat_arrays([found.names, own.names]))
-            left, right = (_recoded(each, together) for each in (found, own))
+            left, right = (recode(each, together) for each in (found, own))
             found = Names(np.where(left == -1, right, left), together)
     return found or Names(np.full(n, -1, np.int32), pa.array([], pa.string()))
-
-
-def _recoded(names: Names, among: pa.Array) -> NDArray[np.int32]:
-    to = np.append(pc.index_in(names.names, value_set=among).to_numpy(zero_copy_only=False), [BROKEN, -1])
-    return to.astype(np.int32)[names.codes]
-
-
-def number_names(columns: Sequence[pa.Array]) -> tuple[list[NDArray[np.int32]], pa.Array]:
-    """(codes of each column, names): -1 for null and for what is empty, BROKEN for what is not text."""
-    if all(pa.types.is_integer(each.type) for each in columns):
-        raw = [each.fill_null(0).to_numpy() for each in columns]
-        low, high = min(int(r.min(initial=0)) for r in raw), max(int(r.max(initial=0)) for r in raw)
-        dense = low >= 0 and high < DENSE
-        values = _used(raw, high) if dense else np.unique(np.concatenate(raw))
-        names = pa.array(values).cast(pa.string())
-        if dense:
-            place_of = np.zeros(high + 1, dtype=np.int32)
-            place_of[values] = np.arange(len(values), dtype=np.int32)
-            codes = [place_of[each] for each in raw]
-        else:
-            codes = [np.searchsorted(values, each).astype(np.int32) for each in raw]
-        for code, each in zip(codes, columns, strict=True):
-            if each.null_count:
-                code[_flags(each.is_null())] = -1
-        return codes, names
-    coded = [each if pa.types.is_dictionary(each.type) else _as_text(each).dictionary_encode() for each in columns]
-    lists = [_dictionary(each.dictionary) for each in coded]
-    names = pc.unique(pa.concat_arrays([text for text, _ in lists])).drop_null()
-    names = names.filter(pc.greater(pc.binary_length(names), 0))
-    numbers = []
-    for each, (text, broken) in zip(coded, lists, strict=True):
-        own = pc.index_in(text, value_set=names).fill_null(-1).to_numpy(zero_copy_only=False)
-        place = np.append(np.where(broken, BROKEN, own), -1).astype(np.int32)
-        numbers.append(place[each.indices.fill_null(len(text)).to_numpy(zero_copy_only=False)])
-    return numbers, names
-
-
-def _dictionary(values: pa.Array) -> tuple[pa.Array, Bools]:
-    """(text, broken): values of a dictionary as text, null where they are not UTF-8."""
-    text = _as_text(values)
-    if not pa.types.is_binary(text.type):
-        return text, np.zeros(len(text), bool)
-    data, first, last = spans_of(text)
-    fine = is_utf8(data, np.maximum(first, 0), np.where(first < 0, 0, last))
-    return pa.array([each if ok else None for each, ok in zip(text.to_pylist(), fine, strict=True)], pa.binary()).cast(
-        pa.string()
-    ), ~fine
-
-
-def _used(columns: Sequence[NDArray[Any]], high: int) -> Ints:
-    """The numbers up to `high` that occur."""
-    seen = np.zeros(high + 1, dtype=np.bool_)
-    for each in columns:
-        mark(seen, each)
-    return np.flatnonzero(seen)
-
-
-@kernel(work=size)
-def mark(seen: Bools, numbers: NDArray[Any]) -> None:
-    """Note which numbers occur, in place."""
-    for i in range(len(numbers)):
-        seen[numbers[i]] = True
 
 
 def _receivers(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, Bools]) -> tuple[Ints, Names, Bools]:
@@ -546,11 +408,11 @@ def _receivers(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, B
     for more_start, more, more_there in parts[1:]:
         use = more_there & ~there
         together = pc.unique(pa.concat_arrays([names.names, more.names]))
-        codes = np.concatenate([_recoded(names, together), _recoded(more, together)])
+        codes = np.concatenate([recode(names, together), recode(more, together)])
         sizes = np.where(use, np.diff(more_start), np.diff(start))
         begin = np.where(use, more_start[:-1] + len(names.codes), start[:-1])
         start = np.append(0, np.cumsum(sizes))
-        names, there = Names(codes[_within(begin, sizes)], together), there | more_there
+        names, there = Names(codes[places(begin, sizes)], together), there | more_there
     return start, names, there
 
 
@@ -559,7 +421,7 @@ def _receivers_in(
 ) -> tuple[Ints, Names, Bools]:
     n = len(values)
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        there = ~_flags(values.is_null())
+        there = ~flags(values.is_null())
         sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         (codes,), names = number_names([values.flatten()])
         parent = np.repeat(np.arange(n), sizes)
@@ -572,8 +434,8 @@ def _receivers_in(
     inner = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     suspects = single if field == "receiver" else suspects
     if not pa.types.is_integer(inner) and (len(separator) or len(suspects)):
-        coded = values if pa.types.is_dictionary(values.type) else _as_text(values).dictionary_encode()
-        text, broken = _dictionary(coded.dictionary)
+        coded = values if pa.types.is_dictionary(values.type) else as_text(values).dictionary_encode()
+        text, broken = text_of(coded.dictionary)
         data, first, last = spans_of(text)
         room = int((last - first)[first >= 0].sum()) + len(first)
         kinds = np.full(len(first), TEXT, np.int8)
@@ -588,7 +450,7 @@ def _receivers_in(
             names = text_at(data, begin, end).dictionary_encode()
             sizes = np.append(np.diff(begun), 0)[index]
             start = np.append(0, np.cumsum(sizes))
-            codes = names.indices.to_numpy()[_within(np.append(begun[:-1], 0)[index], sizes)]
+            codes = names.indices.to_numpy()[places(np.append(begun[:-1], 0)[index], sizes)]
             there = sizes > 0 if field == "receiver" else index < len(text)
             return start, Names(codes.astype(np.int32), names.dictionary), there
         values = coded
@@ -598,7 +460,7 @@ def _receivers_in(
     known = codes >= 0
     if known.all():
         return np.arange(n + 1), Names(codes, names), known
-    there = known if field == "receiver" else ~_flags(values.is_null())
+    there = known if field == "receiver" else ~flags(values.is_null())
     return np.append(0, np.cumsum(known)), Names(codes[known], names), there
 
 
@@ -608,7 +470,7 @@ def _attributes(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, 
         return None
     start, found, there = _receivers_in(rows.column(names[0]), "attributes", names[0], rows.options, wrong)
     mask = None if there.all() else pa.array(~there)
-    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), _column(found), mask=mask)
+    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), name_column(found), mask=mask)
 
 
 # --- which rows are one message ------------------------------------------------------------------------
@@ -624,7 +486,7 @@ def _keys(
     for field in group or (("key",) if rows.first_of("key") else ()):
         if field in names:
             codes = names[field].codes
-            hashes = np.append(_text_hashes(names[field].names), [0, 0])
+            hashes = np.append(hashes_of(names[field].names), [0, 0])
             parts.append(hashes[codes])
         elif field == "at":
             parts.append(at)
@@ -633,79 +495,12 @@ def _keys(
         else:
             column = rows.column(rows.first_of(field)[0])
             if field == "key" and not group:
-                there = ~_flags(column.is_null())
-            parts.append(_words(column))
+                there = ~flags(column.is_null())
+            parts.append(words_of(column))
     if not parts:
         return None, None
     words = parts[0] if len(parts) == 1 else np.column_stack(parts)
     return (words, there) if keep is None else (words[keep], there[keep])
-
-
-def _words(column: pa.Array) -> Ints:
-    if pa.types.is_integer(column.type):
-        return _integers(column.fill_null(0))
-    if not pa.types.is_dictionary(column.type):
-        column = _as_text(column).dictionary_encode()
-    hashes = np.append(_text_hashes(column.dictionary), 0)
-    found: Ints = hashes[column.indices.fill_null(len(hashes) - 1).to_numpy(zero_copy_only=False)]
-    return found
-
-
-def _text_hashes(names: pa.Array) -> Ints:
-    text = _as_text(names)
-    data, first, last = spans_of(text)
-    return hash_spans(data, np.maximum(first, 0), np.where(first < 0, 0, last), 3)
-
-
-def _runs(keys: Ints, there: Bools) -> Ints:
-    """Where runs of rows with one key begin, and the end; a row without a key is a run of its own."""
-    if len(keys) == 0:
-        return np.zeros(1, np.int64)
-    differs = keys[1:] != keys[:-1]
-    turn = differs.any(axis=1) if differs.ndim > 1 else differs
-    if not there.all():
-        turn |= ~there[1:]
-    return np.append(np.flatnonzero(np.append(True, turn)), len(keys))
-
-
-@kernel(work=size)
-def least_of_runs(run: Ints, at: Ints) -> Ints:
-    """The row with the least time of each run, the first of them."""
-    head = np.empty(len(run) - 1, dtype=np.int64)
-    for r in range(len(run) - 1):
-        best = run[r]
-        for i in range(run[r] + 1, run[r + 1]):
-            if at[i] < at[best]:
-                best = i
-        head[r] = best
-    return head
-
-
-def _hashes(words: Ints) -> Ints:
-    """Two words a row from one or more."""
-    columns = words.reshape(len(words), -1).astype(np.uint64)
-    out = []
-    for seed in (0x5851F42D4C957F2D, 0x14057B7EF767814F):
-        state = np.full(len(columns), seed, np.uint64)
-        for c in range(columns.shape[1]):
-            state = mixed(state ^ np.ascontiguousarray(columns[:, c]))
-        out.append(state.view(np.int64))
-    return np.column_stack(out)
-
-
-def _within(start: Any, sizes: Any) -> Any:
-    first = np.cumsum(sizes) - sizes
-    return np.repeat(start - first, sizes) + np.arange(sizes.sum())
-
-
-def _integers(values: Any) -> Ints:
-    return np.ascontiguousarray(
-        values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy(), dtype=np.int64
-    )
-
-
-def _flags(values: pa.Array) -> Bools:
-    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def sniff(head: bytes) -> float:

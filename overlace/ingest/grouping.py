@@ -1,0 +1,215 @@
+"""Rows of one key as one message."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from overlace.arrays.csr import group as by_group
+from overlace.arrays.csr import sort_groups, take_groups
+from overlace.arrays.hashing import distinct_groups, hash_groups, mix
+from overlace.arrays.jit import Bools, Ints, kernel, size
+from overlace.ingest.codes import Coded, Codes, Events
+
+
+class Grouped(NamedTuple):
+    """Messages as columns, names as codes; -1 is none."""
+
+    offset: Ints
+    at: Ints
+    client: Codes
+    topic: Codes
+    attributes: Codes  # which of the sets of attributes
+    bytes: Ints
+    weight: Ints
+    counts: Bools  # sums already: their bytes are those of all messages together
+    audience: Codes  # which of the audiences; -1: not logged
+    key: Ints  # (n, 2), or (0, 2) where no message has one
+    lines: Ints  # rows of the source that publish it
+    rows: Ints  # and those that name its receivers
+    most: Ints  # receivers that one of them names, at most
+    start: Ints  # audiences: members[start[i]:start[i + 1]], sorted
+    members: Ints
+    sets_start: Ints  # sets of attributes, likewise
+    sets: Ints
+
+
+def keys_of(events: Events, fields: Sequence[str]) -> tuple[Ints, Bools]:
+    """(words, there): keys made of some columns."""
+    words = np.empty((events.rows, 2), np.int64)
+    columns: list[Ints] = []
+    for name in fields:
+        if name in ("client", "topic", "broker"):
+            column: Coded = getattr(events, name)
+            hashes = np.append(_name_hashes(column.names), 0)
+            columns.append(hashes[column.codes])
+        elif name in ("at", "bytes", "weight"):
+            columns.append(getattr(events, name))
+        elif name == "key":
+            own, _ = events.keys()
+            columns += [own[:, 0], own[:, 1]]
+        else:
+            start, codes = events.start, np.append(_name_hashes(events.receivers.names), 0)[events.receivers.codes]
+            columns.append(hash_groups(start, codes))
+    for seed in range(2):
+        state = np.full(events.rows, seed + 1, np.int64)
+        for each in columns:
+            fold(state, np.ascontiguousarray(each, np.int64))
+        words[:, seed] = state
+    return words, np.ones(events.rows, bool)
+
+
+@kernel(work=size)
+def fold(state: Ints, words: Ints) -> None:
+    """Fold one column into the running hash of each row, in place."""
+    for i in range(len(state)):
+        state[i] = np.int64(mix(np.uint64(state[i]) ^ np.uint64(words[i])))
+
+
+def _name_hashes(names: pa.Array) -> Ints:
+    each = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names.to_pylist()]
+    return np.frombuffer(b"".join(each), dtype=np.int64)
+
+
+@kernel(work=size)
+def group_keys(high: Ints, low: Ints, there: Bools) -> tuple[Ints, Ints]:
+    """(group, first): rows of one key are one group, numbered as they come up, a row without a key is its own."""
+    n = len(high)
+    group = np.empty(n, dtype=np.int64)
+    first = np.empty(n, dtype=np.int64)
+    size = 1024
+    slot = np.full(size, -1, dtype=np.int64)
+    groups = 0
+    held = 0  # groups with a key
+    for i in range(n):
+        if i and there[i] and there[i - 1] and high[i] == high[i - 1] and low[i] == low[i - 1]:
+            group[i] = group[i - 1]
+            continue
+        if not there[i]:
+            first[groups] = i
+            group[i] = groups
+            groups += 1
+            continue
+        if 2 * held >= size:
+            size *= 4
+            slot = np.full(size, -1, dtype=np.int64)
+            for g in range(groups):
+                if there[first[g]]:
+                    at = np.int64(mix(np.uint64(high[first[g]])) & np.uint64(size - 1))
+                    while slot[at] >= 0:
+                        at = (at + 1) & (size - 1)
+                    slot[at] = g
+        at = np.int64(mix(np.uint64(high[i])) & np.uint64(size - 1))
+        found = -1
+        while slot[at] >= 0:
+            g = slot[at]
+            if high[first[g]] == high[i] and low[first[g]] == low[i]:
+                found = g
+                break
+            at = (at + 1) & (size - 1)
+        if found < 0:
+            found = groups
+            slot[at] = groups
+            first[groups] = i
+            groups += 1
+            held += 1
+        group[i] = found
+    return group, first[:groups].copy()
+
+
+@kernel(work=size)
+def heads_of(start: Ints, order: Ints, at: Ints, client: Codes) -> Ints:
+    """The row of each group that tells of it: one with a client before one without, the least time, the first."""
+    head = np.empty(len(start) - 1, dtype=np.int64)
+    for g in range(len(start) - 1):
+        best = order[start[g]]
+        for k in range(start[g] + 1, start[g + 1]):
+            i = order[k]
+            better = client[i] >= 0 and client[best] < 0
+            same = (client[i] >= 0) == (client[best] >= 0)
+            if better or (same and at[i] < at[best]):
+                best = i
+        head[g] = best
+    return head
+
+
+def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tuple[Grouped, int]:
+    """(messages, extra): rows of one key as one message, and how many rows only repeat others."""
+    n = len(rows)
+    start, members = events.start, events.receivers.codes.astype(np.int64)
+    if n < events.rows:
+        start, members = take_groups(start, members, rows)
+    at, client = events.at[rows], events.client.codes[rows]
+    tells = ~events.is_kind("delivery")[rows]
+    every = events.lines[rows]
+    lines = np.where(tells, every, 0)
+    logged = events.logged[rows]
+    sizes = np.diff(start)
+    kept = np.zeros((0, 2), np.int64)
+    most = np.where(tells, np.where(every > 1, np.minimum(sizes, 1), sizes), 0)
+    head: Any = slice(None)
+    if keyed[rows].any():
+        own = keys[rows]
+        group, first = group_keys(np.ascontiguousarray(own[:, 0]), np.ascontiguousarray(own[:, 1]), keyed[rows])
+        if len(first) < n:
+            bounds, order = by_group(group, len(first))
+            head = heads_of(bounds, order, at, client)
+            if (np.diff(order) < 0).any():
+                start, members = take_groups(start, members, order)
+                lines, every, most = (each[order] for each in (lines, every, most))
+                logged = logged[order]
+            start = start[bounds]
+            lines, every = (np.add.reduceat(each, bounds[:-1]) for each in (lines, every))
+            most = np.maximum.reduceat(most, bounds[:-1])
+            logged = np.logical_or.reduceat(logged, bounds[:-1])
+        kept = own[head]
+        kept[~keyed[rows][head]] = 0
+    start, members = sort_groups(start, members)
+    extra = extra_rows(lines, most, logged, np.diff(start))
+    audience, audience_start, audience_members = distinct_sets(start, members, logged)
+    chosen = rows[head]
+    sets_start, sets = take_groups(events.sets_start, events.attribute.codes.astype(np.int64), chosen)
+    described = events.described[chosen]
+    which, sets_start, sets = distinct_sets(*sort_groups(sets_start, sets), described)
+    found = Grouped(
+        offset=events.offset[chosen], at=at[head], client=client[head], topic=events.topic.codes[chosen],
+        attributes=which, bytes=events.bytes[chosen], weight=events.weight[chosen],
+        counts=events.is_kind("counts")[chosen], audience=audience, key=kept, lines=lines, rows=every, most=most,
+        start=audience_start, members=audience_members, sets_start=sets_start, sets=sets,
+    )  # fmt: skip
+    return found, int(extra.sum())
+
+
+def extra_rows(lines: Ints, most: Ints, logged: Bools, receivers: Ints) -> Ints:
+    """Rows of each message that only repeat others: beyond one a receiver, or beyond one where rows name several."""
+    each = np.where(logged & (most <= 1), np.maximum(receivers, 1), 1)
+    return np.maximum(lines - each, 0)
+
+
+def distinct_sets(start: Ints, members: Ints, there: Bools) -> tuple[Codes, Ints, Ints]:
+    """(number, start, members): each set once, and which of them each row has; -1 where it has none."""
+    chosen = np.flatnonzero(there)
+    groups = (start, members) if len(chosen) == len(there) else take_groups(start, members, chosen)
+    hashes = hash_groups(*groups)
+    number, first, clash = distinct_groups(hashes, *groups)
+    if clash >= 0:  # two sets with one hash within a split: tell them apart by what they hold
+        listed = [tuple(groups[1][groups[0][i] : groups[0][i + 1]]) for i in range(len(hashes))]
+        places: dict[tuple[int, ...], int] = {}
+        number = np.array([places.setdefault(each, len(places)) for each in listed])
+        first = np.unique(number, return_index=True)[1]
+    found = np.full(len(there), -1, np.int32)
+    found[chosen] = number
+    own_start, own = take_groups(*groups, first)
+    return found, own_start, own
+
+
+def masks_of(sets_start: Ints, sets: Ints, bits: Mapping[int, int] | Ints) -> Ints:
+    """Sets of attributes as masks, given the id of each attribute."""
+    masks = np.zeros(len(sets_start) - 1, np.int64)
+    owner = np.repeat(np.arange(len(masks)), np.diff(sets_start))
+    np.bitwise_or.at(masks, owner, np.left_shift(1, np.asarray(bits)[sets]))
+    return masks

@@ -1,0 +1,44 @@
+"""Sources cut into splits, splits into tasks, and where keys name messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from overlace.ingest.sources import LEAST_SPLIT, SPLIT, Source
+from overlace.ingest.tasks import Split
+
+
+def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
+    """Splits of all sources in order, as many to a task as make a fair share of bytes."""
+    total = sum(source.size - source.begin for source in sources)
+    most = min(SPLIT, max(LEAST_SPLIT, -(-total // max(parallel, 1))))
+    splits, weights = [], []
+    for i, source in enumerate(sources):
+        listed = source.splits(most)
+        for number, (begin, end) in enumerate(listed):
+            splits.append(Split(i, number << 20, begin, end))  # a large one may turn out to be several
+            weights.append((source.size - source.begin) // len(listed))
+    return batched(splits, weights, parallel, most)
+
+
+def batched(items: Sequence[Any], weights: Sequence[int], parallel: int, most: int = 0) -> list[list[Any]]:
+    """Neighbours together, each batch of about a fair share."""
+    share = max(most, -(-sum(weights) // max(4 * parallel, 1)), 1)
+    found: list[list[Any]] = []
+    held = 0
+    for item, weight in zip(items, weights, strict=True):
+        if not found or held + weight > share:
+            found.append([])
+            held = 0
+        found[-1].append(item)
+        held += weight
+    return found
+
+
+def scope_of(sources: Sequence[Source], i: int) -> int:
+    """Where a source's keys name messages: in itself, or in all of its format that are read together."""
+    source = sources[i]
+    return (
+        i if source.form.keys == "source" else len(sources) + sorted({s.format for s in sources}).index(source.format)
+    )
