@@ -38,8 +38,8 @@ HEAD = 4096
 SAMPLE = 256 << 10
 """Bytes from which what holds for a source is settled."""
 
-SPLIT = 64 << 20
-LEAST_SPLIT = 16 << 20
+SPLIT = 32 << 20
+LEAST_SPLIT = 8 << 20
 
 PACKED = {
     b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip",

@@ -8,6 +8,7 @@ otherwise events carry their keys. A file that claims to be sorted and is not ra
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -45,12 +46,12 @@ from overlace.ingest.formats.parquet.values import (
     Names,
     Values,
     as_text,
-    flags,
     hashes_of,
     integers,
     least_of_runs,
     mix_words,
     name_column,
+    nulls,
     number_column,
     number_names,
     numbers_in,
@@ -222,12 +223,14 @@ class Rows:
         self.file, self.groups, self.options = file, groups, options
         self.skip = 0  # rows at the front that belong to the split before
         self.rest: pa.Table | None = None
+        self.held: dict[str, pa.ChunkedArray] = {}  # read already
         self.schema = file.schema_arrow
 
     def settle_edges(self) -> None:
         """Give the first rows to the split before, and take the rest of the last message."""
         name = self.options["mapping"]["key"][0]
-        message = integers(self._read(name))
+        self.held[name] = self._read(name)
+        message = integers(self.held[name])
         if len(message) and (np.diff(message) < 0).any():
             raise NotSorted(f"not sorted by {name}")
         column = self.schema.get_field_index(name)
@@ -259,7 +262,8 @@ class Rows:
 
     def column(self, name: str) -> pa.Array:
         """A column as one array."""
-        chunks = [*self._read(name).slice(self.skip).chunks, *(self.rest[name].chunks if self.rest else [])]
+        own = self.held.pop(name) if name in self.held else self._read(name)
+        chunks = [*own.slice(self.skip).chunks, *(self.rest[name].chunks if self.rest else [])]
         kind = self.schema.field(self.schema.get_field_index(name)).type
         together = pa.chunked_array(chunks, kind)
         if pa.types.is_dictionary(kind):
@@ -281,13 +285,11 @@ def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     n = len(at.state)
     offset = before + rows.skip + np.arange(n)
     _note(wrong, at.state, "at", called, "a time before 1900 or after 2199", "not a time", "empty")
-    client = _names(rows, "client", n)
-    wrong.setdefault(f"{called.get('client', 'client')}: empty", np.zeros(n, bool))
-    wrong[f"{called.get('client', 'client')}: empty"] |= client.codes == -1
-    topic, broker = _names(rows, "topic", n), _names(rows, "broker", n)
-    for field, each in (("client", client), ("topic", topic), ("broker", broker)):
-        if (each.codes == BROKEN).any():
-            wrong[f"{called[field]}: not UTF-8"] = each.codes == BROKEN
+    names = {field: Named(rows, field, n) for field in ("client", "topic", "broker")}
+    for field, each in names.items():
+        for code, reason in ((-1, "empty"), (BROKEN, "not UTF-8")):
+            if (field == "client" or code == BROKEN) and each.has(code):
+                wrong[f"{called.get(field, field)}: {reason}"] = each.full.codes == code
     numbers = {field: _coalesced(rows, field, numbers_in, n) for field in ("bytes", "weight")}
     for field, number in numbers.items():
         _note(wrong, number.state, field, called, f"above {LARGEST:,}", "not a whole number of 0 or more", None)
@@ -309,9 +311,8 @@ def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     def kept(values: Any) -> Any:
         return values if keep is None else values[keep]
 
-    when, who, about = kept(at.values), kept(client.codes), kept(topic.codes)
-    length = kept(numbers["bytes"].values)
-    keys, there_key = _keys(rows, n, keep, {"client": client, "topic": topic, "broker": broker}, at.values, numbers)
+    when = kept(at.values)
+    keys, there_key = _keys(rows, n, keep, names, at.values, numbers)
     if keep is not None:
         sizes = np.diff(start)[keep]
         bounds = np.append(0, np.cumsum(sizes))
@@ -319,21 +320,22 @@ def _events(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
         start, there, offset = bounds, there[keep], offset[keep]
     alone = keys is None or bool(rows.first_of("receivers"))  # rows with lists are joined like any others
     run = np.arange(len(when) + 1) if alone or keys is None else runs_of(keys, there_key)
-    head = least_of_runs(run, when) if len(run) <= len(when) else run[:-1]
+    whole = len(run) > len(when)
+    head = run[:-1] if whole else least_of_runs(run, when)
+    chosen = (None if whole else head) if keep is None else keep[head]  # rows that tell of their messages
 
     def at_heads(values: Any) -> Any:
-        return values if len(run) > len(when) else values[head]
+        return values if whole else values[head]
 
-    whole = len(run) > len(when)
-    columns: dict[str, Any] = {
-        "at": pa.array(at_heads(when)).cast(TIME),
-        "client": name_column(Names(at_heads(who), client.names)),
-        "topic": name_column(Names(at_heads(about), topic.names)),
-        "broker": name_column(Names(at_heads(kept(broker.codes)), broker.names)),
-        "bytes": number_column(at_heads(length), at_heads(kept(numbers["bytes"].state))),
-        "weight": number_column(at_heads(kept(numbers["weight"].values)), at_heads(kept(numbers["weight"].state))),
-    }
-    logged = there if whole else np.logical_or.reduceat(there, run[:-1])
+    def at_chosen(values: Any) -> Any:
+        return values if chosen is None else values[chosen]
+
+    columns: dict[str, Any] = {"at": pa.array(at_heads(when)).cast(TIME)}
+    columns |= {field: name_column(each.at(chosen)) for field, each in names.items() if each.known}
+    for field, number in numbers.items():
+        if rows.first_of(field):
+            columns[field] = number_column(at_chosen(number.values), at_chosen(number.state))
+    logged = there if whole or there.all() else np.logical_or.reduceat(there, run[:-1])
     bounds = pa.array((start if whole else start[run]).astype(np.int32))
     columns["receivers"] = pa.ListArray.from_arrays(
         bounds, name_column(receivers), mask=None if logged.all() else pa.array(~logged)
@@ -383,6 +385,39 @@ def _length(rows: Rows) -> int:
     return count - rows.skip + (rows.rest.num_rows if rows.rest else 0)
 
 
+class Named:
+    """A field's names: numbers without gaps are coded only where they are needed."""
+
+    def __init__(self, rows: Rows, field: str, n: int) -> None:
+        self.rows, self.field, self.n = rows, field, n
+        columns = rows.first_of(field)
+        self.known = bool(columns)
+        values = rows.column(columns[0]) if len(columns) == 1 else None
+        plain = values is not None and pa.types.is_integer(values.type) and not values.null_count
+        self.plain = values.to_numpy() if plain and values is not None else None
+
+    @cached_property
+    def full(self) -> Names:
+        """Codes of all rows."""
+        if self.plain is not None:
+            (codes,), names = number_names([pa.array(self.plain)])
+            return Names(codes, names)
+        return _names(self.rows, self.field, self.n)
+
+    def has(self, code: int) -> bool:
+        """Whether some row has this code."""
+        return self.plain is None and bool((self.full.codes == code).any())
+
+    def at(self, chosen: Ints | None) -> Names:
+        """Codes of some rows."""
+        if chosen is None:
+            return self.full
+        if self.plain is not None:
+            (codes,), names = number_names([pa.array(self.plain[chosen])])
+            return Names(codes, names)
+        return Names(self.full.codes[chosen], self.full.names)
+
+
 def _names(rows: Rows, field: str, n: int) -> Names:
     found: Names | None = None
     for name in rows.first_of(field):
@@ -421,7 +456,7 @@ def _receivers_in(
 ) -> tuple[Ints, Names, Bools]:
     n = len(values)
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        there = ~flags(values.is_null())
+        there = ~nulls(values)
         sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         (codes,), names = number_names([values.flatten()])
         parent = np.repeat(np.arange(n), sizes)
@@ -460,7 +495,7 @@ def _receivers_in(
     known = codes >= 0
     if known.all():
         return np.arange(n + 1), Names(codes, names), known
-    there = known if field == "receiver" else ~flags(values.is_null())
+    there = known if field == "receiver" else ~nulls(values)
     return np.append(0, np.cumsum(known)), Names(codes[known], names), there
 
 
@@ -477,7 +512,7 @@ def _attributes(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, 
 
 
 def _keys(
-    rows: Rows, n: int, keep: Ints | None, names: Mapping[str, Names], at: Ints, numbers: Mapping[str, Values]
+    rows: Rows, n: int, keep: Ints | None, names: Mapping[str, Named], at: Ints, numbers: Mapping[str, Values]
 ) -> tuple[Ints | None, Any]:
     """(words, there): what rows of one message agree in, two words or one a row; None where each stands alone."""
     group = rows.options.get("group") or ()
@@ -485,9 +520,8 @@ def _keys(
     there = np.ones(n, bool)
     for field in group or (("key",) if rows.first_of("key") else ()):
         if field in names:
-            codes = names[field].codes
-            hashes = np.append(hashes_of(names[field].names), [0, 0])
-            parts.append(hashes[codes])
+            codes, called = names[field].full
+            parts.append(np.append(hashes_of(called), [0, 0])[codes])
         elif field == "at":
             parts.append(at)
         elif field in numbers:
@@ -495,7 +529,7 @@ def _keys(
         else:
             column = rows.column(rows.first_of(field)[0])
             if field == "key" and not group:
-                there = ~flags(column.is_null())
+                there = ~nulls(column)
             parts.append(words_of(column))
     if not parts:
         return None, None

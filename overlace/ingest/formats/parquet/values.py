@@ -70,11 +70,11 @@ def times_in(values: pa.Array, options: Mapping[str, Any]) -> Values:
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         values = values.cast(pa.int64())
         shift = 6 - UNITS[options.get("unit") or "s"]
-        micro = integers(values.fill_null(0))
+        micro = integers(filled(values))
         large = np.abs(micro) > np.iinfo(np.int64).max // 10**6
         micro = np.where(large, LATEST, micro) * 10**shift if shift >= 0 else _cut(micro, 10**-shift)
         micro = np.where(large, LATEST, micro)
-        return _checked_times(pa.array(micro, mask=flags(values.is_null())))
+        return _checked_times(pa.array(micro, mask=nulls(values)))
     text = as_text(values)
     data, first, last = spans_of(text)
     at, state, _ = read_times(data, first, last, np.full(len(first), TEXT, np.int8), UNITS[options.get("unit") or "s"])
@@ -86,8 +86,8 @@ def _cut(values: Ints, by: int) -> Ints:
 
 
 def _checked_times(values: pa.Array) -> Values:
-    micro = integers(values.fill_null(0))
-    state = np.where(flags(values.is_null()), MISSING, FINE).astype(np.int8)
+    micro = integers(filled(values))
+    state = np.where(nulls(values), MISSING, FINE).astype(np.int8)
     state[(state == FINE) & ((micro < EARLIEST) | (micro >= LATEST))] = BEYOND
     return Values(micro, state)
 
@@ -96,8 +96,8 @@ def numbers_in(values: pa.Array, options: Mapping[str, Any]) -> Values:
     """Whole numbers of any type."""
     kind = values.type
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
-        numbers = integers(values.cast(pa.int64()).fill_null(0))
-        state = np.where(flags(values.is_null()), MISSING, FINE).astype(np.int8)
+        numbers = integers(filled(values))
+        state = np.where(nulls(values), MISSING, FINE).astype(np.int8)
         state[numbers < 0] = UNREADABLE
         state[numbers > LARGEST] = BEYOND
         return Values(numbers, state)
@@ -148,7 +148,7 @@ def number_names(columns: Sequence[pa.Array]) -> tuple[list[NDArray[np.int32]], 
             codes = [np.searchsorted(values, each).astype(np.int32) for each in raw]
         for code, each in zip(codes, columns, strict=True):
             if each.null_count:
-                code[flags(each.is_null())] = -1
+                code[nulls(each)] = -1
         return codes, names
     coded = [each if pa.types.is_dictionary(each.type) else as_text(each).dictionary_encode() for each in columns]
     lists = [text_of(each.dictionary) for each in coded]
@@ -192,7 +192,7 @@ def mark(seen: Bools, numbers: NDArray[Any]) -> None:
 def words_of(column: pa.Array) -> Ints:
     """A word for each value of a key."""
     if pa.types.is_integer(column.type):
-        return integers(column.fill_null(0))
+        return integers(filled(column))
     if not pa.types.is_dictionary(column.type):
         column = as_text(column).dictionary_encode()
     hashes = np.append(hashes_of(column.dictionary), 0)
@@ -259,3 +259,13 @@ def integers(values: Any) -> Ints:
 def flags(values: pa.Array) -> Bools:
     """Truth values as an array."""
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def nulls(values: pa.Array) -> Bools:
+    """Which values are null."""
+    return flags(values.is_null()) if values.null_count else np.zeros(len(values), bool)
+
+
+def filled(values: pa.Array) -> pa.Array:
+    """Values with 0 for null."""
+    return values.fill_null(0) if values.null_count else values
