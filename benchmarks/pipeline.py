@@ -394,15 +394,31 @@ def of_text(log: Log, paths: dict[str, Path], spark: SparkSession, folder: Path)
     return done
 
 
+APART = """
+import json, subprocess, sys
+from protocol import Measured
+with Measured() as used:
+    subprocess.run(sys.argv[1:], capture_output=True, check=True)
+print(json.dumps([used.wall, used.cpu, used.peak]))
+"""
+
+
+def apart(*words: str) -> tuple[float, float, float]:
+    """(wall, CPU, peak memory) of a command, measured by a small process: what this one holds is not counted."""
+    command = [sys.executable, "-c", APART, *COMMAND, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    wall, cpu, memory = json.loads(done.stdout)
+    return wall, cpu, memory
+
+
 def freshly(paths: dict[str, Path], deliveries: int, folder: Path) -> list[Sequence[str]]:
     """Text in a fresh process, Spark's start included."""
     rows = []
     for name, (kind, *_) in TEXTS.items():
         out = folder / f"fresh-{name}"
-        with Measured() as used:
-            subprocess.run([*COMMAND, "ingest", str(paths[name]), "--out", str(out)], capture_output=True, check=True)
+        wall, cpu, memory = apart("ingest", str(paths[name]), "--out", str(out))
         lines = Trace.open(str(out)).read("sources")["lines"][0].as_py()
-        rows.append((kind, f"{deliveries:,}", f"{lines:,}", short(used.wall), f"{used.cpu:.1f}", size(used.peak)))
+        rows.append((kind, f"{deliveries:,}", f"{lines:,}", short(wall), f"{cpu:.1f}", size(int(memory))))
     return rows
 
 
@@ -442,20 +458,10 @@ def observe_and_replay(log: Log, spark: SparkSession, folder: Path) -> Sequence[
 def generated(messages: int, folder: Path) -> Sequence[str]:
     """What `overlace generate sites` takes in a fresh process, Spark's start included."""
     out = folder / "generated"
-    with Measured() as used:
-        subprocess.run(
-            [*COMMAND, "generate", "sites", "--messages", str(messages), "--out", str(out)],
-            capture_output=True, check=True,
-        )  # fmt: skip
+    wall, cpu, memory = apart("generate", "sites", "--messages", str(messages), "--out", str(out))
     trace = Trace.open(str(out))
     count = trace.rows("messages")
-    spent = (
-        short(used.wall),
-        f"{used.cpu:.1f}",
-        f"{count / used.wall:,.0f}",
-        f"{count / used.cpu:,.0f}",
-        size(used.peak),
-    )
+    spent = (short(wall), f"{cpu:.1f}", f"{count / wall:,.0f}", f"{count / cpu:,.0f}", size(int(memory)))
     return f"{count:,}", f"{deliveries(trace):,}", *spent
 
 
@@ -500,7 +506,8 @@ def page(
     """Write what was measured."""
     parts = [
         f"Spark's own start: {start}. Not counted below, except where a row says so. Memory is that of the driver, its "
-        "JVM and its Python workers together, shared pages counted in part, in a run of its own. `a .. b`: least and "
+        "JVM and its Python workers together, shared pages counted in part, in a run of its own; what this script itself "
+        "holds is among it, except for fresh processes. `a .. b`: least and "
         "largest of several runs in one session.",
         "## Deliveries in Parquet to traffic and audiences (`--reduce-only`)\n\n"
         + table(HEAD, [row for each in tables for row in each.rows]),
