@@ -506,9 +506,9 @@ def page(
     """Write what was measured."""
     parts = [
         f"Spark's own start: {start}. Not counted below, except where a row says so. Memory is that of the driver, its "
-        "JVM and its Python workers together, shared pages counted in part, in a run of its own; what this script itself "
-        "holds is among it, except for fresh processes. `a .. b`: least and "
-        "largest of several runs in one session.",
+        "JVM and its Python workers together, shared pages counted in part, in a run of its own; what this script "
+        "itself holds is among it, except for fresh processes. `a .. b`: least and largest of several runs in one "
+        "session.",
         "## Deliveries in Parquet to traffic and audiences (`--reduce-only`)\n\n"
         + table(HEAD, [row for each in tables for row in each.rows]),
         "## Text to a trace with all its messages; DuckDB makes traffic and audiences only\n\n"
