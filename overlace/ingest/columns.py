@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,10 +93,22 @@ def asked_columns(given: Mapping[str, str | Sequence[str]] | None) -> dict[str, 
     for name, columns in (given or {}).items():
         listed = (columns,) if isinstance(columns, str) else tuple(columns)
         found[field_called(name)] = (*found.get(field_called(name), ()), *listed)
+    twice = [name for name, count in Counter(each for listed in found.values() for each in listed).items() if count > 1]
+    if twice:
+        raise BadParameter(f"--map names the column {twice[0]!r} twice; a column is read into one field")
     return found
 
 
-def match_columns(columns: Sequence[str], asked: Mapping[str, Sequence[str]]) -> list[Column | None]:
+def in_lower_case(name: str) -> str:
+    """A name in lower case as the reader of JSON has it: letters of ASCII, and blanks count."""
+    return "".join(each.lower() if each.isascii() else each for each in name)
+
+
+def match_columns(
+    columns: Sequence[str],
+    asked: Mapping[str, Sequence[str]],
+    fold: Callable[[str], str] = lambda name: name.strip().lower(),
+) -> list[Column | None]:
     """For each column of a table the field that it is read into, if any; of two of one name the left is first."""
     taken = {name: (field, rank) for field, names in asked.items() for rank, name in enumerate(names)}
     for name in taken:
@@ -108,7 +121,7 @@ def match_columns(columns: Sequence[str], asked: Mapping[str, Sequence[str]]) ->
             field, rank = taken[name]
             found.append(Column(name, field, rank * len(columns) + place))
             continue
-        folded = name.strip().lower()
+        folded = fold(name)
         field, rank = common.get(folded, ("", 0))
         exact = name != folded
         use = field and field not in asked
@@ -126,9 +139,10 @@ def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
     return mapped
 
 
-def settle_mapping(options: dict[str, Any], columns: Sequence[str], samples: Sequence[Any]) -> dict[str, Any]:
+def settle_mapping(
+    options: dict[str, Any], columns: Sequence[str], samples: Sequence[Any], found: Sequence[Column | None]
+) -> dict[str, Any]:
     """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times."""
-    found = match_columns(columns, options["map"])
     used = mapping_of(found)
     for name in options.get("group") or ():
         if name not in (*used, *used.get(name, ())):

@@ -239,3 +239,14 @@ def test_what_is_packed_is_read_piece_by_piece(tmp_path, monkeypatch):
     assert packed.trace.digest() == plain.trace.digest()
     assert [a[3:] for a in packed.accounts] == [a[3:] for a in plain.accounts]
     assert plain.trace.rows("messages") == 40
+
+
+def test_a_column_is_read_into_one_field_and_what_is_shown_as_used_is_read(tmp_path):
+    log = tmp_path / "a.jsonl"
+    log.write_text(lines(5, **{" topic ": "x", "Subject": "y"}))
+    with pytest.raises(BadParameter, match="names the column 'client' twice"):
+        ingest_sources([str(log)], str(tmp_path / "t"), options=Options(map={"client": "client", "receiver": "client"}))
+    done = ingest_sources([str(log)], str(tmp_path / "t"))
+    assert "topic from topic, else Subject" in done.accounts[0].mapping[0]
+    assert "not used:  topic " in done.accounts[0].mapping
+    assert done.trace.names["topic"] == ["t"]

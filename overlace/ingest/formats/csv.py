@@ -58,7 +58,7 @@ def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
     lines = sample.removeprefix(MARK).decode("utf-8", "replace").split("\n")[:2000]
     cells = [line.rstrip("\r").split(delimiter) for line in lines[1 if settled["header"] else 0 :]]
     samples = [row[i].strip('" ') for row in cells for i in times if i < len(row)]
-    settled = settle_mapping(settled, columns, samples)
+    settled = settle_mapping(settled, columns, samples, found)
     if not settled.get("group") and "key" not in settled["mapping"]:
         settled["group"] = tuple(name for name in KEY if name in settled["mapping"])
     return settled

@@ -18,7 +18,16 @@ from overlace.arrays.jit import Ints
 from overlace.arrays.json import DEPTH, NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, Wanted, hash_name, scan_objects
 from overlace.arrays.text import Bytes
 from overlace.errors import Unknown
-from overlace.ingest.columns import COMMON, FIELDS, PLACE, Spans, read_spans, settle_mapping
+from overlace.ingest.columns import (
+    COMMON,
+    FIELDS,
+    PLACE,
+    Spans,
+    in_lower_case,
+    match_columns,
+    read_spans,
+    settle_mapping,
+)
 from overlace.ingest.events import Blocks, Format
 from overlace.ingest.lines import bad, read_lines
 
@@ -91,7 +100,8 @@ def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
     folded = ({name.lower(): value for name, value in each.items()} | each for each in objects)
     samples = [next((each[name] for name in times if each.get(name) is not None), None) for each in folded]
     later = [name for name in named if name not in members]
-    return settle_mapping(options, [*members, *later], samples)
+    columns = [*members, *later]
+    return settle_mapping(options, columns, samples, match_columns(columns, asked, in_lower_case))
 
 
 def sniff(head: bytes) -> float:

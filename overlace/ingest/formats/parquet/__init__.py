@@ -109,7 +109,7 @@ def settle(path: str, options: dict[str, Any]) -> dict[str, Any]:
         times = [each.name for each in found if each and each.field == "at"]
         head = next(file.iter_batches(1000, columns=times), None) if times else None
         samples = [] if head is None else [v for name in times for v in _sampled(head[name])]
-        settled = settle_mapping(options, schema.names, samples)
+        settled = settle_mapping(options, schema.names, samples, found)
         settled["zoneless"] = settled["zoneless"] or any(
             pa.types.is_timestamp(schema.field(name).type) and schema.field(name).type.tz is None for name in times
         )
