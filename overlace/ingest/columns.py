@@ -57,6 +57,15 @@ COMMON: Mapping[str, tuple[str, ...]] = {
 FIELDS = tuple(COMMON)
 PLACE = {name: i for i, name in enumerate(FIELDS)}
 
+OPTIONS: Mapping[str, str] = {
+    "map": "field=column, several times; fields: " + " ".join(FIELDS),
+    "group": "rows that agree in these fields are one message: sender,at for e-mail",
+    "list_separator": "what separates names inside one cell; none: nothing does",
+    "broker": "the broker that senders are at, where rows name none",
+    "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
+}
+"""What every format with columns honours."""
+
 LARGEST = 2**31 - 1
 """The largest size or weight of a message."""
 

@@ -17,7 +17,17 @@ from overlace.arrays.cells import AFTER_QUOTE, COLUMNS, OPEN_QUOTE, scan_cells
 from overlace.arrays.jit import Ints
 from overlace.arrays.text import Bytes
 from overlace.errors import BadParameter
-from overlace.ingest.columns import COMMON, FIELDS, LARGEST, PLACE, Spans, match_columns, read_spans, settle_mapping
+from overlace.ingest.columns import (
+    COMMON,
+    FIELDS,
+    LARGEST,
+    OPTIONS,
+    PLACE,
+    Spans,
+    match_columns,
+    read_spans,
+    settle_mapping,
+)
 from overlace.ingest.events import Blocks, Format
 from overlace.ingest.lines import MARK, bad, read_lines
 
@@ -114,12 +124,8 @@ FORMAT = Format(
     read=read,
     settle=settle,
     options={
-        "map": "field=column, several times; fields: " + " ".join(FIELDS),
-        "group": "rows that agree in these fields are one message: sender,at for e-mail",
+        **OPTIONS,
         "delimiter": "column delimiter (default: detected)",
         "header": "whether the first line names the columns (default: detected)",
-        "list_separator": "what separates names inside one cell; none: nothing does",
-        "broker": "the broker that senders are at, where rows name none",
-        "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
     },
 )

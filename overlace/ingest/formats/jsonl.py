@@ -21,6 +21,7 @@ from overlace.errors import Unknown
 from overlace.ingest.columns import (
     COMMON,
     FIELDS,
+    OPTIONS,
     PLACE,
     Spans,
     in_lower_case,
@@ -119,11 +120,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     settle=settle,
-    options={
-        "map": "field=member, several times; fields: " + " ".join(FIELDS),
-        "group": "lines that agree in these fields are one message",
-        "list_separator": "what separates names inside one string; none: nothing does",
-        "broker": "the broker that senders are at, where rows name none",
-        "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
-    },
+    options=OPTIONS,
 )

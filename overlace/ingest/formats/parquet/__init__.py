@@ -29,9 +29,9 @@ from overlace.arrays.text import (
 )
 from overlace.errors import BadTrace, NotSorted
 from overlace.ingest.columns import (
-    FIELDS,
     LARGEST,
     LOOKS_LIKE_A_LIST,
+    OPTIONS,
     key_column,
     match_columns,
     separator_of,
@@ -553,11 +553,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     keys="call",
-    options={
-        "map": "field=column, several times; fields: " + " ".join(FIELDS),
-        "group": "rows that agree in these fields are one message: sender,at for e-mail",
-        "list_separator": "what separates names inside one cell; none: nothing does",
-        "broker": "the broker that senders are at, where rows name none",
-        "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
-    },
+    options=OPTIONS,
 )
