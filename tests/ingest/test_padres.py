@@ -11,11 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
+from overlace.ingest.accounts import ORPHANS
 from overlace.ingest.events import EVENT, plain
 from overlace.ingest.formats.padres import FORMAT
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
-from overlace.ingest.run import ORPHANS, ingest_sources
+from overlace.ingest.run import ingest_sources
 from overlace.ingest.sources import FORMATS, guess
 from overlace.jobs.peek import peek
 from overlace.matching.topics import pseudonyms
