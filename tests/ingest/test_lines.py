@@ -1,11 +1,11 @@
 import io
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from overlace.arrays.lines import CLEAN, INNER_CR, NOT_UTF8, NUL, find_lines
-from overlace.ingest.lines import blocks, text_lines
+from overlace.ingest.lines import MARK, blocks, text_lines
 
 logs = st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=12).map(b"\n".join)
 
@@ -30,11 +30,14 @@ def test_a_log_cut_anywhere_gives_the_same_lines(log, cuts, size):
 
 
 @given(logs)
+@example(MARK)
+@example(MARK + b"a\xff\n" + MARK)
 def test_broken_text_is_found_and_the_rest_kept(log):
     text, offsets, state = text_lines(0, log)
     ends = [*offsets[1:].tolist(), len(log)][: len(offsets)]
     for i, (first, last) in enumerate(zip(offsets.tolist(), ends, strict=True)):
         line = log[first:last].removesuffix(b"\n").rstrip(b"\r")
+        line = line.removeprefix(MARK) if first == 0 else line
         try:
             line.decode()
         except UnicodeDecodeError:
