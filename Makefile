@@ -41,7 +41,7 @@ test: $(VENV)/.ready-dev ## set up, then run all tests
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/arrays
 
 test-fast: $(VENV)/.ready-dev ## only the tests that need no JVM, browser or broker
-	@$(BIN)/python -m pytest -n 2 -m "not jvm and not browser and not live"
+	@$(BIN)/python -m pytest -n 2 -m "not jvm and not browser and not live and not long"
 
 check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, generated docs
 	@$(BIN)/ruff check .

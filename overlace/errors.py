@@ -33,6 +33,10 @@ class BadTrace(OverlaceError):
     """A trace or a run folder that is not whole, or of a schema that this version does not know."""
 
 
+class Busy(BadTrace):
+    """A trace that another writer holds, or has changed meanwhile."""
+
+
 class NotSorted(BadTrace):
     """A table whose messages were taken for sorted, and are not."""
 

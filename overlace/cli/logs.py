@@ -146,6 +146,9 @@ def ingest_command(
     strict: Annotated[bool, typer.Option("--strict", help="fail on the first line that cannot be read")] = False,
     max_bad: Annotated[str, typer.Option("--max-bad", help="fail above this share of bad lines")] = "10%",
     skip: Skip = None,
+    break_lock: Annotated[
+        bool, typer.Option("--break-lock", help="take the trace's lock from a writer that is gone")
+    ] = False,
     master: Master = "local[*]",
     as_json: AsJson = False,
 ) -> None:
@@ -157,12 +160,13 @@ def ingest_command(
         format=form, map=pairs(mapped), group=tuple(group.split(",")) if group else (), delimiter=delimiter,
         header=header, list_separator=list_separator, unit=unit, broker=broker, identity=identity,
         keep_topics=keep_topics, pseudonymise=pseudonymise, reduce_only=reduce_only, bucket=bucket, strict=strict,
-        max_bad=share_of(max_bad), skip=tuple(skip or ()),
+        max_bad=share_of(max_bad), skip=tuple(skip or ()), break_lock=break_lock,
     )  # fmt: skip
     if table or topology:
         refuse_for_tables(options)
         columns = {name: each[-1] for name, each in options.map.items()}
-        ingest_tables(logs, out, table, {"map": columns, "delimiter": delimiter, "header": header}, both_ways, as_json)
+        how = {"map": columns, "delimiter": delimiter, "header": header}
+        ingest_tables(logs, out, table, how, both_ways, break_lock, as_json)
         return
     if both_ways:
         raise BadParameter("--both-ways goes with --table interests")
@@ -239,7 +243,10 @@ def refuse_for_tables(options: Any) -> None:
     from overlace.ingest.options import FLAGS
 
     for each in fields(options):
-        if each.name not in ("map", "delimiter", "header", "max_bad") and getattr(options, each.name) != each.default:
+        if (
+            each.name not in ("map", "delimiter", "header", "max_bad", "break_lock")
+            and getattr(options, each.name) != each.default
+        ):
             flag = FLAGS.get(each.name, "--" + each.name.replace("_", "-"))
             raise BadParameter(f"{flag} works on logs, not on tables and topologies. Leave it out.")
 

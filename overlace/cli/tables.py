@@ -37,17 +37,23 @@ def told(trace: Any) -> list[str]:
 
 
 def ingest_tables(
-    logs: list[str], out: str, table: str | None, options: Mapping[str, Any], both_ways: bool, as_json: bool
+    logs: list[str],
+    out: str,
+    table: str | None,
+    options: Mapping[str, Any],
+    both_ways: bool,
+    break_lock: bool,
+    as_json: bool,
 ) -> None:
     """Plain tables, or the topology where no table is named, merged into a trace."""
     from overlace.jobs.tables import add_tables, add_topology
 
     notes: list[str] = []
     if table:
-        trace, counts = add_tables(logs, table, out, options, both_ways=both_ways)
+        trace, counts = add_tables(logs, table, out, options, both_ways=both_ways, break_lock=break_lock)
         merged = {table: counts}
     else:
-        trace, merged, notes = add_topology(logs, out)
+        trace, merged, notes = add_topology(logs, out, break_lock=break_lock)
     document = {**summary(trace), "merged": {name: each._asdict() for name, each in merged.items()}, "notes": notes}
     lines = [escape(f"{name}: {each}") for name, each in merged.items()]
     answer(as_json, document, *lines, *map(escape, notes), *told(trace))

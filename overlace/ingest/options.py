@@ -37,6 +37,7 @@ class Options:
     strict: bool = False
     max_bad: float = 1.0  # the share of bad lines above which nothing is ingested
     skip: tuple[str, ...] = ()  # patterns of file names in folders
+    break_lock: bool = False  # take the lock from a writer that is gone
 
     def __post_init__(self) -> None:
         if self.unit is not None and self.unit not in UNITS:

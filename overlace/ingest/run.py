@@ -11,7 +11,6 @@ through the file, it is read anew and replaces what it gave before.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -37,9 +36,8 @@ from overlace.ingest.staging import NUMBER, Answer, BatchFunction, answers, part
 from overlace.ingest.tasks import Piece, Split, finish, parse, regroup
 from overlace.ingest.topologies import Bridge
 from overlace.model import Progress
-from overlace.stopping import finishing
 from overlace.trace.names import names_table, number_names
-from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place, writing
 from overlace.trace.traffic import Reduction, merge
 
 FEW = 3  # messages up to which a client counts as short-lived
@@ -85,29 +83,31 @@ def ingest_sources(
     runner: Runner | Callable[[], Runner] = HERE,
     options: Options | None = None,
     progress: Progress | None = None,
+    writer: Writer | None = None,
 ) -> Ingested:
     """Read logs into the trace at `out`, new or existing; a runner that is yet to be made is made if it is needed."""
     chosen = options or Options()
+    if writer is None:
+        with writing(out, break_lock=chosen.break_lock) as own:
+            return ingest_sources(paths, out, runner, chosen, progress, own)
     key = chosen.key()
-    paths, out = [absolute(path) for path in paths], absolute(out)
-    base = Trace.open(out) if Trace.exists(out) else None
+    base = writer.base
     if base is not None and chosen.bucket and base.rows("traffic") and BUCKETS[chosen.bucket] != base.bucket_us:
         raise BadParameter(f"--bucket {chosen.bucket}: the trace at {out} has other buckets, and they cannot change")
     notes = dict(base.notes) if base else {}
-    found = new_sources(paths, chosen, notes.get("sources", {}))
+    found = new_sources([absolute(path) for path in paths], chosen, notes.get("sources", {}))
     sources = settle_together(found.sources)
     if not sources:
         if base is None:
             raise BadTrace(f"nothing to ingest: {'; '.join(found.known) or 'no file was found'}")
         return Ingested(base, [], found.known, 0, [])
-    writer = Writer(out, base)  # refused before anything is started
-    del writer
     runner = runner if isinstance(runner, Runner) else runner()
     try:
-        done = _Ingest(sources, out, base, runner, chosen, key, progress).run(notes)
+        done = _Ingest(sources, writer, runner, chosen, key, progress).run(notes)
     except NotSorted:  # the statistics promised more than the rows keep
         unsorted = [replace(s, options={**s.options, "sorted": False}) for s in sources]
-        done = _Ingest(unsorted, out, base, runner, chosen, key, progress).run(notes)
+        writer.restart()
+        done = _Ingest(unsorted, writer, runner, chosen, key, progress).run(notes)
     return done._replace(known=found.known)
 
 
@@ -117,35 +117,24 @@ class _Ingest:
     def __init__(
         self,
         sources: Sequence[Source],
-        out: str,
-        base: Trace | None,
+        writer: Writer,
         runner: Runner,
         options: Options,
         key: bytes,
         progress: Progress | None,
     ) -> None:
-        self.sources, self.base, self.runner, self.options = list(sources), base, runner, options
+        self.sources, self.base, self.runner, self.options = list(sources), writer.base, runner, options
         self.tell = progress or (lambda share, what: None)
-        self.writer = Writer(out, base)
+        self.writer = writer
+        self.written: list[Part] = []
         identity = options.identity or next((s.form.identity for s in sources if s.form.identity != "client"), "client")
         self.job = Job(
-            trace=out, staging=f".staging-{self.writer.id}", sources=tuple(sources), identity=identity,
-            keep_topics=options.keep_topics, key=key, reduce_only=options.reduce_only, id=self.writer.id,
+            trace=writer.path, staging=writer.staging, sources=tuple(sources), identity=identity,
+            keep_topics=options.keep_topics, key=key, reduce_only=options.reduce_only, id=writer.id,
         )  # fmt: skip
 
     def run(self, notes: dict[str, Any]) -> Ingested:
-        """All of it; what was staged is removed whatever happens."""
-        _clear_stale(self.job.trace, self.sources)
-        try:
-            return self._run(notes)
-        finally:
-            with finishing():
-                files, at = place(f"{self.job.trace}/{self.job.staging}")
-                with contextlib.suppress(OSError):
-                    files.delete_dir(at)
-                _remove_new(self.job.trace, self.writer.id)
-
-    def _run(self, notes: dict[str, Any]) -> Ingested:
+        """All of it."""
         tasks = split_tasks(self.sources, self.runner.parallel)
         cut = {scope_of(self.sources, i) for i, source in enumerate(self.sources) if source.keyed}
         likely = any(len(splits) > 1 for scope, splits in self._splits(tasks).items() if scope in cut)
@@ -277,7 +266,7 @@ class _Ingest:
                     Part(path, rows, int(hashed), source, group)
                     for path, rows, hashed, source, group in each.about["parts"]
                 ]
-                self.written = [*getattr(self, "written", []), *listed]
+                self.written += listed
             if "traffic" in each:
                 sums.append((each.about["source"], partial_of(each, None)))
                 extra[each.about["source"]] += each.about.get("extra", 0)
@@ -325,9 +314,7 @@ class _Ingest:
         for table, rows in written.items():
             self.writer.write_by_source(table, rows)
         order = {source.digest: i for i, source in enumerate(self.sources)}
-        listed = sorted(
-            getattr(self, "written", []), key=lambda part: (part.path.rpartition("/")[0], order[part.source])
-        )
+        listed = sorted(self.written, key=lambda part: (part.path.rpartition("/")[0], order[part.source]))
         self.writer.add("messages", listed)
         messages, traffic = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
         self.tell(0.95, f"writing: {messages:,} messages, {traffic:,} rows of traffic")
@@ -504,32 +491,6 @@ def short_lived(trace: Trace) -> list[str]:
         f"{few:,} of {int((sent > 0).sum()):,} senders sent {FEW} messages or fewer in all. If their ids are made up "
         "for each connection, say who is one client with --identity PATTERN."
     ]
-
-
-def _clear_stale(out: str, sources: Sequence[Source]) -> None:
-    """Remove what killed ingests have staged."""
-    files, at = place(out)
-    for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
-        used = any(source.path.startswith(f"{out}/{info.base_name}/") for source in sources)
-        if info.base_name.startswith(".staging-") and info.type == pafs.FileType.Directory and not used:
-            files.delete_dir(info.path)
-
-
-def _remove_new(out: str, writer: str) -> None:
-    """Remove what this ingest has written and the manifest does not name, and folders that are empty."""
-    files, at = place(out)
-    with contextlib.suppress(OSError):
-        trace = Trace.open(out) if Trace.exists(out) else None
-        counted = {part.path for parts in trace.parts.values() for part in parts} if trace else set()
-        inside = files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=True))
-        for info in inside:
-            ours = info.type == pafs.FileType.File and info.base_name.startswith((writer, f".trace.json-{writer}"))
-            if ours and info.path.removeprefix(f"{at}/") not in counted:
-                files.delete_file(info.path)
-        folders = sorted((info.path for info in inside if info.type == pafs.FileType.Directory), key=len, reverse=True)
-        for folder in [*folders, *([] if trace else [at])]:
-            if not files.get_file_info(pafs.FileSelector(folder, allow_not_found=True)):
-                files.delete_dir(folder)
 
 
 __all__ = ["HERE", "Account", "Ingested", "Runner", "in_process", "ingest_sources"]

@@ -14,7 +14,7 @@ from overlace.ingest.coding import TOPOLOGY_DEFAULTS, encode, topology_tables
 from overlace.ingest.merging import Counts, changed_rows, counts_of, merge, unite
 from overlace.ingest.plain import read_plain
 from overlace.ingest.topologies import read_topology
-from overlace.trace.store import HOUR_US, Trace, Writer
+from overlace.trace.store import HOUR_US, Trace, Writer, writing
 from overlace.trace.tables import arrow, schema_of
 
 LOGGED = ("sessions", "subscriptions")
@@ -31,28 +31,38 @@ class Piece(NamedTuple):
 
 
 def add_tables(
-    paths: Sequence[str], table: str, out: str, options: Mapping[str, Any], *, both_ways: bool = False
+    paths: Sequence[str],
+    table: str,
+    out: str,
+    options: Mapping[str, Any],
+    *,
+    both_ways: bool = False,
+    break_lock: bool = False,
 ) -> tuple[Trace, Counts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
     pieces = [Piece(table, read_plain(path, table, options), path) for path in paths]
-    trace, counts = _put(out, pieces, both_ways=both_ways)
+    with writing(out, break_lock=break_lock) as writer:
+        trace, counts = _put(writer, pieces, both_ways=both_ways)
     return trace, next(iter(counts.values()))
 
 
-def add_topology(paths: Sequence[str], out: str, kind: str | None = None) -> tuple[Trace, dict[str, Counts], list[str]]:
+def add_topology(
+    paths: Sequence[str], out: str, kind: str | None = None, *, break_lock: bool = False
+) -> tuple[Trace, dict[str, Counts], list[str]]:
     """The brokers and links of topology files merged into the trace; the rows by table, and what the reader noted."""
     topology = read_topology([Path(path) for path in paths], kind)
     noted = {"bridges": [asdict(bridge) for bridge in topology.bridges]} if topology.bridges else {}
     tables = topology_tables(topology).items()
     pieces = [Piece(table, rows, paths[0], TOPOLOGY_DEFAULTS.get(table, {})) for table, rows in tables]
-    return *_put(out, pieces, notes=noted), list(topology.notes)
+    with writing(out, break_lock=break_lock) as writer:
+        return *_put(writer, pieces, notes=noted), list(topology.notes)
 
 
 def _put(
-    out: str, pieces: Sequence[Piece], *, both_ways: bool = False, notes: Mapping[str, Any] | None = None
+    writer: Writer, pieces: Sequence[Piece], *, both_ways: bool = False, notes: Mapping[str, Any] | None = None
 ) -> tuple[Trace, dict[str, Counts]]:
     """Merge the pieces into the trace; nothing is written unless all of them can be."""
-    base = Trace.open(out) if Trace.exists(out) else None
+    base = writer.base
     names = base.names if base else {}
     old: dict[str, pa.Table] = {}
     merged: dict[str, pa.Table] = {}
@@ -61,7 +71,6 @@ def _put(
         if table not in old:
             old[table] = merged[table] = _held(base, table)
         merged[table] = merge(merged[table], rows, table, where=piece.where, defaults=piece.defaults)
-    writer = Writer(out, base)
     for table, rows in merged.items():
         _write(writer, table, old[table], rows)
     listed = [(kind, i, name) for kind in sorted(names) for i, name in enumerate(names[kind])]

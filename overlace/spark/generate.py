@@ -7,8 +7,8 @@ tasks there were or where they ran.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from overlace.errors import BadTrace
 from overlace.ingest.encode import Job
 from overlace.ingest.staging import ANSWERS, answer, answers, stage, staged
 from overlace.model import Progress
+from overlace.spark.failures import explained_failures
 from overlace.spark.watch import watched
-from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place, write_groups
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, absolute, write_groups, writing
 from overlace.trace.tables import TIME, conform
 from overlace.trace.traffic import NONE, Messages, Reduction, audience_hashes, merge, reduce
 from overlace.workloads import Workload
@@ -46,50 +47,47 @@ def generate(
     if Trace.exists(out) and not force:
         raise BadTrace(f"{out} is a trace already. Choose another name, or --force to replace it.")
     tell = progress or (lambda share, what: None)
-    writer = Writer(out)
-    bucket_us = HOUR_US if workload.days > 1 else MINUTE_US
-    job = Job(trace=out, staging=f".staging-{writer.id}", sources=(), bucket_us=bucket_us, id=writer.id)
-    pieces = [(n, first) for n, first in enumerate(range(0, workload.messages, piece))]
-    try:
-        frame = spark.createDataFrame(pieces, "number int, first long").repartition(len(pieces), "number")
-        with watched(spark, tell, "making messages", 0.05, 0.8):
-            told = answers(frame.mapInArrow(make(workload, job, piece), ANSWERS).toArrow())
+    with writing(out, anew=True) as writer:
+        bucket_us = HOUR_US if workload.days > 1 else MINUTE_US
+        job = Job(trace=out, staging=writer.staging, sources=(), bucket_us=bucket_us, id=writer.id)
+        pieces = -(-workload.messages // piece)
+        numbers = spark.range(0, pieces, 1, max(pieces, 1))
+        with watched(spark, tell, "making messages", 0.05, 0.8), explained_failures():
+            told = answers(numbers.mapInArrow(make(workload, job, piece), ANSWERS).toArrow())
+        told.sort(key=lambda each: int(each.about["number"]))
         tell(0.8, f"making messages: {workload.messages:,} messages")
         parts = [
             Part(path, rows, int(hashed), "", group)
             for each in told
             for path, rows, hashed, group in each.about["parts"]
         ]
-        writer.add("messages", sorted(parts, key=lambda part: (part.path, part.group)))
+        writer.add("messages", sorted(parts, key=lambda part: part.path.rpartition("/")[0]))
         tell(0.8, "merging")
-        merged = _merged(job, len(pieces))
+        merged = _merged(job, [each.about["token"] for each in told])
         tell(0.9, f"merging: {merged.traffic.num_rows:,} rows of traffic")
         writer.write("traffic", merged.traffic)
         writer.write("audiences", merged.audiences)
-        for name, table in workload.tables().items():
-            writer.write(name, table)
+        for table, rows in workload.tables().items():
+            writer.write(table, rows)
         made = {key: value for key, value in workload.__dict__.items() if isinstance(value, int | float | bool | str)}
         trace = writer.commit(bucket_us=bucket_us, unit="message", notes={"generated": {name: made}})
-    finally:
-        files, at = place(f"{job.trace}/{job.staging}")
-        with contextlib.suppress(OSError):
-            files.delete_dir(at)
     tell(1.0, "done")
     return trace
 
 
 def make(workload: Workload, job: Job, piece: int) -> Any:
-    """The batch function that makes pieces: parts of the trace out."""
+    """The batch function that makes pieces: numbers of pieces in, parts of the trace out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for row in batch.to_pylist():
-                yield _make_piece(workload, job, row["number"], row["first"], piece)
+            for number in batch["id"].to_pylist():
+                yield _make_piece(workload, job, number, piece)
 
     return run
 
 
-def _make_piece(workload: Workload, job: Job, number: int, first: int, piece: int) -> pa.RecordBatch:
+def _make_piece(workload: Workload, job: Job, number: int, piece: int) -> pa.RecordBatch:
+    first = number * piece
     count = min(piece, workload.messages - first)
     columns = workload.part(first, count)
     ones = np.ones(count, dtype=np.int64)
@@ -98,13 +96,15 @@ def _make_piece(workload: Workload, job: Job, number: int, first: int, piece: in
         bytes=columns["bytes"], weight=ones, logged=ones, start=columns["start"], receivers=columns["receivers"],
     )  # fmt: skip
     made = reduce(messages, job.bucket_us)
-    stage(job, f"traffic/{number}", made.traffic)
-    stage(job, f"audiences/{number}", made.audiences)
-    parts = _write(job, messages, np.arange(first, first + count), number)
-    return answer({"parts": [[part.path, part.rows, str(part.hash), part.group] for part in parts]}, {})
+    token = f"{number}-{uuid.uuid4().hex[:12]}"  # this attempt's own
+    stage(job, f"traffic/{token}", made.traffic)
+    stage(job, f"audiences/{token}", made.audiences)
+    parts = _write(job, messages, np.arange(first, first + count), token)
+    listed = [[part.path, part.rows, str(part.hash), part.group] for part in parts]
+    return answer({"number": number, "token": token, "parts": listed}, {})
 
 
-def _write(job: Job, messages: Messages, identity: Ints, number: int) -> list[Part]:
+def _write(job: Job, messages: Messages, identity: Ints, token: str) -> list[Part]:
     """Write messages by day."""
     day = messages.at // DAY_US
     rows = pa.table(
@@ -122,16 +122,16 @@ def _write(job: Job, messages: Messages, identity: Ints, number: int) -> list[Pa
     for each in np.unique(day):
         own = conform(rows.filter(pa.array(day == each)), "messages")
         parts += write_groups(
-            job.trace, "messages", [("", own)], f"day={np.datetime64(int(each), 'D')}/{job.id}-{number}"
+            job.trace, "messages", [("", own)], f"day={np.datetime64(int(each), 'D')}/{job.id}-{token}"
         )
     return parts
 
 
-def _merged(job: Job, pieces: int) -> Reduction:
+def _merged(job: Job, tokens: Sequence[str]) -> Reduction:
     """All staged reductions as one, a few at a time."""
     held: list[Reduction] = []
-    for number in range(pieces):
-        held.append(Reduction(*(staged(job, f"{table}/{number}") for table in ("traffic", "audiences"))))
+    for token in tokens:
+        held.append(Reduction(*(staged(job, f"{table}/{token}") for table in ("traffic", "audiences"))))
         if len(held) == MERGED:
             held = [merge(held)]
     return merge(held)

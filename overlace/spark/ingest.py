@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 from pyspark.sql import DataFrame, SparkSession
 
 from overlace.ingest.options import Options
@@ -19,8 +15,7 @@ from overlace.model import Progress
 from overlace.spark.failures import explained_failures
 from overlace.spark.session import session
 from overlace.spark.watch import watched
-from overlace.stopping import finishing
-from overlace.trace.store import Trace, absolute, place
+from overlace.trace.store import Writer, writing
 
 Logs = str | Sequence[str] | DataFrame
 
@@ -46,10 +41,10 @@ def ingest(
     own = logs.sparkSession if isinstance(logs, DataFrame) else spark
     with session(spark or own) as used:
         if isinstance(logs, DataFrame):
-            with staged_frame(logs, out) as folder:
-                return ingest_sources(
-                    [folder], out, spark_runner(used, progress), replace(chosen, format="parquet"), progress
-                )
+            chosen = replace(chosen, format="parquet")
+            with writing(out, break_lock=chosen.break_lock) as writer:
+                folder = stage_frame(logs, writer)
+                return ingest_sources([folder], out, spark_runner(used, progress), chosen, progress, writer)
         paths = [logs] if isinstance(logs, str) else list(logs)
         return ingest_sources(paths, out, spark_runner(used, progress), chosen, progress)
 
@@ -66,25 +61,9 @@ def spark_runner(spark: SparkSession, progress: Progress | None = None) -> Runne
     return Runner(run, spark.sparkContext.defaultParallelism)
 
 
-@contextmanager
-def staged_frame(frame: DataFrame, out: str) -> Iterator[str]:
-    """A DataFrame as Parquet beside the trace, for as long as it is read."""
-    target = f"{absolute(out)}/.staging-{uuid.uuid4().hex[:12]}/DataFrame.parquet"
-    there = Trace.exists(absolute(out))
-    address = target if "://" in target else f"file://{place(target)[1]}"
-    try:
-        with explained_failures():
-            frame.write.parquet(address)
-        yield target
-    finally:
-        with finishing(), contextlib.suppress(OSError):
-            files, at = place(target.rpartition("/")[0])
-            files.delete_dir(at)
-            if not there and not Trace.exists(absolute(out)):
-                _remove_empty(absolute(out))
-
-
-def _remove_empty(path: str) -> None:
-    files, at = place(path)
-    if not files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
-        files.delete_dir(at)
+def stage_frame(frame: DataFrame, writer: Writer) -> str:
+    """Write a DataFrame as Parquet into what the writer stages; the path."""
+    target = f"{writer.path}/{writer.staging}/DataFrame.parquet"
+    with explained_failures():
+        frame.write.parquet(target if "://" in target else f"file://{target}")
+    return target

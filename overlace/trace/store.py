@@ -4,16 +4,22 @@
     TRACE/TABLE/*.parquet       the tables of tables.py
 
 trace.json is written last, in one piece, so a killed write leaves the trace as it was; files that it
-does not name are no part of it. A trace lies at any path that Arrow's file systems reach.
+does not name are no part of it. One writer at a time (lock.py): each holds the lock of the folder, starts from what
+the one before has left, and makes the next generation of the manifest, of which there can be but one. What a
+generation no longer names stays until the next one, for those who are reading. A trace lies at any path that
+Arrow's file systems reach.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,8 +30,10 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from overlace.arrays.hashing import combine, hash_groups, mixed
-from overlace.errors import BadTrace
+from overlace.errors import BadTrace, Busy
 from overlace.model import Names
+from overlace.stopping import finishing
+from overlace.trace.lock import Lock, locked
 from overlace.trace.tables import SCHEMA_VERSION, TRACE, check_version, conform, numbers, schema_of
 
 OURS = re.compile(r"[0-9a-f]{12}[^/]*\.parquet$")
@@ -100,6 +108,8 @@ class Trace:
     parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
     """What ingest keeps for the next ingest: by source, what was read of it."""
+    generation: int = 0
+    """How many times it was written."""
 
     @classmethod
     def open(cls, path: str) -> Trace:
@@ -117,7 +127,7 @@ class Trace:
         version = about.get("schema_version") if isinstance(about, dict) else None
         check_version(version, path, f"Remove it and make it anew: `overlace ingest ... --out {path}`.")
         parts = {table: [Part(**part) for part in listed] for table, listed in about["tables"].items()}
-        return cls(path, about["bucket_us"], about["unit"], parts, about.get("notes", {}))
+        return cls(path, about["bucket_us"], about["unit"], parts, about.get("notes", {}), about.get("generation", 0))
 
     @classmethod
     def exists(cls, path: str) -> bool:
@@ -188,16 +198,52 @@ def _read(root: str, path: str, schema: pa.Schema, groups: Sequence[int] = ()) -
     return found if found.schema.equals(schema) else found.cast(schema)
 
 
+@contextmanager
+def writing(path: str, *, anew: bool = False, break_lock: bool = False) -> Iterator[Writer]:
+    """Write to the trace there, or make it; nobody else does meanwhile, and what is not committed is removed.
+
+    With `anew` what was there is replaced.
+    """
+    path = absolute(path)
+    if not Trace.exists(path):
+        refuse_foreign(path)
+    files, at = place(path)
+    there = files.get_file_info(at).type != pafs.FileType.NotFound
+    if not there:
+        files.create_dir(at, recursive=True)
+    try:
+        local = isinstance(files, pafs.LocalFileSystem)
+        with locked(at, break_lock) if local else contextlib.nullcontext() as lock:
+            writer = Writer(path, None if anew or not Trace.exists(path) else Trace.open(path), lock)
+            writer.clear()
+            try:
+                yield writer
+            finally:
+                with finishing():
+                    writer.tidy()
+    finally:
+        if not there and not files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
+            files.delete_dir(at)
+
+
 class Writer:
     """Adds files to a trace; nothing counts until commit."""
 
-    def __init__(self, path: str, base: Trace | None = None) -> None:
+    def __init__(self, path: str, base: Trace | None = None, lock: Lock | None = None) -> None:
         self.path = path
         self.base = base
-        if base is None:
+        self.lock = lock
+        if base is None and not Trace.exists(path):
             refuse_foreign(path)
         self.id = uuid.uuid4().hex[:12]
-        self.parts: dict[str, list[Part]] = {t: list(p) for t, p in base.parts.items()} if base else {}
+        self.staging = f".staging-{self.id}"
+        self.generation = base.generation if base else _generation(path)
+        self.parts: dict[str, list[Part]] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was written: what counts is what was there."""
+        self.parts = {table: list(parts) for table, parts in self.base.parts.items()} if self.base else {}
 
     def write(self, table: str, rows: pa.Table, *, source: str = "", name: str = "", replace: bool = False) -> None:
         """Write a file of a table; with replace it becomes the whole table."""
@@ -225,30 +271,107 @@ class Writer:
             self.parts[table] = compact(self.path, table, self.parts[table], self.id)
         listed = {t: [part.document() for part in self.parts[t]] for t in sorted(self.parts) if self.parts[t]}
         about = {
-            "schema_version": SCHEMA_VERSION, "bucket_us": bucket_us, "unit": unit, "tables": listed, "notes": notes,
+            "schema_version": SCHEMA_VERSION, "generation": self.generation + 1, "bucket_us": bucket_us, "unit": unit,
+            "tables": listed, "notes": notes,
         }  # fmt: skip
         text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
         files.create_dir(at, recursive=True)
-        if isinstance(files, pafs.LocalFileSystem):
-            beside = f"{at}/.trace.json-{self.id}"
-            with files.open_output_stream(beside) as stream:
-                stream.write(text.encode())
-            files.move(beside, f"{at}/trace.json")
-        else:  # object stores put a whole object or none
-            with files.open_output_stream(f"{at}/trace.json") as stream:
-                stream.write(text.encode())
-        self._sweep(files, at)
+        with finishing():
+            if isinstance(files, pafs.LocalFileSystem):
+                self._replace(at, text.encode())
+            else:  # object stores put a whole object or none
+                self._refuse_if_changed()
+                with files.open_output_stream(f"{at}/trace.json") as stream:
+                    stream.write(text.encode())
+            self._sweep(files, at)
         return Trace.open(self.path)
 
+    def _replace(self, at: str, manifest: bytes) -> None:
+        """Make the next generation, which only one writer can, and put it in place."""
+        beside, own = f"{at}/.trace.json-{self.id}", f"{at}/.generation-{self.generation + 1}"
+        with open(beside, "wb") as file:
+            file.write(manifest)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.close(os.open(own, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except FileExistsError:
+            raise self._beaten() from None
+        try:
+            if self.lock is not None and not self.lock.holds():
+                raise self._beaten()
+            self._refuse_if_changed()
+            os.replace(beside, f"{at}/trace.json")
+        finally:
+            os.unlink(own)
+
+    def _refuse_if_changed(self) -> None:
+        if _generation(self.path) != self.generation:
+            raise self._beaten()
+
+    def _beaten(self) -> Busy:
+        return Busy(
+            f"{self.path}: another writer took the lock and changed the trace meanwhile. It is as that one left it; "
+            "run this again."
+        )
+
     def _sweep(self, files: pafs.FileSystem, at: str) -> None:
-        """Remove files of ours that no longer count: replaced ones, and what killed writes have left."""
+        """Remove files of ours that count no longer: those replaced before, and what dead writers have left."""
         counted = {part.path for parts in self.parts.values() for part in parts}
+        counted |= {part.path for parts in (self.base.parts if self.base else {}).values() for part in parts}
         for table in TRACE:
             listing = pafs.FileSelector(f"{at}/{table}", allow_not_found=True, recursive=True)
             for info in files.get_file_info(listing):
                 ours = OURS.match(info.base_name) and info.type == pafs.FileType.File
                 if ours and info.path.removeprefix(f"{at}/") not in counted:
-                    files.delete_file(info.path)
+                    _delete(files, info)
+
+    def clear(self) -> None:
+        """Remove what dead writers have staged: all others are, since we hold the lock."""
+        files, at = place(self.path)
+        for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
+            if info.base_name.startswith((".staging-", ".trace.json-", ".generation-")):
+                _delete(files, info)
+
+    def tidy(self) -> None:
+        """Remove what we have staged, and written but not committed, and folders that are empty."""
+        files, at = place(self.path)
+        with contextlib.suppress(OSError, BadTrace):
+            trace = Trace.open(self.path) if Trace.exists(self.path) else None
+            counted = {part.path for parts in trace.parts.values() for part in parts} if trace else set()
+            staged = files.get_file_info(f"{at}/{self.staging}")
+            if staged.type == pafs.FileType.Directory:
+                _delete(files, staged)
+            inside = files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=True))
+            for info in inside:
+                ours = info.type == pafs.FileType.File and info.base_name.startswith(
+                    (self.id, f".trace.json-{self.id}")
+                )
+                if ours and info.path.removeprefix(f"{at}/") not in counted:
+                    _delete(files, info)
+            folders = (info.path for info in inside if info.type == pafs.FileType.Directory)
+            for folder in sorted(folders, key=len, reverse=True):
+                if not files.get_file_info(pafs.FileSelector(folder, allow_not_found=True)):
+                    files.delete_dir(folder)
+
+
+def _delete(files: pafs.FileSystem, info: pafs.FileInfo) -> None:
+    """Remove a file or a folder; a task that nobody waits for may still write there."""
+    with contextlib.suppress(OSError):
+        if info.type == pafs.FileType.Directory:
+            files.delete_dir(info.path)
+        else:
+            files.delete_file(info.path)
+
+
+def _generation(path: str) -> int:
+    """How many times the trace there was written, whatever else its manifest says."""
+    files, at = place(path)
+    try:
+        with files.open_input_stream(f"{at}/trace.json") as stream:
+            return int(json.loads(stream.read()).get("generation", 0))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return 0
 
 
 def refuse_foreign(path: str) -> None:

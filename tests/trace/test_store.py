@@ -28,7 +28,8 @@ def test_files_that_no_longer_count_are_removed(tmp_path):
     (tmp_path / "t/traffic/mine.parquet").write_bytes(b"somebody's own")
     (tmp_path / "t/messages/day1.jsonl").write_bytes(b"somebody's log")
     writer.write("names", NAMES, replace=True)
-    writer.commit(bucket_us=HOUR_US, unit="message", notes={})
+    second = writer.commit(bucket_us=HOUR_US, unit="message", notes={})
+    Writer(path, second).commit(bucket_us=HOUR_US, unit="message", notes={})  # what was replaced stays until then
     assert (tmp_path / "t/messages/day1.jsonl").exists()
     (tmp_path / "t/traffic/mine.parquet").unlink()
     assert len(list((tmp_path / "t").rglob("*.parquet"))) == sum(map(len, Trace.open(path).parts.values()))

@@ -1,0 +1,175 @@
+"""One writer at a time: a lock in the folder of what is written, which names its owner.
+
+    FOLDER/.lock    {"host": ..., "process": ..., "since": ..., "command": ...}
+
+The operating system holds the lock for as long as its owner lives, so that of a killed writer is free at once.
+Where a file system knows no such locks, the file itself is the lock: it is taken from an owner that is known to
+be dead, and from another only if the user says so. Object stores have neither: there, one writer is the user's
+to see to (docs/formats.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+
+from overlace.errors import Busy
+from overlace.stopping import finishing
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - where there are no such locks
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
+
+
+class Lock:
+    """A lock that is held, until it is released or broken."""
+
+    def __init__(self, path: str, held: int) -> None:
+        self.path = path
+        self.held = held
+        text = json.dumps(owner(), ensure_ascii=False) + "\n"
+        os.ftruncate(held, 0)
+        os.pwrite(held, text.encode(), 0)
+
+    def holds(self) -> bool:
+        """Whether it is still ours: nobody has broken it."""
+        return _is_at(self.held, self.path)
+
+    def release(self) -> None:
+        """Let others write."""
+        if self.holds():
+            os.unlink(self.path)
+        os.close(self.held)
+
+
+def owner() -> dict[str, object]:
+    """Who we are, for others to read."""
+    command = " ".join([os.path.basename(sys.argv[0]), *sys.argv[1:3]]) if sys.argv else ""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"host": socket.gethostname(), "process": os.getpid(), "since": now, "command": command}
+
+
+@contextmanager
+def locked(folder: str, break_lock: bool = False) -> Iterator[Lock]:
+    """Hold the lock of a local folder, which is there; refused in one line while another writer holds it."""
+    lock = take(folder, break_lock)
+    try:
+        yield lock
+    finally:
+        with finishing():
+            lock.release()
+
+
+def take(folder: str, break_lock: bool = False) -> Lock:
+    """Take the lock of a folder, from its owner too if it is to be broken."""
+    path = os.path.join(folder, LOCK)
+    while True:
+        made, held = _open(path)
+        if held is None:
+            continue  # its owner has just let go
+        try:
+            free = _ask(held)
+            if free is None:  # no such locks here: who made the file has it
+                free = made or _is_dead(_read(held))
+                if free and not made:
+                    _remove(path, held)
+                    os.close(held)
+                    continue
+            if free and _is_at(held, path):
+                return Lock(path, held)
+            told = _read(held)
+        except BaseException:
+            os.close(held)
+            raise
+        if not free and break_lock:
+            _remove(path, held)
+        os.close(held)
+        if not free and not break_lock:
+            raise Busy(
+                f"{folder} is being written by {_shown(told)}. Try again when it has ended; if it is gone, "
+                "--break-lock takes the lock from it."
+            )
+
+
+def _open(path: str) -> tuple[bool, int | None]:
+    """(made by us, file) of a lock; no file if it has gone meanwhile."""
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        return True, os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileExistsError:
+        try:
+            return False, os.open(path, flags)
+        except FileNotFoundError:
+            return False, None
+
+
+def _ask(held: int) -> bool | None:
+    """Whether the operating system gives us the lock; none if there are no locks here."""
+    if fcntl is None:  # pragma: no cover - where there are no such locks
+        return None
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES):
+            return False
+        if error.errno in (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL):
+            return None
+        raise
+    return True
+
+
+def _is_at(held: int, path: str) -> bool:
+    """Whether a file that we hold is the one of that name."""
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(held)
+    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _remove(path: str, held: int) -> None:
+    """Remove a lock, unless it is another by now."""
+    if _is_at(held, path):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _read(held: int) -> dict[str, object]:
+    """What a lock says of its owner; nothing if that is not yet written."""
+    try:
+        told = json.loads(os.pread(held, 1 << 16, 0))
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _is_dead(told: dict[str, object]) -> bool:
+    """Whether a process of this machine is known to have ended."""
+    process = told.get("process")
+    if told.get("host") != socket.gethostname() or not isinstance(process, int) or process <= 0:
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _shown(told: dict[str, object]) -> str:
+    """An owner, for people."""
+    if "process" not in told:
+        return "another process"
+    command = f" ({told['command']})" if told.get("command") else ""
+    return f"process {told['process']} on {told.get('host', '?')} since {told.get('since', '?')}{command}"
