@@ -220,6 +220,11 @@ def account_lines(accounts: Sequence[Any]) -> list[str]:
         ignored.update(a.ignored)
         bad.update({why: n for why, (n, _) in a.quarantined.items()})
         samples = {**{why: s for why, (_, s) in a.quarantined.items()}, **samples}
+    lines += [
+        f"  {a.source}: its last line is unfinished ({a.waits:,} bytes) and waits for its end"
+        for a in accounts
+        if a.waits
+    ]
     lines += [f"  ignored {n:,}: {reason}" for reason, n in ignored.items()]
     return [*lines, *(f"  quarantined {n:,}: {why}; such as {short(samples[why])!r}" for why, n in bad.most_common())]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from overlace.errors import BadTrace
 from overlace.ingest.options import Options
-from overlace.ingest.sources import Source, shown_mapping
+from overlace.ingest.sources import Source, shown_mapping, waiting
 from overlace.trace.tables import schema_of
 
 ORPHANS = "delivery of a message that no log publishes"
@@ -28,6 +28,7 @@ class Account(NamedTuple):
     quarantined: Mapping[str, tuple[int, str]]  # by reason: how many, and a sample
     duplicates: int
     mapping: Sequence[str] = ()  # what was settled for the source, for people
+    waits: int = 0  # bytes of a last line that is not finished: it is no line yet
 
     def adds_up(self) -> bool:
         """lines = kept + ignored + quarantined + duplicates."""
@@ -87,10 +88,42 @@ def account_of(source: Source, told: Sequence[Mapping[str, Any]]) -> Account:
     lines, extra = (sum(about[name] for about in told) for name in ("lines", "extra"))
     quarantined = {reason: (rows, samples.get(reason, (0, ""))[1]) for reason, rows in bad.items()}
     head = (source.name, source.digest, source.format, lines)
-    return Account(*head, kept - extra, dict(ignored), quarantined, extra, shown_mapping(source))
+    return Account(*head, kept - extra, dict(ignored), quarantined, extra, shown_mapping(source), waiting(source))
 
 
-def sources_table(accounts: Sequence[Account], sources: Sequence[Source], before: pa.Table | None) -> pa.Table:
+def less(account: Account, tail: Account) -> Account:
+    """An account without the part of it in which messages may go on."""
+    ignored = Counter(account.ignored)
+    ignored.subtract(tail.ignored)
+    bad = {
+        reason: (count - tail.quarantined.get(reason, (0, ""))[0], sample)
+        for reason, (count, sample) in account.quarantined.items()
+    }
+    return account._replace(
+        lines=account.lines - tail.lines, kept=account.kept - tail.kept, ignored=dict(+ignored),
+        quarantined={reason: each for reason, each in bad.items() if each[0]},
+        duplicates=account.duplicates - tail.duplicates,
+    )  # fmt: skip
+
+
+def body_of(account: Account, known: Mapping[str, Any]) -> dict[str, Any]:
+    """An account added to what is known of the source up to there."""
+    body = known.get("body", {})
+    ignored = Counter(account.ignored)
+    ignored.update(body.get("ignored", {}))
+    counts = {
+        "lines": account.lines,
+        "kept": account.kept,
+        "quarantined": account.bad,
+        "duplicates": account.duplicates,
+    }
+    counts = {name: count + body.get(name, 0) for name, count in counts.items()}
+    return {**counts, "ignored": dict(sorted(ignored.items()))}
+
+
+def sources_table(
+    accounts: Sequence[Account], sources: Sequence[Source], before: pa.Table | None, noted: Mapping[str, Any]
+) -> pa.Table:
     """The table of sources, these among those that are there; what was read of one before adds up."""
     kept = {row["digest"]: row for row in (before.to_pylist() if before else [])}
     for account, source in zip(accounts, sources, strict=True):
@@ -98,6 +131,10 @@ def sources_table(accounts: Sequence[Account], sources: Sequence[Source], before
                "kept": account.kept, "ignored": sum(account.ignored.values()), "quarantined": account.bad,
                "duplicates": account.duplicates}  # fmt: skip
         if source.begin and account.digest in kept:
-            row = {k: (v + kept[account.digest][k] if isinstance(v, int) else v) for k, v in row.items()}
+            known = dict(kept[account.digest])
+            if "body" in noted.get(account.digest, {}):  # the rest was read again
+                body = noted[account.digest]["body"]
+                known |= {**body, "ignored": sum(body["ignored"].values())}
+            row = {k: (v + known[k] if isinstance(v, int) else v) for k, v in row.items()}
         kept[account.digest] = row
     return pa.Table.from_pylist(list(kept.values()), schema_of("sources"))

@@ -84,6 +84,8 @@ class Format:
     """Who is one client, unless the user says otherwise."""
     at_home: bool = False
     """Whether receivers are at home at the broker that logs them."""
+    finished: Callable[[bytes], bool] = lambda line: False
+    """Whether a line without an end that cannot be read is whole nevertheless: nothing that follows would help."""
     one_broker: bool = False
     """Whether a source is the log of one broker, named by the file unless the user names it."""
 

@@ -21,10 +21,13 @@ REASONS = {NOT_UTF8: "not UTF-8", INNER_CR: "carriage return inside the line", N
 MARK = b"\xef\xbb\xbf"
 
 
-def blocks(file: BinaryIO, start: int = 0, end: int | None = None, size: int = BLOCK) -> Iterator[tuple[int, bytes]]:
+def blocks(
+    file: BinaryIO, start: int = 0, end: int | None = None, size: int = BLOCK, stop: int | None = None
+) -> Iterator[tuple[int, bytes]]:
     """Whole lines that begin in start <= offset < end, in blocks, each with the offset of its first byte.
 
-    A cut may fall anywhere: a line belongs to the part in which its first byte lies.
+    A cut may fall anywhere: a line belongs to the part in which its first byte lies. Nothing is read beyond `stop`,
+    however long the file has become.
     """
     offset = start
     if start:
@@ -38,7 +41,7 @@ def blocks(file: BinaryIO, start: int = 0, end: int | None = None, size: int = B
         if not block:
             return
         if not block.endswith(b"\n"):
-            block += file.readline()
+            block += file.readline(-1 if stop is None else max(0, stop - offset - len(block)))
         yield offset, block
         offset += len(block)
 

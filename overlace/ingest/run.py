@@ -21,18 +21,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
+from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter, BadTrace, NotSorted
-from overlace.ingest.accounts import Account, account_of, judge, quarantine_of, sources_table, with_joined
+from overlace.ingest.accounts import (
+    Account,
+    account_of,
+    body_of,
+    judge,
+    less,
+    quarantine_of,
+    sources_table,
+    with_joined,
+)
 from overlace.ingest.bridges import Followed, bridge_lines, bridge_notes, follow
 from overlace.ingest.codes import flat
+from overlace.ingest.cuts import Crossed, find_crossed, joins, keys_table, widened, with_cut, without
 from overlace.ingest.encode import KINDS, LATER, Job
 from overlace.ingest.events import PLAIN
 from overlace.ingest.history import doubles_of, links_of, links_told, seen_before, sessions_of, subscriptions_of
+from overlace.ingest.known import new_sources
 from overlace.ingest.options import BUCKETS, Options
 from overlace.ingest.reduce import Ids, Partial, unite
-from overlace.ingest.sources import Source, first_and_last, new_sources, settle_together
-from overlace.ingest.splitting import batched, scope_of, split_tasks
-from overlace.ingest.staging import NUMBER, Answer, BatchFunction, answers, partial_of, stage, staged
+from overlace.ingest.sources import Source, first_and_last, settle_together
+from overlace.ingest.splitting import batched, scopes_of, split_tasks
+from overlace.ingest.staging import NUMBER, Answer, BatchFunction, answers, label, partial_of, stage, staged
 from overlace.ingest.tasks import Piece, Split, finish, parse, regroup
 from overlace.ingest.topologies import Bridge
 from overlace.model import Progress
@@ -67,6 +79,21 @@ def in_process(function: BatchFunction, tasks: int, *_: Any) -> pa.Table:
 HERE = Runner(in_process)
 
 
+class Summed(NamedTuple):
+    """What a task summed up of a source, or of the part of it in which messages may go on."""
+
+    source: int
+    tail: bool
+    sums: Partial
+    extra: int  # further rows that repeat others
+    orphans: int
+
+
+OF = ("", "tail_")
+SUMMED = tuple(f"{of}{table}" for of in OF for table in ("traffic", "audiences"))
+"""Tables of what was summed up: of a source, and of the part of it in which messages may go on."""
+
+
 class Ingested(NamedTuple):
     """A trace and how it came about."""
 
@@ -95,20 +122,24 @@ def ingest_sources(
     if base is not None and chosen.bucket and base.rows("traffic") and BUCKETS[chosen.bucket] != base.bucket_us:
         raise BadParameter(f"--bucket {chosen.bucket}: the trace at {out} has other buckets, and they cannot change")
     notes = dict(base.notes) if base else {}
-    found = new_sources([absolute(path) for path in paths], chosen, notes.get("sources", {}))
-    sources = settle_together(found.sources)
+    noted = notes.get("sources", {})
+    found = new_sources([absolute(path) for path in paths], chosen, noted)
+    sources = settle_together([with_cut(source) for source in found.sources])
     if not sources:
         if base is None:
             raise BadTrace(f"nothing to ingest: {'; '.join(found.known) or 'no file was found'}")
         return Ingested(base, [], found.known, 0, [])
     runner = runner if isinstance(runner, Runner) else runner()
-    try:
-        done = _Ingest(sources, writer, runner, chosen, key, progress).run(notes)
-    except NotSorted:  # the statistics promised more than the rows keep
-        unsorted = [replace(s, options={**s.options, "sorted": False}) for s in sources]
+    while True:
+        try:
+            done = _Ingest(sources, writer, runner, chosen, key, progress).run(notes)
+        except NotSorted:  # the statistics promised more than the rows keep
+            sources = [replace(s, options={**s.options, "sorted": False}) for s in sources]
+        except Crossed as crossed:
+            sources = settle_together(widened(sources, crossed.needs, found.same, noted))
+        else:
+            return done._replace(known=found.known)
         writer.restart()
-        done = _Ingest(unsorted, writer, runner, chosen, key, progress).run(notes)
-    return done._replace(known=found.known)
 
 
 class _Ingest:
@@ -127,6 +158,7 @@ class _Ingest:
         self.tell = progress or (lambda share, what: None)
         self.writer = writer
         self.written: list[Part] = []
+        self.scopes = scopes_of(sources)
         identity = options.identity or next((s.form.identity for s in sources if s.form.identity != "client"), "client")
         self.job = Job(
             trace=writer.path, staging=writer.staging, sources=tuple(sources), identity=identity,
@@ -136,10 +168,13 @@ class _Ingest:
     def run(self, notes: dict[str, Any]) -> Ingested:
         """All of it."""
         tasks = split_tasks(self.sources, self.runner.parallel)
-        cut = {scope_of(self.sources, i) for i, source in enumerate(self.sources) if source.keyed}
+        cut = {self.scopes[i] for i, source in enumerate(self.sources) if source.keyed}
         likely = any(len(splits) > 1 for scope, splits in self._splits(tasks).items() if scope in cut)
         self.job = replace(self.job, bucket_us=self._likely_bucket(), staged=not self.options.reduce_only or likely)
         told = self._parse(tasks)
+        noted = notes.get("sources", {})
+        if self.base:
+            find_crossed(self.base, self.sources, self._keys_by_log(told), noted)
         several = self._several(told)
         if several and not self.job.staged:  # keys that the first bytes did not show
             self.job = replace(self.job, staged=True)
@@ -150,23 +185,23 @@ class _Ingest:
         self.tell(0.5, "numbering names")
         names = self._number(told)
         ids = [_ids_of(each, names) for each in told]
-        by_source = self._by_source(told, [each.about for each in told])
-        accounts = [account_of(source, own) for source, own in zip(self.sources, by_source, strict=True)]
-        judge(accounts, self.options)
+        judge(self._accounts(told), self.options)
         crossed = self._follow_bridges(told, names, notes.get("bridges", []))
         if self.job.staged:
-            parts, extra, orphans = self._finish(told, ids, several, crossed)
+            parts = self._finish(told, ids, several, crossed)
         else:
-            parts = [(each.about["source"], partial_of(each, own)) for each, own in zip(told, ids, strict=True)]
-            extra = Counter[int]()
-            orphans = Counter({each.about["source"]: each.about["orphans"] for each in told})
-        accounts = [with_joined(account, extra[i], orphans[i]) for i, account in enumerate(accounts)]
+            parts = [
+                Summed(each.about["source"], each.about["tail"], partial_of(each, own), 0, each.about["orphans"])
+                for each, own in zip(told, ids, strict=True)
+            ]
+        accounts = self._accounts(told, parts)
         judge(accounts, self.options)
         self.tell(0.9, "writing")
         self._traffic(parts, bucket_us, ratio if not self.job.staged else 1)
-        self._tables(told, ids, names, accounts, crossed)
-        kept = notes.get("sources", {})
-        notes["sources"] = {**kept, **self._noted(told, accounts, kept)}
+        self._keys(told)
+        tails = self._accounts(told, parts, tail=True)
+        self._tables(told, ids, names, accounts, tails, crossed)
+        notes["sources"] = {**noted, **self._noted(told, accounts, tails, noted)}
         trace = self.writer.commit(bucket_us=bucket_us, unit=self.base.unit if self.base else "message", notes=notes)
         self.tell(1.0, "done")
         folded = sum(each.about["folded"] for each in told)
@@ -182,13 +217,13 @@ class _Ingest:
         found: dict[int, list[Split]] = {}
         for split in (each for task in tasks for each in task):
             if not self.sources[split.source].options.get("sorted"):
-                found.setdefault(scope_of(self.sources, split.source), []).append(split)
+                found.setdefault(self.scopes[split.source], []).append(split)
         return found
 
     def _several(self, told: Sequence[Answer]) -> set[int]:
         """The scopes with keys in several splits, by what was read."""
         counts = Counter(
-            scope_of(self.sources, each.about["source"])
+            self.scopes[each.about["source"]]
             for each in told
             if each.about["keyed"] and not self.sources[each.about["source"]].options.get("sorted")
         )
@@ -232,13 +267,14 @@ class _Ingest:
 
     def _finish(
         self, told: Sequence[Answer], ids: Sequence[Ids], several: set[int], crossed: Followed | None
-    ) -> tuple[list[tuple[int, Partial]], Counter[int], Counter[int]]:
-        """(sums by source, further rows that repeat others, orphans): staged messages under ids."""
+    ) -> list[Summed]:
+        """Staged messages under ids, written and summed up."""
         pieces = [
             Piece(
                 f"{about['source']}-{about['number']}-{about['token']}",
                 about["source"],
-                scope_of(self.sources, about["source"]),
+                self.scopes[about["source"]],
+                about["tail"],
             )
             for about in (each.about for each in told)
         ]
@@ -258,7 +294,6 @@ class _Ingest:
             held = [piece for piece in pieces if _staged_shared(self.job, piece)]
             parts = -(-count // TOGETHER)
             done += answers(runner.run(regroup(self.job, held, parts), parts, "joining messages", 0.85, 0.9))
-        extra, orphans = Counter[int](), Counter[int]()
         sums = []
         for each in done:
             if "parts" in each.about:
@@ -268,10 +303,10 @@ class _Ingest:
                 ]
                 self.written += listed
             if "traffic" in each:
-                sums.append((each.about["source"], partial_of(each, None)))
-                extra[each.about["source"]] += each.about.get("extra", 0)
-                orphans[each.about["source"]] += each.about.get("orphans", 0)
-        return sums, extra, orphans
+                about = each.about
+                extra, orphans = about.get("extra", 0), about.get("orphans", 0)
+                sums.append(Summed(about["source"], about["tail"], partial_of(each, None), extra, orphans))
+        return sums
 
     def _shared(self, told: Sequence[Answer], pieces: Sequence[Piece], several: set[int]) -> list[int]:
         """The scopes in which a key lies in several splits; the keys are staged."""
@@ -293,31 +328,53 @@ class _Ingest:
 
     # --- what is written
 
-    def _traffic(self, parts: Sequence[tuple[int, Partial]], bucket_us: int, ratio: int) -> None:
+    def _traffic(self, parts: Sequence[Summed], bucket_us: int, ratio: int) -> None:
         """Traffic and audiences of each source, added to what an earlier part of it gave."""
-        written: dict[str, list[tuple[str, pa.Table]]] = {"traffic": [], "audiences": []}
-        sums: list[list[Partial]] = [[] for _ in self.sources]
-        for origin, part in parts:
-            sums[origin].append(part)
+        written: dict[str, list[tuple[str, pa.Table]]] = {}
+        sums: list[list[Summed]] = [[] for _ in self.sources]
+        for part in parts:
+            sums[part.source].append(part)
         for source, own in zip(self.sources, sums, strict=True):
-            reduction = unite(own, bucket_us, ratio)
-            if source.begin == 0:
-                for table in ("messages", "traffic", "audiences", "sessions", "subscriptions"):
+            reduction = unite([each.sums for each in own], bucket_us, ratio)
+            if source.begin and self.base:
+                before = self._of_source(source, *SUMMED)
+                known = without(*(Reduction(before.read(f"{of}traffic"), before.read(f"{of}audiences")) for of in OF))
+                reduction = merge([known, reduction])
+            tail = unite([each.sums for each in own if each.tail], bucket_us, ratio)
+            for table in SUMMED:
+                self.writer.drop(table, source.digest)
+            self.writer.drop("messages", label(source.digest, True))
+            if not source.begin:
+                for table in ("messages", "sessions", "subscriptions"):
                     self.writer.drop(table, source.digest)
-            elif self.base:
-                before = self._of_source(source, "traffic", "audiences")
-                reduction = merge([Reduction(before.read("traffic"), before.read("audiences")), reduction])
-                for table in ("traffic", "audiences"):
-                    self.writer.drop(table, source.digest)
-            written["traffic"].append((source.digest, reduction.traffic))
-            written["audiences"].append((source.digest, reduction.audiences))
-        for table, rows in written.items():
-            self.writer.write_by_source(table, rows)
-        order = {source.digest: i for i, source in enumerate(self.sources)}
+            for table, rows in zip(SUMMED, (*reduction, *tail), strict=True):
+                written.setdefault(table, []).append((source.digest, rows))
+        for table, by_source in written.items():
+            self.writer.write_by_source(table, by_source)
+        order = {label(source.digest, tail): i for i, source in enumerate(self.sources) for tail in (False, True)}
         listed = sorted(self.written, key=lambda part: (part.path.rpartition("/")[0], order[part.source]))
         self.writer.add("messages", listed)
         messages, traffic = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
         self.tell(0.95, f"writing: {messages:,} messages, {traffic:,} rows of traffic")
+
+    def _keys(self, told: Sequence[Answer]) -> None:
+        """The keys of each source, for when it has grown; those of names that are hidden are not kept."""
+        rows = []
+        for source, own in zip(self.sources, self._by_source(told, told), strict=True):
+            for tail in (False, True):
+                if tail or not source.begin:
+                    self.writer.drop("keys", label(source.digest, tail))
+                if joins(source) and not self.job.key:
+                    rows.append((label(source.digest, tail), keys_table([e for e in own if e.about["tail"] == tail])))
+        self.writer.write_by_source("keys", rows)
+
+    def _keys_by_log(self, told: Sequence[Answer]) -> dict[str, Ints]:
+        """The keys that were met, by log."""
+        found: dict[str, list[Answer]] = {}
+        for source, own in zip(self.sources, self._by_source(told, told), strict=True):
+            if joins(source):
+                found.setdefault(source.log, []).extend(own)
+        return {log: keys_table(own)["key"].to_numpy() for log, own in found.items()}
 
     def _of_source(self, source: Source, *tables: str) -> Trace:
         """What the trace has of one source so far."""
@@ -331,6 +388,7 @@ class _Ingest:
         ids: Sequence[Ids],
         names: Mapping[str, pa.Array],
         accounts: Sequence[Account],
+        tails: Sequence[Account],
         crossed: Followed | None,
     ) -> None:
         """Sessions, subscriptions, links and the accounting: few rows, made on the driver."""
@@ -348,17 +406,20 @@ class _Ingest:
             seen = seen_before(before, pa.concat_tables([_seen_under_ids(each, to) for each, to in own]))
             for table in ("sessions", "doubles"):
                 self.writer.drop(table, source.digest)
+            self.writer.drop("quarantine", label(source.digest, True))
             if not source.begin:
                 self.writer.drop("quarantine", source.digest)
             rows["sessions"].append((source.digest, sessions_of(life, seen, names)))
             rows["subscriptions"].append((source.digest, subscriptions_of(life, names)))
             rows["doubles"].append((source.digest, doubles_of(life, names, self.job.bucket_us)))
-            rows["quarantine"].append((source.digest, quarantine_of(accounts[i])))
+            rows["quarantine"].append((source.digest, quarantine_of(less(accounts[i], tails[i]))))
+            rows["quarantine"].append((label(source.digest, True), quarantine_of(tails[i])))
             linked |= links_told(life, names)
         for table, listed in rows.items():
             self.writer.write_by_source(table, listed)
         before = self.base.read("sources") if self.base else None
-        self.writer.write("sources", sources_table(accounts, self.sources, before), replace=True)
+        noted = self.base.notes.get("sources", {}) if self.base else {}
+        self.writer.write("sources", sources_table(accounts, self.sources, before, noted), replace=True)
         dialled: set[tuple[int, int]] = set()
         if crossed and crossed.links:
             place_of = {name: i for i, name in enumerate(names["broker"].to_pylist())}
@@ -392,23 +453,48 @@ class _Ingest:
         ]  # fmt: skip
         return pa.concat_tables([empty, *(table.cast(PLAIN) for table in tables)]).combine_chunks()
 
-    def _noted(self, told: Sequence[Answer], accounts: Sequence[Account], before: Mapping[str, Any]) -> dict[str, Any]:
+    def _noted(
+        self, told: Sequence[Answer], accounts: Sequence[Account], tails: Sequence[Account], before: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """What the next ingest must know of each source, and its ignored lines by kind."""
-        keyed = {each.about["source"] for each in told if each.about["keyed"]}
         noted = {}
-        for i, (s, account) in enumerate(zip(self.sources, accounts, strict=True)):
-            ignored = Counter(account.ignored)
-            if s.begin:
-                ignored.update(before[s.digest].get("ignored", {}))
+        for i, (s, own) in enumerate(zip(self.sources, self._by_source(told, told), strict=True)):
+            last = max(own, key=lambda each: int(each.about["number"]), default=None)
+            end, tail, is_open = s.size, s.tail, s.open
+            if s.packed and last is not None:
+                end, tail, is_open = s.begin + last.about["size"], last.about["last_bytes"], not last.about["ended"]
+            known = before[s.digest] if s.begin else {}
             settled = {k: v for k, v in s.options.items() if k in SETTLED}
+            ignored = Counter(accounts[i].ignored)
+            ignored.update(known.get("body", known).get("ignored", {}))
+            body = body_of(less(accounts[i], tails[i]), known)
             noted[s.digest] = {
-                "name": s.name, "end": s.size, "head": s.head, "whole": s.whole, "keyed": i in keyed,
-                "number": s.number, "packed": s.packed, "tail": s.tail, "ignored": dict(sorted(ignored.items())),
-                "settled": settled, "format": s.format,
+                "name": s.name, "end": end, "head": s.head, "tail": tail, "open": is_open, "log": s.log,
+                "keyed": any(each.about["keyed"] for each in own) or s.keyed, "cut": 0 if self.job.key else s.cut,
+                "number": s.number, "packed": s.packed, "start": list(s.start), "disk": list(s.disk),
+                "broker": None if self.job.key else s.options.get("broker"), "format": s.format, "settled": settled,
+                "kept": accounts[i].kept + known.get("body", known).get("kept", 0),
+                "ignored": dict(sorted(ignored.items())), **({"body": body} if s.cut else {}),
             }  # fmt: skip
         return noted
 
     # --- accounts and bridges
+
+    def _accounts(
+        self, told: Sequence[Answer], parts: Sequence[Summed] = (), *, tail: bool | None = None
+    ) -> list[Account]:
+        """What became of the lines of each source, or of those in which messages may go on."""
+        chosen = [each for each in told if tail in (None, each.about["tail"])]
+        extra, orphans = Counter[int](), Counter[int]()
+        for each in parts:
+            if tail in (None, each.tail):
+                extra[each.source] += each.extra
+                orphans[each.source] += each.orphans
+        by_source = self._by_source(chosen, [each.about for each in chosen])
+        return [
+            with_joined(account_of(source, own), extra[i], orphans[i])
+            for i, (source, own) in enumerate(zip(self.sources, by_source, strict=True))
+        ]
 
     def _by_source(self, told: Sequence[Answer], values: Sequence[Any]) -> list[list[Any]]:
         """Values that belong to splits, by the source of the split."""

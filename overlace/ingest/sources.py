@@ -1,8 +1,7 @@
-"""Sources: files of a log, what they are known by, and how they are cut for tasks.
+"""Sources: files of a log, what they are known by, and how they are read and cut for tasks.
 
-A source is the hash of its first 4 KB and how far it was read: the same file twice is known, and of a
-longer version of it only the new bytes are new. What holds for a whole source (which column is which, the unit
-of its times) is settled from its first bytes, once, and kept with it.
+What holds for a whole source (which column is which, the unit of its times) is settled from its first bytes,
+once, and kept with it. A last line without an end is read if it can be, and else waits for its end.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import gzip
 import hashlib
 import io
 import itertools
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -29,7 +29,7 @@ from overlace.ingest.events import Format
 from overlace.ingest.formats import counts, csv, jsonl, mosquitto, padres, parquet
 from overlace.ingest.lines import MARK, blocks
 from overlace.ingest.options import Options
-from overlace.trace.store import place
+from overlace.trace.store import absolute, place
 
 FORMATS: Mapping[str, Format] = {
     each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, padres, parquet)
@@ -54,13 +54,17 @@ class Source:
     name: str
     digest: str  # of its first 4 KB
     head: int  # how many bytes that is, for a shorter file
-    size: int
-    whole: bool  # it ends with a newline
+    size: int  # bytes to read: without a last line that waits for its end
     format: str
     options: Mapping[str, Any] = field(default_factory=dict)
     packed: bool = False  # it must be unpacked from its beginning
-    tail: str = ""  # the hash of its last bytes
+    start: tuple[int, str] = (0, "")  # its first bytes as they are now: how many, and their hash
+    disk: tuple[int, str] = (0, "")  # its bytes on disk, and the hash of the last of them
+    tail: str = ""  # the hash of the last bytes that are read, unless it is packed
+    open: bool = False  # its last line has no end, but can be read
+    log: str = ""  # which log it is a part of: the files of one that is rotated have it in common
     begin: int = 0  # bytes below are known
+    cut: int = 0  # messages from here on may go on in what is logged later
     number: int = 0  # its own in the trace: message ids are made of it
 
     @property
@@ -78,10 +82,12 @@ class Source:
         if self.format == "parquet":
             return parquet.splits(self.path, parquet.ROWS)
         most = most or SPLIT
-        if self.packed or self.form.scope == "file" or self.size - self.begin <= most:
+        if self.packed or self.form.scope == "file":
             return [(self.begin, self.size)]
-        edges = [*range(self.begin, self.size, most), self.size]
-        return list(itertools.pairwise(edges))
+        edges = {*range(self.begin, self.size, most), self.size}
+        if self.begin < self.cut < self.size:
+            edges = {edge for edge in edges if edge < self.cut or edge == self.size} | {self.cut}
+        return list(itertools.pairwise(sorted(edges)))
 
     def read(self, begin: int, end: int) -> tuple[Iterator[pa.RecordBatch], Count]:
         """(events, count) of a split; the count holds once all events were taken."""
@@ -91,9 +97,13 @@ class Source:
         return self._events(begin, end, count), count
 
     def _events(self, begin: int, end: int, count: Count) -> Iterator[pa.RecordBatch]:
-        whole = self.packed or self.form.scope == "file"
         with opened(self.path) as file:
-            parts = blocks(file, 0 if whole else begin, None if whole else end)
+            if self.packed:
+                file.seek(max(0, begin - HEAD))
+                count.last = file.read(begin - max(0, begin - HEAD))
+                parts = blocks(file, begin)
+            else:
+                parts = blocks(file, begin, end, stop=self.size)
             yield from self.form.read(count.lines_of(parts), self.options)
 
 
@@ -102,12 +112,14 @@ class Count:
 
     lines = 0
     size = 0  # bytes
+    last = b""  # the last of them
 
     def lines_of(self, parts: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         """The same blocks."""
         for offset, block in parts:
             self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
             self.size += len(block)
+            self.last = (self.last + block[-HEAD:])[-HEAD:]
             yield offset, block
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -163,20 +175,25 @@ def _left_out(path: str, skip: Sequence[str]) -> bool:
 
 def look(path: str, form: str | None = None, options: Options | None = None) -> Source:
     """What a file is: its identity, its format (detected unless named) and what holds for all of it."""
+    return look_at(path, form, options)[0]
+
+
+def look_at(path: str, form: str | None = None, options: Options | None = None) -> tuple[Source, bytes]:
+    """(source, first bytes) of a file."""
     if form is not None and form not in FORMATS:
         raise Unknown("format", form, FORMATS)
     asked = options or Options()
     files, at = place(path)
     info = files.get_file_info(at)
     if info.type == pafs.FileType.Directory and form == "parquet":
-        return _look_at_table(path, asked)
+        return _look_at_table(path, asked), b""
     if info.type != pafs.FileType.File:
         raise BadTrace(f"{path} is not a file")
     with files.open_input_file(at) as raw:
-        start = raw.read(min(HEAD, info.size))
+        magic = raw.read(min(HEAD, info.size))
         raw.seek(max(0, info.size - HEAD))
         end = raw.read(min(HEAD, info.size))
-    packed = _refuse_packed(path, start)
+    packed = _refuse_packed(path, magic)
     with opened(path) as stream:
         sample = stream.read(SAMPLE) if info.size else b""
     head = sample[:HEAD]
@@ -197,14 +214,62 @@ def look(path: str, form: str | None = None, options: Options | None = None) -> 
         cut = sample if len(sample) < SAMPLE else sample[: sample.rfind(b"\n") + 1] or sample
         settled = chosen.settle(cut.removeprefix(MARK), given)
     if chosen.one_broker and not settled.get("broker"):
-        stem = PurePosixPath(path).name.removesuffix(".gz").rpartition(".")
+        stem = unrotated(PurePosixPath(path).name).rpartition(".")
         settled["broker"] = stem[0] or stem[2]
-    digest = hashlib.blake2b(head, digest_size=8).hexdigest()
-    tail = hashlib.blake2b(end, digest_size=8).hexdigest()
-    return Source(
-        path, PurePosixPath(path).name, digest, len(head), info.size, packed or end.endswith(b"\n"), name, settled,
-        packed, tail,
+    size, is_open = info.size, False
+    if not packed and name != "parquet" and not end.endswith(b"\n"):
+        size, is_open = _end_of(path, info.size, chosen, settled)
+    tail = hash_of(end) if size == info.size else tail_at(files, at, size)
+    start = (len(head), hash_of(head))
+    disk = (info.size, hash_of(end))
+    source = Source(
+        path, PurePosixPath(path).name, start[1], start[0], size, name, settled, packed, start, disk, tail, is_open,
+        log_of(path),
     )  # fmt: skip
+    return source, head
+
+
+def _end_of(path: str, size: int, form: Format, settled: Mapping[str, Any]) -> tuple[int, bool]:
+    """(bytes to read, open): a last line without an end is read if that gives an event, and else left to wait."""
+    with opened(path) as file:
+        first = size
+        while first > 0:
+            step = min(first, 1 << 16)
+            file.seek(first - step)
+            found = file.read(step).rfind(b"\n")
+            first = first - step + found + 1
+            if found >= 0:
+                break
+        file.seek(first)
+        line = file.read(size - first)
+    try:
+        batches = list(form.read(iter([(first, line)]), settled))
+    except BadTrace:
+        return first, False
+    kinds = {kind for batch in batches for kind in batch["kind"].cast(pa.string()).to_pylist()}
+    whole = kinds and not kinds & {"bad", "ignored"}
+    return (size, True) if whole or form.finished(line) else (first, False)
+
+
+DATED = re.compile(r"(?<=.)[-._](\d{8}([-_T]?\d{2,6})?|\d{4}-\d\d-\d\d([-_T.]\d\d([-_:.]?\d\d){0,2})?|1\d{9})$")
+COUNTED = re.compile(r"(?<=\w)(\.[A-Za-z]\w*)\.\d{1,4}$")
+"""What a rotation adds to the name of a log: a date, or a number behind an extension."""
+
+
+def unrotated(name: str) -> str:
+    """The name of a log without what packing and rotating have added."""
+    return COUNTED.sub(r"\1", DATED.sub("", name.removesuffix(".gz")))
+
+
+def log_of(path: str) -> str:
+    """Which log a file is a part of: those of one folder whose names differ only by their rotation."""
+    folder, _, name = absolute(path).rpartition("/")
+    return hash_of(f"{folder}/{unrotated(name)}".encode())
+
+
+def hash_of(data: bytes) -> str:
+    """16 hex digits for some bytes."""
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def _look_at_table(path: str, asked: Options) -> Source:
@@ -218,7 +283,10 @@ def _look_at_table(path: str, asked: Options) -> Source:
     form = parquet.FORMAT
     settled = parquet.settle(path, asked.for_format(form))
     name = PurePosixPath(path).stem
-    return Source(path, name, state.hexdigest(), HEAD, total, True, form.name, settled, False, state.hexdigest())
+    digest = state.hexdigest()
+    return Source(
+        path, name, digest, HEAD, total, form.name, settled, disk=(total, digest), tail=digest, log=log_of(path)
+    )
 
 
 def _refuse_packed(path: str, start: bytes) -> bool:
@@ -246,147 +314,17 @@ def guess(head: bytes) -> str | None:
     return best if scores[best] >= 0.3 else None
 
 
-# --- what is new ---------------------------------------------------------------------------------------
-
-
-class Found(NamedTuple):
-    """What has to be read, and what need not be."""
-
-    sources: list[Source]
-    known: list[str]  # names, with why
-
-
-def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Any]) -> Found:
-    """The sources that have something new; work is linear in the files, whatever is known already."""
-    by_head: dict[str, list[str]] = {}
-    by_name: dict[str, list[str]] = {}
-    for digest, before in noted.items():
-        by_head.setdefault(digest.partition("-")[0], []).append(digest)
-        if before["head"] < HEAD:
-            by_name.setdefault(before["name"], []).append(digest)
-    begins = Counter(digest.partition("-")[0] for digest in noted)
-    alike: dict[tuple[str, int, str], list[Source]] = {}
-    found: dict[str, Source] = {}
-    same: dict[str, Source] = {}
-    known: list[str] = []
-    seen: set[str] = set()
-    for path in find_files(paths, options.skip):
-        files, at = place(path)
-        if at in seen:
-            known.append(f"{path} was named twice: read once")
-            continue
-        seen.add(at)
-        if files.get_file_info(at).type == pafs.FileType.File and files.get_file_info(at).size == 0:
-            known.append(f"{PurePosixPath(path).name}: empty")
-            continue
-        source = look(path, options.format, options)
-        candidates = [*by_head.get(source.digest, ()), *by_name.get(source.name, ())]
-        digest, before = _recognised(source, {each: noted[each] for each in dict.fromkeys(candidates)})
-        if before is None:
-            like = alike.setdefault((source.digest, source.size, source.tail), [])
-            twin = next((each for each in like if _whole_digest(each.path) == _whole_digest(source.path)), None)
-            if twin is not None:
-                known.append(f"{source.name} is the same as {twin.name}: read once")
-                continue
-            like.append(source)
-            again = begins[source.digest]
-            digest = f"{source.digest}-{again}" if again else source.digest
-            begins[source.digest] += 1
-            found[digest] = replace(source, digest=digest)
-        elif before["packed"] != source.packed:
-            raise BadTrace(
-                f"{path} begins like {before['name']}, which was ingested before. Ingest it packed or plain, not both."
-            )
-        elif before["end"] == source.size:
-            same[digest] = _grown(source, digest, before)
-        else:
-            found[digest] = _grown(source, digest, before)
-    joined = _joined(found, same, noted)
-    known += [f"{source.name}: nothing new" for digest, source in same.items() if digest not in joined]
-    return Found(_numbered([*found.values(), *joined.values()], noted), known)
-
-
-def _joined(found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Any]) -> dict[str, Source]:
-    """Sources without anything new that must be read again: they tell receivers of messages in those that have."""
-    formats = {s.format for s in found.values() if s.form.keys == "call" and s.form.scope == "line"} - {"parquet"}
-    again = {digest: replace(source, begin=0) for digest, source in same.items() if source.format in formats}
-    for digest, source in found.items():
-        if digest in noted and source.format in formats:
-            others = {each for each, before in noted.items() if before.get("format") == source.format}
-            missing = sorted(noted[each]["name"] for each in others - {*found, *same})
-            if missing:
-                raise BadTrace(
-                    f"{source.path} has grown, and who received its messages may be in {', '.join(missing)}, ingested "
-                    "before. Name all these logs together."
-                )
-    return again
-
-
-def _grown(source: Source, digest: str, before: Mapping[str, Any]) -> Source:
-    """A source that is known in part: only its new bytes where each line stands alone, and read as before."""
-    settled = {**source.options, **before.get("settled", {})}
-    settled["map"] = {name: tuple(columns) for name, columns in settled.get("map", {}).items()}
-    same = replace(source, digest=digest, head=before["head"], options=settled)
-    alone = source.form.scope == "line" and source.format != "parquet" and before["whole"] and not before["keyed"]
-    return replace(same, begin=before["end"] if alone and not source.packed else 0)
-
-
-def _recognised(source: Source, noted: Mapping[str, Any]) -> tuple[str, Any]:
-    """(identity, what is noted) of a source that was read before, in part or whole."""
-    files, at = place(source.path)
-    for digest, before in noted.items():
-        if files.get_file_info(at).type == pafs.FileType.Directory:
-            return digest, {**before, "end": source.size}
-        with opened(source.path) as stream:
-            first = hashlib.blake2b(stream.read(before["head"]), digest_size=8).hexdigest()
-        if digest.partition("-")[0] != first or (before["head"] < HEAD and before["name"] != source.name):
-            continue
-        if before["packed"] != source.packed:
-            return digest, before
-        if before["end"] <= source.size and before["tail"] == tail_at(files, at, before["end"]):
-            return digest, before
-        if before["name"] == source.name and before["end"] > source.size:
-            raise BadTrace(
-                f"{source.path} is {source.size:,} bytes long, but {before['end']:,} bytes of it were ingested before. "
-                "Was it cut? Ingest it into a new trace."
-            )
-    return "", None
-
-
 def tail_at(files: pafs.FileSystem, at: str, end: int) -> str:
     """The hash of the last bytes before `end`, as they lie on disk."""
     with files.open_input_file(at) as raw:
         raw.seek(max(0, end - HEAD))
-        return hashlib.blake2b(raw.read(min(HEAD, end)), digest_size=8).hexdigest()
-
-
-def _whole_digest(path: str) -> bytes:
-    state = hashlib.blake2b()
-    for each in parquet.files_of(path):
-        files, at = place(each)
-        with files.open_input_stream(at) as raw:
-            while block := raw.read(1 << 20):
-                state.update(block)
-    return state.digest()
-
-
-def _numbered(sources: Sequence[Source], noted: Mapping[str, Any]) -> list[Source]:
-    """Each source with its own number: the one it has, or the next."""
-    free = max((each["number"] for each in noted.values()), default=-1) + 1
-    numbered = []
-    for source in sources:
-        if source.digest in noted:
-            numbered.append(replace(source, number=noted[source.digest]["number"]))
-        else:
-            numbered.append(replace(source, number=free))
-            free += 1
-    return numbered
+        return hash_of(raw.read(min(HEAD, end)))
 
 
 def settle_together(sources: Sequence[Source]) -> list[Source]:
     """Sources that are read together: two logs of one broker are refused, sorted tables are marked as such."""
-    brokers = [s.options["broker"] for s in sources if s.form.one_broker]
-    twice = [name for name, count in Counter(brokers).items() if count > 1]
+    logs = {(s.options["broker"], s.log) for s in sources if s.form.one_broker}
+    twice = [name for name, count in Counter(broker for broker, _ in logs).items() if count > 1]
     if twice:
         raise BadTrace(
             f"two logs are of one broker by their file names ({', '.join(sorted(twice))}). "
@@ -396,6 +334,11 @@ def settle_together(sources: Sequence[Source]) -> list[Source]:
     ranges = sorted(s.options["range"] for s in tables if s.options.get("range"))
     apart = len(ranges) == len(tables) and all(left[1] < right[0] for left, right in itertools.pairwise(ranges))
     return [replace(s, options={**s.options, "sorted": apart}) if s.format == "parquet" else s for s in sources]
+
+
+def waiting(source: Source) -> int:
+    """Bytes of its last line, if that waits for its end."""
+    return 0 if source.packed or source.format == "parquet" else source.disk[0] - source.size
 
 
 def shown_mapping(source: Source) -> list[str]:

@@ -36,9 +36,11 @@ def batched(items: Sequence[Any], weights: Sequence[int], parallel: int, most: i
     return found
 
 
-def scope_of(sources: Sequence[Source], i: int) -> int:
-    """Where a source's keys name messages: in itself, or in all of its format that are read together."""
-    source = sources[i]
-    return (
-        i if source.form.keys == "source" else len(sources) + sorted({s.format for s in sources}).index(source.format)
-    )
+def scopes_of(sources: Sequence[Source]) -> list[int]:
+    """Where each source's keys name messages: in its log, or in all of its format that are read together."""
+    first: dict[str, int] = {}
+    found = []
+    for i, source in enumerate(sources):
+        own = source.format if source.form.keys == "call" else source.log if source.format != "parquet" else source.path
+        found.append(first.setdefault(own, i))
+    return found

@@ -71,6 +71,11 @@ def answers(table: pa.Table) -> list[Answer]:
     ]
 
 
+def label(source: str, tail: bool) -> str:
+    """The name of what a source gave, or of what it gave from its cut on."""
+    return f"{source}~" if tail else source
+
+
 def take(messages: Grouped, rows: Ints) -> Grouped:
     """Some of the messages, with all audiences."""
     columns = {name: getattr(messages, name)[rows] for name in ROWWISE}

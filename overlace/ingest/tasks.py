@@ -22,11 +22,13 @@ from overlace.arrays.jit import Ints, kernel, size
 from overlace.ingest.encode import Job, encode
 from overlace.ingest.grouping import Grouped, distinct_sets, extra_rows, group_keys, heads_of, masks_of
 from overlace.ingest.reduce import Ids, sum_up, under_ids
+from overlace.ingest.sources import Count, hash_of
 from overlace.ingest.staging import (
     ROWWISE,
     BatchFunction,
     answer,
     from_lists,
+    label,
     partial_tables,
     stage,
     stage_messages,
@@ -79,13 +81,14 @@ def _parse_split(job: Job, split: Split) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         held.append(batch)
         if source.form.scope == "line" and count.size - size >= CHUNK:
-            yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines)
+            yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
             held, lines, size, chunks = [], count.lines, count.size, chunks + 1
-    yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines)
+    yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
 
 
-def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int) -> pa.RecordBatch:
+def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, count: Count) -> pa.RecordBatch:
     source = job.sources[split.source]
+    tail = split.begin >= source.cut > 0
     found = encode(batches, job, source)
     batches.clear()
     pa.default_memory_pool().release_unused()
@@ -93,20 +96,21 @@ def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int) -
     about = {
         "source": split.source, "number": split.number, "token": token, "lines": lines, "extra": found.extra,
         "first": found.first, "last": found.last, "folded": found.folded, "keyed": len(found.messages.key) > 0,
-        "messages": len(found.messages.at), "life": found.life.num_rows,
+        "messages": len(found.messages.at), "life": found.life.num_rows, "tail": tail, "size": count.size,
+        "last_bytes": hash_of(count.last), "ended": count.last.endswith(b"\n"),
         "bridges": tells_of_bridges(found.life),
         "counted": [[kind, reason, rows] for (kind, reason), rows in found.counted.rows.items()],
         "samples": [[reason, at, text] for reason, (at, text) in found.counted.samples.items()],
     }  # fmt: skip
     tables: dict[str, Any] = {"seen": found.seen}
+    if len(found.messages.key):
+        tables["keys"] = pa.table({"high": np.sort(found.messages.key[:, 0])})
     for kind, (names, first) in found.names.items():
         tables[kind] = pa.table({"name": names, "at": first})
     if found.life.num_rows:
         stage(job, f"life/{split.source}-{split.number}-{token}", found.life)
     if job.staged:
         stage_messages(job, f"{split.source}-{split.number}-{token}", found.messages)
-        if len(found.messages.key):
-            tables["keys"] = pa.table({"high": np.sort(found.messages.key[:, 0])})
     else:
         about["orphans"] = orphans_in(found.messages)
         tables |= partial_tables(sum_up(without_orphans(found.messages), job.bucket_us))
@@ -136,11 +140,12 @@ def without_orphans(messages: Grouped) -> Grouped:
 
 
 class Piece(NamedTuple):
-    """A staged split: its name, its source, and the scope in which its keys name messages."""
+    """A staged split: its name, its source, the scope in which its keys name messages, and whether it may go on."""
 
     name: str
     source: int
     scope: int
+    tail: bool = False
 
 
 def finish(job: Job, tasks: Sequence[Sequence[Piece]], bridged: bool, shared: Sequence[int]) -> BatchFunction:
@@ -163,7 +168,7 @@ def finish(job: Job, tasks: Sequence[Sequence[Piece]], bridged: bool, shared: Se
 def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], written: Written) -> pa.RecordBatch:
     ids = Ids(*(staged(job, f"ids/{piece.name}-{kind}")["id"].to_numpy() for kind in Ids._fields))
     messages = under_ids(staged_messages(job, piece.name), ids)
-    about: dict[str, Any] = {"source": piece.source, "shared": 0}
+    about: dict[str, Any] = {"source": piece.source, "tail": piece.tail, "shared": 0}
     if piece.scope in shared and len(messages.key):
         among = staged(job, f"shared/{piece.scope}")["high"].to_numpy()
         together = np.isin(messages.key[:, 0], among) & (messages.key != 0).any(axis=1)
@@ -177,7 +182,7 @@ def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], 
     if bridged:
         messages = _with_bridged(job, piece.source, messages)
     if not job.reduce_only:
-        written.add(piece.source, messages)
+        written.add(piece.source, piece.tail, messages)
     return answer(about, partial_tables(sum_up(messages, job.bucket_us)))
 
 
@@ -222,9 +227,9 @@ class Written:
 
     def __init__(self, job: Job) -> None:
         self.job, self.rows = job, 0
-        self.days: dict[int, list[tuple[int, pa.Table]]] = {}
+        self.days: dict[int, list[tuple[str, pa.Table]]] = {}
 
-    def add(self, source: int, messages: Grouped) -> None:
+    def add(self, source: int, tail: bool, messages: Grouped) -> None:
         """Take messages of a source, under ids."""
         messages = take(messages, np.flatnonzero(~messages.counts)) if messages.counts.any() else messages
         if len(messages.at) == 0:
@@ -239,7 +244,7 @@ class Written:
         table = message_table(identity, messages, hashes[messages.audience], masks[messages.attributes])
         for each in np.unique(day):
             own = table if day[0] == day[-1] == each and (day == each).all() else table.filter(pa.array(day == each))
-            self.days.setdefault(int(each), []).append((source, own))
+            self.days.setdefault(int(each), []).append((label(self.job.sources[source].digest, tail), own))
         self.rows += len(identity)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
@@ -248,8 +253,7 @@ class Written:
         for day, tables in sorted(self.days.items()):
             date = str(np.datetime64(day, "D"))
             name = f"day={date}/{self.job.id}-{uuid.uuid4().hex[:8]}"
-            own = [(self.job.sources[source].digest, table) for source, table in tables]
-            made = write_groups(self.job.trace, "messages", own, name)
+            made = write_groups(self.job.trace, "messages", tables, name)
             parts += [[part.path, part.rows, str(part.hash), part.source, part.group] for part in made]
         self.days, self.rows = {}, 0
         if parts:
@@ -300,7 +304,7 @@ def _regroup_part(
         own = staged_messages(job, f"shared-{piece.name}")
         mine = np.flatnonzero((own.key[:, 0].view(np.uint64) >> np.uint64(8)) % np.uint64(parts) == np.uint64(number))
         held.append(take(own, mine))
-        source.append(np.full(len(mine), piece.source))
+        source.append(np.full(len(mine), 2 * piece.source + piece.tail))
         scope.append(np.full(len(mine), piece.scope))
     every, origin = joined(held), np.concatenate(source)
     n = len(every.at)
@@ -329,10 +333,11 @@ def _regroup_part(
     for each in np.unique(origin):
         mine = np.flatnonzero((origin[head] == each) & ~lost)
         messages = _compact(take(whole, mine))
+        owner, tail = int(each) // 2, bool(each % 2)
         if not job.reduce_only:
-            written.add(int(each), messages)
+            written.add(owner, tail, messages)
         about = {
-            "source": int(each), "extra": int(more[origin == each].sum()),
+            "source": owner, "tail": tail, "extra": int(more[origin == each].sum()),
             "orphans": int(every.rows[(origin == each) & gone].sum()),
         }  # fmt: skip
         yield answer(about, partial_tables(sum_up(messages, job.bucket_us)))

@@ -34,7 +34,7 @@ from overlace.errors import BadTrace, Busy
 from overlace.model import Names
 from overlace.stopping import finishing
 from overlace.trace.lock import Lock, locked
-from overlace.trace.tables import SCHEMA_VERSION, TRACE, check_version, conform, numbers, schema_of
+from overlace.trace.tables import FOR_INGEST, SCHEMA_VERSION, TRACE, check_version, conform, numbers, schema_of
 
 OURS = re.compile(r"[0-9a-f]{12}[^/]*\.parquet$")
 """Names of the files that a writer makes: its id first."""
@@ -148,7 +148,7 @@ class Trace:
 
     def digest(self, *tables: str) -> str:
         """16 hex digits for some tables, or for all but the log's own accounting: the same for the same rows."""
-        chosen = tables or tuple(sorted(set(TRACE) - {"sources", "quarantine"}))
+        chosen = tables or tuple(sorted(set(TRACE) - set(FOR_INGEST)))
         state = np.zeros(1, dtype=np.uint64)
         for table in chosen:
             total = sum(part.hash for part in self.parts.get(table, ())) & 0xFFFF_FFFF_FFFF_FFFF

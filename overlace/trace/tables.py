@@ -81,8 +81,15 @@ TRACE: dict[str, pa.Schema] = {
     "quarantine": _table(
         ("source", pa.string()), ("reason", pa.string()), ("count", pa.int64()), ("sample", pa.string())
     ),
+    "keys": _table(("key", pa.int64())),
 }  # fmt: skip
 """What ingest writes."""
+
+TRACE |= {f"tail_{table}": TRACE[table] for table in ("traffic", "audiences")}
+
+FOR_INGEST = ("sources", "quarantine", "keys", "tail_traffic", "tail_audiences")
+"""The accounts of the logs, and what ingest keeps to read on in one that has grown: hashes of the keys of messages,
+and what the part of it gave in which messages may go on."""
 
 RUN: dict[str, pa.Schema] = {
     "overlay": _table(("facet", pa.string()), ("left", pa.int64()), ("right", pa.int64())),

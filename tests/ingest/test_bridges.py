@@ -81,7 +81,7 @@ def test_names_that_are_hidden_do_not_keep_messages_from_being_followed():
     for source in (0, 1):
         own = pa.Table.from_pylist([each for each in lines if each["source"] == source], STAGED)
         batch = events(**{name: own[name] for name in PLAIN.names})
-        life = encode([batch], job, Source("", "", "", 0, 0, True, "mosquitto", {})).life
+        life = encode([batch], job, Source("", "", "", 0, 0, "mosquitto", {})).life
         tables.append(life.append_column("source", pa.array([source] * life.num_rows, pa.int32())))
     found = follow(bridge_lines(pa.concat_tables(tables)))
     ((place, names),) = added(found).items()

@@ -582,7 +582,7 @@ def test_one_user_may_be_several_clients():
 4: Received PUBLISH from c1 (d0, q0, r0, m0, 't', ... (1 bytes))
 4: Sending PUBLISH to c2 (d0, q0, r0, m0, 't', ... (1 bytes))
 """
-    source = Source("b.log", "b.log", "", 0, 0, True, "mosquitto", {"broker": "b"})
+    source = Source("b.log", "b.log", "", 0, 0, "mosquitto", {"broker": "b"})
     batches = list(FORMAT.read(iter([(0, log.encode())]), {"broker": "b"}))
     found = encode(batches, Job("trace", "staging", (), identity="user"), source)
     names, messages = found.names["client"][0], found.messages

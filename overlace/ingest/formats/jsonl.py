@@ -80,6 +80,17 @@ def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]
     yield from read_lines(blocks, rows)
 
 
+def is_finished(line: bytes) -> bool:
+    """Whether a line is a whole JSON value, if not one of ours."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    except RecursionError:
+        return line.rstrip().endswith((b"}", b"]"))
+    return True
+
+
 def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
     """Which members the first lines have, and the unit of their times."""
     members: dict[str, None] = {}
@@ -119,6 +130,7 @@ FORMAT = Format(
     scope="line",
     sniff=sniff,
     read=read,
+    finished=is_finished,
     settle=settle,
     options=OPTIONS,
 )

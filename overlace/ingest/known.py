@@ -1,0 +1,305 @@
+"""What was read before, and what is new: logs that grow, are renamed, copied, packed, cut and rotated.
+
+A file is known by its content: the hash of its first 4 KB and of the last 4 KB that were read of it, both
+unpacked. What follows is new. Whatever a log has gone through, the trace holds what its present bytes say, once:
+
+* the same bytes, under another name, in another folder or packed, hold nothing new;
+* of a longer version only what was added is read, where each line stands alone;
+* messages of several rows may go on: from `cut` on, a source is read again when it has grown, and from its
+  beginning only if a key that was met before the cut turns up again;
+* files of one folder whose names differ only by their rotation are one log, in which a key names one message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+import pyarrow.fs as pafs
+
+from overlace.errors import BadTrace
+from overlace.ingest.formats import parquet
+from overlace.ingest.options import Options
+from overlace.ingest.sources import HEAD, Source, find_files, hash_of, look_at, opened, tail_at, waiting
+from overlace.trace.store import place
+
+Note = Mapping[str, Any]
+"""What the trace keeps of a source: how far it was read, and how."""
+
+
+class Found(NamedTuple):
+    """What has to be read, and what need not be."""
+
+    sources: list[Source]
+    known: list[str]  # names, with why
+    same: dict[str, Source]  # by digest, those with nothing new
+
+
+class Looked(NamedTuple):
+    """A source, and its first bytes."""
+
+    source: Source
+    head: bytes
+
+
+def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note]) -> Found:
+    """The sources that have something new; work is linear in the files, whatever is known already."""
+    looked, known = _look_at_all(paths, options)
+    looked, doubles = _apart(looked)
+    known += doubles
+    found: dict[str, Source] = {}
+    same: dict[str, Source] = {}
+    begins = Counter(digest.partition("-")[0] for digest in noted)
+    for each, digest in zip(looked, _recognised(looked, noted), strict=True):
+        source = each.source
+        if digest is None:
+            again = begins[source.digest]
+            begins[source.digest] += 1
+            own = f"{source.digest}-{again}" if again else source.digest
+            if source.size:
+                found[own] = replace(source, digest=own)
+            else:
+                known.append(f"{source.name}: its only line is unfinished, and waits for its end")
+            continue
+        grown = _grown(source, digest, noted[digest])
+        if grown is None:
+            same[digest] = _as_before(source, digest, noted[digest])
+        else:
+            found[digest] = grown
+    joined = _joined(found, same, noted)
+    for digest, source in same.items():
+        if digest not in joined:
+            before = noted[digest]["name"]
+            renamed = f" ({before}, which was read before)" if before != source.name else ""
+            waits = ", its last line is unfinished" if waiting(source) else ""
+            known.append(f"{source.name}{renamed}: nothing new{waits}")
+    return Found(numbered([*found.values(), *joined.values()], noted), known, same)
+
+
+def _look_at_all(paths: Sequence[str], options: Options) -> tuple[list[Looked], list[str]]:
+    looked, known, seen = [], [], set()
+    for path in find_files(paths, options.skip):
+        files, at = place(path)
+        if at in seen:
+            known.append(f"{path} was named twice: read once")
+            continue
+        seen.add(at)
+        info = files.get_file_info(at)
+        if info.type == pafs.FileType.File and info.size == 0:
+            known.append(f"{PurePosixPath(path).name}: empty")
+            continue
+        looked.append(Looked(*look_at(path, options.format, options)))
+    return looked, known
+
+
+# --- the same content -------------------------------------------------------------------------------------
+
+
+def _tail(source: Source, end: int) -> str | None:
+    """The hash of the last bytes before `end`, unpacked; none if it is not that long."""
+    files, at = place(source.path)
+    if not source.packed:
+        return tail_at(files, at, end) if end <= source.disk[0] else None
+    with opened(source.path) as stream:
+        stream.seek(max(0, end - HEAD))
+        last = stream.read(min(HEAD, end))
+    return hash_of(last) if len(last) == min(HEAD, end) else None
+
+
+def _length(source: Source) -> int:
+    """Its bytes, unpacked."""
+    if not source.packed:
+        return source.disk[0]
+    length = 0
+    with opened(source.path) as stream:
+        while block := stream.read(1 << 20):
+            length += len(block)
+    return length
+
+
+def _apart(looked: Sequence[Looked]) -> tuple[list[Looked], list[str]]:
+    """(sources, said): without those that are the same as another, or the beginning of it."""
+    lengths = sorted({each.source.head for each in looked if each.source.head})
+    begins: dict[tuple[int, str], list[int]] = {}
+    for i, each in enumerate(looked):
+        for length, own in _prefixes(each.head, lengths).items():
+            begins.setdefault((length, own), []).append(i)
+    gone: dict[int, str] = {}
+    for i, each in enumerate(looked):
+        others = [j for j in begins.get((each.source.head, each.source.digest), ()) if j != i and j not in gone]
+        for j in others:
+            word = _relation(each, looked[j], i < j)
+            if word:
+                gone[i] = f"{each.source.name} is {word} {looked[j].source.name}: read once"
+                break
+    return [each for i, each in enumerate(looked) if i not in gone], list(gone.values())
+
+
+def _relation(one: Looked, other: Looked, first: bool) -> str:
+    """How one is contained in the other, if it is: of two that are the same the first in order stays."""
+    a, b = one.source, other.source
+    if "parquet" in (a.format, b.format):
+        alike = a.disk == b.disk and not first and _whole_digest(a.path) == _whole_digest(b.path)
+        return "the same as" if alike else ""
+    if a.packed == b.packed and a.disk == b.disk:
+        return "the same as" if not first and _whole_digest(a.path) == _whole_digest(b.path) else ""
+    long, short = _length(b), _length(a)
+    if short > long or (short == long and first) or not _has_rows(one) or _tail(b, short) != _tail(a, short):
+        return ""
+    if short == long:
+        return "the same as"
+    return "the beginning of" if not a.form.one_broker or a.options["broker"] == b.options["broker"] else ""
+
+
+def _has_rows(looked: Looked) -> bool:
+    """Whether it begins with more than a line that many files may have in common."""
+    head = looked.head
+    return head.count(b"\n") > 1 or (b"\n" not in head or not looked.source.options.get("header"))
+
+
+def _prefixes(head: bytes, lengths: Sequence[int]) -> dict[int, str]:
+    """Hashes of its first bytes, by how many."""
+    found, state, at = {}, hashlib.blake2b(digest_size=8), 0
+    for length in lengths:
+        if length > len(head):
+            break
+        state.update(head[at:length])
+        found[length] = state.hexdigest()
+        at = length
+    return found
+
+
+def _whole_digest(path: str) -> bytes:
+    state = hashlib.blake2b()
+    for each in parquet.files_of(path):
+        files, at = place(each)
+        with files.open_input_stream(at) as raw:
+            while block := raw.read(1 << 20):
+                state.update(block)
+    return state.digest()
+
+
+# --- what was read before ---------------------------------------------------------------------------------
+
+
+def _recognised(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str | None]:
+    """The source of the trace that each is, or none; none is two."""
+    by_head: dict[tuple[int, str], list[str]] = {}
+    for digest, before in noted.items():
+        by_head.setdefault((before["head"], digest.partition("-")[0]), []).append(digest)
+    lengths = sorted({length for length, _ in by_head})
+    wishes: list[tuple[tuple[bool, int, int], int, str]] = []
+    for i, (source, head) in enumerate(looked):
+        if source.path.endswith("/DataFrame.parquet") and (HEAD, source.digest) in by_head:
+            wishes.append(((False, 0, i), i, by_head[HEAD, source.digest][0]))
+            continue
+        for key in _prefixes(head, lengths).items():
+            alike = [digest for digest in by_head.get(key, ()) if _continues(source, head, noted[digest])]
+            wishes += [((noted[each]["name"] != source.name, -noted[each]["end"], i), i, each) for each in alike]
+    found: list[str | None] = [None] * len(looked)
+    taken: set[str] = set()
+    for _, i, digest in sorted(wishes):
+        if found[i] is None and digest not in taken:
+            found[i] = digest
+            taken.add(digest)
+    return found
+
+
+def _continues(source: Source, head: bytes, before: Note) -> bool:
+    """Whether a file begins with all that was read of a source, or is that source read anew."""
+    alike = before["name"] == source.name and before.get("log") == source.log
+    if before["end"] < HEAD and not alike and not _is_telling(source, before):
+        return False
+    if source.packed and before.get("disk") == list(source.disk):
+        return True
+    if _tail(source, before["end"]) == before["tail"]:
+        return True
+    length, start = before.get("start", (0, ""))
+    if not alike or length < HEAD or hash_of(head[:length]) != start:
+        return False
+    if not source.packed and before["end"] > source.disk[0] and source.format != "parquet":
+        raise BadTrace(
+            f"{source.path} is {source.disk[0]:,} bytes long, but {before['end']:,} bytes of it were ingested before. "
+            "Was it cut? Ingest it into a new trace."
+        )
+    return True  # it was written anew, and is read anew
+
+
+def _is_telling(source: Source, before: Note) -> bool:
+    """Whether a short beginning that two files have in common tells that they are one."""
+    if source.form.one_broker:
+        return bool(before.get("broker") == source.options["broker"])
+    return bool(before.get("kept", 0))
+
+
+def _as_before(source: Source, digest: str, before: Note) -> Source:
+    """A source that is known, read as it was read before."""
+    settled = {**source.options, **before.get("settled", {})}
+    settled["map"] = {name: tuple(columns) for name, columns in settled.get("map", {}).items()}
+    log = before.get("log", source.log)
+    return replace(source, digest=digest, head=before["head"], options=settled, log=log)
+
+
+def _grown(source: Source, digest: str, before: Note) -> Source | None:
+    """A source that is known in part, from where it is to be read; none if it has nothing new."""
+    same = _as_before(source, digest, before)
+    end = before["end"]
+    if source.packed and before.get("disk") == list(source.disk):
+        return None
+    if source.path.endswith("/DataFrame.parquet") or (source.format == "parquet" and source.disk[0] == end):
+        return None if before["tail"] == source.tail else same
+    if source.format == "parquet" or _tail(source, end) != before["tail"]:
+        return same  # written anew
+    begin = _after(source, end, before.get("open", False))
+    if begin is None:
+        return same  # what was taken for a whole line goes on
+    if (_length(source) if source.packed else source.size) <= begin:
+        return None
+    if source.form.scope == "file" or source.form.keys == "call":
+        return same
+    return replace(same, begin=begin if not before["keyed"] else before.get("cut", 0))
+
+
+def _after(source: Source, end: int, was_open: bool) -> int | None:
+    """Where the line after `end` begins; none if the last line went on there."""
+    if not was_open:
+        return end
+    with opened(source.path) as stream:
+        stream.seek(end)
+        follows = stream.read(2)
+    if follows[:1] in (b"\n", b""):
+        return end + len(follows[:1])
+    return end + 2 if follows == b"\r\n" else None
+
+
+def _joined(found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Note]) -> dict[str, Source]:
+    """Sources without anything new that must be read again: they tell receivers of messages in those that have."""
+    formats = {s.format for s in found.values() if s.form.keys == "call" and s.form.scope == "line"} - {"parquet"}
+    again = {digest: replace(source, begin=0) for digest, source in same.items() if source.format in formats}
+    for digest, source in found.items():
+        if digest in noted and source.format in formats:
+            others = {each for each, before in noted.items() if before.get("format") == source.format}
+            missing = sorted(noted[each]["name"] for each in others - {*found, *same})
+            if missing:
+                raise BadTrace(
+                    f"{source.path} has grown, and who received its messages may be in {', '.join(missing)}, ingested "
+                    "before. Name all these logs together."
+                )
+    return again
+
+
+def numbered(sources: Sequence[Source], noted: Mapping[str, Note]) -> list[Source]:
+    """Each source with its own number: the one it has, or the next."""
+    free = max((each["number"] for each in noted.values()), default=-1) + 1
+    found = []
+    for source in sources:
+        if source.digest in noted:
+            found.append(replace(source, number=noted[source.digest]["number"]))
+        else:
+            found.append(replace(source, number=free))
+            free += 1
+    return found
