@@ -132,7 +132,7 @@ def plan_lines(document: Any, most: int | None = None) -> list[Any]:
 def judged_lines(document: Any) -> list[str]:
     """How a plan did where it was judged."""
     judged = document.judged
-    if judged is None:
+    if judged is None or not judged.metrics:
         return []
     part, sure = judged.metrics[-1].part, judged.saving
     first = next(each for each in judged.metrics if each.part == part)
@@ -148,9 +148,10 @@ def plan_show(
     as_json: AsJson = False,
 ) -> None:
     """What a plan costs and saves, and each step with its reason."""
+    from overlace.catalog import PLANNERS
     from overlace.trace.plans import read_plan
 
-    document = read_plan(plan)
+    document = read_plan(plan, PLANNERS)
     lines = [*judged_lines(document), f"at most {document.peak_reconnects:,} connect anew in one step"]
     answer(as_json, document.model_dump(), *plan_lines(document, steps), *lines, shown(f"digest   {document.digest}"))
 
