@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= demo-run
+FAST   := "not jvm and not browser and not live"
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast check format docs bench pins clean
@@ -38,10 +39,10 @@ demo: $(VENV)/.ready ## set up, then run the demo into RUN (demo-run)
 test: $(VENV)/.ready-dev ## set up, then run all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 	@echo "== the kernels again as plain Python"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/arrays
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m $(FAST) tests/arrays tests/observe tests/ingest
 
 test-fast: $(VENV)/.ready-dev ## only the tests that need no JVM, browser or broker
-	@$(BIN)/python -m pytest -n 2 -m "not jvm and not browser and not live"
+	@$(BIN)/python -m pytest -n 2 -m $(FAST)
 
 check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, generated docs
 	@$(BIN)/ruff check .
