@@ -159,9 +159,10 @@ def plan_show(
 @plans.command("diff", epilog="Example: [bold]overlace plan diff run/plans/A run/plans/B[/bold]")
 def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None:
     """Which changes only one of two plans makes."""
+    from overlace.catalog import PLANNERS
     from overlace.trace.plans import plan_difference, read_plan
 
-    first, second = read_plan(ours), read_plan(theirs)
+    first, second = read_plan(ours, PLANNERS), read_plan(theirs, PLANNERS)
     only_ours, only_theirs, both = plan_difference(ours, theirs)
     if first.before != second.before:
         err.print("note: the two plans start from different overlays")
@@ -185,9 +186,10 @@ def plan_cut(
     as_json: AsJson = False,
 ) -> None:
     """The first steps of a plan as a plan of its own."""
+    from overlace.catalog import PLANNERS
     from overlace.trace.plans import cut_plan
 
-    document = cut_plan(plan, steps, folder, force=force)
+    document = cut_plan(plan, steps, folder, PLANNERS, force=force)
     answer(
         as_json,
         {**document.model_dump(), "plan": str(folder)},

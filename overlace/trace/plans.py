@@ -2,8 +2,9 @@
 
 A plan is a folder. `plan.json` is for people: names, gains, reasons, in the order of the steps.
 `changes.parquet`, `steps.parquet` and `after.parquet` are the same plan as columns, so that a plan of
-millions of changes stays small and quick. One digest, in plan.json, covers all of it: a plan file
-that was altered is refused. The bytes of plan.json are the same for the same plan.
+millions of changes stays small and quick. One digest, in plan.json, covers all of it, and what plan.json
+says must be what the columns give: a plan file that was altered is refused. That guards against accidents,
+not against forgery; the digest has no key. The bytes of plan.json are the same for the same plan.
 """
 
 from __future__ import annotations
@@ -372,9 +373,16 @@ def _file_of(path: Path) -> Path:
     return path / "plan.json" if path.is_dir() else path
 
 
-def cut_plan(path: Path, steps: int, folder: Path, *, force: bool = False) -> PlanFile:
-    """The first steps of a plan as a plan of its own."""
-    document = read_plan(path)
+def cut_plan(
+    path: Path,
+    steps: int,
+    folder: Path,
+    planners: Mapping[str, type[Planner]] | None = None,
+    *,
+    force: bool = False,
+) -> PlanFile:
+    """The first steps of a plan as a plan of its own; it is read as `read_plan` reads it."""
+    document = read_plan(path, planners)
     after, (changes, all_steps) = read_columns(path, document)
     if not 0 <= steps <= document.steps_total:
         raise BadPlan(f"{path} has {document.steps_total} steps; cannot keep {steps}")

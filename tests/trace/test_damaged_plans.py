@@ -17,6 +17,7 @@ from overlace.cli.plans import judged_lines, plan_lines
 from overlace.errors import BadPlan, OverlaceError
 from overlace.joint.joint import Joint
 from overlace.mesh.td_cd_oda import TdCdOda
+from overlace.report.curve import curve
 from overlace.testing import three_publishers
 from overlace.trace.plan_tables import read_tables
 from overlace.trace.plans import Judgement, Measure, Point, cut_plan, judge, load_plan, plan_difference, read_plan
@@ -65,6 +66,7 @@ def use(folder, steps=1):
     assert all(plan.why(i) for i in range(len(plan.steps)))
     assert plan_lines(document)
     assert judged_lines(document) or not document.judged or not document.judged.metrics
+    curve("plan", document)
     plan_difference(folder, folder)
     cut_plan(folder, min(steps, document.steps_total), folder.with_name("cut"), force=True)
     read_plan(folder.with_name("cut"), PLANNERS)
@@ -373,3 +375,13 @@ def test_a_reason_that_the_planner_does_not_have_is_refused(plans):
         (folder / "plan.json").write_text(json.dumps(sealed(document)))
         with pytest.raises(BadPlan, match=says):
             read_plan(folder, PLANNERS)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e308, -1e308, 0.0, -1.0])
+@pytest.mark.parametrize("point", [0, 3, -1])
+def test_a_curve_of_any_finite_numbers_can_be_drawn(plans, value, point):
+    folder = copied(plans, "tree.mst")
+    document = json.loads((folder / "plan.json").read_text())
+    document["judged"]["curve"][point]["metrics"]["cost"] = value
+    (folder / "plan.json").write_text(json.dumps(sealed(document)))
+    assert use(folder)
