@@ -5,7 +5,8 @@
 The mutations are data (scripts/mutations.toml): a file, a text that stands in it exactly once, what is put in its
 place, and the tests of the rooms that ought to notice. Everything happens in temporary copies of the tree. First the
 tests that are needed must pass as they are; then each mutation is planted into a copy of its own and its tests are run
-until one fails. Exits with 1 if a mutation survives, with 2 if one cannot be planted or the tests fail without any.
+until one fails (those of arrays, observe and ingest with kernels as plain Python). Exits with 1 if a mutation
+survives, with 2 if one cannot be planted or the tests fail without any.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ ROOT = Path(__file__).parent.parent
 LIST = ROOT / "scripts/mutations.toml"
 FAST = "not jvm and not browser and not live"
 LEFT_OUT = (".git", ".venv", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache", "demo-run", "*.part")
-LONGEST = 900
+PLAIN = ("arrays", "observe", "ingest")
+"""Rooms whose tests also pass with kernels as plain Python: theirs are run so, which spares compiling all callers."""
+LONGEST = 1800
 """Seconds after which tests that hang count as having noticed."""
 
 
@@ -49,6 +52,11 @@ class Mutation:
         """The folder of the package that the file is in, or its own name."""
         inside = self.file.removeprefix("overlace/")
         return inside.split("/")[0].removesuffix(".py")
+
+    @property
+    def plain(self) -> bool:
+        """Whether its tests are run with kernels as plain Python."""
+        return all(test.removeprefix("tests/").split("/")[0] in PLAIN for test in self.tests)
 
 
 @dataclass(frozen=True)
@@ -115,10 +123,11 @@ def _imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
-def run_tests(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
+def run_tests(tree: Path, tests: Sequence[str], plain: bool, jobs: int = 1) -> tuple[int, str]:
     """(exit code, output) of the fast ones among these tests, up to the first that fails."""
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-m", FAST, *tests]
-    env = {**os.environ, "PYTHONPATH": str(tree)}
+    words += ["-n", str(jobs)] if jobs > 1 else []
+    env = {**os.environ, "PYTHONPATH": str(tree), "NUMBA_DISABLE_JIT": "1" if plain else "0"}
     with subprocess.Popen(
         words, cwd=tree, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:
@@ -127,7 +136,7 @@ def run_tests(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            return 1, f"nothing after {LONGEST} s"
+            return 1, f"no end after {LONGEST} s"
     return process.returncode, said
 
 
@@ -152,7 +161,7 @@ def attempt(mutation: Mutation, clean: Path, folder: Path) -> Outcome:
     tree = folder / mutation.name
     copy(clean, tree)
     plant(mutation, tree)
-    noticed = noticed_by(*run_tests(tree, mutation.tests))
+    noticed = noticed_by(*run_tests(tree, mutation.tests, mutation.plain))
     shutil.rmtree(tree, ignore_errors=True)
     return Outcome(mutation, noticed, time.monotonic() - began)
 
@@ -191,12 +200,15 @@ def main(words: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="overlace-mutate-") as place:
         clean = Path(place) / "clean"
         copy(ROOT, clean)
-        tests = [path for path in dict.fromkeys(test for each in wanted for test in each.tests) if path]
-        print(f"first as it is: {' '.join(tests)}", flush=True)
-        red = noticed_by(*run_tests(clean, tests))
-        if red:
-            print(f"the tests fail without any mutation: {red}", file=sys.stderr)
-            return 2
+        for plain in (True, False):
+            tests = list(dict.fromkeys(test for each in wanted for test in each.tests if each.plain == plain))
+            if not tests:
+                continue
+            print(f"first as it is{', as plain Python' if plain else ''}: {' '.join(tests)}", flush=True)
+            red = noticed_by(*run_tests(clean, tests, plain, asked.jobs))
+            if red:
+                print(f"the tests fail without any mutation: {red}", file=sys.stderr)
+                return 2
         survived = 0
         with ThreadPoolExecutor(max(asked.jobs, 1)) as pool:
             outcomes = pool.map(lambda each: attempt(each, clean, Path(place)), wanted)
