@@ -33,7 +33,7 @@ FAST = "not jvm and not browser and not live"
 LEFT_OUT = (".git", ".venv", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache", "demo-run", "*.part")
 PLAIN = ("arrays", "observe", "ingest")
 """Rooms whose tests also pass with kernels as plain Python: theirs are run so, which spares compiling all callers."""
-LONGEST = 1800
+LONGEST = 1200
 """Seconds after which tests that hang count as having noticed."""
 
 
@@ -123,8 +123,10 @@ def _imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
-def run_tests(tree: Path, tests: Sequence[str], plain: bool, jobs: int = 1) -> tuple[int, str]:
-    """(exit code, output) of the fast ones among these tests, up to the first that fails."""
+def run_tests(
+    tree: Path, tests: Sequence[str], plain: bool, jobs: int = 1, limit: int | None = None
+) -> tuple[int, str]:
+    """(exit code, output) of the fast ones among these tests, up to the first that fails or the limit in seconds."""
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-m", FAST, *tests]
     words += ["-n", str(jobs)] if jobs > 1 else []
     env = {**os.environ, "PYTHONPATH": str(tree), "NUMBA_DISABLE_JIT": "1" if plain else "0"}
@@ -132,11 +134,11 @@ def run_tests(tree: Path, tests: Sequence[str], plain: bool, jobs: int = 1) -> t
         words, cwd=tree, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:
         try:
-            said, _ = process.communicate(timeout=LONGEST)
+            said, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            return 1, f"no end after {LONGEST} s"
+            return 1, f"no end after {limit} s"
     return process.returncode, said
 
 
@@ -161,7 +163,7 @@ def attempt(mutation: Mutation, clean: Path, folder: Path) -> Outcome:
     tree = folder / mutation.name
     copy(clean, tree)
     plant(mutation, tree)
-    noticed = noticed_by(*run_tests(tree, mutation.tests, mutation.plain))
+    noticed = noticed_by(*run_tests(tree, mutation.tests, mutation.plain, limit=LONGEST))
     shutil.rmtree(tree, ignore_errors=True)
     return Outcome(mutation, noticed, time.monotonic() - began)
 
