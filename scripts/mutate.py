@@ -94,7 +94,10 @@ def faults(listed: Sequence[Mutation], root: Path) -> list[str]:
 def plant(mutation: Mutation, root: Path) -> None:
     """Put the fault into a tree, and forget kernels that were compiled from what it changes."""
     path = root / mutation.file
-    path.write_text(path.read_text(encoding="utf-8").replace(mutation.before, mutation.after), encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(mutation.before, mutation.after), encoding="utf-8")
+    if "@kernel" not in text:
+        return
     for module in importers(root, mutation.file):
         for compiled in (module.parent / "__pycache__").glob(f"{module.stem}.*.nb[ic]"):
             compiled.unlink()
