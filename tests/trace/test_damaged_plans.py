@@ -363,18 +363,18 @@ def test_a_plan_that_names_what_the_observation_does_not_have_is_refused(plans):
         load_plan(folder, PLANNERS, SQUARE)
 
 
-def test_a_reason_that_the_planner_does_not_have_is_refused(plans):
-    for column, value, says in (("reason", 7, "step 1 has reason 7"), ("reason", -9, "has reason -9")):
-        folder = copied(plans, "tree.mst")
-        steps = pq.read_table(folder / "steps.parquet")
-        rows = [value, *steps[column].to_pylist()[1:]]
-        at = steps.column_names.index(column)
-        pq.write_table(steps.set_column(at, column, pa.array(rows, pa.int64())), folder / "steps.parquet")
-        document = json.loads((folder / "plan.json").read_text())
-        document["columns"] = read_tables(folder)[1].digest()
-        (folder / "plan.json").write_text(json.dumps(sealed(document)))
-        with pytest.raises(BadPlan, match=says):
-            read_plan(folder, PLANNERS)
+@pytest.mark.parametrize("reason", [len(Mst.REASONS), 7, ~len(Mst.REASONS), -9])
+def test_a_reason_that_the_planner_does_not_have_is_refused(plans, reason):
+    folder = copied(plans, "tree.mst")
+    steps = pq.read_table(folder / "steps.parquet")
+    rows = [reason, *steps["reason"].to_pylist()[1:]]
+    at = steps.column_names.index("reason")
+    pq.write_table(steps.set_column(at, "reason", pa.array(rows, pa.int64())), folder / "steps.parquet")
+    document = json.loads((folder / "plan.json").read_text())
+    document["columns"] = read_tables(folder)[1].digest()
+    (folder / "plan.json").write_text(json.dumps(sealed(document)))
+    with pytest.raises(BadPlan, match=f"step 1 has reason {reason}; the planner has {len(Mst.REASONS)}"):
+        read_plan(folder, PLANNERS)
 
 
 @pytest.mark.parametrize("value", [5e-324, 1e308, -1e308, 0.0, -1.0])
