@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= demo-run
+FAST   := "not jvm and not browser and not live"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format docs bench pins clean
+.PHONY: help demo test test-fast mutate check format docs bench pins clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,10 +39,13 @@ demo: $(VENV)/.ready ## set up, then run the demo into RUN (demo-run)
 test: $(VENV)/.ready-dev ## set up, then run all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 	@echo "== the kernels again as plain Python"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/arrays
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m $(FAST) tests/arrays tests/observe tests/ingest
 
 test-fast: $(VENV)/.ready-dev ## only the tests that need no JVM, browser or broker
-	@$(BIN)/python -m pytest -n 2 -m "not jvm and not browser and not live and not long"
+	@$(BIN)/python -m pytest -n 2 -m $(FAST)
+
+mutate: $(VENV)/.ready-dev ## plant known faults, one at a time: do the fast tests notice?
+	@$(BIN)/python scripts/mutate.py --jobs 2
 
 check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, generated docs
 	@$(BIN)/ruff check .

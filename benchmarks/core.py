@@ -128,6 +128,7 @@ def plan_files() -> str:
 class Links(Stay):
     """A planner whose plans cost nothing, to time only the files."""
 
+    facets = ("mesh",)
     REASONS = ("a link",)
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:

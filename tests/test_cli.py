@@ -316,6 +316,40 @@ def test_tables_are_merged_and_the_answer_says_what_changed(overlace):
     assert "Traceback" not in err
 
 
+def shorten(text):
+    return text[: len(text) // 2]
+
+
+def add_a_step(text):
+    document = json.loads(text)
+    return json.dumps({**document, "digest": "", "steps_total": document["steps_total"] + 1})
+
+
+def overflow(text):
+    return text.replace(": 2", ": 1e999")
+
+
+@pytest.mark.parametrize("damage", [shorten, add_a_step, overflow, lambda text: "[]"])
+@pytest.mark.parametrize("words", ["show PLAN", "show PLAN --json", "diff PLAN PLAN", "cut PLAN --steps 1 --out x"])
+def test_a_damaged_plan_is_refused_in_one_line(overlace, plan, damage, words):
+    (plan / "plan.json").write_text(damage((plan / "plan.json").read_text()))
+    code, out, err = overlace("plan", *(plan if word == "PLAN" else word for word in words.split()))
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert "plan.json" in err
+    assert not Path("x").exists()
+
+
+@pytest.mark.parametrize("table", ["after", "changes", "steps"])
+def test_a_plan_with_a_damaged_table_is_refused_in_one_line(overlace, plan, table):
+    path = plan / f"{table}.parquet"
+    for bad in (path.read_bytes()[:-9], b"", b"PAR1" * 9):
+        path.write_bytes(bad)
+        code, out, err = overlace("plan", "show", plan)
+        assert (code, out, len(err.splitlines())) == (1, "", 1)
+        assert f"{table}.parquet" in err
+
+
 def test_a_plan_from_a_newer_version_is_refused(overlace, plan):
     path = plan / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 9}))

@@ -4,14 +4,20 @@ import io
 import json
 import re
 import sys
+import unicodedata
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from overlace.cli.console import HARMFUL, Harmless, Stages, answer, bar, err, shown, visible
+from overlace.cli.plans import plan_lines
+from overlace.mesh.td_cd_oda import TdCdOda
+from overlace.trace.plans import describe
+from overlace.workloads.uniform_interests import uniform_interests
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 NASTY = "\x1b]0;title\x07\x1b[31mred\r\n\t\x7f\x85\x9b2J\u2028\u202eabc\u2066\udc80[bold]x[/red][link=http://x]y"
@@ -92,3 +98,22 @@ def test_a_stage_is_one_line(text):
     stages = Stages("ingest")
     stages.enter(text)
     assert len(written(shown(stages.line())).splitlines()) == 1
+
+
+def test_every_character_that_could_steer_a_terminal_is_shown_as_an_escape():
+    """By what Unicode says of them: controls, separators of lines, halves of characters, turns of direction."""
+    turns = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    for letter in map(chr, range(sys.maxunicode + 1)):
+        harmful = unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(letter) in turns
+        assert (letter not in visible(letter)) == harmful, hex(ord(letter))
+
+
+def test_a_step_of_many_changes_says_how_many_are_not_shown():
+    observation = uniform_interests(12, 3, 2)
+    document = describe(TdCdOda().solve(observation), "mesh.td-cd-oda", observation)
+    console = Console(width=500, file=io.StringIO())
+    for line in plan_lines(document):
+        console.print(line)
+    long = [len(step.changes) - 4 for step in document.steps if len(step.changes) > 4]
+    assert long
+    assert all(f"(+{more} more)" in console.file.getvalue() for more in long)

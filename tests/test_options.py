@@ -58,6 +58,8 @@ def test_a_name_that_nobody_has_is_answered_with_the_nearest():
         ids_of("client", ["plant3"], NAMES, COUNTS)
     with pytest.raises(Unknown):
         ids_of("client", ["99"], NAMES, COUNTS)
+    with pytest.raises(Unknown, match="no client is called '5'"):  # counted from 0
+        ids_of("client", ["5"], NAMES, COUNTS)
     with pytest.raises(BadParameter, match="expected ints, found x"):
         make_planner(Fancy, {"sizes": ["x"]}, NAMES, COUNTS)
 

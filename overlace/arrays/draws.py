@@ -22,7 +22,7 @@ def uniform(seed: int, stream: int, first: int, count: int) -> Floats:
 def scattered(seed: int, stream: int, rows: Ints, size: int, most: int) -> tuple[Ints, Ints]:
     """(start, members): for each row `size` distinct sorted numbers below most, by its own draws."""
     base = mix(mix(np.uint64(seed)) ^ np.uint64(stream))
-    start = np.arange(0, size * len(rows) + 1, size)
+    start = size * np.arange(len(rows) + 1)
     members = np.empty(size * len(rows), dtype=np.int64)
     for i in range(len(rows)):
         state = mix(base ^ np.uint64(rows[i]))

@@ -116,12 +116,3 @@ def group_rows(keys: Ints) -> tuple[Ints, Ints]:
                 break
             at = (at + 1) & (size - 1)
     return group, first[:groups].copy()
-
-
-@kernel(work=size)
-def sum_by(group: Ints, groups: int, values: Ints) -> Ints:
-    """The sum of the values of each group."""
-    sums = np.zeros(groups, dtype=np.int64)
-    for i in range(len(group)):
-        sums[group[i]] += values[i]
-    return sums

@@ -132,7 +132,7 @@ def plan_lines(document: Any, most: int | None = None) -> list[Any]:
 def judged_lines(document: Any) -> list[str]:
     """How a plan did where it was judged."""
     judged = document.judged
-    if judged is None:
+    if judged is None or not judged.metrics:
         return []
     part, sure = judged.metrics[-1].part, judged.saving
     first = next(each for each in judged.metrics if each.part == part)
@@ -148,9 +148,10 @@ def plan_show(
     as_json: AsJson = False,
 ) -> None:
     """What a plan costs and saves, and each step with its reason."""
+    from overlace.catalog import PLANNERS
     from overlace.trace.plans import read_plan
 
-    document = read_plan(plan)
+    document = read_plan(plan, PLANNERS)
     lines = [*judged_lines(document), f"at most {document.peak_reconnects:,} connect anew in one step"]
     answer(as_json, document.model_dump(), *plan_lines(document, steps), *lines, shown(f"digest   {document.digest}"))
 
@@ -158,9 +159,10 @@ def plan_show(
 @plans.command("diff", epilog="Example: [bold]overlace plan diff run/plans/A run/plans/B[/bold]")
 def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None:
     """Which changes only one of two plans makes."""
+    from overlace.catalog import PLANNERS
     from overlace.trace.plans import plan_difference, read_plan
 
-    first, second = read_plan(ours), read_plan(theirs)
+    first, second = read_plan(ours, PLANNERS), read_plan(theirs, PLANNERS)
     only_ours, only_theirs, both = plan_difference(ours, theirs)
     if first.before != second.before:
         err.print("note: the two plans start from different overlays")
@@ -184,9 +186,10 @@ def plan_cut(
     as_json: AsJson = False,
 ) -> None:
     """The first steps of a plan as a plan of its own."""
+    from overlace.catalog import PLANNERS
     from overlace.trace.plans import cut_plan
 
-    document = cut_plan(plan, steps, folder, force=force)
+    document = cut_plan(plan, steps, folder, PLANNERS, force=force)
     answer(
         as_json,
         {**document.model_dump(), "plan": str(folder)},

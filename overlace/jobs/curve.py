@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.jit import Ints
-from overlace.model import Changes, Metrics, Observation, Steps
+from overlace.model import Metrics, Observation, Steps
 from overlace.replay.measure import measure
-from overlace.trace.plans import Columns, Point
+from overlace.trace.plan_tables import Columns, changed
+from overlace.trace.plans import Point
 from overlace.trace.tables import groups
 
 MOST, LEAST = 24, 8
@@ -47,11 +48,6 @@ def curve_of(
         kept = _kept(metrics, (metric, "total_cost", "cost", *KEPT))
         found.append(Point(steps=k, moves=moves, links=links, own_cost=float(own[k]), metrics=kept))
     return found
-
-
-def changed(changes: Changes) -> tuple[int, int]:
-    """(clients that move, links that are new)."""
-    return len(np.unique(changes.pairs("placement", 1)[:, 0])), len(changes.pairs("tree", 1))
 
 
 def how_many(rows: pa.Table, clients: int) -> int:

@@ -64,7 +64,7 @@ def drift(
         raise Unknown("overlay", overlay, get_args(Standing))
     observation, names = read_observation(run)
     folder = _plan_of(run, plan)
-    made = load_plan(folder, PLANNERS)
+    made = load_plan(folder, PLANNERS, observation)
     if not {"placement", "tree"} & set(made.planner.facets):
         raise BadPlan(f"{folder.name} plans {', '.join(made.planner.facets)}; drift is about placement and tree")
     tell(0.1, "observing")
@@ -91,7 +91,7 @@ def drift(
         unseen=joined.unseen(observation),
         loads=_changed(then, _shares(start, after), trace.names),
         again=fresh.gain / now if now else 0.0,
-        min_gain=float(judged.limits.get("min_gain", MIN_GAIN)) if judged else MIN_GAIN,
+        min_gain=judged.min_gain(MIN_GAIN) if judged else MIN_GAIN,
         in_place=joined.in_place(made),
     )
 
@@ -121,7 +121,7 @@ def _predicted(folder: Path, made: Plan, observation: Observation) -> float:
 def _metric(folder: Path, planner: Planner, network: Network) -> str:
     """What the plan was judged by; if it was not, what replay measures of its planner's objective."""
     judged = read_plan(folder).judged
-    if judged:
+    if judged and judged.metrics:
         return judged.metrics[0].metric
     objective = getattr(planner, "objective", "cost")
     if objective == "cost" and "placement" in planner.facets and network.access_cost.size:

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from overlace.arrays.jit import Floats
 from overlace.channels.strategy4 import Strategy4
 from overlace.errors import NothingBetter, NotObserved
-from overlace.jobs.curve import changed, curve_of
+from overlace.jobs.curve import curve_of
 from overlace.jobs.interval import saving, sums_of
 from overlace.jobs.limits import bounds_of, broken_by, limits_of, within_cut
 from overlace.jobs.observe import observe, trace_of
@@ -32,6 +32,7 @@ from overlace.observe.cut import Cut
 from overlace.observe.traffic import traffic_of
 from overlace.report.curve import flattens
 from overlace.report.page import write_report
+from overlace.trace.plan_tables import changed
 from overlace.trace.plans import Judgement, Measure, Point, Sure, judge, read_columns, read_plan
 from overlace.trace.runs import read_observation, write_json
 from overlace.trace.store import Trace

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overlace import __version__
-from overlace.errors import BadTrace
 from overlace.jobs.observe import trace_of
 from overlace.model import Metrics, Observation, Overlay, Progress
 from overlace.observe.traffic import traffic_of
@@ -64,11 +63,9 @@ def _planned(run: Path, observation: Observation) -> dict[str, Overlay]:
     overlays = {}
     for path in paths:
         from overlace.catalog import PLANNERS
-        from overlace.trace.plans import load_plan, read_plan
+        from overlace.trace.plans import load_plan
 
-        if read_plan(path).observation != observation.digest():
-            raise BadTrace(f"{path.parent} was made from another observation than {run} holds. Solve again.")
-        overlays[path.parent.name] = load_plan(path.parent, PLANNERS).after
+        overlays[path.parent.name] = load_plan(path.parent, PLANNERS, observation).after
     return overlays
 
 

@@ -107,12 +107,12 @@ def mean_classes(windows: Sequence[Classes], weight: Floats) -> Classes:
         group, first = _by_members(start, members)
     scale = np.repeat(weight, [len(each) for each in windows])
     demand, size = (
-        np.bincount(group, weights=scale * np.concatenate([getattr(each, name) for each in windows]))
+        np.rint(np.bincount(group, weights=scale * np.concatenate([getattr(each, name) for each in windows])))
         for name in ("demand", "bytes")
     )
-    heard = np.flatnonzero(demand >= 0.5)
+    heard = np.flatnonzero(demand > 0)
     bounds, kept = take_groups(start, members, first[heard])
-    return Classes(bounds, kept, np.rint(demand[heard]).astype(np.int64), np.rint(size[heard]).astype(np.int64))
+    return Classes(bounds, kept, demand[heard].astype(np.int64), size[heard].astype(np.int64))
 
 
 def _by_members(start: Ints, members: Ints) -> tuple[Ints, Ints]:

@@ -19,6 +19,8 @@ from overlace.trace.plans import Judgement, PlanFile, Point
 
 MOST_STEPS = 300
 """Steps of a plan that the page lists; without a judged curve the slider goes over these."""
+MOST_TIMES = 1e6
+"""How many times the first point a later one may be to be drawn where it is."""
 ENOUGH = 0.9
 """The share of what a plan saves at which its curve is called flat."""
 
@@ -57,8 +59,10 @@ class Curve(NamedTuple):
 def curve(name: str, document: PlanFile) -> Curve | None:
     """The gain curve of a plan of several steps, measured where that was done."""
     judged = document.judged
-    if judged and len(judged.curve) > 2 and judged.curve[0].metrics[_counts(judged)] > 0 and document.cost_before > 0:
-        return _judged(name, judged)
+    if judged and len(judged.curve) > 2:
+        first = judged.curve[0]
+        if first.metrics[_counts(judged)] > 0 and first.own_cost > 0:
+            return _judged(name, judged)
     return _own(name, document)
 
 
@@ -72,7 +76,7 @@ def flattens(judged: Judgement) -> str:
     i = next(i for i, each in enumerate(saved) if each >= ENOUGH * saved[-1])
     if i == len(saved) - 1:
         return f"{ENOUGH:.0%} of what the plan saves on {where} takes more than {steps[-2]:,} of its {total:,} steps"
-    share = int(100 * saved[i] / saved[-1] + 1e-9)
+    share = int(100 * _ratio(saved[i], saved[-1]) + 1e-9)
     first = "the first of {:,} steps brings" if steps[i] == 1 else f"the first {steps[i]:,} of {{:,}} steps bring"
     return f"{first.format(total)} {share}% of what all of them save on {where}"
 
@@ -86,6 +90,11 @@ def _part(judged: Judgement) -> str:
     return judged.metrics[-1].part
 
 
+def _ratio(value: float, whole: float) -> float:
+    """value / whole; where they lie too far apart, the nearest that can be drawn."""
+    return max(-MOST_TIMES, min(MOST_TIMES, value / whole))
+
+
 def _saved(judged: Judgement) -> list[float]:
     """What each point of the curve saves of what counts; all objectives are the better the lower."""
     metric = _counts(judged)
@@ -95,8 +104,8 @@ def _saved(judged: Judgement) -> list[float]:
 def _judged(name: str, judged: Judgement) -> Curve:
     """Measured on the part that judges; a slider that stops where it was measured."""
     first, last, metric = judged.curve[0], judged.curve[-1], _counts(judged)
-    left = [(float(point.steps), point.metrics[metric] / first.metrics[metric]) for point in judged.curve]
-    own = [(float(point.steps), point.own_cost / first.own_cost) for point in judged.curve]
+    left = [(float(point.steps), _ratio(point.metrics[metric], first.metrics[metric])) for point in judged.curve]
+    own = [(float(point.steps), _ratio(point.own_cost, first.own_cost)) for point in judged.curve]
     part, flat = _part(judged), flattens(judged)
     title = f"What is left of {_label(metric)} on the {part} part after each number of steps of {name}"
     told = (

@@ -2,8 +2,9 @@
 
 A plan is a folder. `plan.json` is for people: names, gains, reasons, in the order of the steps.
 `changes.parquet`, `steps.parquet` and `after.parquet` are the same plan as columns, so that a plan of
-millions of changes stays small and quick. One digest, in plan.json, covers all of it: a plan file
-that was altered is refused. The bytes of plan.json are the same for the same plan.
+millions of changes stays small and quick. One digest, in plan.json, covers all of it, and what plan.json
+says must be what the columns give: a plan file that was altered is refused. That guards against accidents,
+not against forgery; the digest has no key. The bytes of plan.json are the same for the same plan.
 """
 
 from __future__ import annotations
@@ -11,17 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from overlace.arrays.jit import Ints
-from overlace.errors import BadPlan, Unknown
+from overlace.errors import BadParameter, BadPlan, Unknown
 from overlace.model import (
     ENDS,
     FACETS,
@@ -35,8 +32,10 @@ from overlace.model import (
     Steps,
     name_of,
 )
-from overlace.trace.runs import overlay_of, overlay_table, read_json, whole_folder, write_json
-from overlace.trace.tables import SCHEMA_VERSION, conform
+from overlace.trace.plan_checks import check_document, check_ids, check_reasons, listed_steps
+from overlace.trace.plan_tables import Columns, read_tables, reconnects, write_tables
+from overlace.trace.runs import read_json, whole_folder, write_json
+from overlace.trace.tables import SCHEMA_VERSION
 
 MOST_LISTED = 20_000
 """Changes that plan.json lists; of a larger plan it lists the first steps, and the columns hold all."""
@@ -46,8 +45,23 @@ FEW = 3
 """Slices of time below which an interval says nothing."""
 
 
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+"""How many."""
+
+
+def _in_order(window: list[int]) -> list[int]:
+    if window[0] > window[1]:
+        raise ValueError(f"a window ends at {window[1]}, before it begins at {window[0]}")
+    return window
+
+
+Time = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Window = Annotated[list[Time], Field(min_length=2, max_length=2), AfterValidator(_in_order)]
+"""Two times, the first and the one after the last."""
+
+
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class ChangeLine(_Part):
@@ -66,13 +80,15 @@ class ChangeLine(_Part):
 class StepLine(_Part):
     """One step: what it saves, why, and what is changed."""
 
-    step: int = Field(description="counted from 1")
+    step: Count = Field(description="counted from 1")
     gain: float = Field(description="how much of the planner's cost the step saves")
     why: str
-    reconnects: int = Field(description="clients, links or combinations that must connect anew while it is carried out")
+    reconnects: Count = Field(
+        description="clients, links or combinations that must connect anew while it is carried out"
+    )
     changes: list[ChangeLine] = Field(description="in the order in which they are carried out")
     inverse: list[ChangeLine] = Field(description="what takes the step back, in order")
-    more: int = Field(default=0, description="changes of this step that are not listed here")
+    more: Count = Field(default=0, description="changes of this step that are not listed here")
 
 
 class Measure(_Part):
@@ -90,8 +106,8 @@ class Sure(_Part):
     share: float
     low: float
     high: float
-    slices: int = Field(description="pieces of time that the interval is drawn from")
-    origins: int = Field(description="points in time from which plans were made to be judged on what came next")
+    slices: Count = Field(description="pieces of time that the interval is drawn from")
+    origins: Count = Field(description="points in time from which plans were made to be judged on what came next")
 
     def __str__(self) -> str:
         if self.slices < FEW:
@@ -103,9 +119,9 @@ class Sure(_Part):
 class Point(_Part):
     """A plan stopped after some of its steps: what has changed by then, and what that comes to where it is judged."""
 
-    steps: int
-    moves: int = Field(description="clients that have moved")
-    links: int = Field(description="links that are new; as many are gone")
+    steps: Count
+    moves: Count = Field(description="clients that have moved")
+    links: Count = Field(description="links that are new; as many are gone")
     own_cost: float = Field(description="the planner's own cost, on the part that planned")
     metrics: dict[str, float] = Field(description="measured on the part that judges; the objective's metric first")
 
@@ -113,8 +129,8 @@ class Point(_Part):
 class Judgement(_Part):
     """How a plan did on the part that it was made from and on the part that it has not seen."""
 
-    train: list[int] = Field(description="first and last microsecond (UTC) of the part that planned; half-open")
-    held_out: list[int] = Field(description="and of the part that judges")
+    train: Window = Field(description="first and last microsecond (UTC) of the part that planned; half-open")
+    held_out: Window = Field(description="and of the part that judges")
     objective: str
     limits: dict[str, Any] = Field(description="what the user asked for")
     metrics: list[Measure]
@@ -123,6 +139,20 @@ class Judgement(_Part):
         default_factory=list,
         description="for placement and tree: after no step, after all, and after some numbers of steps between",
     )
+
+    @model_validator(mode="after")
+    def _measures_what_counts(self) -> Judgement:
+        for i, point in enumerate(self.curve):
+            if not self.metrics or self.metrics[0].metric not in point.metrics:
+                raise ValueError(f"point {i} of the curve does not have the metric that counts, the first one")
+        return self
+
+    def min_gain(self, default: float) -> float:
+        """The least share that the user wanted saved."""
+        asked = self.limits.get("min_gain", default)
+        if not isinstance(asked, int | float):
+            raise BadPlan(f"judged.limits.min_gain: expected a number, found {asked!r}")
+        return float(asked)
 
 
 class Newcomers(_Part):
@@ -146,11 +176,11 @@ class PlanFile(_Part):
     digest: str = Field(description="of everything else in this file, and through it of the columns beside it")
     planner: str = Field(description="the planner's name in the catalog")
     parameters: dict[str, Any]
-    seed: int
+    seed: int = Field(ge=-(2**63), lt=2**63)
     facets: list[Facet]
     trace: str = Field(default="", description="digest of the trace that was observed")
     observation: str = Field(description="digest of the observation the plan was made from")
-    window: list[int] = Field(description="first and last microsecond (UTC) of what was observed; half-open")
+    window: Window = Field(description="first and last microsecond (UTC) of what was observed; half-open")
     before: str = Field(description="digest of the overlay that the plan starts from")
     after: str = Field(description="digest of the overlay that it leads to")
     columns: str = Field(description="digest of the changes and steps as columns")
@@ -159,25 +189,14 @@ class PlanFile(_Part):
     beside: dict[str, float] = Field(
         default_factory=dict, description="the cost that other ways reach within the same limits, by their names"
     )
-    steps_total: int
-    changes_total: int
-    peak_reconnects: int = Field(description="the most that must connect anew in one step")
+    steps_total: Count
+    changes_total: Count
+    peak_reconnects: Count = Field(description="the most that must connect anew in one step")
     newcomers: Newcomers | None = Field(
         default=None, description="a rule for clients that the plan has never seen; null: the plan has none"
     )
     judged: Judgement | None = Field(default=None, description="where `overlace optimize` made the plan")
     steps: list[StepLine] = Field(description=f"all steps, or the first of a plan of over {MOST_LISTED:,} changes")
-
-
-class Columns(NamedTuple):
-    """A plan's changes and steps without its planner."""
-
-    changes: Changes
-    steps: Steps
-
-    def digest(self) -> str:
-        """The same for the same changes, gains and reasons in the same order."""
-        return hashlib.blake2b((self.changes.digest() + self.steps.digest()).encode(), digest_size=16).hexdigest()
 
 
 def parameters_of(planner: Planner) -> dict[str, Any]:
@@ -207,8 +226,9 @@ def write_plan(
     force: bool = False,
 ) -> PlanFile:
     """Write a plan that the planner of that name made from this observation (of the trace with that digest)."""
-    document = describe(plan, name, observation, names, trace)
-    _write(folder, document, plan.after, Columns(plan.changes, plan.steps), force=force)
+    document, columns = describe(plan, name, observation, names, trace), Columns(plan.changes, plan.steps)
+    check_document(document, plan.before, plan.after, columns, MOST_LISTED)
+    _write(folder, document, plan.after, columns, force=force)
     return document
 
 
@@ -219,15 +239,9 @@ def judge(folder: Path, judged: Judgement) -> PlanFile:
     return document
 
 
-def reconnects(changes: Changes, steps: Steps) -> Ints:
-    """How many must connect anew in each step: a client at its home, the two ends of a link, a combination."""
-    added = np.append(0, np.cumsum(changes.action > 0))
-    return np.diff(added[steps.start])
-
-
 def describe(plan: Plan, name: str, observation: Observation, names: Names | None = None, trace: str = "") -> PlanFile:
     """plan.json for this plan."""
-    listed = int(np.searchsorted(plan.steps.start, MOST_LISTED))  # steps that begin within the limit
+    columns = Columns(plan.changes, plan.steps)
     document = {
         "schema_version": SCHEMA_VERSION,
         "digest": "",
@@ -240,14 +254,14 @@ def describe(plan: Plan, name: str, observation: Observation, names: Names | Non
         "window": list(observation.window),
         "before": plan.before.digest(),
         "after": plan.after.digest(),
-        "columns": Columns(plan.changes, plan.steps).digest(),
+        "columns": columns.digest(),
         "cost_before": float(plan.planner.cost(observation, plan.before)),
         "cost_after": float(plan.planner.cost(observation, plan.after)),
         "beside": {name: float(cost) for name, cost in plan.beside.items()},
         "steps_total": len(plan.steps),
         "changes_total": len(plan.changes),
         "peak_reconnects": int(reconnects(plan.changes, plan.steps).max(initial=0)),
-        "steps": [_step_line(plan, i, names) for i in range(min(listed, len(plan.steps)))],
+        "steps": [_step_line(plan, i, names) for i in range(listed_steps(columns, MOST_LISTED))],
     }
     return _sealed(document)
 
@@ -255,67 +269,120 @@ def describe(plan: Plan, name: str, observation: Observation, names: Names | Non
 _REMEDY = "Make it anew: `overlace solve PLANNER RUN --force`, or `overlace optimize TRACE --out RUN --force`."
 
 
-def read_plan(path: Path) -> PlanFile:
-    """plan.json of a plan folder (or named itself), refused if it was altered."""
-    file = path / "plan.json" if path.is_dir() else path
-    document = read_json(file, _REMEDY)
-    try:
-        plan = PlanFile.model_validate(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BadPlan(f"{file}: {where}: {first['msg']}. Is it a plan file?") from None
-    if _sealed({**document, "digest": ""}).digest != plan.digest:
-        raise BadPlan(f"{file}: its content does not have the digest it names: it was altered. Solve again.")
-    return plan
+def read_plan(path: Path, planners: Mapping[str, type[Planner]] | None = None) -> PlanFile:
+    """plan.json of a plan folder (or named itself); refused unless it is whole and says what its columns give.
+
+    With planners, its parameters and reasons are held against the planner that it names, if that is among them.
+    """
+    document = _document(path)
+    if document.planner in (planners or {}):
+        _made(path, document, planners or {})
+    else:
+        _opened(path, document)
+    return document
 
 
 def read_columns(path: Path, document: PlanFile) -> tuple[Overlay, Columns]:
-    """The overlay after and the columns beside a plan.json, checked against its digest."""
-    folder = path if path.is_dir() else path.parent
-    try:
-        after = overlay_of(pq.read_table(folder / "after.parquet"))
-        changes = pq.read_table(folder / "changes.parquet")
-        steps = pq.read_table(folder / "steps.parquet")
-    except (OSError, pa.ArrowException) as error:
-        raise BadPlan(f"{folder}: the plan's tables cannot be read: {error}") from None
-    try:
-        columns = _columns(changes, steps)
-        whole = columns.digest() == document.columns and after.digest() == document.after
-    except (BadPlan, KeyError):
-        whole = False
-    if not whole:
-        raise BadPlan(f"{folder}: the tables do not have the digest that plan.json names: they were altered")
+    """The overlay after and the columns beside a plan.json, checked against it."""
+    _, after, columns = _opened(path, document)
     return after, columns
 
 
-def _columns(changes: pa.Table, steps: pa.Table) -> Columns:
-    codes = {facet: code for code, facet in enumerate(FACETS)}
-    facet, at = np.unique(changes["facet"].to_numpy(zero_copy_only=False).astype(str), return_inverse=True)
-    coded = np.array([codes[each] for each in facet.tolist()], dtype=np.int8)[at]
-    args = {name[4:]: steps[name].to_numpy() for name in steps.column_names if name.startswith("arg_")}
-    sizes = np.bincount(changes["step"].to_numpy(), minlength=len(steps))
-    return Columns(
-        Changes(coded, *(changes[name].to_numpy() for name in ("action", "left", "right"))),
-        Steps(np.append(0, np.cumsum(sizes)), steps["gain"].to_numpy(), steps["reason"].to_numpy(), args),
-    )
+def load_plan(path: Path, planners: Mapping[str, type[Planner]], observation: Observation | None = None) -> Plan:
+    """The plan itself, with its planner made again from its name and parameters.
 
-
-def load_plan(path: Path, planners: Mapping[str, type[Planner]]) -> Plan:
-    """The plan itself, with its planner made again from its name and parameters."""
-    document = read_plan(path)
-    after, columns = read_columns(path, document)
+    With an observation, a plan is refused that was made from another one or names what that does not have.
+    """
+    document = _document(path)
     if document.planner not in planners:
         raise Unknown("planner", document.planner, planners)
-    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in document.parameters.items()}
-    planner = planners[document.planner](**parameters)
-    before = after.apply(columns.changes.inverse())
-    return Plan(planner, document.seed, before, after, columns.changes, columns.steps, document.beside)
+    plan = _made(path, document, planners)
+    if observation is not None:
+        if (document.observation, document.before) != (observation.digest(), observation.overlay.digest()):
+            raise BadPlan(f"{_file_of(path)} was made from another observation than the run holds. Solve again.")
+        try:
+            check_ids(plan.after, observation)
+        except BadPlan as error:
+            raise BadPlan(f"{_file_of(path).with_name('after.parquet')}: {error}") from None
+    return plan
 
 
-def cut_plan(path: Path, steps: int, folder: Path, *, force: bool = False) -> PlanFile:
-    """The first steps of a plan as a plan of its own."""
-    document = read_plan(path)
+def _document(path: Path) -> PlanFile:
+    """plan.json alone: of the right form, with the digest it names."""
+    file = _file_of(path)
+    document = read_json(file, _REMEDY)
+    try:
+        plan = PlanFile.model_validate(document)
+        sealed = _sealed({**document, "digest": ""})
+    except ValidationError as error:
+        raise BadPlan(f"{file}: {_first(error)}. Is it a plan file?") from None
+    except (ValueError, RecursionError) as error:
+        raise BadPlan(f"{file}: {' '.join(str(error).split())}. Is it a plan file?") from None
+    if sealed.digest != plan.digest:
+        raise BadPlan(f"{file}: digest: its content does not have the digest it names: it was altered. Solve again.")
+    return plan
+
+
+def _opened(path: Path, document: PlanFile) -> tuple[Overlay, Overlay, Columns]:
+    """(before, after, columns) of a plan.json whose columns are what it says."""
+    after, columns = read_tables(_file_of(path).parent)
+    try:
+        before = after.apply(columns.changes.inverse())
+        check_document(document, before, after, columns, MOST_LISTED)
+    except BadPlan as error:
+        raise BadPlan(f"{_file_of(path)}: {error}. It was altered: solve again.") from None
+    return before, after, columns
+
+
+def _made(path: Path, document: PlanFile, planners: Mapping[str, type[Planner]]) -> Plan:
+    """The plan of a plan.json that names one of these planners."""
+    before, after, columns = _opened(path, document)
+    try:
+        planner = _planner_of(planners[document.planner], document.parameters)
+        if list(planner.facets) != document.facets:
+            raise BadPlan(f"facets: {', '.join(document.facets)}; {document.planner} plans {', '.join(planner.facets)}")
+        plan = Plan(planner, document.seed, before, after, columns.changes, columns.steps, document.beside)
+        check_reasons(plan)
+    except (BadPlan, BadParameter) as error:
+        raise BadPlan(f"{_file_of(path)}: {error}") from None
+    return plan
+
+
+def _planner_of(kind: type[Planner], parameters: Mapping[str, Any]) -> Planner:
+    """A planner made again from its parameters as JSON has them."""
+    hints = get_type_hints(kind)
+    known = {each.name: hints[each.name] for each in fields(cast(Any, kind))}
+    values = {}
+    for name, value in parameters.items():
+        if name not in known:
+            raise BadPlan(f"parameters.{name}: not known; there are {', '.join(known) or 'none'}")
+        try:
+            values[name] = TypeAdapter(known[name]).validate_json(json.dumps(value), strict=True)
+        except ValidationError as error:
+            raise BadPlan(f"parameters.{name}{_first(error)}") from None
+    return kind(**values)
+
+
+def _first(error: ValidationError) -> str:
+    """The first fault in a line, after the field that it is in."""
+    first = error.errors()[0]
+    return " ".join(f"{'.'.join(map(str, first['loc']))}: {first['msg']}".split())
+
+
+def _file_of(path: Path) -> Path:
+    return path / "plan.json" if path.is_dir() else path
+
+
+def cut_plan(
+    path: Path,
+    steps: int,
+    folder: Path,
+    planners: Mapping[str, type[Planner]] | None = None,
+    *,
+    force: bool = False,
+) -> PlanFile:
+    """The first steps of a plan as a plan of its own; it is read as `read_plan` reads it."""
+    document = read_plan(path, planners)
     after, (changes, all_steps) = read_columns(path, document)
     if not 0 <= steps <= document.steps_total:
         raise BadPlan(f"{path} has {document.steps_total} steps; cannot keep {steps}")
@@ -413,21 +480,6 @@ def _sealed(document: dict[str, Any]) -> PlanFile:
 
 
 def _write(folder: Path, document: PlanFile, after: Overlay, columns: Columns, *, force: bool) -> None:
-    changes, steps = columns
-    step_of = np.repeat(np.arange(len(steps)), np.diff(steps.start))
-    change_table = pa.table(
-        {
-            "facet": np.asarray(FACETS)[changes.facet],
-            "action": changes.action,
-            "left": changes.left,
-            "right": changes.right,
-            "step": step_of,
-        }
-    )
-    args = {f"arg_{name}": values for name, values in steps.args.items()}
-    step_table = pa.table({"gain": steps.gain, "reason": steps.reason, **args})
     with whole_folder(folder, "plan.json", force=force) as beside:
-        pq.write_table(overlay_table(after), beside / "after.parquet", compression="zstd")
-        pq.write_table(conform(change_table, "changes"), beside / "changes.parquet", compression="zstd")
-        pq.write_table(step_table, beside / "steps.parquet", compression="zstd")
+        write_tables(beside, after, columns)
         write_json(beside / "plan.json", document.model_dump())

@@ -9,6 +9,7 @@ Folders are written beside and renamed, so that a killed write leaves nothing th
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -63,9 +64,13 @@ def write_json(path: Path, document: Any) -> None:
 def read_json(path: Path, remedy: str = "") -> dict[str, Any]:
     """A JSON object, or an error that names the file; `remedy` names what makes one of an older schema anew."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(
+            path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite
+        )
     except FileNotFoundError:
         raise BadTrace(f"{path} does not exist") from None
+    except RecursionError:
+        raise BadTrace(f"{path} cannot be read as JSON: it is nested too deeply") from None
     except (ValueError, OSError) as error:
         raise BadTrace(f"{path} cannot be read as JSON: {error}") from None
     if not isinstance(document, dict):
@@ -73,6 +78,23 @@ def read_json(path: Path, remedy: str = "") -> dict[str, Any]:
     observe = f"Make it anew: `overlace observe TRACE --out {path.parent} --force`."
     check_version(document.get("schema_version", SCHEMA_VERSION), str(path), remedy or observe)
     return document
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; refused if a key stands in it twice."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in an object")
+    return made
+
+
+def _finite(text: str) -> float:
+    """A number of JSON; refused if it is none, or too large for one."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return value
 
 
 def overlay_table(overlay: Overlay) -> pa.Table:

@@ -174,7 +174,7 @@ def conform(table: pa.Table, name: str) -> pa.Table:
         values = table[each.name]
         try:
             columns.append(values if values.type == each.type else values.cast(each.type))
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise BadTrace(f"{name}.{each.name}: expected {each.type}, found {values.type}: {error}") from None
         if not each.nullable and values.null_count:
             raise BadTrace(f"{name}.{each.name}: {values.null_count} of {len(values):,} rows are empty")

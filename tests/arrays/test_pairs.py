@@ -10,12 +10,15 @@ from tests.strategies import rows
 
 huge = st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)), max_size=10)
 
+edges = st.sampled_from([-1, 0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1])  # where packed keys would run over
+at_edges = st.lists(st.tuples(edges, edges), max_size=10)
+
 
 def listed(pairs):
     return [tuple(row) for row in pairs.tolist()]
 
 
-@given(rows() | huge)
+@given(rows() | huge | at_edges)
 def test_a_relation_is_its_rows_sorted_and_once(given_rows):
     assert listed(as_pairs(given_rows)) == sorted(set(given_rows))
 

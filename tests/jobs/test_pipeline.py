@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from overlace.errors import BadTrace, Unknown
+from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.jobs.observe import observe
 from overlace.jobs.observe import trace_of as trace_of_run
 from overlace.jobs.peek import peek
@@ -92,7 +92,7 @@ def test_a_plan_from_another_observation_is_refused(run, tmp_path):
     observation, names = read_observation(run)
     solve(Stay(), observation, run, names)
     observe(str(tmp_path / "trace"), run, train=0.3, force=True)
-    with pytest.raises(BadTrace, match="was made from another observation"):
+    with pytest.raises(BadPlan, match="was made from another observation"):
         replay(run)
 
 

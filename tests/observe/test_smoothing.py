@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import Classes
 from overlace.observe.observation import observe
-from overlace.observe.smoothing import Smoothing, expect
+from overlace.observe.smoothing import Smoothing, expect, mean_classes
 from overlace.trace.store import HOUR_US
 from tests.observe.test_observation import times
 from tests.traces import trace_of
@@ -47,6 +47,19 @@ def test_traffic_that_stays_the_same_is_forecast_as_it_is(some, demand, count):
     windows = windows_of(some, [demand] * count)
     for smoothing in (Smoothing(), Smoothing(1.0), Smoothing(0.5, 2)):
         assert by_members(smoothing.forecast(windows)) == by_members(windows[0])
+
+
+weights = st.sampled_from([[1.0], [0.5, 0.5], [0.25, 0.75], [0.125, 0.375, 0.5]])  # sums of these are exact
+
+
+@given(groups, weights, st.data())
+def test_a_class_has_its_rounded_mean_and_is_left_out_where_that_is_none(some, weight, data):
+    rows = st.lists(st.integers(0, 3), min_size=len(some), max_size=len(some))
+    demands = [data.draw(rows) for _ in weight]
+    found = mean_classes([Classes.of(some, row) for row in demands], np.array(weight))
+    means = [round(sum(w * row[k] for w, row in zip(weight, demands, strict=True))) for k in range(len(some))]
+    assert by_members(found) == {tuple(each): mean for each, mean in zip(some, means, strict=True) if mean}
+    assert (found.demand > 0).all()
 
 
 def test_with_share_1_only_the_last_window_counts():

@@ -113,6 +113,10 @@ def test_it_says_after_how_many_steps_most_of_the_saving_is_there(values, steps,
     assert re.match(said, flattens(judgement(values, steps)))
 
 
+def test_exactly_nine_tenths_are_most_of_the_saving():
+    assert flattens(judgement((100, 10, 5, 0))).startswith("the first of 3 steps brings 90%")
+
+
 def test_it_says_nothing_of_a_plan_that_saves_nothing_or_has_one_step():
     for values in ((100, 100, 100), (100, 120, 130), (100, 50), (0, 0, 0)):
         assert flattens(judgement(values)) == ""

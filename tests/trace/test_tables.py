@@ -1,8 +1,12 @@
+from itertools import pairwise
+
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from overlace.errors import BadTrace, Unknown
-from overlace.trace.tables import TABLES, conform, schema_of
+from overlace.trace.tables import TABLES, conform, groups, lists, schema_of
 
 COLUMNS = {
     "messages": "message at client topic? attributes? bytes? audience? weight",
@@ -51,3 +55,18 @@ def test_a_table_that_does_not_conform_is_told_what_differs(columns, says):
 def test_an_unknown_table_is_answered_with_the_nearest_names():
     with pytest.raises(Unknown, match="Nearest: messages"):
         schema_of("mesages")
+
+
+@given(st.lists(st.lists(st.integers(-5, 5), max_size=3), max_size=8), st.data())
+def test_groups_are_the_rows_of_lists_also_of_a_part_of_them(rows, data):
+    kind = data.draw(st.sampled_from([pa.list_(pa.int64()), pa.large_list(pa.int64())]))
+    first = data.draw(st.integers(0, len(rows)))
+    count = data.draw(st.integers(0, len(rows) - first))
+    part = pa.array(rows, kind).slice(first, count)
+    for column in (part, pa.chunked_array([part]), pa.chunked_array([part, part])):
+        start, values = groups(column)
+        found = [values[a:b].tolist() for a, b in pairwise(start.tolist())]
+        assert found == column.to_pylist()
+        assert start[0] == 0
+        assert start[-1] == len(values)
+        assert lists(start, values, kind).to_pylist() == found

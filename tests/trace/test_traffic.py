@@ -31,9 +31,11 @@ def sliced(messages: Messages, first: int, last: int) -> Messages:
     return Messages(*(each[first:last] for each in messages[:7]), start - start[0], members)
 
 
-@given(some)
-def test_traffic_is_what_counting_by_hand_gives(messages):
-    made = reduce(columns(messages), HOUR_US)
+@given(some, st.data())
+def test_traffic_is_what_counting_by_hand_gives(messages, data):
+    """A message of weight n counts n times, its bytes too."""
+    weights = data.draw(st.lists(st.integers(1, 3), min_size=len(messages), max_size=len(messages)))
+    made = reduce(columns(messages)._replace(weight=np.array(weights, np.int64)), HOUR_US)
     start, members = receivers_of(made.audiences)
     audience = {
         h: tuple(members[start[i] : start[i + 1]].tolist())
@@ -46,11 +48,11 @@ def test_traffic_is_what_counting_by_hand_gives(messages):
         assert key not in found
         found[key] = (row["messages"], row["rows"], row["bytes"])
     expected = {}
-    for at, client, topic, size, receivers in messages:
+    for (at, client, topic, size, receivers), weight in zip(messages, weights, strict=True):
         who = None if receivers is None else tuple(sorted(set(receivers)))
         key = (at // HOUR_US * 3600, client, topic, who)
         n, rows, total = expected.get(key, (0, 0, 0))
-        expected[key] = (n + 1, rows + 1, total + size)
+        expected[key] = (n + weight, rows + 1, total + weight * size)
     assert found == expected
 
 
