@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Master, answer, bar, err
+from overlace.cli.console import AsJson, Conf, Master, answer, bar, err, settings
 from overlace.cli.tables import ingest_tables, summary, told
 from overlace.errors import BadParameter
 from overlace.ingest.formats import NAMES
@@ -147,6 +147,7 @@ def ingest_command(
     max_bad: Annotated[str, typer.Option("--max-bad", help="fail above this share of bad lines")] = "10%",
     skip: Skip = None,
     master: Master = "local[*]",
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
     """Raw logs to a trace on Spark, every line accounted for; again, and only what is new is read."""
@@ -159,6 +160,7 @@ def ingest_command(
         keep_topics=keep_topics, pseudonymise=pseudonymise, reduce_only=reduce_only, bucket=bucket, strict=strict,
         max_bad=share_of(max_bad), skip=tuple(skip or ()),
     )  # fmt: skip
+    config = settings(conf, None if table or topology else master)
     if table or topology:
         refuse_for_tables(options)
         columns = {name: each[-1] for name, each in options.map.items()}
@@ -173,7 +175,7 @@ def ingest_command(
 
         def start() -> Any:
             progress(0.01, "starting Spark")
-            return spark_runner(stack.enter_context(session(master=master)), progress)
+            return spark_runner(stack.enter_context(session(master=master, config=config)), progress)
 
         done = ingest_sources(logs, out, start, options, progress)
     for note in done.notes:

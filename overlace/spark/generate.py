@@ -18,9 +18,10 @@ from pyspark.sql import SparkSession
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.ingest.encode import Job
-from overlace.ingest.staging import ANSWERS, answer, answers, stage, staged
+from overlace.ingest.staging import ANSWER, answer, answers, stage, staged
 from overlace.model import Progress
 from overlace.spark.watch import watched
+from overlace.spark.work import numbered, run_on
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place, write_groups
 from overlace.trace.tables import TIME, conform
 from overlace.trace.traffic import NONE, Messages, Reduction, audience_hashes, merge, reduce
@@ -49,11 +50,10 @@ def generate(
     writer = Writer(out)
     bucket_us = HOUR_US if workload.days > 1 else MINUTE_US
     job = Job(trace=out, staging=f".staging-{writer.id}", sources=(), bucket_us=bucket_us, id=writer.id)
-    pieces = [(n, first) for n, first in enumerate(range(0, workload.messages, piece))]
+    pieces = range(0, workload.messages, piece)
     try:
-        frame = spark.createDataFrame(pieces, "number int, first long").repartition(len(pieces), "number")
         with watched(spark, tell, "making messages", 0.05, 0.8):
-            told = answers(frame.mapInArrow(make(workload, job, piece), ANSWERS).toArrow())
+            told = answers(run_on(numbered(spark, len(pieces)), make(workload, job, piece), ANSWER))
         tell(0.8, f"making messages: {workload.messages:,} messages")
         parts = [
             Part(path, rows, int(hashed), "", group)
@@ -83,8 +83,8 @@ def make(workload: Workload, job: Job, piece: int) -> Any:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for row in batch.to_pylist():
-                yield _make_piece(workload, job, row["number"], row["first"], piece)
+            for number in batch["id"].to_pylist():
+                yield _make_piece(workload, job, number, number * piece, piece)
 
     return run
 
