@@ -115,7 +115,7 @@ def _of_a_task(text: str) -> OverlaceError | None:
     return made
 
 
-ELSEWHERE = "Choose another Python with PYSPARK_PYTHON or --conf spark.pyspark.python=PATH"
+ELSEWHERE = "choose another Python with PYSPARK_PYTHON or --conf spark.pyspark.python=PATH"
 
 
 def _of_an_executor(text: str) -> OverlaceError | None:
@@ -124,15 +124,15 @@ def _of_an_executor(text: str) -> OverlaceError | None:
     who = f"executor {place[2]} on {place[1]}" if place else "an executor"
     version = re.search(r"Python in worker has different version: *(\S+) than that in driver: *([\d.]+\d)", text)
     if version:
-        return UnfitExecutor(f"{who} runs Python {version[1]}, and this is {version[2]}. {ELSEWHERE}.")
+        return UnfitExecutor(f"{who} runs Python {version[1]}, and this is {version[2]}: {ELSEWHERE}.")
     program = re.search(r'Cannot run program "([^"]+)"', text)
     if program:
-        return UnfitExecutor(f"{who} cannot run Python as {program[1]}. {ELSEWHERE}, one that is there.")
+        return UnfitExecutor(f"{who} cannot run Python as {program[1]}: {ELSEWHERE}.")
     module = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text) or re.search(
         r"PACKAGE_NOT_INSTALLED\] (\S+)", text
     )
     if module:
-        return UnfitExecutor(f"the Python of {who} lacks {module[1]}. Install it there, or: {ELSEWHERE}.")
+        return UnfitExecutor(f"the Python of {who} lacks {module[1]}. Install it there, or {ELSEWHERE}.")
     return None
 
 

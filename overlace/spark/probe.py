@@ -1,11 +1,15 @@
-"""What each executor has: every one is asked by a task that is bound to it."""
+"""What each executor has: every one is asked by a task that is bound to it.
+
+`doctor` asks them all and shows the answers. The first job of a session asks those that are there and refuses the
+work if one is not fit, before anything is read.
+"""
 
 from __future__ import annotations
 
 import pickle
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Thread
@@ -16,7 +20,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 
 import overlace
-from overlace.spark.failures import explained, of_spark
+from overlace.spark.failures import ELSEWHERE, UnfitExecutor, explained, of_spark, words_of
 from overlace.spark.fitness import look
 from overlace.spark.jvm import NoSpark
 from overlace.spark.session import is_local
@@ -30,12 +34,29 @@ SETTLED = 5.0
 AT_ONCE = 16
 """Executors that are asked at the same time."""
 
+MOST = 64
+"""Executors that are asked before the first job; the others say it when a task comes to them."""
+
 
 def probe(spark: SparkSession, first: float = FIRST, settled: float = SETTLED) -> list[dict[str, Any]]:
     """What the Python of each executor answers (see `fitness.look`), or in `lacks` why it does not."""
     found = executors(spark, first, settled)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda each: {"executor": each, **ask(spark, each)}, found))
+
+
+def check_executors(spark: SparkSession) -> None:
+    """Refuse a session with an executor, of those that are there now, whose Python lacks what our tasks need."""
+    if spark.sparkContext.applicationId in _checked:
+        return
+    with suppress(NoSpark), ThreadPoolExecutor(AT_ONCE) as pool:
+        found = executors(spark, settled=1.0)[:MOST]
+        refuse_unfit(each for each in pool.map(lambda each: ask(spark, each), found) if each["lacks"] and each["sure"])
+    _checked.add(spark.sparkContext.applicationId)
+
+
+_checked: set[str] = set()
+"""Applications whose executors have been asked."""
 
 
 def executors(spark: SparkSession, first: float = FIRST, settled: float = SETTLED) -> list[str]:
@@ -45,7 +66,7 @@ def executors(spark: SparkSession, first: float = FIRST, settled: float = SETTLE
     Thread(target=_call_for, args=(spark,), daemon=True).start()
     begun = news = time.monotonic()
     found: list[str] = []
-    while not found or _has_gap(found) or time.monotonic() - news < settled:
+    while not found or time.monotonic() - news < settled * (4 if _has_gap(found) else 1):
         now = _executors_now(spark)
         if now != found:
             found, news = now, time.monotonic()
@@ -54,8 +75,6 @@ def executors(spark: SparkSession, first: float = FIRST, settled: float = SETTLE
                 f"{spark.sparkContext.master} gave no executor within {first:.0f} s. "
                 "Check that it has workers with free cores and memory (--conf spark.executor.memory=...)."
             )
-        if time.monotonic() - news > first:  # what is missing has come and gone
-            break
         time.sleep(0.1)
     return found
 
@@ -72,12 +91,12 @@ def _executors_now(spark: SparkSession) -> list[str]:
 
 
 def _has_gap(found: list[str]) -> bool:
-    """Executors are numbered as they are launched: one that is missing below another is still on its way."""
+    """Executors are numbered as they are launched: one that is missing below another may still be on its way."""
     return all(each.isdigit() for each in found) and len(found) <= max(map(int, found)) - min(map(int, found))
 
 
 def ask(spark: SparkSession, executor: str) -> dict[str, Any]:
-    """What the Python of one executor answers, or why it does not."""
+    """What the Python of one executor answers, or why it does not; `sure` unless that has another reason."""
     version = overlace.__version__
 
     def answer(rows: Iterable[Any]) -> Iterator[Any]:
@@ -86,15 +105,14 @@ def ask(spark: SparkSession, executor: str) -> dict[str, Any]:
 
     try:
         about: dict[str, Any] = _bound_to(spark, executor).mapPartitions(answer).collect()[0]
-        return about
+        return {**about, "sure": True}
     except Exception as error:
         if not of_spark(error):
             raise
-        text = str(error)
-        host = re.search(r"\((\S+) executor \S+\): ", text)
+        host, why = re.search(r"\((\S+) executor \S+\): ", words_of(error)), explained(error)
         return {
             "host": host[1] if host else "?", "path": spark.sparkContext.pythonExec, "python": "?", "found": {},
-            "lacks": {"python": str(explained(error))},
+            "lacks": {"python": str(why)}, "sure": isinstance(why, UnfitExecutor),
         }  # fmt: skip
 
 
@@ -107,3 +125,24 @@ def _bound_to(spark: SparkSession, executor: str) -> RDD[Any]:
     kind = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").apply(jvm.java.lang.Class.forName("[B"))
     rows = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq([row]), kind).toJavaRDD()
     return RDD(rows, context, CPickleSerializer())
+
+
+def refuse_unfit(answers: Iterable[Mapping[str, Any]]) -> None:
+    """Raise what executors lack, each host and Python once."""
+    said = dict.fromkeys(_complaint(each) for each in answers)
+    if said:
+        raise UnfitExecutor(
+            f"executors cannot run Overlace: {'; '.join(said)}. Install it there, or {ELSEWHERE}. "
+            "`overlace doctor --master` lists all executors."
+        )
+
+
+def _complaint(about: Mapping[str, Any]) -> str:
+    if "python" in about["lacks"]:  # it could not even answer, and that says where
+        return re.sub(rf"(: |. Install it there, or ){ELSEWHERE}.$", "", str(about["lacks"]["python"]))
+    return f"on {about['host']} Python {about['python']} ({about['path']}) lacks {lacking(about)}"
+
+
+def lacking(about: Mapping[str, Any]) -> str:
+    """What a Python lacks, in words."""
+    return ", ".join(name if what == "missing" else f"{name} ({what})" for name, what in about["lacks"].items())

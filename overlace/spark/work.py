@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import overlace
-from overlace.spark.failures import ELSEWHERE, UnfitExecutor, explained_failures
+from overlace.spark.failures import explained_failures
 from overlace.spark.fitness import UNFIT, BatchFunction, fitted
+from overlace.spark.probe import check_executors, refuse_unfit
 from overlace.spark.session import is_local
 
 
@@ -27,6 +26,7 @@ def run_on(frame: DataFrame, function: BatchFunction, schema: pa.Schema) -> pa.T
     with explained_failures():
         if runs_this_python(frame.sparkSession):
             return frame.mapInArrow(function, from_arrow_schema(schema)).toArrow()
+        check_executors(frame.sparkSession)
         checked = fitted(function, schema.names, schema.types, overlace.__version__)
         asked = pa.schema([*(each.with_nullable(True) for each in schema), pa.field(UNFIT, pa.string())])
         done = frame.mapInArrow(checked, from_arrow_schema(asked)).toArrow()
@@ -37,20 +37,3 @@ def run_on(frame: DataFrame, function: BatchFunction, schema: pa.Schema) -> pa.T
 def runs_this_python(spark: SparkSession) -> bool:
     """Whether tasks run here, on the Python that runs this: what it lacks would have been noticed."""
     return is_local(str(spark.sparkContext.master)) and spark.sparkContext.pythonExec == sys.executable
-
-
-def refuse_unfit(answers: Iterable[Mapping[str, Any]]) -> None:
-    """Raise what executors lack, each host and Python once."""
-    said = dict.fromkeys(
-        f"on {each['host']} Python {each['python']} ({each['path']}) lacks {lacking(each)}" for each in answers
-    )
-    if said:
-        raise UnfitExecutor(
-            f"executors cannot run Overlace: {'; '.join(said)}. Install it there, or: {ELSEWHERE}. "
-            "`overlace doctor --master` lists all executors."
-        )
-
-
-def lacking(about: Mapping[str, Any]) -> str:
-    """What a Python lacks, in words."""
-    return ", ".join(name if what == "missing" else f"{name} ({what})" for name, what in about["lacks"].items())
