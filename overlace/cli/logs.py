@@ -160,8 +160,10 @@ def ingest_command(
         keep_topics=keep_topics, pseudonymise=pseudonymise, reduce_only=reduce_only, bucket=bucket, strict=strict,
         max_bad=share_of(max_bad), skip=tuple(skip or ()),
     )  # fmt: skip
-    config = settings(conf, None if table or topology else master)
+    config = settings(conf)
     if table or topology:
+        if config:
+            raise BadParameter("--conf is for Spark, and tables are read without it. Leave it out.")
         refuse_for_tables(options)
         columns = {name: each[-1] for name, each in options.map.items()}
         ingest_tables(logs, out, table, {"map": columns, "delimiter": delimiter, "header": header}, both_ways, as_json)

@@ -173,9 +173,8 @@ def _of_spark(text: str) -> OverlaceError:
         line for line in lines if re.match(r"(: |Caused by: )?([\w$]+\.)*\w*(Error|Exception|Interrupt)\b.*: ", line)
     ]
     condition = [line for line in lines if re.match(r"\[[A-Z_.0-9]+\] ", line)]
-    if (
-        not (condition or named) or "stopped SparkContext" in text
-    ):  # the caller's words only: the JVM may have written down why
+    stopped = "stopped SparkContext" in text or re.search(r'SparkEnv\$?\.get\(\)" is null', text)
+    if stopped or not (condition or named):  # the caller's words only: the JVM may have written down why
         known = _of_the_machine(log_tail())
         if known:
             return known
