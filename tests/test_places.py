@@ -97,7 +97,8 @@ def test_a_planted_folder_is_never_used_nor_touched(tmp_path_factory, level, fla
         evil = chain[level]
     (evil / "planted.py").write_text("raise SystemExit('planted')")
     if elsewhere:
-        with pytest.raises(places.Unsafe, match=str(chain[level])) as raised:
+        reason = {"link": "is a symbolic link", "file": "is no folder"}.get(flaw, "can be written by others")
+        with pytest.raises(places.Unsafe, match=f"^{chain[level]} {reason}") as raised:
             places.own_folder(root / "chosen", "overlace", *NAMES)
         assert "\n" not in str(raised.value)
         assert isinstance(raised.value, OverlaceError)
@@ -142,6 +143,15 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path, level):
         places.own_folder(tmp_path / "chosen", "overlace", "kernels")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
+def test_a_link_of_somebody_else_is_no_way(tmp_path):
+    (tmp_path / "disk").mkdir(mode=0o700)
+    (tmp_path / "way").symlink_to("disk")
+    os.chown(tmp_path / "way", 12345, -1, follow_symlinks=False)
+    with pytest.raises(places.Unsafe, match="way belongs to user 12345"):
+        places.own_folder(tmp_path / "way/cache", "overlace")
+
+
 def test_an_older_folder_that_others_can_only_read_is_closed(tmp_path):
     folder = tmp_path / "home/.cache/overlace"
     folder.mkdir(parents=True)
@@ -155,6 +165,7 @@ def test_a_file_under_the_right_name_is_compared_and_replaced(tmp_path, plant):
     folder, content = places.cache_folder("kernels"), b"right = True\n"
     path, other = folder / "a.py", tmp_path / "other"
     other.write_bytes(content)
+    other.chmod(0o600)
     if plant == "other":
         path.write_bytes(b"planted = True\n")
         path.chmod(0o600)

@@ -85,7 +85,8 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
             when_stopped(
                 id(gateway), context.cancelAllJobs
             )  # who waits for rows waits for the job to end, come what may
-            context.pythonExec = context.getConf().get("spark.pyspark.python") or context.pythonExec
+            chosen = conf if is_local(master) else context.getConf()
+            context.pythonExec = chosen.get("spark.pyspark.python") or context.pythonExec
             if not is_local(master):
                 context.addPyFile(str(packed(work_folder())))
             return SparkSession(context)

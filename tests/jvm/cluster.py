@@ -17,6 +17,7 @@ from overlace.spark.java import find_java
 from tests.processes import MARK, marked, until
 
 HOME = Path(pyspark.__file__).parent
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # none of these JVMs lives long enough to be worth more
 
 
 class Daemon:
@@ -34,7 +35,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder,
                 env={
                     **known, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1",
-                    "SPARK_DAEMON_MEMORY": "256m", MARK: self.mark, **environment,
+                    "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICK, MARK: self.mark, **environment,
                 },
             )  # fmt: skip
 
@@ -95,6 +96,7 @@ class Cluster:
             "spark.pyspark.python": str(self.python), "spark.cores.max": str(cores), "spark.executor.memory": "512m",
             "spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.driver.host": "127.0.0.1",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+            "spark.driver.extraJavaOptions": QUICK, "spark.executor.extraJavaOptions": QUICK,
         }  # fmt: skip
 
 

@@ -1,10 +1,12 @@
 """A Python that lacks what tasks need says so when a task starts, whatever the task; tasks are one number each."""
 
+import hashlib
 import json
 import os
 import socket
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import overlace
+from overlace.places import fresh_folder
 from overlace.spark import generate as generating
 from overlace.spark.failures import UnfitExecutor, from_text
 from overlace.spark.fitness import UNFIT, fitted
 from overlace.spark.ingest import spark_runner
 from overlace.spark.probe import refuse_unfit
-from overlace.spark.session import find_master
+from overlace.spark.session import find_master, packed
 from overlace.spark.work import numbered
 from overlace.workloads.sites import Sites
 from tests.jvm.cluster import python_without
@@ -138,6 +141,26 @@ def test_one_master_of_several_is_enough():
         find_master(f"spark://127.0.0.1:{free.getsockname()[1]},127.0.0.1:{bound.getsockname()[1]}")
     find_master("local[*]")
     find_master("yarn")
+
+
+def test_the_package_is_sent_from_a_fresh_folder_and_never_from_what_lies_about(tmp_path, monkeypatch):
+    """The zip once lay under a name made from the sources: whoever made it first chose what executors import."""
+    root, sources = Path(overlace.__file__).parent, hashlib.sha256()
+    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".properties", ".j2")):
+        sources.update(path.read_bytes())
+    planted = tmp_path / f"overlace-{sources.hexdigest()[:16]}" / "overlace.zip"
+    planted.parent.mkdir()
+    planted.write_bytes(b"planted")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = fresh_folder()
+    sent = packed(folder)
+    assert sent.parent == folder != planted.parent
+    with zipfile.ZipFile(sent) as archive:
+        names = {each for each in archive.namelist() if each.endswith(".py")}
+        assert names == {str(Path("overlace") / path.relative_to(root)) for path in root.rglob("*.py")}
+        assert all(archive.read(each) == (root.parent / each).read_bytes() for each in names)
+    with pytest.raises(FileExistsError):
+        packed(folder)  # nor from what was put there in the meantime
 
 
 def where(batches):

@@ -54,6 +54,7 @@ def test_a_session_starts_asks_its_workers_leaves_nothing_and_our_settings_win_o
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf/spark-defaults.conf").write_text(
         "spark.sql.shuffle.partitions 3\nspark.ui.enabled=true\nspark.sql.caseSensitive true\n"
+        "spark.pyspark.python /nowhere/python\nspark.sql.warehouse.dir here\n"
     )
     (tmp_path / "tmp").mkdir()
     given = json.dumps({"spark.ui.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"})
