@@ -125,5 +125,5 @@ def executor_finding(row: Mapping[str, Any]) -> Finding:
     """What an executor has and lacks, in a line."""
     has = ", ".join(f"{name} {version}" for name, version in row["found"].items())
     found = f"{row['host']}: python {row['python']} ({row['path']}), {has or 'nothing known'}"
-    lacks = "; ".join(f"{name} {what}" for name, what in row["lacks"].items())
+    lacks = "; ".join(what if name == "python" else f"{name} {what}" for name, what in row["lacks"].items())
     return Finding(f"executor {row['executor']}", "missing" if lacks else "ok", found, lacks)

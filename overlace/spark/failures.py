@@ -128,6 +128,8 @@ def _of_an_executor(text: str) -> OverlaceError | None:
     program = re.search(r'Cannot run program "([^"]+)"', text)
     if program:
         return UnfitExecutor(f"{who} cannot run Python as {program[1]}: {ELSEWHERE}.")
+    if re.search(r"pyspark\.daemon's (?:stdout|standard output)", text):
+        return UnfitExecutor(f"the Python of {who} does not start: {ELSEWHERE}.")
     module = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text) or re.search(
         r"PACKAGE_NOT_INSTALLED\] (\S+)", text
     )

@@ -139,7 +139,7 @@ def refuse_unfit(answers: Iterable[Mapping[str, Any]]) -> None:
 
 def _complaint(about: Mapping[str, Any]) -> str:
     if "python" in about["lacks"]:  # it could not even answer, and that says where
-        return re.sub(rf"(: |. Install it there, or ){ELSEWHERE}.$", "", str(about["lacks"]["python"]))
+        return re.sub(rf"(: |\. Install it there, or ){ELSEWHERE}.$", "", str(about["lacks"]["python"]))
     return f"on {about['host']} Python {about['python']} ({about['path']}) lacks {lacking(about)}"
 
 

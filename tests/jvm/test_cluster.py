@@ -140,3 +140,24 @@ def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, 
     assert settled["spark.cores.max"] == "2"
     assert settled["spark.ui.enabled"] == "false", "ours fill the gaps"
     assert not (tmp_path / "spark-warehouse").exists()
+
+
+@pytest.mark.long
+def test_a_python_that_cannot_speak_arrow_or_does_not_start_is_named_too(two_workers, tmp_path, monkeypatch):
+    """Without pyarrow no task can answer, and without Python none begins: Spark would try them again elsewhere."""
+    silent = two_workers.worker("silent", CLUSTER_PYTHON=python_without(tmp_path / "venv", "pyarrow"))
+    absent = two_workers.worker("absent", CLUSTER_PYTHON="/nowhere/python")
+    two_workers.joined(silent, absent)
+    for name, value in DRIVER.items():
+        monkeypatch.setenv(name, value)
+    words = ["--master", two_workers.url, *conf(two_workers.settings(cores=2))]
+    code, out, err = done(command("doctor", "--json", *words, cwd=tmp_path))
+    assert code == 1, err
+    advice = sorted(each["advice"] for each in json.loads(out) if each["what"].startswith("executor "))
+    assert advice[0] == "pyarrow missing"
+    assert " does not start: choose another Python" in advice[1]
+    code, _, err = done(command("generate", "sites", "--messages", "1000", "--out", "t", *words, cwd=tmp_path))
+    assert code == 1
+    assert "lacks pyarrow" in err
+    assert "the Python of executor" in err
+    assert not (tmp_path / "t").exists()

@@ -111,12 +111,21 @@ LOST += "Lost task 0.3 in stage 0.0 (TID 3) (10.1.2.3 executor 7): "
             'java.io.IOException: Cannot run program "/opt/py/bin/python": error=2, No such file or directory',
             "executor 7 on 10.1.2.3 cannot run Python as /opt/py/bin/python: choose another Python",
         ),
+        (
+            "org.apache.spark.SparkException: EOFException occurred while reading the port number from "
+            "pyspark.daemon's stdout.",
+            "the Python of executor 7 on 10.1.2.3 does not start: choose another Python",
+        ),
     ],
 )
 def test_a_python_that_cannot_even_begin_is_named(text, says):
     error = from_text(LOST + text)
     assert isinstance(error, UnfitExecutor)
     assert str(error).startswith(says)
+    with pytest.raises(UnfitExecutor) as raised:  # as the first job of a session says it
+        refuse_unfit([{"lacks": {"python": str(error)}}])
+    assert str(raised.value).count("choose another Python") == 1
+    assert str(raised.value).startswith("executors cannot run Overlace: ")
 
 
 @pytest.mark.parametrize(
