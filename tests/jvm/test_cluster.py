@@ -79,7 +79,8 @@ print(json.dumps([trace.digest(), observed.digest(), [(d.run, d.metrics.digest()
 def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, tmp_path, monkeypatch):
     """The whole life of a small cluster in one test, since starting one takes longer than all else."""
     unfit = two_workers.worker("unfit", CLUSTER_PYTHON=python_without(tmp_path / "venv", "numba"))
-    victim = two_workers.worker("victim", CLUSTER_VICTIM="1")
+    plain = {"NUMBA_DISABLE_JIT": "1"}  # to compile from nothing takes longer than all the rest
+    victim = two_workers.worker("victim", CLUSTER_VICTIM="1", **plain)
     two_workers.joined(unfit, victim)
     settings = two_workers.settings(cores=2)
     for name, value in DRIVER.items():
@@ -106,7 +107,7 @@ def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, 
 
     # another worker takes its place; the victim dies in the middle of a task
     unfit.kill()
-    two_workers.joined(two_workers.worker("fit"))
+    two_workers.joined(two_workers.worker("fit", **plain))
     log = written(tmp_path / "log.jsonl", made_up(1, 300))
     (tmp_path / "links.csv").write_text("left,right\nb0,b1\nb1,b2\n")
     (tmp_path / "there").mkdir()
