@@ -18,8 +18,11 @@ settings.register_profile(
 settings.load_profile("overlace")
 
 
-def pytest_collection_modifyitems(items):
-    """Tests that start a JVM share one worker, and with it one session."""
+def pytest_collection_modifyitems(config, items):
+    """Tests that start a JVM share one worker, and with it one session. What takes long is asked for with `-m long`."""
+    if "long" not in config.getoption("-m"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     for item in items:
         if item.get_closest_marker("jvm"):
             item.add_marker(pytest.mark.xdist_group("jvm"))

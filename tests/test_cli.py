@@ -3,6 +3,7 @@ import errno
 import json
 import os
 import re
+import socket
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from overlace.catalog import PLANNERS
 from overlace.cli import main
+from overlace.cli.console import settings
 from overlace.trace.runs import write_observation
 from overlace.workloads.square import square
 from tests.processes import LONGEST, command
@@ -184,6 +186,57 @@ def test_the_doctor_looks_at_this_machine(overlace):
     found = {row["what"]: row["state"] for row in json.loads(out)}
     assert found["numba"] == found["pyspark"] == found["java"] == "ok"
     assert code == 0
+
+
+def test_the_doctor_says_that_no_master_answers(overlace):
+    with socket.socket() as bound:  # taken, and nobody listens
+        bound.bind(("127.0.0.1", 0))
+        master = f"spark://127.0.0.1:{bound.getsockname()[1]}"
+        code, out, _ = overlace("doctor", "--json", "--master", master)
+        assert code == 1
+        row = json.loads(out)[-1]
+        assert (row["what"], row["state"]) == (f"spark on {master}", "missing")
+        assert row["advice"].startswith(f"no Spark master answers at {master} (")
+        code, _, err = overlace("generate", "sites", "--out", "t", "--master", master)
+        assert code == 1
+        assert err.count("\n") == 1
+        assert f"error: no Spark master answers at {master}" in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "demo", "generate sites --out t", "ingest log --out t", "observe t --out r --master local",
+        "replay r --master local", "doctor --master local",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "word", ["spark.executor.memory", "=4g", "spark.=1", "executor.memory=4g", "spark.a b=1", " spark.x=1", ""]
+)
+def test_a_malformed_conf_is_refused_in_one_line(overlace, command, word):
+    code, out, err = overlace(*command.split(), "--conf", "spark.x.y=a=b", "--conf", word)
+    assert (code, out) == (2, "")
+    assert err == f"error: --conf {word!r}: expected KEY=VALUE, such as spark.executor.memory=4g\n"
+
+
+def test_conf_is_for_spark_and_the_master_has_an_option_of_its_own(overlace):
+    for words in ("observe t --out r", "replay r", "doctor"):
+        code, _, err = overlace(*words.split(), "--conf", "spark.x=1")
+        assert (code, err) == (2, "error: --conf is for Spark: say where it runs with --master\n")
+    code, _, err = overlace("ingest", "log", "--table", "links", "--out", "t", "--conf", "spark.x=1")
+    assert (code, err) == (2, "error: --conf is for Spark, and tables are read without it. Leave it out.\n")
+    code, _, err = overlace("generate", "sites", "--out", "t", "--conf", "spark.master=local")
+    assert code == 2
+    assert "is said with --master" in err
+
+
+def test_settings_keep_what_follows_the_first_equals_sign():
+    options, address = "spark.driver.extraJavaOptions=-Dx=1 -Dy=2", "spark.hadoop.fs.s3a.endpoint=http://a:1"
+    given = [options, "spark.x=1", "spark.x=", address]
+    assert settings(given) == {
+        "spark.driver.extraJavaOptions": "-Dx=1 -Dy=2", "spark.x": "", "spark.hadoop.fs.s3a.endpoint": "http://a:1",
+    }  # fmt: skip
+    assert settings(None, None) == {}
 
 
 def test_the_doctor_fails_where_java_is_missing(overlace, monkeypatch, tmp_path):

@@ -4,10 +4,11 @@
 what it compiled costs half a second. A kernel that says how much work a call is (`@kernel(work=size)`) runs
 as plain Python as long as all such calls together are cheaper than that; the results are the same.
 
-The cache lies beside the source where that can be
-written. Where the package is imported from a zip, as Spark's executors do, every application unpacks
-the zip to another path, and a cache keyed by that path would never be found again; there the module's
-source is kept once, in a folder named by the package's hash, and the cache lies beside that copy.
+The cache lies beside the source where that can be written. Where the package is imported from a zip, as Spark's
+executors do, every application unpacks the zip to another path, and a cache keyed by that path would never be found
+again; there, and where the package is read-only, the module's source is kept once, in a folder of the user alone
+(`overlace.places`) named by the hash of the package, and the cache lies beside that copy. Without such a folder
+nothing is cached.
 
 `NUMBA_DISABLE_JIT=1` runs every kernel as plain Python.
 """
@@ -18,16 +19,17 @@ import hashlib
 import inspect
 import os
 import sys
-import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property, update_wrapper
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from overlace.places import cache_folder, keep, only_own_files
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -88,9 +90,8 @@ class Kernel:
 
         function = self.py_func
         try:
-            if not Path(inspect.getfile(function)).exists():
-                _keep_source(function)
-            return numba.njit(function, cache=True)
+            file = Path(inspect.getfile(function))
+            return numba.njit(function, cache=_cached_beside(file) or _keep_source(function))
         except (RuntimeError, OSError, TypeError):  # nowhere to write, or typed in at a prompt: compile each time
             return numba.njit(function)
 
@@ -116,54 +117,47 @@ def kernel(function: Any = None, *, work: Work | None = None) -> Any:
     return Kernel(function, work) if function else lambda function: Kernel(function, work)
 
 
-def cache_folder() -> Path:
-    """Where sources of zipped kernels are kept: `OVERLACE_CACHE`, else the user's cache folder."""
-    chosen = os.environ.get("OVERLACE_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    return Path(chosen) / "overlace" if chosen else Path.home() / ".cache" / "overlace"
+def _cached_beside(file: Path) -> bool:
+    """Whether numba can write its cache beside a source."""
+    return file.exists() and all(
+        os.access(each, os.W_OK) for each in (file.parent, file.parent / "__pycache__") if each.exists()
+    )
 
 
-def _keep_source(function: Callable[..., Any]) -> None:
-    """Point a zipped function's code at a copy of its module that outlives the zip.
+def _keep_source(function: Callable[..., Any]) -> bool:
+    """Point a function's code at a copy of its module in a folder of the user alone; false if there is none.
 
     Kernels are compiled into those that call them, so the copy lies under the hash of all the package's
     sources and not only of its own.
     """
     module = sys.modules[function.__module__]
-    source = inspect.getsource(module)
-    name = module.__name__.rpartition(".")[2] + ".py"
-    for folder in (cache_folder, _temporary_folder):
-        try:
-            path = folder() / "kernels" / _package_hash(module) / name
-            _write_once(path, source)
-        except (OSError, RuntimeError):  # a home that is not there or cannot be written, as on many executors
-            continue
-        function.__code__ = function.__code__.replace(co_filename=str(path))
-        return
-
-
-def _temporary_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"overlace-{os.getuid()}"
+    archive = getattr(module.__loader__, "archive", None)
+    folder = cache_folder("kernels", _package_hash(), beside=Path(archive).parent if archive else None)
+    if folder is None or not only_own_files(folder / "__pycache__"):
+        return False
+    path = keep(folder, f"{module.__name__}.py", inspect.getsource(module).encode())
+    function.__code__ = function.__code__.replace(co_filename=str(path))
+    return True
 
 
 @cache
-def _package_hash(module: ModuleType) -> str:
-    archive = getattr(module.__loader__, "archive", None)
+def _package_hash() -> str:
     state = hashlib.sha256()
+    for name, content in _sources():
+        state.update(f"{name}:{len(content)}:".encode() + content)
+    return state.hexdigest()
+
+
+def _sources() -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the modules of this package, from a zip or from a folder."""
+    package = sys.modules["overlace"]
+    archive = getattr(package.__loader__, "archive", None)
     if archive:
         with zipfile.ZipFile(archive) as entries:
-            for entry in sorted(entries.infolist(), key=lambda each: each.filename):
-                if entry.filename.endswith(".py"):
-                    state.update(f"{entry.filename}:{entry.CRC}:{entry.file_size};".encode())
-    state.update(module.__name__.encode())
-    return state.hexdigest()[:16]
-
-
-def _write_once(path: Path, source: str) -> None:
-    """Write beside and rename, so that two workers that start at once both find a whole file."""
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    with os.fdopen(handle, "w") as file:
-        file.write(source)
-    Path(beside).replace(path)
+            for name in sorted(entries.namelist()):
+                if name.endswith(".py"):
+                    yield name, entries.read(name)
+    else:
+        root = Path(package.__path__[0])
+        for path in sorted(root.rglob("*.py")):
+            yield str(path.relative_to(root)), path.read_bytes()

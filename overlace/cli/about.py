@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from overlace.cli.console import AsJson, answer, shown
+from overlace.cli.console import AsJson, Conf, answer, settings, shown
 from overlace.errors import Unknown
 
 
@@ -57,17 +57,26 @@ def schema_command(
 
 
 def doctor_command(
-    master: Annotated[str | None, typer.Option(help="also start Spark there and ask its executors")] = None,
+    master: Annotated[str | None, typer.Option(help="also start Spark there and ask each of its executors")] = None,
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
     """What this machine (and with --master each executor) has and lacks."""
-    from overlace.jobs.doctor import examine
+    from overlace.jobs.doctor import PACKAGES, examine, executor_finding
 
-    findings = examine(master)
-    table = Table("", "what", "found", "to do", box=None, pad_edge=False, header_style="dim")
+    config = settings(conf, master)
+    findings, executors = examine(master, config)
     marks = {"ok": "[green]ok[/green]", "optional": "[yellow]-[/yellow]", "missing": "[red]missing[/red]"}
+    table = Table("", "what", "found", "to do", box=None, pad_edge=False, header_style="dim")
     for each in findings:
         table.add_row(marks[each.state], *map(shown, (each.what, each.found, each.advice)))
-    answer(as_json, [each._asdict() for each in findings], table)
+    rows = Table("", "executor", "host", "python", *PACKAGES, "to do", box=None, pad_edge=False, header_style="dim")
+    for row in executors:
+        found = executor_finding(row)
+        cells = [row["executor"], row["host"], f"{row['python']} {row['path']}"]
+        cells += [row["found"].get(name) or row["lacks"].get(name, "?") for name in PACKAGES]
+        rows.add_row(marks[found.state], *map(shown, (*cells, found.advice)))
+        findings.append(found)
+    answer(as_json, [each._asdict() for each in findings], table, *([rows] if executors else []))
     if any(each.state == "missing" for each in findings):
         raise typer.Exit(1)

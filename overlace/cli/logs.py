@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Master, answer, bar, err
+from overlace.cli.console import AsJson, Conf, Master, answer, bar, err, settings
 from overlace.cli.tables import ingest_tables, summary, told
 from overlace.errors import BadParameter
 from overlace.ingest.formats import NAMES
@@ -150,6 +150,7 @@ def ingest_command(
         bool, typer.Option("--break-lock", help="take the trace's lock from a writer that is gone")
     ] = False,
     master: Master = "local[*]",
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
     """Raw logs to a trace on Spark, every line accounted for; again, and only what is new is read."""
@@ -162,7 +163,10 @@ def ingest_command(
         keep_topics=keep_topics, pseudonymise=pseudonymise, reduce_only=reduce_only, bucket=bucket, strict=strict,
         max_bad=share_of(max_bad), skip=tuple(skip or ()), break_lock=break_lock,
     )  # fmt: skip
+    config = settings(conf)
     if table or topology:
+        if config:
+            raise BadParameter("--conf is for Spark, and tables are read without it. Leave it out.")
         refuse_for_tables(options)
         columns = {name: each[-1] for name, each in options.map.items()}
         how = {"map": columns, "delimiter": delimiter, "header": header}
@@ -177,7 +181,7 @@ def ingest_command(
 
         def start() -> Any:
             progress(0.01, "starting Spark")
-            return spark_runner(stack.enter_context(session(master=master)), progress)
+            return spark_runner(stack.enter_context(session(master=master, config=config)), progress)
 
         done = ingest_sources(logs, out, start, options, progress)
     for note in done.notes:

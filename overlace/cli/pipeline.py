@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, Master, RunPath, Seed, amount, answer, bar, err, shown
+from overlace.cli.console import AsJson, Conf, Force, Master, RunPath, Seed, amount, answer, bar, err, settings, shown
 from overlace.cli.plans import plan_lines
 from overlace.cli.tables import summary, told
 
@@ -21,6 +21,7 @@ from overlace.cli.tables import summary, told
 def demo_command(
     folder: Annotated[Path, typer.Option("--out", help="the run folder to make")] = Path("demo-run"),
     seed: Seed = 0,
+    conf: Conf = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -29,9 +30,9 @@ def demo_command(
     from overlace.jobs.demo import demo
     from overlace.jobs.optimize import as_document
 
-    began = time.perf_counter()
+    began, config = time.perf_counter(), settings(conf)
     with bar("demo") as progress:
-        made = demo(folder, seed=seed, force=force, progress=progress)
+        made = demo(folder, seed=seed, force=force, config=config, progress=progress)
     found = made.answer
     answer(
         as_json,
@@ -61,12 +62,12 @@ def generate_function(name: str) -> Any:
 
     kind = workload_class(name)
 
-    def run(out: str, master: str, force: bool, as_json: bool, **given: Any) -> None:
+    def run(out: str, master: str, conf: list[str] | None, force: bool, as_json: bool, **given: Any) -> None:
         from overlace.spark.generate import generate
         from overlace.spark.session import session
 
-        workload = kind(**given)
-        with bar("generate") as progress, session(master=master) as spark:
+        workload, config = kind(**given), settings(conf)
+        with bar("generate") as progress, session(master=master, config=config) as spark:
             trace = generate(workload, out, spark, name=name, force=force, progress=progress)
         answer(as_json, summary(trace), *told(trace))
 
@@ -75,6 +76,7 @@ def generate_function(name: str) -> Any:
     every = [
         inspect.Parameter("out", keyword, annotation=Annotated[str, typer.Option("--out", help="the trace to make")]),
         inspect.Parameter("master", keyword, default="local[*]", annotation=Master),
+        inspect.Parameter("conf", keyword, default=None, annotation=Conf),
         inspect.Parameter("force", keyword, default=False, annotation=Force),
         inspect.Parameter("as_json", keyword, default=False, annotation=AsJson),
         *(
@@ -104,13 +106,14 @@ def observe_command(
     run: Annotated[Path, typer.Option("--out", help="the run folder to make")],
     train: Annotated[float, typer.Option(help="share of the messages that plans; the rest is held out")] = 0.7,
     master: Annotated[str | None, typer.Option(help="observe on Spark there (default: in this process)")] = None,
+    conf: Conf = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """What the first part of the log says, into a run folder; the rest is held out to judge plans."""
     from overlace.jobs.observe import observe
 
-    with bar("observe") as progress, on_spark(master) as runner:
+    with bar("observe") as progress, on_spark(master, conf) as runner:
         progress(0.1, "reading")
         found, parts = observe(trace, run, train=train, force=force, runner=runner)
     if parts.warning:
@@ -139,8 +142,9 @@ def when(micro: int) -> str:
 
 
 @contextmanager
-def on_spark(master: str | None) -> Iterator[Any]:
+def on_spark(master: str | None, conf: list[str] | None = None) -> Iterator[Any]:
     """What runs batch functions: Spark on this master, or this process."""
+    config = settings(conf, master)
     if master is None:
         from overlace.trace.store import here
 
@@ -149,7 +153,7 @@ def on_spark(master: str | None) -> Iterator[Any]:
     from overlace.spark.run import runner
     from overlace.spark.session import session
 
-    with session(master=master) as spark:
+    with session(master=master, config=config) as spark:
         yield runner(spark)
 
 
@@ -160,12 +164,13 @@ SHOWN = ("cost", "crossings", "mean_hops", "mean_latency_us", "local_share", "ma
 def replay_command(
     run: RunPath,
     master: Annotated[str | None, typer.Option(help="replay on Spark there (default: in this process)")] = None,
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
     """What the traffic costs before and after each plan, also on the part that the plans have not seen."""
     from overlace.jobs.replay import replay
 
-    with bar("replay") as progress, on_spark(master) as runner:
+    with bar("replay") as progress, on_spark(master, conf) as runner:
         done = replay(run, runner=runner, progress=progress)
     table = Table("run", *SHOWN, box=None, pad_edge=False, header_style="dim")
     document = []

@@ -21,9 +21,6 @@ NUMBER = pa.schema([pa.field("id", pa.int64())])
 ANSWER = pa.schema([pa.field("about", pa.string()), pa.field("data", pa.binary())])
 
 
-ANSWERS = "about string, data binary"
-
-
 """What tasks answer: JSON, and tables as bytes one after the other."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,14 +25,21 @@ class Demo(NamedTuple):
     answer: Answer
 
 
-def demo(out: Path, *, seed: int = 0, force: bool = False, progress: Progress | None = None) -> Demo:
+def demo(
+    out: Path,
+    *,
+    seed: int = 0,
+    force: bool = False,
+    config: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Demo:
     """Everything, into OUT."""
     tell = progress or (lambda share, what: None)
     if force and (out / "run.json").exists():
         shutil.rmtree(out)
     path = str(out / "trace")
     tell(0.05, "starting Spark")
-    with session() as spark:
+    with session(config=config) as spark:
         tell(0.3, "generating a log")
         trace = generate(Sites(seed=seed), path, spark, force=force)
     wishes = Wishes(budget=BUDGET, could_wire=("*:*",), seed=seed)

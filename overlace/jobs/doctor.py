@@ -7,13 +7,14 @@ import os
 import platform
 import shutil
 import sys
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import numba
 
 from overlace import __version__
-from overlace.arrays.jit import cache_folder
 from overlace.errors import OverlaceError
+from overlace.places import describe_cache
 from overlace.spark.java import find_java
 
 State = Literal["ok", "optional", "missing"]
@@ -40,7 +41,13 @@ PROGRAMS = {
 }
 
 
-def examine(master: str | None = None) -> list[Finding]:
+PACKAGES = ("overlace", "numba", "pyarrow", "numpy", "pandas")
+"""What executors need."""
+
+
+def examine(
+    master: str | None = None, config: Mapping[str, str] | None = None
+) -> tuple[list[Finding], list[dict[str, Any]]]:
     """Look at this machine and, with a master, at what each of its executors answers."""
     findings = [
         Finding("overlace", "ok", __version__),
@@ -52,7 +59,10 @@ def examine(master: str | None = None) -> list[Finding]:
         _kernels(),
         *(_program(name, advice) for name, advice in PROGRAMS.items()),
     ]
-    return findings + (_executors(master) if master else [])
+    if master is None:
+        return findings, []
+    spark, executors = _executors(master, config)
+    return [*findings, spark], executors
 
 
 def _python() -> Finding:
@@ -86,7 +96,10 @@ def _kernels() -> Finding:
     from overlace.arrays.masks import submasks
 
     submasks(0b101)
-    return Finding("kernels", "ok", f"compiled; zipped ones are kept in {cache_folder()}")
+    folder, unused = describe_cache()
+    if folder is None:
+        return Finding("kernels", "optional", "compiled; no safe folder to keep zipped ones in", unused)
+    return Finding("kernels", "ok", f"compiled; zipped ones are kept in {folder}", unused)
 
 
 def _program(name: str, advice: str) -> Finding:
@@ -94,23 +107,23 @@ def _program(name: str, advice: str) -> Finding:
     return Finding(name, "ok" if path else "optional", path or "not on PATH", "" if path else advice)
 
 
-def _executors(master: str) -> list[Finding]:
+def _executors(master: str, config: Mapping[str, str] | None) -> tuple[Finding, list[dict[str, Any]]]:
+    """Whether Spark runs there, and what each executor answers."""
     from overlace.spark.probe import probe
-    from overlace.spark.session import log_file, session
+    from overlace.spark.session import session
 
     try:
-        with session(master=master) as spark:
+        with session(master=master, config=config) as spark:
             rows = probe(spark)
-    except Exception as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        advice = f"the JVM's own words are in {log_file()}" if log_file().exists() else "check --master and Java"
-        return [Finding(f"spark on {master}", "missing", first[:200], advice)]
-    return [
-        Finding(
-            f"worker {i} of {master}",
-            "ok" if row["jit"] else "optional",
-            f"{row['host']}: python {row['python']}, numba {row['numba']}, pyarrow {row['pyarrow']}",
-            "" if row["jit"] else "kernels run as plain Python there",
-        )
-        for i, row in enumerate(rows)
-    ]
+    except OverlaceError as error:
+        return Finding(f"spark on {master}", "missing", "does not run", str(error)), []
+    fit = sum(not row["lacks"] for row in rows)
+    return Finding(f"spark on {master}", "ok", f"{fit} of {len(rows)} executors can run Overlace"), rows
+
+
+def executor_finding(row: Mapping[str, Any]) -> Finding:
+    """What an executor has and lacks, in a line."""
+    has = ", ".join(f"{name} {version}" for name, version in row["found"].items())
+    found = f"{row['host']}: python {row['python']} ({row['path']}), {has or 'nothing known'}"
+    lacks = "; ".join(what if name == "python" else f"{name} {what}" for name, what in row["lacks"].items())
+    return Finding(f"executor {row['executor']}", "missing" if lacks else "ok", found, lacks)

@@ -31,6 +31,10 @@ class SparkFailed(OverlaceError):
     """Work on Spark failed for a reason that is not in the data."""
 
 
+class UnfitExecutor(OverlaceError):
+    """An executor whose Python lacks what our tasks need."""
+
+
 @contextmanager
 def explained_failures() -> Iterator[None]:
     """Errors of Spark that leave this block are ours, and say in a line what to do."""
@@ -94,7 +98,7 @@ def gone() -> OverlaceError:
 
 def from_text(text: str) -> OverlaceError:
     """The words of Spark as one of our errors."""
-    return _of_a_task(text) or _of_the_machine(text) or _of_spark(text)
+    return _of_a_task(text) or _of_an_executor(text) or _of_the_machine(text) or _of_spark(text)
 
 
 def _of_a_task(text: str) -> OverlaceError | None:
@@ -109,6 +113,29 @@ def _of_a_task(text: str) -> OverlaceError | None:
     made: OverlaceError = kind.__new__(kind)
     Exception.__init__(made, message)
     return made
+
+
+ELSEWHERE = "choose another Python with PYSPARK_PYTHON or --conf spark.pyspark.python=PATH"
+
+
+def _of_an_executor(text: str) -> OverlaceError | None:
+    """What the Python of an executor lacks even to begin with a task."""
+    place = re.search(r"\(TID \d+\) \((\S+) executor (\S+)\): ", text)
+    who = f"executor {place[2]} on {place[1]}" if place else "an executor"
+    version = re.search(r"Python in worker has different version: *(\S+) than that in driver: *([\d.]+\d)", text)
+    if version:
+        return UnfitExecutor(f"{who} runs Python {version[1]}, and this is {version[2]}: {ELSEWHERE}.")
+    program = re.search(r'Cannot run program "([^"]+)"', text)
+    if program:
+        return UnfitExecutor(f"{who} cannot run Python as {program[1]}: {ELSEWHERE}.")
+    if re.search(r"pyspark\.daemon's (?:stdout|standard output)", text):
+        return UnfitExecutor(f"the Python of {who} does not start: {ELSEWHERE}.")
+    module = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text) or re.search(
+        r"PACKAGE_NOT_INSTALLED\] (\S+)", text
+    )
+    if module:
+        return UnfitExecutor(f"the Python of {who} lacks {module[1]}. Install it there, or {ELSEWHERE}.")
+    return None
 
 
 def _of_the_machine(text: str) -> OverlaceError | None:
@@ -148,9 +175,8 @@ def _of_spark(text: str) -> OverlaceError:
         line for line in lines if re.match(r"(: |Caused by: )?([\w$]+\.)*\w*(Error|Exception|Interrupt)\b.*: ", line)
     ]
     condition = [line for line in lines if re.match(r"\[[A-Z_.0-9]+\] ", line)]
-    if (
-        not (condition or named) or "stopped SparkContext" in text
-    ):  # the caller's words only: the JVM may have written down why
+    stopped = "stopped SparkContext" in text or re.search(r'SparkEnv\$?\.get\(\)" is null', text)
+    if stopped or not (condition or named):  # the caller's words only: the JVM may have written down why
         known = _of_the_machine(log_tail())
         if known:
             return known

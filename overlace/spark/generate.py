@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.ingest.encode import Job
-from overlace.ingest.staging import ANSWERS, answer, answers, stage, staged
+from overlace.ingest.staging import ANSWER, answer, answers, stage, staged
 from overlace.model import Progress
-from overlace.spark.failures import explained_failures
 from overlace.spark.watch import watched
+from overlace.spark.work import numbered, run_on
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, absolute, write_groups, writing
 from overlace.trace.tables import TIME, conform
 from overlace.trace.traffic import NONE, Messages, Reduction, audience_hashes, merge, reduce
@@ -51,9 +51,8 @@ def generate(
         bucket_us = HOUR_US if workload.days > 1 else MINUTE_US
         job = Job(trace=out, staging=writer.staging, sources=(), bucket_us=bucket_us, id=writer.id)
         pieces = -(-workload.messages // piece)
-        numbers = spark.range(0, pieces, 1, max(pieces, 1))
-        with watched(spark, tell, "making messages", 0.05, 0.8), explained_failures():
-            told = answers(numbers.mapInArrow(make(workload, job, piece), ANSWERS).toArrow())
+        with watched(spark, tell, "making messages", 0.05, 0.8):
+            told = answers(run_on(numbered(spark, pieces), make(workload, job, piece), ANSWER))
         told.sort(key=lambda each: int(each.about["number"]))
         tell(0.8, f"making messages: {workload.messages:,} messages")
         parts = [

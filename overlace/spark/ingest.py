@@ -10,11 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from overlace.ingest.options import Options
 from overlace.ingest.run import Ingested, Runner, ingest_sources
-from overlace.ingest.staging import ANSWERS, BatchFunction
+from overlace.ingest.staging import ANSWER, BatchFunction
 from overlace.model import Progress
 from overlace.spark.failures import explained_failures
 from overlace.spark.session import session
 from overlace.spark.watch import watched
+from overlace.spark.work import numbered, run_on
 from overlace.trace.store import Writer, writing
 
 Logs = str | Sequence[str] | DataFrame
@@ -54,9 +55,8 @@ def spark_runner(spark: SparkSession, progress: Progress | None = None) -> Runne
     tell = progress or (lambda share, what: None)
 
     def run(function: BatchFunction, tasks: int, stage: str, begin: float, end: float) -> pa.Table:
-        numbers = spark.range(0, tasks, 1, tasks)  # a task each, and nothing to shuffle
-        with watched(spark, tell, stage, begin, end), explained_failures():
-            return numbers.mapInArrow(function, ANSWERS).toArrow()
+        with watched(spark, tell, stage, begin, end):
+            return run_on(numbered(spark, tasks), function, ANSWER)
 
     return Runner(run, spark.sparkContext.defaultParallelism)
 

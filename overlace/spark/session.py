@@ -1,16 +1,18 @@
 """A quiet Spark session, and never a hand on a session that is the user's.
 
 The JVM's chatter goes to a file that is named when something fails, and removed when nothing did.
-`session()` uses the session it is given or the active one; only a session that it started itself is stopped.
+`session()` uses the session it is given or the active one, as it is; only a session that it started itself is stopped.
+
+Who wins in a session that we start: what the caller says (`--conf`) over all. On `local` our settings come next; on
+anybody's cluster what is set there (spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit), and ours only fill gaps.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
+import socket
 import sys
-import tempfile
 import threading
 import warnings
 import zipfile
@@ -27,10 +29,8 @@ from pyspark.sql import SparkSession
 
 from overlace.spark.failures import explained_failures
 from overlace.spark.java import find_java
-from overlace.spark.jvm import PATIENCE, drop_log, end, launch, log_file
+from overlace.spark.jvm import PATIENCE, NoSpark, drop_folder, end, launch, work_folder
 from overlace.stopping import finishing, when_stopped
-
-__all__ = ["EMBEDDED", "log_file", "packed", "session", "start", "stop"]
 
 EMBEDDED: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -40,7 +40,7 @@ EMBEDDED: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""What a session that we start has, unless the user says otherwise."""
+"""What a session that we start has, unless the user, or on a cluster its own settings, say otherwise."""
 
 
 @contextmanager
@@ -64,33 +64,69 @@ def session(
 
 
 def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a JVM and a session. What the JVM says goes to a file in the temporary folder."""
+    """Start a JVM and a session. What the JVM says goes to a file in a folder of this user alone."""
+    find_master(master)
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if master.startswith("local"):
+    conf = SparkConf().setMaster(master)
+    if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    quiet = Path(str(files("overlace.spark") / "log4j2.properties"))
-    conf = SparkConf().setMaster(master).setAppName("overlace")
-    conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={quiet.as_uri()}")
-    if not master.startswith("local[") and master != "local":
-        conf.set("spark.submit.pyFiles", str(packed()))
+        conf.setAll(list(EMBEDDED.items()))
+    else:
         os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    for key, value in {**EMBEDDED, **(config or {})}.items():
-        conf.set(key, value)
+        conf.set("spark.submit.deployMode", "client")  # this process is the driver
+    conf.setAll(list((config or {}).items()))
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # they print what we are about to explain
         PySparkLogger.getLogger(name).disabled = True
     gateway = launch(conf)
     try:
         with explained_failures(), own_handlers():
-            context = SparkContext(gateway=gateway, conf=conf)
+            context = SparkContext(gateway=gateway, conf=completed(conf, gateway))
             when_stopped(
                 id(gateway), context.cancelAllJobs
             )  # who waits for rows waits for the job to end, come what may
+            chosen = conf if is_local(master) else context.getConf()
+            context.pythonExec = chosen.get("spark.pyspark.python") or context.pythonExec
+            if not is_local(master):
+                context.addPyFile(str(packed(work_folder())))
             return SparkSession(context)
     except BaseException:
         with finishing():
             _end(gateway)
         raise
+
+
+def completed(conf: SparkConf, gateway: Any) -> SparkConf:
+    """A configuration with what the JVM was started with; ours come before that on `local`, after it elsewhere."""
+    found = SparkConf(_jvm=gateway.jvm).setAll(conf.getAll())
+    ours = {**EMBEDDED, "spark.sql.warehouse.dir": (work_folder() / "warehouse").as_uri()}
+    for key, value in ours.items():
+        if not conf.contains(key) and (is_local(str(conf.get("spark.master"))) or not found.contains(key)):
+            found.set(key, value)
+    if found.get("spark.app.name") in (None, "pyspark-shell"):  # the name that spark-submit gives for want of one
+        found.setAppName("overlace")
+    return found
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs in one process here: the settings are ours to choose."""
+    return master == "local" or master.startswith("local[")
+
+
+def find_master(master: str, patience: float = 10.0) -> None:
+    """Refuse a standalone master that nobody answers for: Spark itself tries for a minute, and says less."""
+    if not master.startswith("spark://"):
+        return
+    said = ""
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), patience).close()
+        except (OSError, ValueError, OverflowError) as error:
+            said = f"{address}: {getattr(error, 'strerror', None) or error}"
+        else:
+            return
+    raise NoSpark(f"no Spark master answers at {master} ({said}). Check --master and that it is running.")
 
 
 @contextmanager
@@ -104,22 +140,13 @@ def own_handlers() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def packed() -> Path:
-    """This package as a zip that executors import, the same file for the same sources."""
+def packed(folder: Path) -> Path:
+    """This package as a zip that executors import, made in a folder that is ours: what lies about is never sent."""
     root = Path(str(files("overlace")))
-    sources = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".properties", ".j2"))
-    state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    target = Path(tempfile.gettempdir()) / f"overlace-{state}" / "overlace.zip"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{os.getpid()}.part")
-        try:
-            with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
-                for path in sources:
-                    archive.writestr(zipfile.ZipInfo(str(Path("overlace") / path.relative_to(root))), path.read_bytes())
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
+    target = folder / "overlace.zip"
+    with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".properties", ".j2")):
+            archive.writestr(zipfile.ZipInfo(str(Path("overlace") / path.relative_to(root))), path.read_bytes())
     return target
 
 
@@ -156,4 +183,4 @@ def _end(gateway: Any) -> None:
         SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
-    drop_log()
+    drop_folder()

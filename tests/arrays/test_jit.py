@@ -43,17 +43,17 @@ def zipped(folder: Path, edits: dict[str, tuple[str, str]] | None = None) -> Pat
     return path
 
 
-def ask(archive: Path, cache: Path, **more: str) -> str:
+def ask(archive: Path, cache: Path, fails: bool = False, **more: str) -> str:
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_DISABLE_JIT"}
     done = subprocess.run(
         [sys.executable, "-c", ASK, str(archive)],
-        env={**environment, "OVERLACE_CACHE": str(cache), **more},
+        env={**environment, "OVERLACE_CACHE": str(cache), "HOME": str(cache.parent), **more},
         cwd=archive.parent,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert fails or done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
@@ -87,6 +87,53 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_fail(tmp_path):
     blocked.write_text("in the way")
     assert ask(zipped(tmp_path), blocked).startswith("2 ")
     assert ask(zipped(tmp_path), blocked, TMPDIR=str(blocked)).startswith("2 ")
+
+
+class Evil:
+    """Unpickled, it leaves a mark."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self):
+        return (Path.touch, (self.mark,))
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="it is the compiled cache that is tested")
+@pytest.mark.parametrize("how", ["folder", "link", "compiled", "trusted"])
+def test_kernels_that_somebody_planted_are_never_loaded(tmp_path, how):
+    """Compiled kernels are pickles: who can write them can run anything. In the user's own folder they are loaded."""
+    cache, mark = tmp_path / "cache", tmp_path / "mark"
+    archive = zipped(tmp_path)
+    (tmp_path / ".cache").write_text("no second place")
+    assert ask(archive, cache) == "2 0"
+    folder = cache / "overlace"
+    (compiled,) = {each.parent for each in folder.rglob("*.nbi")}
+    for each in compiled.glob("*.nbi"):
+        each.write_bytes(pickle.dumps(Evil(mark)))
+    if how == "folder":
+        folder.chmod(0o777)
+    elif how == "link":
+        folder.rename(tmp_path / "theirs")
+        folder.symlink_to(tmp_path / "theirs")
+    elif how == "compiled":
+        compiled.chmod(0o777)
+    names = sorted(each.name for each in compiled.glob("*")) if how != "link" else []
+    if how == "trusted":
+        ask(archive, cache, fails=True)
+    else:
+        assert ask(archive, cache) == "2 0"
+    assert mark.exists() == (how == "trusted")
+    assert how in ("link", "trusted") or sorted(each.name for each in compiled.glob("*")) == names
+
+
+def test_a_planted_source_is_not_what_is_compiled(tmp_path):
+    cache, archive = tmp_path / "cache", zipped(tmp_path)
+    assert ask(archive, cache).startswith("2 ")
+    for each in (cache / "overlace").rglob("*.py"):
+        each.write_text("raise SystemExit('planted')")
+    assert ask(archive, cache).startswith("2 ")
+    assert all("planted" not in each.read_text() for each in (cache / "overlace").rglob("overlace.arrays.trees.py"))
 
 
 def test_a_kernel_may_be_typed_in_at_a_prompt():

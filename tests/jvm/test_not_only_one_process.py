@@ -8,7 +8,7 @@ import pytest
 
 from tests.jvm.test_ingest import made_up, written
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.long]  # test_cluster.py holds the same to a standalone master
 
 CODE = """
 import sys, json

@@ -1,52 +1,86 @@
 """Spark starts quietly with the Java that is found, and only our own sessions are stopped."""
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from overlace.spark.java import DROPPED, NoJava, _write_wrapper, find_java
+import overlace
+from overlace.places import keep
+from overlace.spark.java import DROPPED, NoJava, find_java, wrapper
 
 pytestmark = pytest.mark.jvm
 
 
-def in_a_new_process(code: str, **environment: str) -> str:
-    import os
-
+def in_a_new_process(code: str, *words: str, cwd: Path | None = None, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=False
-    )
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=cwd, check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(overlace.__file__).parents[1]), **environment},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "the console stays quiet"
     return done.stdout.strip()
 
 
 PROBE = """
+import json, os, stat, sys, tempfile
+from pathlib import Path
 from overlace.spark.session import session
 from overlace.spark.probe import probe
+from overlace.spark.jvm import log_file, work_folder
 from pyspark.sql import SparkSession
-with session(master="{master}") as outer:
-    rows = probe(outer, 2)
+with session(master="local[2]", config=json.loads(sys.argv[1])) as outer:
+    folder = work_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700, "the log and the JVM's files are nobody else's"
+    assert log_file().is_relative_to(folder)
+    rows = probe(outer)
     with session() as inner:
         assert inner is outer
-    assert outer.range(3).count() == 3, "an inner session stopped the user's own"
+    assert outer.sql("select count(*) from range(3)").first()[0] == 3, "an inner session stopped the user's own"
+    temporary = outer.sparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir")
+    assert Path(temporary).is_relative_to(folder), "native libraries are unpacked where nobody else writes"
+    settings = {key: value for key, value in outer.sparkContext.getConf().getAll()}
 assert SparkSession.getActiveSession() is None
-print(len(rows), all(row["jit"] for row in rows), {{row["python"] for row in rows}} == {{"{python}"}})
+assert not folder.exists(), "nothing is left"
+print(json.dumps([rows, settings]))
 """
 
 
-def test_a_session_starts_runs_kernels_on_its_workers_and_stops():
-    python = ".".join(map(str, sys.version_info[:3]))
-    assert in_a_new_process(PROBE.format(master="local[2]", python=python)) == "2 True True"
+def test_a_session_starts_asks_its_workers_leaves_nothing_and_our_settings_win_on_local(tmp_path):
+    """On `local` our settings come before spark-defaults.conf, and what the caller says before both."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/spark-defaults.conf").write_text(
+        "spark.sql.shuffle.partitions 3\nspark.ui.enabled=true\nspark.sql.caseSensitive true\n"
+        "spark.pyspark.python /nowhere/python\nspark.sql.warehouse.dir here\n"
+    )
+    (tmp_path / "tmp").mkdir()
+    given = json.dumps({"spark.ui.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"})
+    said = in_a_new_process(
+        PROBE, given, cwd=tmp_path, SPARK_CONF_DIR=str(tmp_path / "conf"), TMPDIR=str(tmp_path / "tmp")
+    )
+    (row,), settings = json.loads(said)
+    assert row["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert row["path"] == sys.executable
+    assert row["lacks"] == {}
+    assert set(row["found"]) == {"overlace", "numba", "numpy", "pandas", "pyarrow"}
+    assert settings["spark.sql.shuffle.partitions"] == "8"
+    assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
+    assert settings["spark.ui.enabled"] == "false"
+    assert settings["spark.sql.caseSensitive"] == "true", "what we have no opinion on"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["conf", "tmp"], "no spark-warehouse"
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_the_wrapper_drops_the_one_flag_and_keeps_the_rest(tmp_path):
     real = tmp_path / "real"
     real.write_text('#!/bin/sh\nfor each in "$@"; do printf "%s|" "$each"; done\n')
     real.chmod(0o755)
-    _write_wrapper(tmp_path / "bin" / "java", real)
+    keep(tmp_path, "java", wrapper(real).encode(), 0o700)
     words = ["-cp", "a b:c", DROPPED, "-Dx=$HOME 'q'", "", "Main"]
-    done = subprocess.run([str(tmp_path / "bin" / "java"), *words], capture_output=True, text=True, check=True)
+    done = subprocess.run([str(tmp_path / "java"), *words], capture_output=True, text=True, check=True)
     assert done.stdout == "-cp|a b:c|-Dx=$HOME 'q'||Main|"
 
 
