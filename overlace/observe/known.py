@@ -2,8 +2,8 @@
 
 An observation knows of nothing that comes later, not even by a gap: what was known is numbered from 0 without gaps,
 in the order of its names, so that numbers depend neither on what follows nor on the order in which files were
-ingested (docs/decisions/numbers-of-an-observation.md). All else of the trace has the numbers after those. Where
-nothing follows, in a window that ends with the log, the trace's ids stay as they are.
+ingested (docs/decisions/numbers-of-an-observation.md). All else of the trace has the numbers after those. Where no
+log gave the ids, their order stays; where nothing follows, in a window that ends with the traffic, so do ids.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from overlace.arrays.jit import Ints
 from overlace.arrays.masks import MOST_BITS
 from overlace.model import Names
 from overlace.observe.tables import Columns, Window, at_end, at_some_time, begun, bounds, columns
-from overlace.observe.traffic import UNLOGGED, Logged, read_traffic
+from overlace.observe.traffic import Logged, read_traffic
 from overlace.trace.store import Trace
+from overlace.trace.traffic import UNLOGGED
 
 KINDS = ("client", "broker", "topic", "region", "attribute")
 """What an observation numbers anew."""
@@ -29,7 +30,7 @@ class Known(NamedTuple):
     """The numbers of a trace's ids in an observation, by kind."""
 
     place: Mapping[str, Ints]  # the number of each id: what was known first, then all else
-    count: Mapping[str, int]  # how many were known
+    counts: Mapping[str, int]  # how many were known
 
     def number(self, kind: str, ids: Ints) -> Ints:
         """The numbers of some ids; those below 0 stand for none and stay."""
@@ -41,7 +42,7 @@ class Known(NamedTuple):
 
     def ids(self, kind: str) -> Ints:
         """The trace's ids of what was known, in order of their numbers."""
-        return np.argsort(self.place[kind])[: self.count[kind]]
+        return np.argsort(self.place[kind])[: self.counts[kind]]
 
     def masks(self, masks: Ints) -> Ints:
         """Sets of attributes with every attribute by its number; none (below 0) stays."""
@@ -84,11 +85,12 @@ def known_in(trace: Trace, window: Window) -> Known:
     first, end = trace.span()
     last = bounds(window)[1] >= end
     logged = read_traffic(trace, None if last else (min(first, window[1]), window[1]))
+    by_name = bool(trace.notes.get("sources"))
     place, count = {}, {}
     for kind, seen in _seen(trace, window, logged).items():
         names = trace.names.get(kind, ())
         size = max(len(names), int(seen.max(initial=-1)) + 1)
-        known = _as_in_the_trace(kind, seen, names) if last else _by_name(kind, seen, names)
+        known = _as_in_the_trace(kind, seen, names) if last else _without_gaps(kind, seen, names, by_name)
         order = np.append(known, np.setdiff1d(np.arange(size), known))
         place[kind], count[kind] = np.argsort(order), len(known)
     return Known(place, count)
@@ -100,9 +102,11 @@ def _as_in_the_trace(kind: str, seen: Ints, names: Sequence[str]) -> Ints:
     return seen if kind == "broker" else np.arange(highest + 1)
 
 
-def _by_name(kind: str, seen: Ints, names: Sequence[str]) -> Ints:
-    """What was seen in the order of names, the shorter first; then what has no name, in the order of ids."""
-    named = sorted(seen[seen < len(names)].tolist(), key=lambda i: (len(names[i]), names[i]))
+def _without_gaps(kind: str, seen: Ints, names: Sequence[str], by_name: bool) -> Ints:
+    """What was seen, in the order of names, the shorter first, or of ids; what has no name comes last, by id."""
+    named = seen[seen < len(names)].tolist()
+    if by_name:
+        named.sort(key=lambda i: (len(names[i]), names[i]))
     others = seen[seen >= len(names)]
     if kind != "broker":  # without names, all up to the highest
         others = np.arange(len(names), int(others.max(initial=len(names) - 1)) + 1)
@@ -116,7 +120,11 @@ def _seen(trace: Trace, window: Window, logged: Logged) -> dict[str, Ints]:
     receivers = take_groups(logged.start, logged.receivers, np.flatnonzero(heard))[1]
     sessions, asked, offered = (
         begun(columns(trace, table, f"client {also} since until"), window)
-        for table, also in (("sessions", "broker"), ("subscriptions", "topic attributes"), ("advertisements", "attributes"))
+        for table, also in (
+            ("sessions", "broker"),
+            ("subscriptions", "topic attributes"),
+            ("advertisements", "attributes"),
+        )
     )
     peers = at_end(columns(trace, "peers", "left right since until"), window)
     clients = at_some_time(columns(trace, "clients", "client region since until"), window)
@@ -156,4 +164,3 @@ def _bits(masks: Iterable[Ints]) -> Ints:
     for each in masks:
         every |= int(np.bitwise_or.reduce(each[each >= 0], initial=0))
     return np.array([bit for bit in range(MOST_BITS) if every >> bit & 1], dtype=np.int64)
-

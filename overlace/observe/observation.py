@@ -31,7 +31,7 @@ def observe(trace: Trace, window: Window | None = None, run: Runner = here) -> O
     known = known_in(trace, span)
     sums = sums_in(trace, window, known, run)
     flows, classes = sums.objects()
-    clients, topics = known.count["client"], known.count["topic"]
+    clients, topics = known.counts["client"], known.counts["topic"]
     sent, sent_bytes = np.zeros(clients, np.int64), np.zeros(clients, np.int64)
     sent[sums.sent[0]], sent_bytes[sums.sent[0]] = sums.sent[1:]
     network = network_of(trace, span, known)
@@ -63,7 +63,7 @@ def sums_in(trace: Trace, window: Window | None, known: Known, run: Runner = her
 
 def network_of(trace: Trace, window: Window, known: Known) -> Network:
     """Brokers, the links that could be wired by the end of the window, and what it costs to reach them."""
-    n, regions = known.count["broker"], known.count["region"]
+    n, regions = known.counts["broker"], known.counts["region"]
     if n == 0:
         return Network()
     brokers = at_end(columns(trace, "brokers", "broker region since until cost capacity max_degree"), window)
@@ -77,8 +77,9 @@ def network_of(trace: Trace, window: Window, known: Known) -> Network:
 
     degree = column("max_degree", -1)
     clients = at_some_time(columns(trace, "clients", "client region since until"), window)
-    clients = picked(clients, np.argsort(clients["since"], kind="stable"))  # the last is where it is
-    where = np.full(known.count["client"], -1)
+    order = np.argsort(clients["since"], kind="stable")  # the last is where it is
+    clients = {name: each[order] for name, each in clients.items()}
+    where = np.full(known.counts["client"], -1)
     where[known.number("client", clients["client"])] = np.maximum(known.number("region", clients["region"]), -1)
     access = columns(trace, "access", "region broker latency_us cost")
     near, far = known.number("region", access["region"]), known.number("broker", access["broker"])
@@ -103,7 +104,7 @@ def links_at_end(trace: Trace, window: Window, known: Known) -> Columns:
     """The links between brokers that are there at the end of the window."""
     rows = at_end(columns(trace, "links", "left right cost latency_us wired since until"), window)
     rows |= {end: known.number("broker", rows[end]) for end in ("left", "right")}
-    return picked(rows, np.maximum(rows["left"], rows["right"]) < known.count["broker"])
+    return picked(rows, np.maximum(rows["left"], rows["right"]) < known.counts["broker"])
 
 
 def _candidates(trace: Trace, links: Columns, known: Known) -> Columns:
@@ -119,8 +120,9 @@ def _candidates(trace: Trace, links: Columns, known: Known) -> Columns:
     if wired.any():
         ends = np.column_stack([links["left"], links["right"]])
         raise BadTrace(
-            f"{_listed(ends[wired], trace, known)}: wired, but without a cost, where {int((~unknown).sum()):,} other links "
-            f"have one. Give it: `overlace ingest FILE --table links --out {trace.path}` with left, right and cost."
+            f"{_listed(ends[wired], trace, known)}: wired, but without a cost, where {int((~unknown).sum()):,} other "
+            f"links have one. Give it: `overlace ingest FILE --table links --out {trace.path}` with left, right and "
+            "cost."
         )
     return picked(links, ~unknown)
 
@@ -146,7 +148,7 @@ def overlay_of(trace: Trace, window: Window, known: Known) -> Overlay:
     links = links_at_end(trace, window, known)
     tree = Overlay(tree=np.column_stack([links["left"], links["right"]])[links["wired"]]).tree
     if len(tree):
-        check_tree(tree, known.count["broker"], known.names(trace.names))
+        check_tree(tree, known.counts["broker"], known.names(trace.names))
     peers = at_end(columns(trace, "peers", "left right since until"), window)
     held = at_end(columns(trace, "channels", "combination channel since until"), window)
     return Overlay(
@@ -162,7 +164,7 @@ def homes_of(trace: Trace, window: Window, known: Known) -> Any:
     rows = at_some_time(columns(trace, "sessions", "client broker since until"), window)
     client, broker = known.number("client", rows["client"]), known.number("broker", rows["broker"])
     order = np.lexsort((broker, rows["since"], client))
-    order = order[broker[order] < known.count["broker"]]
+    order = order[broker[order] < known.counts["broker"]]
     rows_by_client = np.column_stack([client[order], broker[order]])
     if not len(rows_by_client):
         return rows_by_client
@@ -174,7 +176,7 @@ def interests_of(trace: Trace, window: Window, known: Known) -> Any:
     asked = subscribers(trace)
     _, end = bounds(window)
     topic = known.number("topic", asked.topic)
-    live = (asked.since < end) & (asked.until >= end) & (topic < known.count["topic"])
+    live = (asked.since < end) & (asked.until >= end) & (topic < known.counts["topic"])
     return as_pairs(np.column_stack([known.number("client", asked.client)[live], topic[live]]))
 
 

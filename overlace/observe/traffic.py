@@ -181,6 +181,11 @@ def _from_messages(trace: Trace, window: tuple[int, int]) -> Rows:
     return _added(Rows(bucket, client, topic, attributes, audience, weight, size * weight))
 
 
+def messages_of(trace: Trace, window: tuple[int, int]) -> int:
+    """How many messages a part of a bucket holds."""
+    return int(_from_messages(trace, window).messages.sum())
+
+
 class Subscribers(NamedTuple):
     """Who subscribed to which topic, and when; filters matched against all topics."""
 
