@@ -58,9 +58,9 @@ class Known(NamedTuple):
         """The names of what was known, in order of their numbers; those of other kinds as they are."""
         found = {kind: list(each) for kind, each in names.items() if kind not in KINDS}
         for kind in KINDS:
-            if named := names.get(kind, ()):
-                found[kind] = [named[i] for i in self.ids(kind).tolist() if i < len(named)]
-        return found
+            named = names.get(kind, ())
+            found[kind] = [named[i] for i in self.ids(kind).tolist() if i < len(named)]
+        return {kind: each for kind, each in found.items() if each}
 
 
 def _rising(place: Ints) -> bool:
