@@ -71,7 +71,10 @@ TABLES = {
         st.tuples(st.sampled_from(REGIONS), st.sampled_from(BROKERS), st.sampled_from("12")),
     ),
     "interests": ("client,topic", st.tuples(st.sampled_from(CLIENTS), st.sampled_from(TOPICS))),
-    "advertisements": ("client,attributes,since,until", st.tuples(st.sampled_from(CLIENTS), st.sampled_from(["U", "V"]))),
+    "advertisements": (
+        "client,attributes,since,until",
+        st.tuples(st.sampled_from(CLIENTS), st.sampled_from(["U", "V"])),
+    ),
 }
 """Columns of tables, and what tells their rows."""
 
