@@ -20,8 +20,8 @@ from overlace.catalog import PLANNERS
 from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.jobs.joined import InPlace, Joined
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
-from overlace.observe.known import known_in
-from overlace.observe.observation import names_in, observe
+from overlace.observe.known import known_as
+from overlace.observe.observation import observe_with_names
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure
 from overlace.trace.plans import load_plan, read_plan
@@ -70,14 +70,14 @@ def drift(
         raise BadPlan(f"{folder.name} plans {', '.join(made.planner.facets)}; drift is about placement and tree")
     tell(0.1, "observing")
     trace = Trace.open(path)
-    newer_names = names_in(trace)
-    joined = Joined(observation.network, names, observe(trace), newer_names)
+    newer, newer_names = observe_with_names(trace)
+    joined = Joined(observation.network, names, newer, newer_names)
     before = joined.overlay(made.before)
     after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
     start = replace(joined.newer, network=joined.network, overlay=after)
     tell(0.4, "replaying")
     rows, metric = (
-        traffic_of(trace, None, known_in(trace, trace.span())),
+        traffic_of(trace, None, known_as(trace, newer_names)),
         _metric(folder, made.planner, observation.network),
     )
     costs = [_measured(start, each, rows, trace, metric) for each in (before, after)]

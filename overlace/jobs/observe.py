@@ -8,8 +8,7 @@ from typing import NamedTuple
 from overlace.errors import BadTrace
 from overlace.model import Observation
 from overlace.observe.cut import Cut, cut, cut_at, read_time
-from overlace.observe.observation import names_in
-from overlace.observe.observation import observe as observation_of
+from overlace.observe.observation import observe_with_names
 from overlace.trace.runs import read_json, write_json, write_observation
 from overlace.trace.store import Runner, Trace, absolute, here
 from overlace.trace.tables import SCHEMA_VERSION
@@ -30,9 +29,9 @@ def observe(
     trace = Trace.open(path)
     parts = cut(trace, train) if train_until is None else cut_at(trace, read_time(train_until))
     window = parts.train if parts.train != (0, 0) else None
-    observation = observation_of(trace, window, runner)
+    observation, names = observe_with_names(trace, window, runner)
     run.mkdir(parents=True, exist_ok=True)
-    write_observation(run, observation, names_in(trace, window), force=force)
+    write_observation(run, observation, names, force=force)
     about = {
         "schema_version": SCHEMA_VERSION,
         "trace": absolute(path),

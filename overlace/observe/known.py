@@ -80,11 +80,11 @@ def known_as(trace: Trace, names: Names) -> Known:
     return Known(place, count)
 
 
-def known_in(trace: Trace, window: Window) -> Known:
-    """What had come up in a trace by the end of a window."""
+def known_in(trace: Trace, window: Window, logged: Logged | None = None) -> Known:
+    """What had come up in a trace by the end of a window; `logged` is all traffic up to there, if it has been read."""
     first, end = trace.span()
     last = bounds(window)[1] >= end
-    logged = read_traffic(trace, None if last else (min(first, window[1]), window[1]))
+    logged = logged or read_traffic(trace, None if last else (min(first, window[1]), window[1]))
     by_name = bool(trace.notes.get("sources"))
     place, count = {}, {}
     for kind, seen in _seen(trace, window, logged).items():

@@ -21,15 +21,29 @@ from overlace.model import Names, Network, Observation, Offers, Overlay, Request
 from overlace.observe.known import Known, known_in
 from overlace.observe.sums import Sums, finish, partial
 from overlace.observe.tables import NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, picked
-from overlace.observe.traffic import subscribers, traffic_of
+from overlace.observe.traffic import Logged, read_traffic, subscribers, traffic_of
 from overlace.trace.store import Runner, Trace, here
 
 
 def observe(trace: Trace, window: Window | None = None, run: Runner = here) -> Observation:
     """The observation of a window; without one, of all traffic there is."""
-    span = window or trace.span()
-    known = known_in(trace, span)
-    sums = sums_in(trace, window, known, run)
+    return observe_with_names(trace, window, run)[0]
+
+
+def observe_with_names(
+    trace: Trace, window: Window | None = None, run: Runner = here
+) -> tuple[Observation, dict[str, list[str]]]:
+    """The observation of a window, and the names of what it numbers."""
+    first = trace.span()
+    span = window or first
+    logged = read_traffic(trace, window)
+    known = known_in(trace, span, logged if span[0] <= first[0] else None)
+    observation = _observed(trace, span, known, sums_in(trace, window, known, run, logged))
+    return observation, known.names(trace.names)
+
+
+def _observed(trace: Trace, span: Window, known: Known, sums: Sums) -> Observation:
+    """The observation of a window whose traffic adds up to some sums."""
     flows, classes = sums.objects()
     clients, topics = known.counts["client"], known.counts["topic"]
     sent, sent_bytes = np.zeros(clients, np.int64), np.zeros(clients, np.int64)
@@ -56,9 +70,11 @@ def names_in(trace: Trace, window: Window | None = None) -> Names:
     return known_in(trace, window or trace.span()).names(trace.names)
 
 
-def sums_in(trace: Trace, window: Window | None, known: Known, run: Runner = here) -> Sums:
+def sums_in(
+    trace: Trace, window: Window | None, known: Known, run: Runner = here, logged: Logged | None = None
+) -> Sums:
     """What the traffic of a window adds up to, by the numbers that an observation knows its clients by."""
-    return finish(run(partial, traffic_of(trace, window, known).combine_chunks().to_batches()))
+    return finish(run(partial, traffic_of(trace, window, known, logged).combine_chunks().to_batches()))
 
 
 def network_of(trace: Trace, window: Window, known: Known) -> Network:

@@ -76,13 +76,16 @@ def read_traffic(trace: Trace, window: tuple[int, int] | None = None) -> Logged:
     return Logged(_within(trace, window), numbers(audiences["audience"]), *groups(audiences["receivers"]))
 
 
-def traffic_of(trace: Trace, window: tuple[int, int] | None = None, known: Known | None = None) -> pa.Table:
+def traffic_of(
+    trace: Trace, window: tuple[int, int] | None = None, known: Known | None = None, logged: Logged | None = None
+) -> pa.Table:
     """Rows of TRAFFIC of a window (default: all), in a fixed order.
 
     Those of one client and topic with one audience are one row, unless most audiences are heard but once. Clients
-    and topics are the trace's, or have the numbers under which an observation knows them.
+    and topics are the trace's, or have the numbers under which an observation knows them. `logged` is the traffic of
+    the window, if it has been read.
     """
-    rows, hashes, start, receivers = read_traffic(trace, window)
+    rows, hashes, start, receivers = logged or read_traffic(trace, window)
     if known is not None:
         rows, receivers = _renumbered(rows, known), known.number("client", receivers)
     logs = rows.audience != UNLOGGED

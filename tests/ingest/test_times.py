@@ -206,7 +206,7 @@ def turns(draw, first, last):
     return found
 
 
-@often(60)
+@often(30)
 @given(turns(START, UNTIL), turns(UNTIL, UNTIL + 1800), turns(UNTIL, UNTIL + 7200))
 def test_whatever_brokers_log_later_what_they_logged_before_says_the_same(before, after, otherwise):
     always = [*bridged(START, "a", "b"), *bridged(START, "c", "b")]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from overlace.catalog import PLANNERS
 from overlace.cli import main
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.options import Options
@@ -15,8 +16,8 @@ from overlace.ingest.run import ingest_sources
 from overlace.jobs.tables import add_tables
 from overlace.jobs.wishes import read_wishes
 from overlace.observe.cut import cut_at, read_time
-from overlace.observe.observation import observe
-from overlace.trace.store import HOUR_US, MINUTE_US
+from overlace.observe.observation import observe, observe_with_names
+from overlace.trace.store import HOUR_US, MINUTE_US, Trace
 from tests.ingest.logs import START
 from tests.traces import trace_of
 
@@ -49,6 +50,8 @@ def trace_with(folder, later, tables_first, extra_tables=None):
         "links": ["left,right,cost,wired,since", *(f"{each}," for each in links)],
         "clients": ["client,region,since", *(f"{each},eu," for each in [*CLIENTS, "idle-2", "idle-10"])],
     }
+    tables["interests"] = ["client,topic", *(f"{each},t/{topic}" for each in CLIENTS for topic in (each[0], "p"))]
+    tables["advertisements"] = ["client,attributes", "p-0,U", "q-0,V"]
     for name, rows in (extra_tables or {}).items():
         tables[name] += rows
 
@@ -129,8 +132,8 @@ def test_whatever_follows_the_plan_is_the_same_byte_for_byte(overlace, tmp_path,
         assert code == 0, err
         seen = json.loads(out)
         code, _, err = overlace(
-            "optimize", trace, "--out", f"{name}-run", "--train-until", TIME, "--effort", "3", "--objective", "messages",
-            "--placement", "anywhere", "--sent-cap", "0", "--handled-cap", "0",
+            "optimize", trace, "--out", f"{name}-run", "--train-until", TIME, "--effort", "3", "--sent-cap", "0",
+            "--objective", "messages", "--placement", "anywhere", "--handled-cap", "0",
         )  # fmt: skip
         assert code in (0, 3), err
         runs.append((name, {key: seen[key] for key in seen if key not in ("run", "held_out", "share")}))
@@ -140,17 +143,36 @@ def test_whatever_follows_the_plan_is_the_same_byte_for_byte(overlace, tmp_path,
     assert seen["brokers"] == 4
     for kind in ("seen", "run"):
         assert files(Path(f"{one}-{kind}/observation")) == files(Path(f"{other}-{kind}/observation"))
-    (mine,), (theirs,) = (list(Path(f"{name}-run/plans").iterdir()) for name in (one, other))
-    assert mine.name == theirs.name
-    assert about_training(mine) == about_training(theirs)
-    assert json.loads((mine / "plan.json").read_text())["steps_total"] > 3
-    tables = [
-        {name: data for name, data in files(each).items() if name.endswith(".parquet")} for each in (mine, theirs)
-    ]
-    assert tables[0] == tables[1]
-    document = json.loads(Path("busy-run/plans", mine.name, "plan.json").read_text())
-    before, after = next((m["before"], m["after"]) for m in document["judged"]["metrics"] if m["part"] == "held-out")
-    assert after < before  # the plan is carried over to the whole trace by name
+    plans = [sorted(path.name for path in Path(f"{name}-run/plans").iterdir()) for name in (one, other)]
+    assert plans[0] == plans[1]
+    for plan in plans[0]:
+        mine, theirs = (Path(f"{name}-run/plans", plan) for name in (one, other))
+        assert about_training(mine) == about_training(theirs)
+        tables = [{name: data for name, data in files(each).items() if name != "plan.json"} for each in (mine, theirs)]
+        assert tables[0] == tables[1]
+    answers = [json.loads(Path(f"{name}-run/answer.json").read_text()) for name in (one, other)]
+    for name in ("left_out", "bounds", "limits"):
+        assert answers[0][name] == answers[1][name]
+    assert trained(Path(f"{one}-run")) == trained(Path(f"{other}-run"))
+    (routed,) = (json.loads(path.read_text()) for path in Path("busy-run/plans").glob("joint-*/plan.json"))
+    assert routed["steps_total"] > 3
+    held_out = next(each for each in routed["judged"]["metrics"] if each["part"] == "held-out")
+    assert held_out["after"] < held_out["before"]  # the plan is carried over to the whole trace by name
+
+
+def test_whatever_follows_planners_draw_the_same(tmp_path):
+    window = (START * 10**6, UNTIL * 10**6)
+    quiet, busy = (
+        Trace.open(trace_with(tmp_path / name, later, False, more))
+        for name, later, more in (("quiet", QUIET, None), ("busy", BUSY, ADDED))
+    )
+    one, other = observe_with_names(quiet, window), observe_with_names(busy, window)
+    assert busy.count("client") > quiet.count("client") == one[0].clients
+    for name in ("placement.community", "placement.leiden", "mesh.random-mesh", "mesh.cd-oda", "tree.ocbr"):
+        plans = [(PLANNERS[name]().solve(seen, 7), names) for seen, names in (one, other)]
+        said = [[(plan.step(i).gain, plan.why(i, names)) for i in range(len(plan.steps))] for plan, names in plans]
+        assert said[0] == said[1], name
+        assert plans[0][0].after == plans[1][0].after, name
 
 
 @pytest.mark.parametrize(

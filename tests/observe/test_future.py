@@ -5,12 +5,10 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.catalog import PLANNERS
-from overlace.errors import BadOverlay, BadTrace, NotObserved
+from overlace.errors import BadOverlay, BadTrace
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
 from overlace.jobs.tables import add_tables
@@ -144,7 +142,7 @@ def seen(trace):
         return str(error).partition(": ")[2], None
 
 
-@often(60)
+@often(30)
 @given(histories(START, HALF), histories(HALF, END), histories(HALF, END + 7200), ingests())
 def test_whatever_follows_the_observation_is_the_same(before, after, otherwise, ingested):
     with tempfile.TemporaryDirectory() as folder:
