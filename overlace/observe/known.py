@@ -60,7 +60,7 @@ class Known(NamedTuple):
         for kind in KINDS:
             named = names.get(kind, ())
             found[kind] = [named[i] for i in self.ids(kind).tolist() if i < len(named)]
-        return {kind: each for kind, each in found.items() if each}
+        return found
 
 
 def _rising(place: Ints) -> bool:

@@ -76,6 +76,7 @@ QUIET = list(lines(2, UNTIL, UNTIL + 600, CLIENTS, BROKERS, 60))
 """Hardly anything follows."""
 BUSY = [
     *lines(3, UNTIL, LATER, [*CLIENTS, "idle-10", "idle-2", "a-1", "a-2"], [*BROKERS[::-1], "aa"], 900),
+    *({"at": UNTIL + i, "client": f"idle-{n}", "topic": "a", "bytes": 1} for i, n in enumerate((2, 10))),
     {"at": UNTIL, "client": "a-1", "topic": "a", "bytes": 1, "broker": "rome"},
 ]
 """New clients, a broker and topics; clients at other brokers than before; and for a day."""
