@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, RunPath, amount, answer, bar, err, shown
+from overlace.cli.console import AsJson, Force, RunPath, TrainUntil, amount, answer, bar, err, shown
 
 if TYPE_CHECKING:
     from overlace.jobs.joined import InPlace
@@ -26,6 +26,7 @@ def optimize_command(
         Path | None, typer.Option(help="limits and wishes as TOML (default: overlace.toml, if it is there)")
     ] = None,
     train: Annotated[float | None, typer.Option(help="share of the messages that plans (0.7)")] = None,
+    train_until: TrainUntil = None,
     budget: Annotated[int | None, typer.Option(help="clients moved and links changed together, at most")] = None,
     max_moves: Annotated[int | None, typer.Option(help="clients moved, at most")] = None,
     max_swaps: Annotated[int | None, typer.Option(help="links changed, at most")] = None,
@@ -78,8 +79,8 @@ def optimize_command(
 
 
 WISHES = (
-    "objective", "train", "budget", "max_moves", "max_swaps", "min_gain", "min_step", "max_cut", "sent_cap",
-    "handled_cap", "head_room", "max_degree", "placement", "could_wire", "keep", "only", "effort", "seed",
+    "objective", "train", "train_until", "budget", "max_moves", "max_swaps", "min_gain", "min_step", "max_cut",
+    "sent_cap", "handled_cap", "head_room", "max_degree", "placement", "could_wire", "keep", "only", "effort", "seed",
 )  # fmt: skip
 
 

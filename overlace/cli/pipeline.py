@@ -13,7 +13,21 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Conf, Force, Master, RunPath, Seed, amount, answer, bar, err, settings, shown
+from overlace.cli.console import (
+    AsJson,
+    Conf,
+    Force,
+    Master,
+    RunPath,
+    Seed,
+    TrainUntil,
+    amount,
+    answer,
+    bar,
+    err,
+    settings,
+    shown,
+)
 from overlace.cli.plans import plan_lines
 from overlace.cli.tables import summary, told
 
@@ -104,18 +118,25 @@ for _name in ("sites", "composition", "small-world", "random"):
 def observe_command(
     trace: Annotated[str, typer.Argument(help="a trace", metavar="TRACE")],
     run: Annotated[Path, typer.Option("--out", help="the run folder to make")],
-    train: Annotated[float, typer.Option(help="share of the messages that plans; the rest is held out")] = 0.7,
+    train: Annotated[
+        float | None, typer.Option(help="share of the messages that plans; the rest is held out (0.7)")
+    ] = None,
+    train_until: TrainUntil = None,
     master: Annotated[str | None, typer.Option(help="observe on Spark there (default: in this process)")] = None,
     conf: Conf = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """What the first part of the log says, into a run folder; the rest is held out to judge plans."""
+    from overlace.errors import BadParameter
     from overlace.jobs.observe import observe
 
+    if train is not None and train_until is not None:
+        raise BadParameter("--train and --train-until both say where the log is cut: give one of them")
+    share = 0.7 if train is None else train
     with bar("observe") as progress, on_spark(master, conf) as runner:
         progress(0.1, "reading")
-        found, parts = observe(trace, run, train=train, force=force, runner=runner)
+        found, parts = observe(trace, run, train=share, train_until=train_until, force=force, runner=runner)
     if parts.warning:
         err.print(f"[yellow]note:[/yellow] {shown(parts.warning)}")
     document = {

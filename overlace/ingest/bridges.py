@@ -9,7 +9,8 @@ A bridge may rename topics by prefix (`topic PATTERN DIRECTION QOS LOCAL REMOTE`
 dialling broker sends is logged by its new name, so both ends agree; what it receives is renamed before it is
 logged, so the far end's sends are renamed here, by the same rule: the first pattern that fits.
 
-Keeps: a receive belongs to one send at most; what cannot be matched is counted, never guessed.
+Keeps: a receive belongs to one send at most; what cannot be matched is counted, never guessed. What a line is
+matched with depends on no line that is later by more than SLACK_US.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ SLACK_US = 5_000_000
 OFFSETS = 40
 """Bits of an offset in a log."""
 
+LATER = np.iinfo(np.int64).max
+
 
 class Followed(NamedTuple):
     """Receivers beyond the first broker, by message, and the links that the bridges are."""
@@ -41,6 +44,8 @@ class Followed(NamedTuple):
     matched: int  # receives that were found again as sends
     lost: int  # receives whose send is in no log
     links: list[tuple[int, int]]  # (dials, far end) by source
+    since: Sequence[int] = ()  # when each link was first shown at both its ends
+    until: Sequence[int] = ()  # when its name came up in a third log and no longer told its ends; LATER: never
 
 
 def bridge_lines(events: pa.Table) -> pa.Table:
@@ -56,14 +61,15 @@ def follow(lines: pa.Table, bridges: Sequence[Bridge] = ()) -> Followed:
     names = pc.replace_substring_regex(lines["client"], r"^local\.", "").combine_chunks().dictionary_encode()
     link = names.indices.to_numpy(zero_copy_only=False).astype(np.int64) if len(names) else np.empty(0, np.int64)
     source = lines["source"].to_numpy().astype(np.int64)
-    other, links = _far_ends(link, source, pc.starts_with(lines["client"], "local.").to_numpy(), len(names.dictionary))
+    at = lines["at"].cast(pa.int64()).fill_null(0).to_numpy()
+    ends = _far_ends(link, source, at, pc.starts_with(lines["client"], "local.").to_numpy(), len(names.dictionary))
+    other = ends.other
     received = lines["receivers"].is_valid().to_numpy()
     sent = lines["key"].is_valid().to_numpy() & ~received
     topic = _at_the_dialler(lines, sent, bridges).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     size = lines["bytes"].cast(pa.int64()).fill_null(-1).to_numpy()
     to = np.where(received, source, other)  # the broker that the message comes to
     group, _ = group_rows(np.column_stack([link, to, topic.astype(np.int64), size]))
-    at = lines["at"].cast(pa.int64()).fill_null(0).to_numpy()
     offset = lines["offset"].to_numpy()
     order = np.lexsort((offset, at, group))
     usable = (received | sent) & (other >= 0)
@@ -72,7 +78,7 @@ def follow(lines: pa.Table, bridges: Sequence[Bridge] = ()) -> Followed:
     into, out_of = order[pairs], order[match[pairs]]
     roots = _roots(source, offset, into, out_of, lines["key"])
     lost = int(received.sum()) - len(into)
-    return Followed(_added(lines["receivers"], into, *roots), len(into), lost, links)
+    return Followed(_added(lines["receivers"], into, *roots), len(into), lost, ends.links, ends.since, ends.until)
 
 
 def _at_the_dialler(lines: pa.Table, sent: Bools, bridges: Sequence[Bridge]) -> pa.Array:
@@ -104,51 +110,73 @@ def _regex(pattern: str) -> str:
     return "^" + "/".join(levels) + "$"
 
 
-def _far_ends(link: Ints, source: Ints, local: Any, count: int) -> tuple[Ints, list[tuple[int, int]]]:
-    """(other, links): for each line the source at the link's other end, -1 unless there is exactly one."""
+class Ends(NamedTuple):
+    """For each line the source at the other end of its link, and the links as (dials, far end)."""
+
+    other: Ints  # -1: not known
+    links: list[tuple[int, int]]
+    since: list[int]
+    until: list[int]
+
+
+def _far_ends(link: Ints, source: Ints, at: Ints, local: Any, count: int) -> Ends:
+    """The far ends of links: of two logs that name one, the other; from when a third one names it, none is known."""
     sources = int(source.max(initial=0)) + 1
-    links, ends = np.divmod(np.unique(link * sources + source), sources)
-    count_of = np.bincount(links, minlength=count)
-    total = np.bincount(links, weights=ends, minlength=count).astype(np.int64)
-    other = np.where(count_of[link] == 2, total[link] - source, -1)
-    dials = local & (other >= 0)
-    dialled = np.unique(source[dials] * sources + other[dials])
-    return other, [divmod(each, sources) for each in dialled.tolist()]
+    pairs, row = np.unique(link * sources + source, return_inverse=True)
+    first = np.full(len(pairs), LATER)
+    np.minimum.at(first, row, at)
+    order = np.lexsort((pairs, first, pairs // sources))
+    owner, named, when = pairs[order] // sources, pairs[order] % sources, first[order]
+    begin = np.searchsorted(owner, np.arange(count + 1))
+    several = np.diff(begin)
+    padded, times = np.append(named, [-1, -1, -1]), np.append(when, [LATER, LATER, LATER])
+    one, two = (np.where(several > 1, padded[begin[:-1] + i], -1) for i in range(2))
+    since = np.where(several > 1, times[begin[:-1] + 1], LATER)
+    until = np.where(several > 2, times[begin[:-1] + 2], LATER)
+    other = np.where(source == one[link], two[link], np.where(source == two[link], one[link], -1))
+    other = np.where(at < until[link], other, -1)
+    dials = np.flatnonzero(local & (other >= 0))
+    dialled, place = np.unique(source[dials] * sources + other[dials], return_inverse=True)
+    shown, over = np.full(len(dialled), LATER), np.full(len(dialled), -LATER)
+    np.minimum.at(shown, place, np.maximum(at[dials], since[link[dials]]))
+    np.maximum.at(over, place, until[link[dials]])
+    return Ends(other, [divmod(each, sources) for each in dialled.tolist()], shown.tolist(), over.tolist())
 
 
 @kernel
 def pair_up(group: Ints, at: Ints, received: Any, usable: Any, slack: int) -> Ints:
-    """For each receive the row of its send, or -1; rows are sorted by group, then time."""
+    """For each receive the row of its send, or -1; rows are sorted by group, then time.
+
+    Sends that are older than the slack are given up where as many newer ones wait as there are receives about then.
+    """
     match = np.full(len(group), -1, dtype=np.int64)
+    sends = np.zeros(len(group) + 1, dtype=np.int64)
+    receives = np.zeros(len(group) + 1, dtype=np.int64)
+    for i in range(len(group)):
+        sends[i + 1] = sends[i] + (usable[i] and not received[i])
+        receives[i + 1] = receives[i] + (usable[i] and received[i])
     first = 0
     while first < len(group):
         last = first
         while last < len(group) and group[last] == group[first]:
             last += 1
-        sends = receives = 0
-        for i in range(first, last):
-            if usable[i]:
-                if received[i]:
-                    receives += 1
-                else:
-                    sends += 1
-        s = first
+        s = fresh = ahead = first
         for i in range(first, last):
             if not (usable[i] and received[i]):
                 continue
-            while s < last:
-                if not usable[s] or received[s]:
+            while fresh < last and at[fresh] < at[i] - slack:
+                fresh += 1
+            while ahead < last and at[ahead] <= at[i] + slack:
+                ahead += 1
+            while s < last and (not usable[s] or received[s]):
+                s += 1
+            if s < fresh and sends[ahead] - sends[fresh] >= receives[ahead] - receives[i]:
+                s = fresh  # lost on the way, or sent before the other log begins
+                while s < last and (not usable[s] or received[s]):
                     s += 1
-                elif at[s] < at[i] - slack and sends > receives:  # sent before the other log begins
-                    s += 1
-                    sends -= 1
-                else:
-                    break
             if s < last and at[s] <= at[i] + slack:
                 match[i] = s
                 s += 1
-                sends -= 1
-            receives -= 1
         first = last
     return match
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,38 +13,55 @@ from overlace.ingest.encode import SIGHTING_US
 from overlace.trace.tables import TIME, schema_of
 
 EVER = np.iinfo(np.int64).min
+BRIDGES = "bridges"
+"""The source of links that the logs themselves show."""
 
 
 def sessions_of(events: pa.Table, seen: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     """A connection's session runs from its connect to its next connect or disconnect.
 
-    A disconnect without a connect ends a session that has always been open. A client with neither was at
-    each broker from when it was seen there until it was seen at another.
+    Before a client's first connect or disconnect, and always if it has neither, it was at each broker from when it was
+    seen there until it was seen at another. A client of which nothing is known before its disconnect is known from
+    then on to have been there: no line tells of the time before it.
     """
     life = _in_order(events.filter(pc.is_in(events["kind"], pa.array(["connect", "disconnect"]))))
     client, broker = _ids(life["client"], ids["client"]), _ids(life["broker"], ids["broker"])
     at, opens = _times(life), _is_kind(life, "connect")
-    follows = _same_as_next(_connections(life))
-    until = np.where(follows, np.roll(at, -1), EVER)
-    early = ~np.roll(follows, 1) & ~opens
-    rows = [(client[opens], broker[opens], at[opens], until[opens])]
-    rows.append((client[early], broker[early], np.full(early.sum(), EVER), at[early]))
-    new = seen.filter(pc.invert(pc.is_in(seen["client"], pa.array(np.unique(client)))))
-    rows.append(_runs(new))
+    until = np.where(_same_as_next(_connections(life)), np.roll(at, -1), EVER)
+    order = np.lexsort((life["offset"].to_numpy(), at, client))
+    first = order[_turns(client[order])]  # the first event of each client
+    who, where, since, ends = _runs(seen, client[first], at[first])
+    left = first[~opens[first] & ~np.isin(client[first], who)]
+    rows = [
+        (client[opens], broker[opens], at[opens], until[opens]),
+        (client[left], broker[left], at[left], at[left]),
+        (who, where, since, ends),
+    ]
     columns = [np.concatenate(each) for each in zip(*rows, strict=True)]
     return _lived({"client": columns[0], "broker": columns[1]}, columns[2], columns[3], "sessions")
 
 
-def _runs(seen: pa.Table) -> tuple[Any, Any, Any, Any]:
-    """(client, broker, since, until): sightings in order of time, those at one broker joined."""
-    order = seen.sort_by([("client", "ascending"), ("at_min", "ascending"), ("broker", "ascending")])
-    who, where, since = (order[name].to_numpy() for name in ("client", "broker", "at_min"))
-    if len(who) == 0:
-        return who, where, since, since
-    turn = np.append(True, (who[1:] != who[:-1]) | (where[1:] != where[:-1]))
-    who, where, since = who[turn], where[turn], since[turn]
-    follows = np.append(who[1:] == who[:-1], False)
-    return who, where, since, np.where(follows, np.append(since[1:], EVER), EVER)
+def _runs(seen: pa.Table, known: Any, from_then: Any) -> tuple[Any, Any, Any, Any]:
+    """(client, broker, since, until): sightings in order of time, those at one broker joined.
+
+    Of clients that are `known` otherwise from some time on, only those before it.
+    """
+    ordered = seen.sort_by([("client", "ascending"), ("at_min", "ascending"), ("broker", "ascending")])
+    who, where, since = (ordered[name].to_numpy() for name in ("client", "broker", "at_min"))
+    place = np.searchsorted(known, who)  # clients are in order
+    told = np.append(known, -1)[place] == who
+    ends = np.where(told, np.append(from_then, EVER)[place], EVER)
+    early = ~told | (since < ends)
+    who, where, since, ends = (each[early] for each in (who, where, since, ends))
+    turn = _turns(who) | _turns(where)
+    who, where, since, ends = (each[turn] for each in (who, where, since, ends))
+    follows = _same_as_next(who)
+    return who, where, since, np.where(follows, np.roll(since, -1), ends)
+
+
+def _turns(values: Any) -> Any:
+    """Whether each value differs from the one before it; the first does."""
+    return np.append(True, values[1:] != values[:-1])[: len(values)]
 
 
 def seen_before(sessions: pa.Table | None, seen: pa.Table | None) -> pa.Table:
@@ -143,26 +160,76 @@ def _is_kind(events: pa.Table, kind: str) -> Any:
     return pc.equal(events["kind"], kind).to_numpy(zero_copy_only=False) if events.num_rows else np.empty(0, bool)
 
 
-def links_told(events: pa.Table, ids: Mapping[str, pa.Array]) -> set[tuple[int, int]]:
-    """The links that events tell, as pairs of brokers, the lower first."""
+def links_told(events: pa.Table, ids: Mapping[str, pa.Array]) -> dict[tuple[int, int], int]:
+    """The links that events tell, as pairs of brokers, the lower first, and when each was first told."""
     told = events.filter(pc.equal(events["kind"], "link"))
     near, far = _ids(told["broker"], ids["broker"]), _ids(told["key"], ids["broker"])
     apart = (near >= 0) & (far >= 0) & (near != far)
     ends = np.column_stack([np.minimum(near, far), np.maximum(near, far)])[apart]
-    return {(left, right) for left, right in ends.tolist()}
+    return first_told({}, zip(map(tuple, ends.tolist()), _times(told)[apart].tolist(), strict=True))
 
 
-def links_of(dialled: Iterable[tuple[int, int]], told: Iterable[tuple[int, int]] = ()) -> pa.Table:
-    """Wired links; what they cost is not known.
+def first_told(
+    known: Mapping[tuple[int, int], int], more: Iterable[tuple[tuple[int, int], int]]
+) -> dict[tuple[int, int], int]:
+    """Pairs of brokers with when each was first told, more of them taken in."""
+    found = dict(known)
+    for pair, at in more:
+        found[pair] = min(at, found.get(pair, at))
+    return found
+
+
+class Wired(NamedTuple):
+    """The links that logs show, with when each was first shown; EVER: not known."""
+
+    dialled: dict[tuple[int, int], int]  # of bridges: (broker that dials, broker at the far end)
+    told: dict[tuple[int, int], int]  # of which only the ends are known, the lower first
+    over: dict[tuple[int, int], int]  # when a bridge's name no longer told its ends
+
+
+def with_earlier(wired: Wired, links: pa.Table) -> Wired:
+    """The links that logs show, with those that earlier ones have shown."""
+    dialled, told, over = dict(wired.dialled), dict(wired.told), dict(wired.over)
+    times = (links[name].cast(pa.int64()).fill_null(EVER).to_pylist() for name in ("since", "until"))
+    ends = (links[name].to_pylist() for name in ("left", "right", "dials"))
+    for left, right, dials, since, until in zip(*ends, *times, strict=True):
+        if dials is None:
+            told = first_told(told, [((left, right), since)])
+            continue
+        pair = (dials, left + right - dials)
+        dialled = first_told(dialled, [(pair, since)])
+        if until != EVER:
+            over[pair] = min(until, over.get(pair, until))
+    return Wired(dialled, told, over)
+
+
+def links_of(
+    dialled: Mapping[tuple[int, int], int] | Iterable[tuple[int, int]],
+    told: Mapping[tuple[int, int], int] | Iterable[tuple[int, int]] = (),
+    over: Mapping[tuple[int, int], int] | None = None,
+) -> pa.Table:
+    """Wired links since they were first shown, or always if that is not given; what they cost is not known.
 
     `dialled` are those of bridges, as (broker that dials, broker at the far end); of those that are `told` only the
-    ends are known.
+    ends are known. Links that are `over` were wired until then.
     """
-    pairs = sorted(dialled)
-    bare = sorted(set(told) - {(min(pair), max(pair)) for pair in pairs})
+    since, bare_since = (
+        {**each} if isinstance(each, Mapping) else dict.fromkeys(each, EVER) for each in (dialled, told)
+    )
+    pairs = sorted(since)
+    both = {(min(pair), max(pair)) for pair in pairs}
+    bare = sorted(bare_since.keys() - both)
+    first = [min(since[pair], bare_since.get((min(pair), max(pair)), since[pair])) for pair in pairs]
     ends = np.array([(min(pair), max(pair)) for pair in pairs] + bare, np.int64).reshape(-1, 2)
-    dials = pa.array([pair[0] for pair in pairs] + [None] * len(bare), pa.int32())
-    return pa.table({"left": ends[:, 0], "right": ends[:, 1], "dials": dials, "wired": np.ones(len(ends), bool)})
+    last = [(over or {}).get(pair, EVER) for pair in pairs] + [EVER] * len(bare)
+    columns = {
+        "left": ends[:, 0],
+        "right": ends[:, 1],
+        "dials": pa.array([pair[0] for pair in pairs] + [None] * len(bare), pa.int32()),
+        "wired": np.ones(len(ends), bool),
+    }
+    shown = np.array(first + [bare_since[pair] for pair in bare], np.int64)
+    return _lived(columns, shown, np.array(last, np.int64), "links")
 
 
 def _ids(values: pa.ChunkedArray, names: pa.Array) -> Any:

@@ -38,7 +38,18 @@ from overlace.ingest.codes import flat
 from overlace.ingest.cuts import Crossed, find_crossed, joins, keys_table, widened, with_cut, without
 from overlace.ingest.encode import KINDS, LATER, Job
 from overlace.ingest.events import PLAIN
-from overlace.ingest.history import doubles_of, links_of, links_told, seen_before, sessions_of, subscriptions_of
+from overlace.ingest.history import (
+    BRIDGES,
+    Wired,
+    doubles_of,
+    first_told,
+    links_of,
+    links_told,
+    seen_before,
+    sessions_of,
+    subscriptions_of,
+    with_earlier,
+)
 from overlace.ingest.known import new_sources
 from overlace.ingest.options import BUCKETS, Options
 from overlace.ingest.reduce import Ids, Partial, unite
@@ -53,9 +64,6 @@ from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer
 from overlace.trace.traffic import Reduction, merge
 
 FEW = 3  # messages up to which a client counts as short-lived
-BRIDGES = "bridges"
-"""The source of links that the logs themselves show."""
-
 TOGETHER = 1_000_000
 """Messages in several splits that one task joins."""
 
@@ -398,7 +406,7 @@ class _Ingest:
             "doubles": [],
             "quarantine": [],
         }
-        linked: set[tuple[int, int]] = set()
+        linked: dict[tuple[int, int], int] = {}
         pairs = self._by_source(told, list(zip(told, ids, strict=True)))
         for i, (source, own) in enumerate(zip(self.sources, pairs, strict=True)):
             life = self._life([each for each, _ in own])
@@ -414,35 +422,32 @@ class _Ingest:
             rows["doubles"].append((source.digest, doubles_of(life, names, self.job.bucket_us)))
             rows["quarantine"].append((source.digest, quarantine_of(less(accounts[i], tails[i]))))
             rows["quarantine"].append((label(source.digest, True), quarantine_of(tails[i])))
-            linked |= links_told(life, names)
+            linked = first_told(linked, links_told(life, names).items())
         for table, listed in rows.items():
             self.writer.write_by_source(table, listed)
         before = self.base.read("sources") if self.base else None
         noted = self.base.notes.get("sources", {}) if self.base else {}
         self.writer.write("sources", sources_table(accounts, self.sources, before, noted), replace=True)
-        dialled: set[tuple[int, int]] = set()
-        if crossed and crossed.links:
+        wired = Wired({}, linked, {})
+        if crossed and crossed.links and not self.job.key:
             place_of = {name: i for i, name in enumerate(names["broker"].to_pylist())}
-            number = [place_of[source.options["broker"]] if not self.job.key else -1 for source in self.sources]
-            dialled = {(number[a], number[b]) for a, b in crossed.links if number[a] >= 0 and number[b] >= 0}
-        if dialled or linked:
-            self._links(dialled, linked)
+            number = [place_of[source.options["broker"]] for source in self.sources]
+            ends = [(number[a], number[b]) for a, b in crossed.links]
+            over = {pair: at for pair, at in zip(ends, crossed.until, strict=True) if at != LATER}
+            wired = Wired(first_told({}, zip(ends, crossed.since, strict=True)), linked, over)
+        if wired.dialled or wired.told:
+            self._links(wired)
 
-    def _links(self, dialled: set[tuple[int, int]], linked: set[tuple[int, int]]) -> None:
+    def _links(self, wired: Wired) -> None:
         """Add the links that the logs show, unless the trace has links from elsewhere."""
         parts = self.writer.parts.get("links", [])
         before = [part for part in parts if part.source == BRIDGES]
         if len(before) < len(parts):
             return
         if self.base and before:
-            for row in replace(self.base, parts={"links": before}).read("links").to_pylist():
-                left, right, dials = row["left"], row["right"], row["dials"]
-                if dials is None:
-                    linked.add((left, right))
-                else:
-                    dialled.add((dials, left + right - dials))
+            wired = with_earlier(wired, replace(self.base, parts={"links": before}).read("links"))
             self.writer.drop("links", BRIDGES)
-        self.writer.write("links", links_of(dialled, linked), source=BRIDGES, name="-bridges")
+        self.writer.write("links", links_of(*wired), source=BRIDGES, name="-bridges")
 
     def _life(self, told: Sequence[Answer]) -> pa.Table:
         """Events of sessions, subscriptions and bridges that some splits staged."""

@@ -20,7 +20,8 @@ from overlace.catalog import PLANNERS
 from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.jobs.joined import InPlace, Joined
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
-from overlace.observe.observation import observe
+from overlace.observe.known import known_as
+from overlace.observe.observation import observe_with_names
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure
 from overlace.trace.plans import load_plan, read_plan
@@ -69,12 +70,16 @@ def drift(
         raise BadPlan(f"{folder.name} plans {', '.join(made.planner.facets)}; drift is about placement and tree")
     tell(0.1, "observing")
     trace = Trace.open(path)
-    joined = Joined(observation.network, names, observe(trace), trace.names)
+    newer, newer_names = observe_with_names(trace)
+    joined = Joined(observation.network, names, newer, newer_names)
     before = joined.overlay(made.before)
     after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
     start = replace(joined.newer, network=joined.network, overlay=after)
     tell(0.4, "replaying")
-    rows, metric = traffic_of(trace), _metric(folder, made.planner, observation.network)
+    rows, metric = (
+        traffic_of(trace, None, known_as(trace, newer_names)),
+        _metric(folder, made.planner, observation.network),
+    )
     costs = [_measured(start, each, rows, trace, metric) for each in (before, after)]
     tell(0.7, "planning again")
     planner = joined.planner(made.planner, observation.network)
@@ -89,7 +94,7 @@ def drift(
         before=costs[0],
         after=costs[1],
         unseen=joined.unseen(observation),
-        loads=_changed(then, _shares(start, after), trace.names),
+        loads=_changed(then, _shares(start, after), newer_names),
         again=fresh.gain / now if now else 0.0,
         min_gain=judged.min_gain(MIN_GAIN) if judged else MIN_GAIN,
         in_place=joined.in_place(made),

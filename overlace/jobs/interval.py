@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from overlace.arrays.jit import Floats
 from overlace.model import Observation, Overlay
+from overlace.observe.known import Known
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure
 from overlace.trace.plans import Sure
@@ -39,12 +40,12 @@ def slices_of(window: tuple[int, int], bucket_us: int, daily: bool = False) -> l
 
 def sums_of(
     observation: Observation, trace: Trace, window: tuple[int, int], before: Overlay, after: Overlay, metric: str,
-    *, daily: bool = False,
+    *, known: Known | None = None, daily: bool = False,
 ) -> Floats:  # fmt: skip
-    """(before, after) of each slice of a window that holds traffic."""
+    """(before, after) of each slice of a window that holds traffic; `known` are the observation's numbers."""
     sums = []
     for each in slices_of(window, trace.bucket_us, daily):
-        rows = traffic_of(trace, each)
+        rows = traffic_of(trace, each, known)
         if rows.num_rows:
             sums.append([_total(observation, overlay, rows, trace.unit, metric) for overlay in (before, after)])
     return np.array(sums, dtype=np.float64).reshape(-1, 2)

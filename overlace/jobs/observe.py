@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from overlace.errors import BadTrace
 from overlace.model import Observation
-from overlace.observe.cut import Cut, cut
-from overlace.observe.observation import observe as observation_of
+from overlace.observe.cut import Cut, cut, cut_at, read_time
+from overlace.observe.observation import observe_with_names
 from overlace.trace.runs import read_json, write_json, write_observation
 from overlace.trace.store import Runner, Trace, absolute, here
 from overlace.trace.tables import SCHEMA_VERSION
@@ -21,13 +21,17 @@ class Observed(NamedTuple):
     cut: Cut
 
 
-def observe(path: str, run: Path, *, train: float = 0.7, force: bool = False, runner: Runner = here) -> Observed:
-    """Cut the log in time, observe the first part, and write both into RUN."""
+def observe(
+    path: str, run: Path, *, train: float = 0.7, train_until: str | None = None, force: bool = False,
+    runner: Runner = here,
+) -> Observed:  # fmt: skip
+    """Cut the log at a share of its messages or at a time, observe the first part, and write both into RUN."""
     trace = Trace.open(path)
-    parts = cut(trace, train)
-    observation = observation_of(trace, parts.train if parts.train != (0, 0) else None, runner)
+    parts = cut(trace, train) if train_until is None else cut_at(trace, read_time(train_until))
+    window = parts.train if parts.train != (0, 0) else None
+    observation, names = observe_with_names(trace, window, runner)
     run.mkdir(parents=True, exist_ok=True)
-    write_observation(run, observation, trace.names, force=force)
+    write_observation(run, observation, names, force=force)
     about = {
         "schema_version": SCHEMA_VERSION,
         "trace": absolute(path),
@@ -35,6 +39,7 @@ def observe(path: str, run: Path, *, train: float = 0.7, force: bool = False, ru
         "unit": trace.unit,
         "train": list(parts.train),
         "held_out": list(parts.held_out),
+        "train_until": train_until,
         "share": parts.share,
         "warning": parts.warning,
     }

@@ -29,6 +29,7 @@ from overlace.mesh.star_cap import StarCap
 from overlace.mesh.td_cd_oda import TdCdOda
 from overlace.model import Names, Observation, Planner, Progress
 from overlace.observe.cut import Cut
+from overlace.observe.known import Known, known_as
 from overlace.observe.traffic import traffic_of
 from overlace.report.curve import flattens
 from overlace.report.page import write_report
@@ -96,7 +97,7 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     tell = progress or (lambda share, what: None)
     check_names(wishes, Trace.open(path).names)
     tell(0.02, "observing")
-    observed = observe(path, run, train=wishes.train, force=force)
+    observed = observe(path, run, train=wishes.train, train_until=wishes.train_until, force=force)
     if force and (run / "plans").is_dir():  # what they were made from has just been replaced
         shutil.rmtree(run / "plans")
     observation, names = read_observation(run)
@@ -105,12 +106,13 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
         why = "; ".join(f"{facet}: {reason}" for facet, reason in left_out)
         raise NotObserved(f"{path}: nothing can be planned from this trace. {why}")
     trace, cut = trace_of(run)
+    known = known_as(trace, names)
     solved = {}
     for i, (name, planner) in enumerate(planners.items()):
         tell(0.1 + 0.4 * i / len(planners), f"planning {name}")
         if isinstance(planner, Joint) and planner.max_cut is not None:
             planner = planners[name] = within_cut(
-                planner, observation, traffic_of(trace, cut.train), trace.unit, wishes
+                planner, observation, traffic_of(trace, cut.train, known), trace.unit, wishes
             )
         solved[name] = solve(planner, observation, run, names, seed=wishes.seed)
     tell(0.5, "replaying")
@@ -119,8 +121,8 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     parts = []
     for name, each in solved.items():
         planner = planners[name]
-        earlier = earlier_sums(trace, cut, planner, wishes.seed, metric_of(name, observation, wishes))
-        parts.append(_judged(name, each, done, observation, trace, cut, wishes, earlier))
+        earlier = earlier_sums(trace, cut, known, planner, wishes.seed, metric_of(name, observation, wishes))
+        parts.append(_judged(name, each, done, observation, trace, known, cut, wishes, earlier))
     tell(0.8, "asking what binds the plan")
     routed, broken, bounds, limits = planners.get(ROUTED), {}, [], {}
     if isinstance(routed, Joint):
@@ -214,8 +216,8 @@ def metric_of(name: str, observation: Observation, wishes: Wishes) -> str:
 
 
 def _judged(
-    name: str, solved: Solved, done: list[Replayed], observation: Observation, trace: Trace, cut: Cut, wishes: Wishes,
-    earlier: list[Floats],
+    name: str, solved: Solved, done: list[Replayed], observation: Observation, trace: Trace, known: Known, cut: Cut,
+    wishes: Wishes, earlier: list[Floats],
 ) -> Part:  # fmt: skip
     """Before and after on both parts, how sure that is, and all of it written into the plan."""
     metric, plan = metric_of(name, observation, wishes), solved.folder.name
@@ -233,10 +235,10 @@ def _judged(
     curve: list[Point] = []
     if name == ROUTED:
         window = cut.held_out if "held-out" in parts else cut.train
-        rows = traffic_of(trace, None if window == (0, 0) else window)
+        rows = traffic_of(trace, None if window == (0, 0) else window, known)
         ends = found["", parts[-1]], found[plan, parts[-1]]
         curve = curve_of(observation, columns, rows, trace.unit, metric, solved.document.cost_before, ends)
-        sums = sums_of(observation, trace, window, observation.overlay, after, metric, daily=bool(earlier))
+        sums = sums_of(observation, trace, window, observation.overlay, after, metric, known=known, daily=bool(earlier))
         judged = saving(sums, earlier)
     measured = [each for each in ALSO[name] if any((m.metric == each).any() for m in found.values())]
     document = judge(

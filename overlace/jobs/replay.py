@@ -11,17 +11,19 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overlace import __version__
 from overlace.jobs.observe import trace_of
 from overlace.model import Metrics, Observation, Overlay, Progress
+from overlace.observe.known import Known, known_as
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure, within
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Runner, Trace, here
-from overlace.trace.tables import arrow, table_of
+from overlace.trace.tables import arrow, numbers, table_of
 
 
 class Replayed(NamedTuple):
@@ -37,17 +39,19 @@ class Replayed(NamedTuple):
 def replay(run: Path, *, runner: Runner = here, progress: Progress | None = None) -> list[Replayed]:
     """Before and after each plan of the run, on both parts of its trace; written into RUN."""
     trace, parts = trace_of(run)
-    observation, _ = read_observation(run)
+    observation, names = read_observation(run)
+    known = known_as(trace, names)
     overlays = {"": observation.overlay, **_planned(run, observation)}
     done: list[Replayed] = []
     rows: list[tuple[Any, ...]] = []
     windows = {"train": parts.train, "held-out": parts.held_out}
     steps = len(overlays) * len(windows)
     for part, window in windows.items():
-        traffic, doubles = _traffic(trace, window), trace.read("doubles")
+        traffic = traffic_of(trace, None if window == (0, 0) else window, known)
+        doubles = _doubles(trace, window, known)
         for plan, overlay in overlays.items():
             began = time.perf_counter()
-            metrics = measure(observation, overlay, traffic, trace.unit, runner, within(doubles, window))
+            metrics = measure(observation, overlay, traffic, trace.unit, runner, doubles)
             name = f"{plan or 'before'}/{part}"
             done.append(Replayed(name, plan, "after" if plan else "before", part, metrics))
             rows.append(_row(run, name, plan, part, window, time.perf_counter() - began))
@@ -69,10 +73,11 @@ def _planned(run: Path, observation: Observation) -> dict[str, Overlay]:
     return overlays
 
 
-def _traffic(trace: Trace, window: tuple[int, int]) -> pa.Table:
-    if window == (0, 0):
-        return traffic_of(trace)
-    return traffic_of(trace, window)
+def _doubles(trace: Trace, window: tuple[int, int], known: Known) -> pa.Table:
+    """Second sends in the whole buckets of a window, clients as the observation numbers them."""
+    rows = within(trace.read("doubles"), window, trace.bucket_us)
+    client = known.number("client", numbers(rows["client"]).astype(np.int64))
+    return rows.set_column(rows.column_names.index("client"), "client", arrow(client, pa.int32()))
 
 
 def _row(run: Path, name: str, plan: str, part: str, window: tuple[int, int], seconds: float) -> tuple[Any, ...]:

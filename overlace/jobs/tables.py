@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.ingest.coding import TOPOLOGY_DEFAULTS, encode, topology_tables
+from overlace.ingest.history import BRIDGES
 from overlace.ingest.merging import Counts, changed_rows, counts_of, merge, unite
 from overlace.ingest.plain import read_plain
 from overlace.ingest.topologies import read_topology
 from overlace.trace.store import HOUR_US, Trace, Writer, writing
-from overlace.trace.tables import arrow, schema_of
+from overlace.trace.tables import TIME, arrow, numbers, schema_of
 
 LOGGED = ("sessions", "subscriptions")
 """Tables that logs fill: their rows stay with the log that they came from, which may be read on."""
@@ -70,6 +71,8 @@ def _put(
         table, rows, names = encode(piece.rows, piece.table, names, where=piece.where, both_ways=both_ways)
         if table not in old:
             old[table] = merged[table] = _held(base, table)
+        if table == "links" and base:
+            merged[table] = _without_shown_times(merged[table], rows, base)
         merged[table] = merge(merged[table], rows, table, where=piece.where, defaults=piece.defaults)
     for table, rows in merged.items():
         _write(writer, table, old[table], rows)
@@ -87,6 +90,22 @@ def _put(
         notes={**(base.notes if base else {}), **(notes or {})},
     )
     return trace, {table: counts_of(old[table], rows) for table, rows in merged.items()}
+
+
+def _without_shown_times(held: pa.Table, given: pa.Table, base: Trace) -> pa.Table:
+    """Links without the times at which logs have shown them, where a table names them: its own word counts."""
+    of_logs = [part for part in base.parts.get("links", ()) if part.source == BRIDGES]
+    both = {*_pairs(replace(base, parts={"links": of_logs}).read("links"))} & {*_pairs(given)}
+    named = np.array([pair in both for pair in _pairs(held)], dtype=bool)
+    for name in ("since", "until"):
+        values = arrow(numbers(held[name], 0), TIME, named | numbers(held[name].is_null()))
+        held = held.set_column(held.column_names.index(name), name, values)
+    return held
+
+
+def _pairs(links: pa.Table) -> list[tuple[int, int]]:
+    """The pairs of brokers that links join."""
+    return list(zip(*(numbers(links[end]).tolist() for end in ("left", "right")), strict=True))
 
 
 def _held(base: Trace | None, table: str) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Sequence
+from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -25,6 +26,10 @@ class Wishes(BaseModel):
 
     objective: Objective = Field(default="cost", description="what the plan lowers")
     train: float = Field(default=0.7, description="share of the messages that plans; the rest judges")
+    train_until: str | None = Field(
+        default=None,
+        description="end of the training window: an ISO time, UTC unless it says otherwise; not with train",
+    )
     placement: Literal["region", "anywhere"] | None = Field(
         default=None, description="may clients leave their region? default: only where the trace says where they are"
     )
@@ -69,7 +74,15 @@ def read_wishes(path: Path | None, given: dict[str, Any]) -> Wishes:
             document = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadParameter(f"{path}: {error}") from None
-    merged = {**document, **{key: value for key, value in given.items() if value not in (None, [], ())}}
+    typed = {key: value for key, value in given.items() if value not in (None, [], ())}
+    for where in (typed, document):
+        if {"train", "train_until"} <= where.keys():
+            raise BadParameter("train and train_until both say where the log is cut: give one of them")
+    if typed.keys() & {"train", "train_until"}:  # what was typed takes the place of either
+        document = {key: value for key, value in document.items() if key not in ("train", "train_until")}
+    merged = {**document, **typed}
+    if isinstance(merged.get("train_until"), date):  # as TOML has it without quotes
+        merged["train_until"] = merged["train_until"].isoformat()
     for key in ("keep", "only", "could_wire"):
         if isinstance(merged.get(key), str):
             raise BadParameter(f"{key}: expected a list of names or patterns, found {merged[key]!r}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import NamedTuple
 
 import numpy as np
 
 from overlace.errors import BadParameter, BadTrace
+from overlace.observe.traffic import messages_of
 from overlace.trace.store import DAY_US, Trace
 from overlace.trace.tables import numbers
 
@@ -52,6 +54,44 @@ def cut(trace: Trace, train: float = 0.7) -> Cut:
     origin = begin // DAY_US * DAY_US if unit >= DAY_US else begin
     boundary = int(origin + (at + 1) * unit)
     return Cut((begin, boundary), (boundary, end), float(share[at]), _weekdays(bucket, messages, boundary))
+
+
+def cut_at(trace: Trace, until: int) -> Cut:
+    """The boundary at a given time: what comes before plans, the rest judges."""
+    begin, end = trace.span()
+    if begin == end:
+        raise BadTrace("the trace holds no traffic, so there is nothing to cut in time. Leave out --train-until.")
+    rows = trace.read("traffic", ["bucket", "messages"])
+    bucket, messages = numbers(rows["bucket"]), numbers(rows["messages"])
+    before = int(messages[bucket + trace.bucket_us <= until].sum())
+    if until % trace.bucket_us and begin < until < end:
+        before += messages_of(trace, (until // trace.bucket_us * trace.bucket_us, until))
+    total = int(messages.sum())
+    if not 0 < before < total:
+        where = "after" if before else "before"
+        raise BadParameter(
+            f"train-until {shown(until)} is {where} all traffic, which runs from {shown(begin)} to {shown(end)}. Name "
+            "a time between them."
+        )
+    return Cut((begin, until), (until, end), before / total, _weekdays(bucket, messages, until))
+
+
+def shown(micro: int) -> str:
+    """A time in an error or a line for people, UTC."""
+    at = dt.datetime.fromtimestamp(micro / 1e6, dt.UTC)
+    return at.strftime("%Y-%m-%d %H:%M" if micro % 60_000_000 == 0 else "%Y-%m-%d %H:%M:%S.%f")
+
+
+def read_time(text: str) -> int:
+    """UTC microseconds of an ISO time; one without a zone is UTC."""
+    try:
+        at = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise BadParameter(
+            f"train-until is {text!r}; expected a date and time such as 2026-11-16T08:00 or 2026-11-16T08:00:00+01:00"
+        ) from None
+    at = at if at.tzinfo else at.replace(tzinfo=dt.UTC)
+    return (at - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
 
 
 def _weekdays(bucket: np.ndarray, messages: np.ndarray, boundary: int) -> str:

@@ -22,7 +22,8 @@ from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import Classes, Observation
-from overlace.observe.observation import observe
+from overlace.observe.known import known_in
+from overlace.observe.observation import observe, sums_in
 from overlace.trace.store import Runner, Trace, here
 
 LEAST = 1e-3
@@ -82,8 +83,8 @@ def expect(
     smoothing = smoothing or Smoothing()
     weight = smoothing.weights(len(windows))
     used = np.flatnonzero(weight).tolist()
-    last = observe(trace, windows[-1], run)
-    seen = [last.classes if i == len(windows) - 1 else observe(trace, windows[i], run).classes for i in used]
+    last, known = observe(trace, windows[-1], run), known_in(trace, windows[-1])
+    seen = [sums_in(trace, windows[i], known, run).objects()[1] for i in used]
     return replace(last, classes=_at_home(mean_classes(seen, weight[used]), last))
 
 

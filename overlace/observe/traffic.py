@@ -8,17 +8,21 @@ its members, lowest id first. A window that cuts a bucket reads that bucket's me
 from __future__ import annotations
 
 from math import lcm
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from overlace.arrays.csr import take_groups
+from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
+from overlace.observe.tables import ALWAYS, STILL, within_lifetimes
 from overlace.trace.store import Trace
 from overlace.trace.tables import arrow, groups, lists, numbers
 from overlace.trace.traffic import NONE, UNLOGGED, add_up
+
+if TYPE_CHECKING:
+    from overlace.observe.known import Known
 
 TRAFFIC = pa.schema(
     [
@@ -33,8 +37,6 @@ TRAFFIC = pa.schema(
 
 FEW = 1 << 14
 """Audiences that a processor's cache holds; among more it is faster to look for them in their order."""
-
-ALWAYS, STILL = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class Rows(NamedTuple):
@@ -59,29 +61,71 @@ class Heard(NamedTuple):
     bytes: Ints
 
 
-def traffic_of(trace: Trace, window: tuple[int, int] | None = None) -> pa.Table:
+class Logged(NamedTuple):
+    """The traffic of a window as it was logged, and all audiences of the trace."""
+
+    rows: Rows
+    hashes: Ints
+    start: Ints  # receivers[start[i]:start[i + 1]] are those of hashes[i]
+    receivers: Ints
+
+
+def read_traffic(trace: Trace, window: tuple[int, int] | None = None) -> Logged:
+    """The traffic of a window (default: all)."""
+    audiences = trace.read("audiences")
+    return Logged(_within(trace, window), numbers(audiences["audience"]), *groups(audiences["receivers"]))
+
+
+def traffic_of(
+    trace: Trace, window: tuple[int, int] | None = None, known: Known | None = None, logged: Logged | None = None
+) -> pa.Table:
     """Rows of TRAFFIC of a window (default: all), in a fixed order.
 
-    Those of one client and topic with one audience are one row, unless most audiences are heard but once.
+    Those of one client and topic with one audience are one row, unless most audiences are heard but once. Clients
+    and topics are the trace's, or have the numbers under which an observation knows them. `logged` is the traffic of
+    the window, if it has been read.
     """
-    rows = _within(trace, window)
-    audiences = trace.read("audiences")
-    hashes = numbers(audiences["audience"])
-    start, receivers = groups(audiences["receivers"])
-    logged = rows.audience != UNLOGGED
-    heard = _logged(rows if logged.all() else Rows(*(each[logged] for each in rows)), hashes)
-    if not logged.all():
-        unlogged, bounds, others = _by_subscription(trace, Rows(*(each[~logged] for each in rows)))
+    rows, hashes, start, receivers = logged or read_traffic(trace, window)
+    if known is not None:
+        rows, receivers = _renumbered(rows, known), known.number("client", receivers)
+    logs = rows.audience != UNLOGGED
+    heard = _logged(rows if logs.all() else Rows(*(each[logs] for each in rows)), hashes)
+    several = 2 * int(np.count_nonzero(np.bincount(heard.place))) < len(heard.place)  # else there is little to gain
+    if not logs.all():
+        asked = _known_subscribers(trace, window, known)
+        unlogged, bounds, others = _by_subscription(trace, Rows(*(each[~logs] for each in rows)), asked)
+        several = several or len(bounds) - 1 < len(unlogged.place)
         unlogged = unlogged._replace(place=unlogged.place + len(hashes))
         heard = Heard(*map(np.concatenate, zip(heard, unlogged, strict=True)))
         start, receivers = np.append(start, start[-1] + bounds[1:]), np.append(receivers, others)
-    if 2 * (len(start) - 1) < len(heard.place):  # else there is little to gain
+    if several:
         keys, sums = add_up(heard[:3], heard[3:])
         heard = Heard(*keys, *sums)
-    bounds, taken = take_groups(start, receivers, heard.place)
+    bounds, taken = sort_groups(*take_groups(start, receivers, heard.place))
     columns = (heard.client, heard.topic, heard.messages, heard.bytes)
     made = [arrow(v, f.type, v == NONE if f.nullable else None) for v, f in zip(columns, TRAFFIC, strict=False)]
     return pa.table([*made, lists(bounds, taken, TRAFFIC.field("receivers").type)], schema=TRAFFIC)
+
+
+def _renumbered(rows: Rows, known: Known) -> Rows:
+    """The rows with clients, topics and attributes as an observation numbers them, in the order of those."""
+    client, topic = known.number("client", rows.client), known.number("topic", rows.topic)
+    attributes = known.masks(rows.attributes)
+    if client is rows.client and topic is rows.topic and attributes is rows.attributes:
+        return rows
+    return _added(rows._replace(client=client, topic=topic, attributes=attributes))
+
+
+def _known_subscribers(trace: Trace, window: tuple[int, int] | None, known: Known | None) -> Subscribers:
+    """Who had subscribed by the end of a window, as an observation numbers them."""
+    found = subscribers(trace)
+    if window is not None:
+        open_then = (found.since < window[1]) & (found.until > window[0])
+        found = Subscribers(*(each[open_then] for each in found))
+    if known is not None:
+        client, topic = known.number("client", found.client), known.number("topic", found.topic)
+        found = found._replace(client=client, topic=topic)
+    return found
 
 
 def _logged(rows: Rows, hashes: Ints) -> Heard:
@@ -140,6 +184,11 @@ def _from_messages(trace: Trace, window: tuple[int, int]) -> Rows:
     return _added(Rows(bucket, client, topic, attributes, audience, weight, size * weight))
 
 
+def messages_of(trace: Trace, window: tuple[int, int]) -> int:
+    """How many messages a part of a bucket holds."""
+    return int(_from_messages(trace, window).messages.sum())
+
+
 class Subscribers(NamedTuple):
     """Who subscribed to which topic, and when; filters matched against all topics."""
 
@@ -170,18 +219,19 @@ def subscribers(trace: Trace) -> Subscribers:
         named = rows["group"].to_pylist()
         place = {name: i for i, name in enumerate(sorted({name for name in named if name is not None}))}
         group = np.array([place.get(name, -1) for name in named])
-    since, until = numbers(rows["since"], ALWAYS), numbers(rows["until"], STILL)
+    times = {"client": client, "since": numbers(rows["since"], ALWAYS), "until": numbers(rows["until"], STILL)}
+    _, since, until = within_lifetimes(trace, "subscriptions", times).values()
     return Subscribers(client[picked], matched, since[picked], until[picked], group[picked])
 
 
-def _by_subscription(trace: Trace, rows: Rows) -> tuple[Heard, Ints, Ints]:
+def _by_subscription(trace: Trace, rows: Rows, asked: Subscribers) -> tuple[Heard, Ints, Ints]:
     """(heard, start, receivers): messages whose receivers were not logged, from who was subscribed in their bucket.
 
     Message n of a topic, counted from 0 in order of the rows, goes to everyone who subscribed alone, and in
     each group of k members to member n modulo k. Messages of a row that go to the same are one part of it,
     with its share of the bytes; the first part has what is left over.
     """
-    moment, cells = _moments(rows, subscribers(trace), trace.bucket_us)
+    moment, cells = _moments(rows, asked, trace.bucket_us)
     period = _periods(cells, int(moment.max(initial=-1)) + 1)[moment]
     turns = np.where(period > 0, np.minimum(period, rows.messages), 1)
     at, turn = np.repeat(np.arange(len(turns)), turns), _counted(turns)

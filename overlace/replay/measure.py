@@ -82,9 +82,9 @@ def double_sends(observation: Observation, overlay: Overlay, doubles: pa.Table) 
     return tally.metrics()
 
 
-def within(rows: pa.Table, window: tuple[int, int]) -> pa.Table:
-    """The rows of a table whose bucket lies in a window; (0, 0) is all of time."""
+def within(rows: pa.Table, window: tuple[int, int], bucket_us: int) -> pa.Table:
+    """The rows of a table whose bucket lies wholly in a window; (0, 0) is all of time."""
     if window == (0, 0) or rows.num_rows == 0:
         return rows
     bucket = rows["bucket"].cast(pa.int64())
-    return rows.filter(pc.and_(pc.greater_equal(bucket, window[0]), pc.less(bucket, window[1])))
+    return rows.filter(pc.and_(pc.greater_equal(bucket, window[0]), pc.less_equal(bucket, window[1] - bucket_us)))

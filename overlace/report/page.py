@@ -317,9 +317,12 @@ def commands(loaded: Loaded) -> list[str]:
     """What to type to make the page again."""
     run, trace = shlex.quote(str(loaded.run)), shlex.quote(str(loaded.about.get("trace", "TRACE")))
     if wishes := loaded.answer.get("wishes"):
-        asked = _flags({name: value for name, value in wishes.items() if value is not None})
+        unused = {"train"} if wishes.get("train_until") else set()
+        asked = _flags({name: value for name, value in wishes.items() if value is not None and name not in unused})
         return [f"overlace optimize {trace} --out {run} {' '.join(asked)}"]
-    lines = [f"overlace observe {trace} --out {run} --train {loaded.about.get('share', 0.7)!r}"]
+    until = loaded.about.get("train_until")
+    cut = f"--train-until {shlex.quote(until)}" if until else f"--train {loaded.about.get('share', 0.7)!r}"
+    lines = [f"overlace observe {trace} --out {run} {cut}"]
     for plan in loaded.plans:
         document = plan.document
         flags = " ".join(_flags(document.parameters))

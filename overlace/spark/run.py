@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from overlace.model import Metrics, Observation, Overlay
+from overlace.observe.known import known_in
 from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure
@@ -50,4 +51,5 @@ def replay(
     opened = Trace.open(trace) if isinstance(trace, str) else trace
     with session(spark) as used:
         seen = observation or observation_of(opened, window, runner(used))
-        return measure(seen, overlay, traffic_of(opened, window), opened.unit, runner(used))
+        rows = traffic_of(opened, window, known_in(opened, seen.window))
+        return measure(seen, overlay, rows, opened.unit, runner(used))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay, BadParameter, BadTrace
 from overlace.observe.cut import cut
-from overlace.observe.observation import observe
+from overlace.observe.observation import names_in, observe
+from overlace.observe.tables import at_end, at_some_time, begun
 from overlace.observe.traffic import traffic_of
 from overlace.trace.store import DAY_US, HOUR_US
 from overlace.trace.tables import TIME
@@ -38,7 +39,8 @@ def test_a_window_that_cuts_a_bucket_holds_exactly_its_messages(tmp_path_factory
     trace = trace_of(tmp_path_factory.mktemp("t") / "trace", logged)
     inside = [m for m in logged if since <= m[0] < until]
     plain = [{"client": f"c{c}", "receivers": [f"c{x}" for x in r], "bytes": size} for _, c, _, size, r in inside]
-    flows, classes, sent = of_observation(observe(trace, (since, until)), trace.names)
+    names = names_in(trace, (since, until))
+    flows, classes, sent = of_observation(observe(trace, (since, until)), names)
     assert (flows, classes, sent) == observed(plain)
 
 
@@ -244,5 +246,44 @@ def test_brokers_and_clients_that_come_after_the_window_or_went_before_it_are_no
     trace = trace_of(tmp_path / "t", log, names, brokers=brokers, clients=clients)
     assert observe(trace, (0, HOUR_US)).network.broker_cost.tolist() == [1, 2]
     assert observe(trace, (0, HOUR_US)).clients == 2
-    assert observe(trace, (2 * HOUR_US, 6 * HOUR_US)).network.broker_cost.tolist() == [1, 1, 3]
+    assert observe(trace, (2 * HOUR_US, 6 * HOUR_US)).network.broker_cost.tolist() == [1, 3]
     assert observe(trace, (2 * HOUR_US, 6 * HOUR_US)).network.client_region.tolist() == [0, -1, 1]
+
+
+CHAIN = links_of((0, 1, 1.0, True), (0, 2, 1.0, True), (2, 3, 1.0, True))
+FOUR = {"broker": ["w", "x", "y", "z"], "client": ["a", "b"]}
+
+
+def test_a_link_lasts_no_longer_than_its_brokers_where_it_says_nothing(tmp_path):
+    """x leaves before the window ends and z comes after it: what says no times of its own goes and comes with them."""
+    times_of = {"since": times([None, None, None, 2 * HOUR_US]), "until": times([None, HOUR_US // 2, None, None])}
+    brokers = {"broker": [0, 1, 2, 3], "cost": [1.0, 2.0, 3.0, 4.0], **times_of}
+    sessions = {"client": [0, 0, 1], "broker": [0, 1, 3], "since": times([None, 5, None])}
+    log = [HOP, (5 * HOUR_US, 0, 0, 1, [1])]
+    trace = trace_of(tmp_path / "t", log, FOUR, brokers=brokers, links=CHAIN, sessions=sessions)
+    then = observe(trace, (0, HOUR_US))
+    assert names_in(trace, (0, HOUR_US))["broker"] == ["w", "y"]
+    assert then.network.broker_cost.tolist() == [1, 3]
+    assert then.overlay.tree.tolist() == then.network.links.tolist() == [[0, 1]]
+    assert then.overlay.placement.tolist() == [[0, 0]]  # a was at x last, which has left; b is at z, to come
+    now = observe(trace)
+    assert names_in(trace)["broker"] == ["w", "y", "z"]
+    assert now.overlay.tree.tolist() == [[0, 1], [1, 2]]
+    assert now.overlay.placement.tolist() == [[0, 0], [1, 2]]
+
+
+def test_a_row_holds_from_its_first_moment_up_to_its_last(tmp_path):
+    """What begins at the end of a window is not in it, what ends there is open; what ended as it began is not."""
+    rows = {"since": np.array([0, 9, 10, 0, 0]), "until": np.array([99, 99, 99, 10, 5]), "n": np.arange(5)}
+    assert at_end(rows, (5, 10))["n"].tolist() == [0, 1, 3]
+    assert at_some_time(rows, (5, 10))["n"].tolist() == [0, 1, 3]
+    assert at_some_time(rows, (4, 10))["n"].tolist() == [0, 1, 3, 4]
+    assert begun(rows, (5, 10))["n"].tolist() == [0, 1, 3, 4]
+
+
+def test_a_subscription_that_comes_later_in_a_bucket_hears_nothing_in_a_window_that_ends_before_it(tmp_path):
+    subscriptions = {"client": [1, 2], "topic": pa.array([0, 0], pa.int32()), "since": times([None, 600])}
+    log = [(5, 0, 0, 1, None), (700, 0, 0, 1, None)]
+    trace = trace_of(tmp_path / "t", log, {"client": ["a", "b", "c"]}, subscriptions=subscriptions)
+    assert observe(trace, (0, 600)).flows.receiver.tolist() == [1]
+    assert observe(trace, (0, 601)).flows.receiver.tolist() == [1, 2]
