@@ -12,6 +12,7 @@ from overlace.ingest.options import Options
 from overlace.ingest.run import Runner, in_process, ingest_sources
 from overlace.ingest.staging import NUMBER
 from overlace.jobs.tables import add_tables
+from overlace.trace.lock import take
 from overlace.trace.store import Trace, Writer, writing
 
 START = 1_767_571_200
@@ -110,6 +111,21 @@ def test_one_whose_lock_was_broken_changes_nothing(tmp_path, monkeypatch, first,
     assert not WRITERS[first][1](trace)
     WRITERS[first][0](tmp_path)
     assert WRITERS[first][1](is_whole(tmp_path / "t"))
+
+
+def test_one_whose_lock_is_another_s_changes_nothing_while_that_one_writes(tmp_path, monkeypatch):
+    base = ingest_of("base", 5000)(tmp_path)
+    plain, others = Writer.commit, []
+
+    def late(self, **named):
+        others.append(take(base.path, break_lock=True))
+        return plain(self, **named)
+
+    monkeypatch.setattr(Writer, "commit", late)
+    with pytest.raises(Busy, match="another writer took the lock"):
+        ingest_of("a", 0)(tmp_path)
+    others[0].release()
+    assert is_whole(tmp_path / "t").digest() == base.digest()
 
 
 def test_many_at_once_lose_nothing(tmp_path):
