@@ -5,8 +5,11 @@ BIN    := $(VENV)/bin
 RUN    ?= demo-run
 FAST   := "not jvm and not browser and not live"
 
+# Tests draw the same examples every time, so sets must come in the same order too.
+test test-fast test-long mutate: export PYTHONHASHSEED = 0
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast mutate check format docs bench pins clean
+.PHONY: help demo test test-fast test-long mutate check format docs bench pins clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +46,9 @@ test: $(VENV)/.ready-dev ## set up, then run all tests
 
 test-fast: $(VENV)/.ready-dev ## only the tests that need no JVM, browser or broker
 	@$(BIN)/python -m pytest -n 2 -m $(FAST)
+
+test-long: $(VENV)/.ready-dev ## what takes longer: every moment to be killed, clusters, ten runs, the wheel; writes benchmarks/long.md
+	@$(BIN)/python scripts/long.py
 
 mutate: $(VENV)/.ready-dev ## plant known faults, one at a time: do the fast tests notice?
 	@$(BIN)/python scripts/mutate.py --jobs 2

@@ -29,18 +29,13 @@ def rows(first, count, **more):
 
 
 def said(trace):
-    """All that a trace says of its log, by name."""
+    """What a trace says of its log, by name: messages, traffic and the accounts of the lines."""
     counts = trace.read("sources").to_pylist()
     bad = {}
     for each in trace.read("quarantine").to_pylist():
         bad[each["source"], each["reason"]] = bad.get((each["source"], each["reason"]), 0) + each["count"]
-    clients, brokers = (trace.names.get(kind, []) for kind in ("client", "broker"))
-    homes = {
-        (clients[each["client"]], brokers[each["broker"]], each["since"], each["until"])
-        for each in trace.read("sessions").to_pylist()
-    }
     accounts = [{k: v for k, v in each.items() if k != "digest"} for each in counts]
-    return messages(trace), traffic(trace), accounts, bad, homes
+    return messages(trace), traffic(trace), accounts, bad
 
 
 @contextlib.contextmanager
