@@ -188,19 +188,21 @@ def test_the_doctor_looks_at_this_machine(overlace):
     assert code == 0
 
 
-def test_the_doctor_says_that_no_master_answers(overlace):
+def test_the_doctor_says_that_no_master_answers(tmp_path):
+    """In processes of their own: a session that is there already would be used."""
     with socket.socket() as bound:  # taken, and nobody listens
         bound.bind(("127.0.0.1", 0))
         master = f"spark://127.0.0.1:{bound.getsockname()[1]}"
-        code, out, _ = overlace("doctor", "--json", "--master", master)
-        assert code == 1
+        doctor = command("doctor", "--json", "--master", master, cwd=tmp_path)
+        out, _ = doctor.communicate(timeout=LONGEST)
+        assert doctor.returncode == 1
         row = json.loads(out)[-1]
         assert (row["what"], row["state"]) == (f"spark on {master}", "missing")
         assert row["advice"].startswith(f"no Spark master answers at {master} (")
-        code, _, err = overlace("generate", "sites", "--out", "t", "--master", master)
-        assert code == 1
-        assert err.count("\n") == 1
-        assert f"error: no Spark master answers at {master}" in err
+        generate = command("generate", "sites", "--out", "t", "--master", master, cwd=tmp_path)
+        _, err = generate.communicate(timeout=LONGEST)
+        assert generate.returncode == 1
+        assert f"error: no Spark master answers at {master}" in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
