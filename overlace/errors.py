@@ -37,6 +37,10 @@ class Busy(BadTrace):
     """A trace that another writer holds, or has changed meanwhile."""
 
 
+class Unfinished(BadTrace):
+    """A log of which not even the first line is there yet."""
+
+
 class NotSorted(BadTrace):
     """A table whose messages were taken for sorted, and are not."""
 

@@ -46,16 +46,17 @@ def with_joined(account: Account, extra: int, orphans: int) -> Account:
     return account._replace(kept=account.kept - extra - orphans, duplicates=account.duplicates + extra, ignored=ignored)
 
 
-def judge(accounts: Iterable[Account], options: Options) -> None:
-    """Refuse a log with too many bad lines, before anything counts."""
+def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, int] | None = None) -> None:
+    """Refuse a log with too many bad lines, before anything counts; `before` are lines that were read of it earlier."""
     for account in accounts:
+        lines = account.lines + (before or {}).get(account.digest, 0)
         if not account.adds_up():
             raise BadTrace(f"{account.source}: the lines do not add up: {account}. Please report this.")
-        if account.bad and (options.strict or account.bad > options.max_bad * account.lines):
+        if account.bad and (options.strict or account.bad > options.max_bad * lines):
             reason, (count, sample) = max(account.quarantined.items(), key=lambda item: item[1][0])
             limit = "none is allowed with --strict" if options.strict else f"--max-bad allows {options.max_bad:.1%}"
             raise BadTrace(
-                f"{account.source}: {account.bad:,} of {account.lines:,} lines cannot be read and {limit}. "
+                f"{account.source}: {account.bad:,} of {lines:,} lines cannot be read and {limit}. "
                 f"Most often ({count:,}): {reason}; for example {sample[:90]!r}. Nothing was ingested."
             )
 

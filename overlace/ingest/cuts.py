@@ -62,15 +62,24 @@ def joins(source: Source) -> bool:
     return source.keyed and source.form.keys == "source" and source.form.scope == "line" and source.format != "parquet"
 
 
-def find_crossed(trace: Trace, sources: Sequence[Source], keys: Mapping[str, Ints], noted: Mapping[str, Note]) -> None:
-    """Say from where sources must be read for the keys that were met (by log) to lie in what is read."""
+def find_crossed(
+    trace: Trace,
+    sources: Sequence[Source],
+    keys: Mapping[str, Ints],
+    noted: Mapping[str, Note],
+    same: Mapping[str, Source],
+) -> None:
+    """Say from where sources must be read for the keys that were met (by log) to lie in what is read.
+
+    Where names are hidden no keys are kept: then all files of a log that are named (also the `same` ones) are read.
+    """
     begins = {source.digest: source.begin for source in sources}
     needs: dict[str, int] = {}
     for digest, before in noted.items():
         mine = keys.get(before.get("log", ""))
         if mine is None or len(mine) == 0 or not before["keyed"] or begins.get(digest) == 0:
             continue
-        hidden = not any(part.source.rstrip("~") == digest for part in trace.parts.get("keys", ()))
+        hidden = bool(before.get("hidden")) and (digest in begins or digest in same)
         if hidden or _meet(trace, label(digest, False), mine):
             needs[digest] = 0
         elif digest not in begins and _meet(trace, label(digest, True), mine):

@@ -72,6 +72,7 @@ class Encoded(NamedTuple):
     first: int  # times of messages; LATER where there is none
     last: int
     folded: int  # topic names that folding saved
+    span: tuple[int, int]  # times of all events
 
 
 # --- columns of names ----------------------------------------------------------------------------------
@@ -105,10 +106,11 @@ def encode(batches: Sequence[pa.RecordBatch], job: Job, source: Source) -> Encod
     messages, extra = group_messages(events, np.flatnonzero(of_messages), keys, keyed)
     names = _names(events, crossing)
     names["broker"] = _with_far_ends(names["broker"], life)
-    at = messages.at
+    at, told = messages.at, events.at[events.at != 0]
     return Encoded(
         messages, names, counted, extra, _seen(events, of_messages, crossing, source),
         life, int(at.min(initial=LATER)), int(at.max(initial=-LATER)), folded,
+        (int(told.min(initial=LATER)), int(told.max(initial=-LATER))),
     )  # fmt: skip
 
 

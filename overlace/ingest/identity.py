@@ -33,6 +33,8 @@ def identify(events: Events, identity: str, crossing: Bools) -> Coded | None:
 
 def _at_broker(clients: Coded, broker: Coded, rows: Ints) -> Coded:
     """Names of clients that are their own only at the broker of their row."""
+    if len(clients.names) == 0:
+        return clients
     where = broker.codes[rows].astype(np.int64)
     pair = np.where(clients.codes < 0, -1, (where + 1) * len(clients.names) + clients.codes)
     used, codes = np.unique(pair, return_inverse=True)

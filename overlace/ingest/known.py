@@ -13,18 +13,31 @@ unpacked. What follows is new. Whatever a log has gone through, the trace holds 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
-from overlace.errors import BadTrace
+from overlace.errors import BadTrace, Unfinished
 from overlace.ingest.formats import parquet
 from overlace.ingest.options import Options
-from overlace.ingest.sources import HEAD, Source, find_files, hash_of, look_at, opened, tail_at, waiting
+from overlace.ingest.sources import (
+    FORMATS,
+    HEAD,
+    SAMPLE,
+    Source,
+    find_files,
+    hash_of,
+    look_at,
+    opened,
+    tail_at,
+    waiting,
+)
 from overlace.trace.store import place
 
 Note = Mapping[str, Any]
@@ -54,9 +67,16 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note
     found: dict[str, Source] = {}
     same: dict[str, Source] = {}
     begins = Counter(digest.partition("-")[0] for digest in noted)
-    for each, digest in zip(looked, _recognised(looked, noted), strict=True):
-        source = each.source
+    recognised = _recognised(looked, noted)
+    moved = {
+        each.source.log: noted[digest]["log"]
+        for each, digest in zip(looked, recognised, strict=True)
+        if digest is not None and "log" in noted[digest]
+    }
+    for each, digest in zip(looked, recognised, strict=True):
+        source = replace(each.source, log=moved.get(each.source.log, each.source.log))
         if digest is None:
+            _refuse_older(source, noted)
             again = begins[source.digest]
             begins[source.digest] += 1
             own = f"{source.digest}-{again}" if again else source.digest
@@ -65,9 +85,9 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note
             else:
                 known.append(f"{source.name}: its only line is unfinished, and waits for its end")
             continue
-        grown = _grown(source, digest, noted[digest])
+        grown = _grown(source, digest, noted[digest], options)
         if grown is None:
-            same[digest] = _as_before(source, digest, noted[digest])
+            same[digest] = _as_before(source, digest, noted[digest], options)
         else:
             found[digest] = grown
     joined = _joined(found, same, noted)
@@ -92,7 +112,10 @@ def _look_at_all(paths: Sequence[str], options: Options) -> tuple[list[Looked], 
         if info.type == pafs.FileType.File and info.size == 0:
             known.append(f"{PurePosixPath(path).name}: empty")
             continue
-        looked.append(Looked(*look_at(path, options.format, options)))
+        try:
+            looked.append(Looked(*look_at(path, options.format, options)))
+        except Unfinished as error:
+            known.append(str(error))
     return looked, known
 
 
@@ -221,12 +244,29 @@ def _continues(source: Source, head: bytes, before: Note) -> bool:
     length, start = before.get("start", (0, ""))
     if not alike or length < HEAD or hash_of(head[:length]) != start:
         return False
-    if not source.packed and before["end"] > source.disk[0] and source.format != "parquet":
-        raise BadTrace(
-            f"{source.path} is {source.disk[0]:,} bytes long, but {before['end']:,} bytes of it were ingested before. "
-            "Was it cut? Ingest it into a new trace."
-        )
-    return True  # it was written anew, and is read anew
+    was_cut = not source.packed and before["end"] > source.disk[0] and source.format != "parquet"
+    return not was_cut  # but written anew, and so it is read anew
+
+
+def _refuse_older(source: Source, noted: Mapping[str, Note]) -> None:
+    """Refuse a file that begins like one of which more was read before: it was cut, or is a copy of an older state."""
+    if source.packed or source.format == "parquet" or not source.marks:
+        return
+    length, start = source.marks[-1]
+    for before in noted.values():
+        if before.get("marks", {}).get(length) != start or before["end"] <= source.disk[0] or not before.get("kept"):
+            continue
+        if before["name"] == source.name and before.get("log") == source.log:
+            raise BadTrace(
+                f"{source.path} is {source.disk[0]:,} bytes long, but {before['end']:,} bytes of it were ingested "
+                "before. Was it cut? Ingest it into a new trace."
+            )
+        if not source.form.one_broker or before.get("broker") == source.options["broker"]:
+            raise BadTrace(
+                f"{source.path} begins like {before['name']}, of which {before['end']:,} bytes were ingested before, "
+                "and is shorter. If it is an older copy, leave it out (in a folder: --skip); if it is not, ingest it "
+                "into a new trace."
+            )
 
 
 def _is_telling(source: Source, before: Note) -> bool:
@@ -236,17 +276,33 @@ def _is_telling(source: Source, before: Note) -> bool:
     return bool(before.get("kept", 0))
 
 
-def _as_before(source: Source, digest: str, before: Note) -> Source:
-    """A source that is known, read as it was read before."""
+def _as_before(source: Source, digest: str, before: Note, options: Options) -> Source:
+    """A source that is known, read as it was read before, unless the user says otherwise now."""
     settled = {**source.options, **before.get("settled", {})}
+    if _differs(source, before, options):
+        settled = dict(source.options)
     settled["map"] = {name: tuple(columns) for name, columns in settled.get("map", {}).items()}
     log = before.get("log", source.log)
     return replace(source, digest=digest, head=before["head"], options=settled, log=log)
 
 
-def _grown(source: Source, digest: str, before: Note) -> Source | None:
+def _differs(source: Source, before: Note, options: Options) -> bool:
+    """Whether a source is to be read otherwise than before: the user says so, or nothing could be read of it then."""
+    asked = options.for_format(source.form)
+    settled = before.get("settled", {})
+    said = {name: value for name, value in asked.items() if value is not None and value not in ({}, (), [])}
+    other = any(name in settled and _plain(settled[name]) != _plain(value) for name, value in said.items())
+    return other or not before.get("kept", 1)
+
+
+def _plain(value: Any) -> Any:
+    """A value as it is after a trip through JSON."""
+    return json.loads(json.dumps(value))
+
+
+def _grown(source: Source, digest: str, before: Note, options: Options) -> Source | None:
     """A source that is known in part, from where it is to be read; none if it has nothing new."""
-    same = _as_before(source, digest, before)
+    same = _as_before(source, digest, before, options)
     end = before["end"]
     if source.packed and before.get("disk") == list(source.disk):
         return None
@@ -259,7 +315,7 @@ def _grown(source: Source, digest: str, before: Note) -> Source | None:
         return same  # what was taken for a whole line goes on
     if (_length(source) if source.packed else source.size) <= begin:
         return None
-    if source.form.scope == "file" or source.form.keys == "call":
+    if source.form.scope == "file" or source.form.keys == "call" or _differs(source, before, options):
         return same
     return replace(same, begin=begin if not before["keyed"] else before.get("cut", 0))
 
@@ -277,19 +333,55 @@ def _after(source: Source, end: int, was_open: bool) -> int | None:
 
 
 def _joined(found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Note]) -> dict[str, Source]:
-    """Sources without anything new that must be read again: they tell receivers of messages in those that have."""
-    formats = {s.format for s in found.values() if s.form.keys == "call" and s.form.scope == "line"} - {"parquet"}
-    again = {digest: replace(source, begin=0) for digest, source in same.items() if source.format in formats}
-    for digest, source in found.items():
-        if digest in noted and source.format in formats:
-            others = {each for each, before in noted.items() if before.get("format") == source.format}
-            missing = sorted(noted[each]["name"] for each in others - {*found, *same})
-            if missing:
-                raise BadTrace(
-                    f"{source.path} has grown, and who received its messages may be in {', '.join(missing)}, ingested "
-                    "before. Name all these logs together."
-                )
+    """Sources without anything new that must be read again: they tell receivers of messages in those that have.
+
+    So it is for PADRES, and for Mosquitto with bridges, with logs of the same time.
+    """
+    again: dict[str, Source] = {}
+    for name in sorted({source.format for source in found.values()} - {"parquet"}):
+        form = FORMATS[name]
+        others = {each: before for each, before in noted.items() if before.get("format") == name}
+        if form.one_broker:
+            others = {each: before for each, before in others.items() if before.get("bridges")}
+        elif form.keys != "call" or form.scope != "line":
+            continue
+        new = [source for source in found.values() if source.format == name]
+        spans = [(_first(source, noted), LAST) for source in new]
+        near: set[str] = set()
+        while grown := {
+            each
+            for each, before in others.items()
+            if each not in near and "first" in before and any(_meet(before, *span) for span in spans)
+        }:
+            near |= grown
+            spans = [(others[each]["first"], others[each]["last"]) for each in grown]
+        missing = sorted(noted[each]["name"] for each in near - {*found, *same})
+        grown_ones = [source for source in new if source.digest in noted]
+        if missing and grown_ones:
+            raise BadTrace(
+                f"{grown_ones[0].path} has grown, and who received its messages may be in {', '.join(missing)}, "
+                "ingested before. Name all logs of that time together."
+            )
+        again |= {each: replace(same[each], begin=0) for each in near if each in same}
     return again
+
+
+LAST = 1 << 62
+
+
+def _meet(before: Note, first: int, last: int) -> bool:
+    """Whether a source that was read before has messages of some time."""
+    return bool(before["first"] <= last and before["last"] >= first)
+
+
+def _first(source: Source, noted: Mapping[str, Note]) -> int:
+    """The first time of a source, as its first lines tell."""
+    known = noted.get(source.digest, {}).get("first", LAST)
+    with opened(source.path) as stream:
+        lines = stream.read(SAMPLE).rpartition(b"\n")
+    batches = source.form.read(iter([(0, lines[0] + lines[1] or lines[2])]), source.options)
+    times = [at for batch in batches for at in batch["at"].cast(pa.int64()).to_pylist() if at is not None]
+    return int(min([known, *times]))
 
 
 def numbered(sources: Sequence[Source], noted: Mapping[str, Note]) -> list[Source]:

@@ -53,7 +53,7 @@ from overlace.ingest.history import (
 from overlace.ingest.known import new_sources
 from overlace.ingest.options import BUCKETS, Options
 from overlace.ingest.reduce import Ids, Partial, unite
-from overlace.ingest.sources import Source, first_and_last, settle_together
+from overlace.ingest.sources import FORMATS, Source, first_and_last, refuse_changed, settle_together
 from overlace.ingest.splitting import batched, scopes_of, split_tasks
 from overlace.ingest.staging import NUMBER, Answer, BatchFunction, answers, label, partial_of, stage, staged
 from overlace.ingest.tasks import Piece, Split, finish, parse, regroup
@@ -125,8 +125,9 @@ def ingest_sources(
     if writer is None:
         with writing(out, break_lock=chosen.break_lock) as own:
             return ingest_sources(paths, out, runner, chosen, progress, own)
-    key = chosen.key()
     base = writer.base
+    chosen = as_before(chosen, base)
+    key = chosen.key()
     if base is not None and chosen.bucket and base.rows("traffic") and BUCKETS[chosen.bucket] != base.bucket_us:
         raise BadParameter(f"--bucket {chosen.bucket}: the trace at {out} has other buckets, and they cannot change")
     notes = dict(base.notes) if base else {}
@@ -140,7 +141,10 @@ def ingest_sources(
     runner = runner if isinstance(runner, Runner) else runner()
     while True:
         try:
-            done = _Ingest(sources, writer, runner, chosen, key, progress).run(notes)
+            done = _Ingest(sources, writer, runner, chosen, key, progress, found.same).run(notes)
+        except OSError:
+            writer.refuse_if_broken()  # what was staged is gone with the lock
+            raise
         except NotSorted:  # the statistics promised more than the rows keep
             sources = [replace(s, options={**s.options, "sorted": False}) for s in sources]
         except Crossed as crossed:
@@ -148,6 +152,34 @@ def ingest_sources(
         else:
             return done._replace(known=found.known)
         writer.restart()
+
+
+KEPT = ("identity", "keep_topics", "pseudonymise", "reduce_only")
+"""Options that hold for all logs of a trace."""
+
+
+def as_before(options: Options, base: Trace | None) -> Options:
+    """The options with those that hold for all logs of the trace as they were; refused if they were others."""
+    how = base.notes.get("how") if base else None
+    if not how or not base:
+        return options
+    for name in ("pseudonymise", "reduce_only"):
+        if getattr(options, name) and not how[name]:
+            flag = name.replace("_", "-")
+            raise BadParameter(f"--{flag}: the trace at {base.path} was made without. Ingest into a new trace.")
+    if how["pseudonymise"] and not options.pseudonymise:
+        raise BadParameter(f"the names in the trace at {base.path} are hidden: give --pseudonymise with the same key")
+    identity = options.identity or how["identity"]
+    if identity != (how["identity"] or identity):
+        raise BadParameter(
+            f"--identity {identity}: the trace at {base.path} has {how['identity']}, and that cannot change"
+        )
+    return replace(
+        options,
+        identity=identity,
+        keep_topics=options.keep_topics or how["keep_topics"],
+        reduce_only=how["reduce_only"],
+    )
 
 
 class _Ingest:
@@ -161,7 +193,9 @@ class _Ingest:
         options: Options,
         key: bytes,
         progress: Progress | None,
+        same: Mapping[str, Source],
     ) -> None:
+        self.same = same
         self.sources, self.base, self.runner, self.options = list(sources), writer.base, runner, options
         self.tell = progress or (lambda share, what: None)
         self.writer = writer
@@ -180,9 +214,11 @@ class _Ingest:
         likely = any(len(splits) > 1 for scope, splits in self._splits(tasks).items() if scope in cut)
         self.job = replace(self.job, bucket_us=self._likely_bucket(), staged=not self.options.reduce_only or likely)
         told = self._parse(tasks)
+        for source in self.sources:
+            refuse_changed(source)
         noted = notes.get("sources", {})
         if self.base:
-            find_crossed(self.base, self.sources, self._keys_by_log(told), noted)
+            find_crossed(self.base, self.sources, self._keys_by_log(told), noted, self.same)
         several = self._several(told)
         if several and not self.job.staged:  # keys that the first bytes did not show
             self.job = replace(self.job, staged=True)
@@ -193,7 +229,8 @@ class _Ingest:
         self.tell(0.5, "numbering names")
         names = self._number(told)
         ids = [_ids_of(each, names) for each in told]
-        judge(self._accounts(told), self.options)
+        lines = {s.digest: noted[s.digest].get("lines", 0) for s in self.sources if s.begin}
+        judge(self._accounts(told), self.options, lines)
         crossed = self._follow_bridges(told, names, notes.get("bridges", []))
         if self.job.staged:
             parts = self._finish(told, ids, several, crossed)
@@ -203,17 +240,20 @@ class _Ingest:
                 for each, own in zip(told, ids, strict=True)
             ]
         accounts = self._accounts(told, parts)
-        judge(accounts, self.options)
+        judge(accounts, self.options, lines)
         self.tell(0.9, "writing")
         self._traffic(parts, bucket_us, ratio if not self.job.staged else 1)
         self._keys(told)
         tails = self._accounts(told, parts, tail=True)
         self._tables(told, ids, names, accounts, tails, crossed)
         notes["sources"] = {**noted, **self._noted(told, accounts, tails, noted)}
+        notes["how"] = {name: getattr(self.options, name) for name in KEPT}
         trace = self.writer.commit(bucket_us=bucket_us, unit=self.base.unit if self.base else "message", notes=notes)
         self.tell(1.0, "done")
         folded = sum(each.about["folded"] for each in told)
-        return Ingested(trace, accounts, [], folded, [*bridge_notes(crossed), *short_lived(trace)])
+        return Ingested(
+            trace, accounts, [], folded, [*bridge_notes(crossed), *_rotated(notes["sources"]), *short_lived(trace)]
+        )
 
     def _parse(self, tasks: Sequence[Sequence[Split]]) -> list[Answer]:
         """Run the first job."""
@@ -478,7 +518,9 @@ class _Ingest:
                 "keyed": any(each.about["keyed"] for each in own) or s.keyed, "cut": 0 if self.job.key else s.cut,
                 "number": s.number, "packed": s.packed, "start": list(s.start), "disk": list(s.disk),
                 "broker": None if self.job.key else s.options.get("broker"), "format": s.format, "settled": settled,
-                "kept": accounts[i].kept + known.get("body", known).get("kept", 0),
+                "kept": accounts[i].kept + known.get("body", known).get("kept", 0), "hidden": bool(self.job.key),
+                "lines": accounts[i].lines + known.get("body", known).get("lines", 0), "marks": dict(s.marks),
+                "bridges": any(each.about["bridges"] for each in own), **_times(own, known),
                 "ignored": dict(sorted(ignored.items())), **({"body": body} if s.cut else {}),
             }  # fmt: skip
         return noted
@@ -548,6 +590,25 @@ SETTLED = (
     "list_separator",
 )
 """What is kept of a source's options, so that its next bytes are read alike."""
+
+
+def _rotated(noted: Mapping[str, Any]) -> list[str]:
+    """A warning where logs of brokers with bridges were rotated: a later file does not say who is a bridge."""
+    brokers = [each for each in noted.values() if FORMATS[each["format"]].one_broker]
+    logs = Counter(each.get("log") for each in brokers)
+    if not any(each.get("bridges") for each in brokers) or max(logs.values(), default=0) < 2:
+        return []
+    return [
+        "logs of brokers with bridges were rotated. In a file that does not show a bridge connect, the bridge counts "
+        "as a client, and what crosses it as published anew: join the files of each broker (cat) and ingest that."
+    ]
+
+
+def _times(told: Sequence[Answer], known: Mapping[str, Any]) -> dict[str, int]:
+    """The first and the last time that a source tells, if it tells any."""
+    first = min([each.about["span"][0] for each in told] + [known.get("first", LATER)])
+    last = max([each.about["span"][1] for each in told] + [known.get("last", -LATER)])
+    return {"first": first, "last": last} if first <= last else {}
 
 
 def _ids_of(told: Answer, names: Mapping[str, pa.Array]) -> Ids:

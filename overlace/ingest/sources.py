@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import itertools
+import os
 import re
 import zlib
 from collections import Counter
@@ -24,7 +25,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from overlace.errors import BadTrace, Unknown
+from overlace.errors import BadTrace, Unfinished, Unknown
 from overlace.ingest.events import Format
 from overlace.ingest.formats import counts, csv, jsonl, mosquitto, padres, parquet
 from overlace.ingest.lines import MARK, blocks
@@ -59,6 +60,7 @@ class Source:
     options: Mapping[str, Any] = field(default_factory=dict)
     packed: bool = False  # it must be unpacked from its beginning
     start: tuple[int, str] = (0, "")  # its first bytes as they are now: how many, and their hash
+    marks: tuple[tuple[str, str], ...] = ()  # hashes of its first 256, 512, ... bytes, to tell an older copy
     disk: tuple[int, str] = (0, "")  # its bytes on disk, and the hash of the last of them
     tail: str = ""  # the hash of the last bytes that are read, unless it is packed
     open: bool = False  # its last line has no end, but can be read
@@ -200,6 +202,8 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
     if not head.startswith(parquet.MAGIC):
         _refuse_encoding(path, head)
     name = form or guess(head.removeprefix(MARK))
+    if name is None and b"\n" not in sample and not packed:
+        raise Unfinished(f"{PurePosixPath(path).name}: its only line is unfinished, and waits for its end")
     if name is None:
         kind = PurePosixPath(path).suffix
         raise BadTrace(
@@ -223,8 +227,8 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
     start = (len(head), hash_of(head))
     disk = (info.size, hash_of(end))
     source = Source(
-        path, PurePosixPath(path).name, start[1], start[0], size, name, settled, packed, start, disk, tail, is_open,
-        log_of(path),
+        path, PurePosixPath(path).name, start[1], start[0], size, name, settled, packed, start, marks_of(head), disk,
+        tail, is_open, log_of(path),
     )  # fmt: skip
     return source, head
 
@@ -264,7 +268,33 @@ def unrotated(name: str) -> str:
 def log_of(path: str) -> str:
     """Which log a file is a part of: those of one folder whose names differ only by their rotation."""
     folder, _, name = absolute(path).rpartition("/")
+    folder = folder if "://" in path else os.path.realpath(folder)
     return hash_of(f"{folder}/{unrotated(name)}".encode())
+
+
+def marks_of(head: bytes) -> tuple[tuple[str, str], ...]:
+    """Hashes of the first bytes of a file, of 256 on by doubling."""
+    return tuple((str(n), hash_of(head[:n])) for n in (256, 512, 1024, 2048, 4096) if n <= len(head))
+
+
+def refuse_changed(source: Source) -> None:
+    """Refuse a file that is another by now: it was rotated or written anew between a look at it and its reading."""
+    files, at = place(source.path)
+    info = files.get_file_info(at)
+    if info.type == pafs.FileType.Directory:
+        return
+    same = info.type == pafs.FileType.File and info.size >= source.size
+    if same and not source.packed:
+        same = tail_at(files, at, source.size) == source.tail
+        if same and source.format != "parquet":
+            with files.open_input_file(at) as raw:
+                same = hash_of(raw.read(source.start[0])) == source.start[1]
+    elif same:
+        same = (info.size, tail_at(files, at, info.size)) == source.disk
+    if not same:
+        raise BadTrace(
+            f"{source.path} was rotated or written anew while it was being read. Nothing was ingested; run this again."
+        )
 
 
 def hash_of(data: bytes) -> str:

@@ -95,7 +95,8 @@ def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, c
     token = uuid.uuid4().hex[:12]
     about = {
         "source": split.source, "number": split.number, "token": token, "lines": lines, "extra": found.extra,
-        "first": found.first, "last": found.last, "folded": found.folded, "keyed": len(found.messages.key) > 0,
+        "first": found.first, "last": found.last, "span": found.span, "folded": found.folded,
+        "keyed": len(found.messages.key) > 0,
         "messages": len(found.messages.at), "life": found.life.num_rows, "tail": tail, "size": count.size,
         "last_bytes": hash_of(count.last), "ended": count.last.endswith(b"\n"),
         "bridges": tells_of_bridges(found.life),

@@ -298,12 +298,16 @@ class Writer:
         except FileExistsError:
             raise self._beaten() from None
         try:
-            if self.lock is not None and not self.lock.holds():
-                raise self._beaten()
+            self.refuse_if_broken()
             self._refuse_if_changed()
             os.replace(beside, f"{at}/trace.json")
         finally:
             os.unlink(own)
+
+    def refuse_if_broken(self) -> None:
+        """Refused if the lock was taken from us."""
+        if self.lock is not None and not self.lock.holds():
+            raise self._beaten()
 
     def _refuse_if_changed(self) -> None:
         if _generation(self.path) != self.generation:
