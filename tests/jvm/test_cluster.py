@@ -148,7 +148,8 @@ def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, 
 @pytest.mark.long
 def test_a_task_that_is_attempted_twice_counts_once(two_workers, tmp_path, monkeypatch):
     """Speculation: what a slow worker has written and not yet answered is done again by another."""
-    two_workers.joined(two_workers.worker("slow", CLUSTER_VICTIM="late"), two_workers.worker("fit"))
+    plain = {"NUMBA_DISABLE_JIT": "1"}
+    two_workers.joined(two_workers.worker("slow", CLUSTER_VICTIM="late", **plain), two_workers.worker("fit", **plain))
     settings = {
         **two_workers.settings(cores=2), "spark.speculation": "true", "spark.speculation.interval": "100ms",
         "spark.speculation.multiplier": "1.1", "spark.speculation.quantile": "0.1",
