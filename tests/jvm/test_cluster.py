@@ -57,8 +57,6 @@ splitting.LEAST_SPLIT = 4000  # several tasks from a small log
 
 def until_killed(function, here):
     def run(batches):
-        if os.environ.get("CLUSTER_VICTIM") == "late":  # all is written, and nobody hears of it
-            list(function(batches))
         if "CLUSTER_VICTIM" in os.environ:
             Path(here).touch()
             while True:
@@ -143,40 +141,6 @@ def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, 
     assert settled["spark.cores.max"] == "2"
     assert settled["spark.ui.enabled"] == "false", "ours fill the gaps"
     assert not (tmp_path / "spark-warehouse").exists()
-
-
-@pytest.mark.long
-def test_a_task_that_is_attempted_twice_counts_once(two_workers, tmp_path, monkeypatch):
-    """Speculation: what a slow worker has written and not yet answered is done again by another."""
-    plain = {"NUMBA_DISABLE_JIT": "1"}
-    two_workers.joined(two_workers.worker("slow", CLUSTER_VICTIM="late", **plain), two_workers.worker("fit", **plain))
-    settings = {
-        **two_workers.settings(cores=2), "spark.speculation": "true", "spark.speculation.interval": "100ms",
-        "spark.speculation.multiplier": "1.1", "spark.speculation.quantile": "0.1",
-        "spark.speculation.minTaskRuntime": "100ms",
-    }  # fmt: skip
-    for name, value in DRIVER.items():
-        monkeypatch.setenv(name, value)
-    log = written(tmp_path / "log.jsonl", made_up(1, 300))
-    (tmp_path / "links.csv").write_text("left,right\nb0,b1\nb1,b2\n")
-    (tmp_path / "there").mkdir()
-    words = [tmp_path / "there", two_workers.url, log, tmp_path / "links.csv", json.dumps(settings)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", DISTURBED, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    try:
-        code, out, err = done(process)
-    finally:
-        process.kill()
-    assert code == 0, err[-3000:]
-    assert (tmp_path / "there/working").exists(), "the slow worker had something to do"
-    ingest_sources([log], str(tmp_path / "here"))
-    trace, _ = add_tables([str(tmp_path / "links.csv")], "links", str(tmp_path / "here"), {})
-    assert json.loads(out.splitlines()[-1])[0] == trace.digest()
 
 
 @pytest.mark.long
