@@ -62,7 +62,7 @@ def run(part: str, words: Sequence[str], shown: str, env: Mapping[str, str] | No
         said.append(line.rstrip())
         print(line, end="", flush=True)
     code = process.wait()
-    counted = [line for line in said if re.search(r"\d+ (passed|failed|noticed|of \d+)", line)]
+    counted = [line for line in said if re.search(r"\d+ (passed|failed)|mutations noticed", line)]
     outcome = re.sub(r" in [\d.]+s.*", "", counted[-1]).strip("= ") if counted else "done"
     seconds = round(time.monotonic() - begin)
     return Row(part, shown, seconds, outcome if code == 0 else f"**failed ({code})**: {outcome}", code == 0)

@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 import threading
 
 import pytest
@@ -46,3 +47,21 @@ def spark():
     session = start("local[2]", {"spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g"})
     yield session
     stop(session)
+
+
+@pytest.fixture
+def overlace(monkeypatch, capsys, tmp_path):
+    """Run a command as a user would: (exit code, standard output, standard error)."""
+    from overlace.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["overlace", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return left.value.code or 0, said.out, said.err
+
+    return run

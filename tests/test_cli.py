@@ -11,27 +11,10 @@ import jsonschema
 import pytest
 
 from overlace.catalog import PLANNERS
-from overlace.cli import main
 from overlace.cli.console import settings
 from overlace.trace.runs import write_observation
 from overlace.workloads.square import square
 from tests.processes import LONGEST, command
-
-
-@pytest.fixture
-def overlace(monkeypatch, capsys, tmp_path):
-    """Run a command as a user would: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["overlace", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        return left.value.code or 0, said.out, said.err
-
-    return run
 
 
 @pytest.fixture

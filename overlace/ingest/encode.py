@@ -75,9 +75,6 @@ class Encoded(NamedTuple):
     span: tuple[int, int]  # times of all events
 
 
-# --- columns of names ----------------------------------------------------------------------------------
-
-
 # --- who, what, where ----------------------------------------------------------------------------------
 
 
@@ -280,6 +277,3 @@ def _seen(events: Events, of_messages: Bools, crossing: Bools, source: Source) -
          "hour": when[known] // SIGHTING_US, "at": when[known]}
     )  # fmt: skip
     return seen.group_by(["client", "broker", "hour"]).aggregate([("at", "min")])
-
-
-# --- messages ------------------------------------------------------------------------------------------

@@ -134,9 +134,6 @@ def without_orphans(messages: Grouped) -> Grouped:
     return messages if (messages.client >= 0).all() else take(messages, np.flatnonzero(messages.client >= 0))
 
 
-# --- staging -------------------------------------------------------------------------------------------
-
-
 # --- finish --------------------------------------------------------------------------------------------
 
 

@@ -2,14 +2,12 @@
 
 import json
 import random
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from overlace.catalog import PLANNERS
-from overlace.cli import main
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
@@ -85,22 +83,6 @@ ADDED = {
     "links": [f"aa,bonn,3,True,{UNTIL + 5}", f"aa,oslo,9,False,{UNTIL + 9}"],
     "clients": [f"a-1,us,{UNTIL + 5}", f"a-0,asia,{UNTIL + 5}"],
 }
-
-
-@pytest.fixture
-def overlace(monkeypatch, capsys, tmp_path):
-    """Run a command as a user would: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["overlace", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        return left.value.code or 0, said.out, said.err
-
-    return run
 
 
 def files(folder):
