@@ -23,18 +23,18 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # none of these JVMs lives l
 class Daemon:
     """A master or a worker with its executors, known by a mark in their environments."""
 
-    def __init__(self, folder, kind, *words, **environment):
+    def __init__(self, folder, kind, *words, host="127.0.0.1", **environment):
         self.mark, self.log = uuid.uuid4().hex, folder / "log"
         folder.mkdir()
         theirs = ("SPARK_", "PYSPARK_", "PYTHON")
         known = {key: value for key, value in os.environ.items() if not key.startswith(theirs)}
-        command = [HOME / "bin/spark-class", f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1"]
+        command = [HOME / "bin/spark-class", f"org.apache.spark.deploy.{kind}", "--host", host]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, "--webui-port", "0", *words],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder,
                 env={
-                    **known, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1",
+                    **known, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": host,
                     "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICK, MARK: self.mark, **environment,
                 },
             )  # fmt: skip

@@ -162,3 +162,57 @@ def test_a_python_that_cannot_speak_arrow_or_does_not_start_is_named_too(two_wor
     assert "lacks pyarrow" in err
     assert "the Python of executor" in err
     assert not (tmp_path / "t").exists()
+
+
+LATE = """
+import json, os, sys, time
+from pathlib import Path
+from overlace.ingest import splitting
+from overlace.ingest.run import ingest_sources
+from overlace.spark.ingest import spark_runner
+from overlace.spark.session import session
+
+folder, master, log, settings = Path(sys.argv[1]), *sys.argv[2:4], json.loads(sys.argv[4])
+splitting.LEAST_SPLIT = 4000  # several tasks from a small log
+
+def late(function, here):
+    def run(batches):
+        answers = list(function(batches))  # by now its files are there
+        if "CLUSTER_LATE" in os.environ:
+            with open(here, "a") as written:
+                written.write("late\\n")
+        while "CLUSTER_LATE" in os.environ or not Path(here).exists():
+            time.sleep(0.05)  # the other worker waits until there is something to overtake
+        yield from answers
+    return run
+
+with session(master=master, config=settings) as spark:
+    plain = spark_runner(spark)
+    slow = plain._replace(run=lambda function, *rest: plain.run(late(function, folder / "late"), *rest))
+    print(ingest_sources([log], str(folder / "trace"), slow).trace.digest())
+"""
+
+
+@pytest.mark.long
+def test_a_task_that_wrote_and_never_answers_is_overtaken(two_workers, tmp_path):
+    """Speculation: Spark starts a second attempt of a slow task, on another machine, while the first still runs."""
+    plain = {"NUMBA_DISABLE_JIT": "1"}
+    late = two_workers.worker("late", host="127.0.0.2", CLUSTER_LATE="1", **plain)
+    two_workers.joined(late, two_workers.worker("quick", **plain))
+    speculative = {
+        "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.1", "spark.speculation.minTaskRuntime": "100ms",
+    }  # fmt: skip
+    log = written(tmp_path / "log.jsonl", made_up(1, 300))
+    given = json.dumps({**two_workers.settings(cores=2), **speculative})
+    process = subprocess.Popen(
+        [sys.executable, "-c", LATE, tmp_path, two_workers.url, log, given], cwd=tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **DRIVER},
+    )  # fmt: skip
+    try:
+        code, out, err = done(process)
+    finally:
+        process.kill()
+    assert code == 0, err[-3000:]
+    assert (tmp_path / "late").exists(), "an attempt wrote and was left behind"
+    assert out.split()[-1] == ingest_sources([log], str(tmp_path / "here")).trace.digest()
