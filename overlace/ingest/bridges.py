@@ -43,7 +43,7 @@ class Followed(NamedTuple):
     receivers: pa.Table  # source, offset, receivers: to be added to that message
     matched: int  # receives that were found again as sends
     lost: int  # receives whose send is in no log
-    links: list[tuple[int, int]]  # (dials, far end) by source
+    links: list[tuple[int, int]]  # (dials, far end) by log
     since: Sequence[int] = ()  # when each link was first shown at both its ends
     until: Sequence[int] = ()  # when its name came up in a third log and no longer told its ends; LATER: never
 
@@ -57,18 +57,21 @@ def bridge_lines(events: pa.Table) -> pa.Table:
 
 
 def follow(lines: pa.Table, bridges: Sequence[Bridge] = ()) -> Followed:
-    """Join the logs of several brokers at their bridges; `bridges` are those that rename topics, if any do."""
+    """Join the logs of several brokers at their bridges; `bridges` are those that rename topics, if any do.
+
+    Each line says its source and the log that this is a file of.
+    """
     names = pc.replace_substring_regex(lines["client"], r"^local\.", "").combine_chunks().dictionary_encode()
     link = names.indices.to_numpy(zero_copy_only=False).astype(np.int64) if len(names) else np.empty(0, np.int64)
-    source = lines["source"].to_numpy().astype(np.int64)
+    source, log = (lines[name].to_numpy().astype(np.int64) for name in ("source", "log"))
     at = lines["at"].cast(pa.int64()).fill_null(0).to_numpy()
-    ends = _far_ends(link, source, at, pc.starts_with(lines["client"], "local.").to_numpy(), len(names.dictionary))
+    ends = _far_ends(link, log, at, pc.starts_with(lines["client"], "local.").to_numpy(), len(names.dictionary))
     other = ends.other
     received = lines["receivers"].is_valid().to_numpy()
     sent = lines["key"].is_valid().to_numpy() & ~received
     topic = _at_the_dialler(lines, sent, bridges).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     size = lines["bytes"].cast(pa.int64()).fill_null(-1).to_numpy()
-    to = np.where(received, source, other)  # the broker that the message comes to
+    to = np.where(received, log, other)  # the broker that the message comes to
     group, _ = group_rows(np.column_stack([link, to, topic.astype(np.int64), size]))
     offset = lines["offset"].to_numpy()
     order = np.lexsort((offset, at, group))
@@ -111,7 +114,7 @@ def _regex(pattern: str) -> str:
 
 
 class Ends(NamedTuple):
-    """For each line the source at the other end of its link, and the links as (dials, far end)."""
+    """For each line the log at the other end of its link, and the links as (dials, far end)."""
 
     other: Ints  # -1: not known
     links: list[tuple[int, int]]
@@ -119,28 +122,28 @@ class Ends(NamedTuple):
     until: list[int]
 
 
-def _far_ends(link: Ints, source: Ints, at: Ints, local: Any, count: int) -> Ends:
+def _far_ends(link: Ints, log: Ints, at: Ints, local: Any, count: int) -> Ends:
     """The far ends of links: of two logs that name one, the other; from when a third one names it, none is known."""
-    sources = int(source.max(initial=0)) + 1
-    pairs, row = np.unique(link * sources + source, return_inverse=True)
+    logs = int(log.max(initial=0)) + 1
+    pairs, row = np.unique(link * logs + log, return_inverse=True)
     first = np.full(len(pairs), LATER)
     np.minimum.at(first, row, at)
-    order = np.lexsort((pairs, first, pairs // sources))
-    owner, named, when = pairs[order] // sources, pairs[order] % sources, first[order]
+    order = np.lexsort((pairs, first, pairs // logs))
+    owner, named, when = pairs[order] // logs, pairs[order] % logs, first[order]
     begin = np.searchsorted(owner, np.arange(count + 1))
     several = np.diff(begin)
     padded, times = np.append(named, [-1, -1, -1]), np.append(when, [LATER, LATER, LATER])
     one, two = (np.where(several > 1, padded[begin[:-1] + i], -1) for i in range(2))
     since = np.where(several > 1, times[begin[:-1] + 1], LATER)
     until = np.where(several > 2, times[begin[:-1] + 2], LATER)
-    other = np.where(source == one[link], two[link], np.where(source == two[link], one[link], -1))
+    other = np.where(log == one[link], two[link], np.where(log == two[link], one[link], -1))
     other = np.where(at < until[link], other, -1)
     dials = np.flatnonzero(local & (other >= 0))
-    dialled, place = np.unique(source[dials] * sources + other[dials], return_inverse=True)
+    dialled, place = np.unique(log[dials] * logs + other[dials], return_inverse=True)
     shown, over = np.full(len(dialled), LATER), np.full(len(dialled), -LATER)
     np.minimum.at(shown, place, np.maximum(at[dials], since[link[dials]]))
     np.maximum.at(over, place, until[link[dials]])
-    return Ends(other, [divmod(each, sources) for each in dialled.tolist()], shown.tolist(), over.tolist())
+    return Ends(other, [divmod(each, logs) for each in dialled.tolist()], shown.tolist(), over.tolist())
 
 
 @kernel

@@ -53,7 +53,7 @@ from overlace.ingest.history import (
 from overlace.ingest.known import new_sources
 from overlace.ingest.options import BUCKETS, Options
 from overlace.ingest.reduce import Ids, Partial, unite
-from overlace.ingest.sources import FORMATS, Source, first_and_last, refuse_changed, settle_together
+from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
 from overlace.ingest.splitting import batched, scopes_of, split_tasks
 from overlace.ingest.staging import NUMBER, Answer, BatchFunction, answers, label, partial_of, stage, staged
 from overlace.ingest.tasks import Piece, Split, finish, parse, regroup
@@ -213,10 +213,12 @@ class _Ingest:
         cut = {self.scopes[i] for i, source in enumerate(self.sources) if source.keyed}
         likely = any(len(splits) > 1 for scope, splits in self._splits(tasks).items() if scope in cut)
         self.job = replace(self.job, bucket_us=self._likely_bucket(), staged=not self.options.reduce_only or likely)
+        noted = notes.get("sources", {})
         told = self._parse(tasks)
+        if self._learn_bridges(told, noted):
+            told = self._parse(tasks)
         for source in self.sources:
             refuse_changed(source)
-        noted = notes.get("sources", {})
         if self.base:
             find_crossed(self.base, self.sources, self._keys_by_log(told), noted, self.same)
         several = self._several(told)
@@ -252,7 +254,7 @@ class _Ingest:
         self.tell(1.0, "done")
         folded = sum(each.about["folded"] for each in told)
         return Ingested(
-            trace, accounts, [], folded, [*bridge_notes(crossed), *_rotated(notes["sources"]), *short_lived(trace)]
+            trace, accounts, [], folded, [*bridge_notes(crossed), *_unlike_before(trace), *short_lived(trace)]
         )
 
     def _parse(self, tasks: Sequence[Sequence[Split]]) -> list[Answer]:
@@ -471,7 +473,7 @@ class _Ingest:
         wired = Wired({}, linked, {})
         if crossed and crossed.links and not self.job.key:
             place_of = {name: i for i, name in enumerate(names["broker"].to_pylist())}
-            number = [place_of[source.options["broker"]] for source in self.sources]
+            number = {of: place_of[self.sources[i].options["broker"]] for i, of in enumerate(self._brokers())}
             ends = [(number[a], number[b]) for a, b in crossed.links]
             over = {pair: at for pair, at in zip(ends, crossed.until, strict=True) if at != LATER}
             wired = Wired(first_told({}, zip(ends, crossed.since, strict=True)), linked, over)
@@ -520,7 +522,7 @@ class _Ingest:
                 "broker": None if self.job.key else s.options.get("broker"), "format": s.format, "settled": settled,
                 "kept": accounts[i].kept + known.get("body", known).get("kept", 0), "hidden": bool(self.job.key),
                 "lines": accounts[i].lines + known.get("body", known).get("lines", 0), "marks": dict(s.marks),
-                "bridges": any(each.about["bridges"] for each in own), **_times(own, known),
+                "bridges": self._bridges(own), **_times(own, known),
                 "ignored": dict(sorted(ignored.items())), **({"body": body} if s.cut else {}),
             }  # fmt: skip
         return noted
@@ -550,18 +552,47 @@ class _Ingest:
             found[each.about["source"]].append(value)
         return found
 
+    def _brokers(self) -> list[int]:
+        """For each source the first that is of the same broker's log."""
+        first: dict[Any, int] = {}
+        return [first.setdefault(s.options.get("broker") or s.digest, i) for i, s in enumerate(self.sources)]
+
+    def _bridges(self, told: Sequence[Answer]) -> list[str]:
+        """The bridges that some splits tell of, without a name where names are hidden."""
+        found = sorted({name for each in told for name in each.about["bridges"]})
+        return found if not self.job.key else [""] * bool(found)
+
+    def _learn_bridges(self, told: Sequence[Answer], noted: Mapping[str, Any]) -> bool:
+        """Tell each source which bridges other files of its broker's log show; whether there was something to tell."""
+        if self.job.key:
+            return False
+        shown: dict[str, set[str]] = {}
+        for each in noted.values():
+            shown.setdefault(each["broker"] or "", set()).update(each.get("bridges") or ())
+        by_source = list(zip(self.sources, self._by_source(told, told), strict=True))
+        for source, own in by_source:
+            shown.setdefault(source.options.get("broker") or "", set()).update(self._bridges(own))
+        wiser = []
+        for source, own in by_source:
+            new = shown[source.options.get("broker") or ""] - {*self._bridges(own)} - {""}
+            given = {**source.options, "bridges": sorted({*(source.options.get("bridges") or ()), *new})}
+            wiser.append(replace(source, options=given) if new and source.form.one_broker else source)
+        changed = wiser != self.sources
+        self.sources, self.job = wiser, replace(self.job, sources=tuple(wiser))
+        return changed
+
     def _follow_bridges(
         self, told: Sequence[Answer], names: Mapping[str, pa.Array], known: Sequence[Mapping[str, Any]]
     ) -> Followed | None:
         """Join the logs of several brokers at their bridges; what was found is staged for the next job."""
         if not any(each.about["bridges"] for each in told):
             return None
-        tables = []
+        tables, brokers = [], self._brokers()
         for each in told:
-            life = self._life([each])
-            tables.append(
-                life.append_column("source", pa.array(np.full(life.num_rows, each.about["source"], np.int32)))
-            )
+            life, source = self._life([each]), each.about["source"]
+            for name, value in (("source", source), ("log", brokers[source])):
+                life = life.append_column(name, pa.array(np.full(life.num_rows, value, np.int32)))
+            tables.append(life)
         renaming = (
             [] if self.job.key else [Bridge.of(each) for each in known]
         )  # under pseudonyms topics no longer match
@@ -592,15 +623,22 @@ SETTLED = (
 """What is kept of a source's options, so that its next bytes are read alike."""
 
 
-def _rotated(noted: Mapping[str, Any]) -> list[str]:
-    """A warning where logs of brokers with bridges were rotated: a later file does not say who is a bridge."""
-    brokers = [each for each in noted.values() if FORMATS[each["format"]].one_broker]
-    logs = Counter(each.get("log") for each in brokers)
-    if not any(each.get("bridges") for each in brokers) or max(logs.values(), default=0) < 2:
-        return []
+def _unlike_before(trace: Trace) -> list[str]:
+    """A warning where a bridge counts as a client: files that were read before did not show it as one."""
+    clients = set(trace.names.get("client", ()))
+    shown = {
+        (each["broker"], bridge)
+        for each in trace.notes["sources"].values()
+        for bridge in each.get("bridges") or ()
+        if each["broker"] and bridge
+    }
+    counted = sorted(
+        bridge for broker, bridge in shown if clients & {f"{broker}/{bridge}", f"{broker}/local.{bridge}", bridge}
+    )
     return [
-        "logs of brokers with bridges were rotated. In a file that does not show a bridge connect, the bridge counts "
-        "as a client, and what crosses it as published anew: join the files of each broker (cat) and ingest that."
+        f"{each} is a bridge, and counts as a client in logs that were read before that was known. For true flows, "
+        "ingest all logs into a new trace."
+        for each in counted
     ]
 
 

@@ -99,7 +99,7 @@ def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, c
         "keyed": len(found.messages.key) > 0,
         "messages": len(found.messages.at), "life": found.life.num_rows, "tail": tail, "size": count.size,
         "last_bytes": hash_of(count.last), "ended": count.last.endswith(b"\n"),
-        "bridges": tells_of_bridges(found.life),
+        "bridges": bridges_in(found.life),
         "counted": [[kind, reason, rows] for (kind, reason), rows in found.counted.rows.items()],
         "samples": [[reason, at, text] for reason, (at, text) in found.counted.samples.items()],
     }  # fmt: skip
@@ -118,10 +118,11 @@ def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, c
     return answer(about, tables)
 
 
-def tells_of_bridges(life: pa.Table) -> bool:
-    """Whether some of the events are about bridges."""
+def bridges_in(life: pa.Table) -> list[str]:
+    """The names of the bridges that the events are about."""
     about = pc.fill_null(pc.equal(life["reason"], "bridge"), False)
-    return bool(pc.any(pc.or_(pc.equal(life["kind"], "bridge"), about)).as_py())
+    own = life.filter(pc.or_(pc.equal(life["kind"], "bridge"), about))
+    return sorted({(name or "").removeprefix("local.") for name in pc.unique(own["client"]).to_pylist()})
 
 
 def orphans_in(messages: Grouped) -> int:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
-from overlace.errors import Busy
+from overlace.errors import BadTrace, Busy
 from overlace.stopping import finishing
 
 try:
@@ -110,6 +110,8 @@ def _open(path: str) -> tuple[bool, int | None]:
             return False, os.open(path, flags)
         except FileNotFoundError:
             return False, None
+        except OSError as problem:
+            raise BadTrace(f"{path} cannot be the trace's lock ({problem.strerror}): remove it") from problem
 
 
 def _ask(held: int) -> bool | None:

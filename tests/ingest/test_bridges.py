@@ -10,13 +10,13 @@ from overlace.ingest.events import PLAIN, events
 from overlace.ingest.sources import Source
 from overlace.ingest.topologies import Bridge, Pattern
 
-STAGED = PLAIN.append(pa.field("source", pa.int32()))
+STAGED = PLAIN.append(pa.field("source", pa.int32())).append(pa.field("log", pa.int32()))
 
 
 def line(source, offset, client, at, topic="t", size=1, key=None, receivers=None, kind="follows"):
     reason = "bridge" if kind == "follows" else None
-    return {"source": source, "offset": offset, "client": client, "at": at, "topic": topic, "bytes": size,
-            "key": key, "receivers": receivers, "kind": kind, "reason": reason}  # fmt: skip
+    return {"source": source, "log": source, "offset": offset, "client": client, "at": at, "topic": topic,
+            "bytes": size, "key": key, "receivers": receivers, "kind": kind, "reason": reason}  # fmt: skip
 
 
 def staged(lines):
@@ -82,7 +82,8 @@ def test_names_that_are_hidden_do_not_keep_messages_from_being_followed():
         own = pa.Table.from_pylist([each for each in lines if each["source"] == source], STAGED)
         batch = events(**{name: own[name] for name in PLAIN.names})
         life = encode([batch], job, Source("", "", "", 0, 0, "mosquitto", {})).life
-        tables.append(life.append_column("source", pa.array([source] * life.num_rows, pa.int32())))
+        numbers = pa.array([source] * life.num_rows, pa.int32())
+        tables.append(life.append_column("source", numbers).append_column("log", numbers))
     found = follow(bridge_lines(pa.concat_tables(tables)))
     ((place, names),) = added(found).items()
     assert place == (0, 3)

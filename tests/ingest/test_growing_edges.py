@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections import Counter
 
 import pytest
 
@@ -109,6 +110,61 @@ def test_what_arrives_over_a_bridge_later_finds_its_message(logs):
     ingest(logs)
     put(logs / "m2.log", "\n".join(FAR) + "\n")
     assert receivers(ingest(logs)) == [["m2/r"]]
+
+
+LATER = [
+    f"{START + 20}: Received PUBLISH from c {SENT}",
+    f"{START + 20}: Sending PUBLISH to local.vm.m1-m2 {SENT}",
+]
+LATER_FAR = [
+    f"{START + 20}: Received PUBLISH from vm.m1-m2 {SENT}",
+    f"{START + 20}: Sending PUBLISH to r {SENT}",
+]
+
+
+def rotated(logs, *, first=(NEAR, FAR)):
+    for name, lines in zip(("m1.log.1", "m2.log.1"), first, strict=True):
+        put(logs / name, "\n".join(lines) + "\n")
+    put(logs / "m1.log", "\n".join(LATER) + "\n")
+    put(logs / "m2.log", "\n".join(LATER_FAR) + "\n")
+
+
+def flows(trace):
+    names, rows = trace.names["client"], trace.read("traffic").to_pylist()
+    assert not [name for name in names if "vm.m1-m2" in name]
+    sent = Counter()
+    for each in rows:
+        sent[names[each["client"]]] += each["messages"]
+    return dict(sent), receivers(trace), trace.rows("links")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_bridge_is_one_in_every_file_of_its_brokers_log(logs, at_once):
+    rotated(logs)
+    if not at_once:
+        for name in ("m1.log", "m2.log"):
+            put(logs / name, (logs / f"{name}.1").read_bytes())
+            (logs / f"{name}.1").unlink()
+        ingest(logs)
+        for name in ("m1.log", "m2.log"):
+            os.rename(logs / name, logs / f"{name}.1")
+        rotated(logs)
+    done = ingest_sources([str(logs)], str(logs.parent / "trace"), options=Options(bucket="hour"))
+    assert flows(done.trace) == ({"m1/c": 2}, [["m2/r"], ["m2/r"]], 1)
+    assert not [note for note in done.notes if "counts as a client" in note]
+
+
+def test_a_bridge_that_is_shown_too_late_is_told(logs):
+    for name, lines in (("m1.log", LATER), ("m2.log", LATER_FAR)):
+        put(logs / name, "\n".join(lines) + "\n")
+    ingest(logs)
+    for name, lines in (("m1.log", NEAR), ("m2.log", FAR)):
+        os.rename(logs / name, logs / f"{name}.1")
+        put(logs / name, "\n".join(lines).replace(str(START + 10), str(START + 99)) + "\n")
+    done = ingest_sources([str(logs)], str(logs.parent / "trace"), options=Options(bucket="hour"))
+    assert [note for note in done.notes if note.startswith("vm.m1-m2 is a bridge, and counts as a client in logs")]
+    anew = ingest_sources([str(logs)], str(logs.parent / "anew"), options=Options(bucket="hour"))
+    assert flows(anew.trace) == ({"m1/c": 2}, [["m2/r"], ["m2/r"]], 1)
 
 
 def test_a_log_that_names_no_client_is_read(logs):

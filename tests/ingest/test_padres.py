@@ -397,6 +397,27 @@ def test_logs_that_grew_are_joined_with_those_that_did_not(tmp_path):
     assert sorted(account.lines for account in done.accounts) == [1, 3]
 
 
+def test_only_logs_of_the_same_time_must_be_named_together(tmp_path):
+    """Files of an earlier day, packed away, hold up nobody."""
+    first = {
+        "one": [got("B1", "B1-M1", "B1-C3"), sending("B1", "B1-M1", "B2")],
+        "two": [sending("B2", "B1-M1", "B2-C9")],
+    }
+    later = [got("B1", "B1-M2", "B1-C3", second=50), sending("B1", "B1-M2", "B2", second=50)]
+    last = [sending("B2", "B1-M2", "B2-C9", second=51)]
+    out = str(tmp_path / "trace")
+    ingest_sources(write(tmp_path, first), out)
+    os.rename(tmp_path / "MessagePath-one.log", tmp_path / "old-one.log")
+    os.rename(tmp_path / "MessagePath-two.log", tmp_path / "old-two.log")
+    paths = write(tmp_path, {"three": later, "four": last})
+    ingest_sources(paths, out)
+    write(tmp_path, {"three": [*later, got("B1", "B1-M3", "B1-C3", second=59)]})
+    with pytest.raises(BadTrace, match="may be in MessagePath-four.log, ingested before"):
+        ingest_sources([str(tmp_path / "MessagePath-three.log")], out)
+    trace = ingest_sources(paths, out).trace
+    assert sorted(sorted(receivers) for *_, receivers in flows(trace).elements()) == [[], ["B2-C9"], ["B2-C9"]]
+
+
 def test_pseudonyms_hide_clients_brokers_and_both_ends_of_links(tmp_path, monkeypatch):
     monkeypatch.setenv("OVERLACE_KEY", "secret")
     logs, truth = routed(7)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from overlace.errors import Busy
+from overlace.errors import BadTrace, Busy
 from overlace.trace import lock
 from overlace.trace.lock import LOCK, locked, take
 
@@ -96,6 +96,17 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     (tmp_path / "precious").write_text("kept")
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace" / LOCK).symlink_to(tmp_path / "precious")
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(BadTrace, match="symbolic links"):
         take(str(tmp_path / "trace"))
     assert (tmp_path / "precious").read_text() == "kept"
+
+
+@pytest.mark.parametrize("planted", ["link", "folder"])
+def test_what_cannot_be_a_lock_is_named(tmp_path, planted):
+    if planted == "link":
+        (tmp_path / ".lock").symlink_to(tmp_path / "elsewhere")
+    else:
+        (tmp_path / ".lock").mkdir()
+    with pytest.raises(BadTrace, match="lock cannot be the trace's lock .*: remove it"), locked(str(tmp_path)):
+        pass
+    assert not (tmp_path / "elsewhere").exists()

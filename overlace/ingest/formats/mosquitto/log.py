@@ -117,11 +117,11 @@ def find_bridges(log: Log, names: list[str]) -> None:
     found = np.union1d(own, np.array(told, np.int64)).astype(np.int64)
     log.bridge[found] = True
     dials = np.flatnonzero((log.code == LINK) & (log.step < 2))
-    known = {*names, *log.topics.take(pa.array(log.topic[dials])).to_pylist()}
+    dialled = {*log.topics.take(pa.array(log.topic[dials])).to_pylist()}
     diallers: dict[str, int] = {}
     links = []
     for i, each in zip(found, log.clients.take(pa.array(found)).to_pylist(), strict=True):
-        fits = [name for name in known if _is_of(each, name)]
+        fits = [name for name in dialled if _is_of(each, name)] or [name for name in names if _is_of(each, name)]
         links.append(max(fits, key=len) if fits else each.removeprefix("local."))
         if each.startswith("local.") or links[-1] not in diallers:
             diallers[links[-1]] = i
