@@ -9,13 +9,13 @@ from pathlib import Path
 
 from protocol import short, table, write
 
-from overlace.channels.online import Online
-from overlace.channels.strategy1 import Strategy1
-from overlace.channels.strategy2 import Strategy2
-from overlace.channels.strategy3 import Strategy3
-from overlace.channels.strategy4 import Strategy4
-from overlace.channels.strategy31 import Strategy31
 from overlace.model import Observation
+from overlace.planners.channels.online import Online
+from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategy2 import Strategy2
+from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategy4 import Strategy4
+from overlace.planners.channels.strategy31 import Strategy31
 from overlace.workloads.publishers import publishers
 
 sys.path.insert(0, str(Path(__file__).parent.parent))

@@ -12,7 +12,7 @@ from protocol import peak_bytes, seconds, short, table, write
 from overlace.arrays.components import components_per_group
 from overlace.arrays.trees import common_ancestors, hops_between, root_at, subtree_costs
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
-from overlace.placement.stay import Stay
+from overlace.planners.placement.stay import Stay
 from overlace.trace.plans import load_plan, write_plan
 
 

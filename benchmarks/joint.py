@@ -19,8 +19,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from overlace.ingest.topologies import read_topology
-from overlace.joint.joint import Joint
 from overlace.model import Classes, Network, Observation, Overlay
+from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
 from overlace.report.charts import chart_svg
 from overlace.reproduce.cc12.unseen import logs

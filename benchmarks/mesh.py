@@ -16,13 +16,13 @@ import numpy as np
 from protocol import short, table, write
 
 from overlace.arrays.draws import scattered
-from overlace.mesh.cd_oda_1 import CdOda1
-from overlace.mesh.cd_oda_2 import CdOda2
-from overlace.mesh.greedy_merge import GreedyMerge
-from overlace.mesh.interests import interests_of
-from overlace.mesh.star_cap import StarCap
-from overlace.mesh.td_cd_oda import TdCdOda, stars_of_few
 from overlace.model import Observation
+from overlace.planners.mesh.cd_oda_1 import CdOda1
+from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.greedy_merge import GreedyMerge
+from overlace.planners.mesh.interests import interests_of
+from overlace.planners.mesh.star_cap import StarCap
+from overlace.planners.mesh.td_cd_oda import TdCdOda, stars_of_few
 
 
 def uniform(clients: int, topics: int, each: int = 10) -> Observation:

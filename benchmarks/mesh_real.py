@@ -17,19 +17,19 @@ from protocol import short, table, write
 
 from overlace.errors import NothingBetter
 from overlace.jobs.tables import add_tables
-from overlace.mesh.cd_oda import CdOda
-from overlace.mesh.cd_oda_1 import CdOda1
-from overlace.mesh.cd_oda_2 import CdOda2
-from overlace.mesh.greedy_merge import GreedyMerge
-from overlace.mesh.hub_tree import HubTree
-from overlace.mesh.mm_oda import MmOda
-from overlace.mesh.random_mesh import RandomMesh
-from overlace.mesh.star_cap import StarCap
-from overlace.mesh.td_cd_oda import TdCdOda
-from overlace.mesh.two_d_oda import TwoDOda
-from overlace.mesh.two_hub import TwoHub
 from overlace.model import Observation
 from overlace.observe.observation import observe
+from overlace.planners.mesh.cd_oda import CdOda
+from overlace.planners.mesh.cd_oda_1 import CdOda1
+from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.greedy_merge import GreedyMerge
+from overlace.planners.mesh.hub_tree import HubTree
+from overlace.planners.mesh.mm_oda import MmOda
+from overlace.planners.mesh.random_mesh import RandomMesh
+from overlace.planners.mesh.star_cap import StarCap
+from overlace.planners.mesh.td_cd_oda import TdCdOda
+from overlace.planners.mesh.two_d_oda import TwoDOda
+from overlace.planners.mesh.two_hub import TwoHub
 from overlace.replay.shape import shape
 from overlace.trace.store import Trace
 

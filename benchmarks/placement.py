@@ -20,11 +20,11 @@ import pymetis
 from protocol import short, table, write
 
 from overlace.model import Flows, Observation, Overlay
-from overlace.placement.leiden import Leiden, leiden_communities
-from overlace.placement.modularity import communities_after, merges, modularity
-from overlace.placement.moves import plan_of
-from overlace.placement.problem import state_at, total_cost
-from overlace.placement.search import improve
+from overlace.planners.placement.leiden import Leiden, leiden_communities
+from overlace.planners.placement.modularity import communities_after, merges, modularity
+from overlace.planners.placement.moves import plan_of
+from overlace.planners.placement.problem import state_at, total_cost
+from overlace.planners.placement.search import improve
 from overlace.workloads.backbone import layout
 
 SIZES = (10_000, 100_000, 1_000_000)

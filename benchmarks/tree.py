@@ -12,16 +12,16 @@ import numpy as np
 from protocol import Measured, seconds, short, table, write
 
 from overlace.model import Observation
-from overlace.tree.cut import weigh
-from overlace.tree.descent import best_join, search_over
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.local import improve
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.problem import problem_of
-from overlace.tree.regraft import Regraft, rules_of
-from overlace.tree.setting import setting_of
-from overlace.tree.tabu import optimize
-from overlace.tree.view import local_view
+from overlace.planners.tree.cut import weigh
+from overlace.planners.tree.descent import best_join, search_over
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.local import improve
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.problem import problem_of
+from overlace.planners.tree.regraft import Regraft, rules_of
+from overlace.planners.tree.setting import setting_of
+from overlace.planners.tree.tabu import optimize
+from overlace.planners.tree.view import local_view
 from overlace.workloads.square import square
 
 

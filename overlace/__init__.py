@@ -1,6 +1,6 @@
 """Overlace plans better overlays for distributed publish/subscribe systems, from their traffic.
 
-The nouns are here; the planners are in their facets (`overlace.tree.mst.Mst`, ...) and, by name, in
+The nouns are here; the planners are in their facets (`overlace.planners.tree.mst.Mst`, ...) and, by name, in
 `overlace.catalog.PLANNERS`. Importing this starts no JVM, and loads the nouns when they are asked for: a
 command has to listen for signals before the first slow import.
 """

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from overlace.channels.anneal import Anneal
-from overlace.channels.strategy1 import Strategy1
-from overlace.channels.strategy2 import Strategy2
-from overlace.channels.strategy3 import Strategy3
-from overlace.channels.strategy4 import Strategy4
-from overlace.channels.strategy31 import Strategy31
 from overlace.errors import Unknown
-from overlace.joint.joint import Joint
-from overlace.mesh.cd_oda import CdOda
-from overlace.mesh.cd_oda_1 import CdOda1
-from overlace.mesh.cd_oda_2 import CdOda2
-from overlace.mesh.greedy_merge import GreedyMerge
-from overlace.mesh.hub_tree import HubTree
-from overlace.mesh.mm_oda import MmOda
-from overlace.mesh.random_mesh import RandomMesh
-from overlace.mesh.star_cap import StarCap
-from overlace.mesh.td_cd_oda import TdCdOda
-from overlace.mesh.two_d_oda import TwoDOda
-from overlace.mesh.two_hub import TwoHub
 from overlace.model import Planner
-from overlace.placement.community import Community
-from overlace.placement.exact import Exact as ExactPlacement
-from overlace.placement.interest import Interest
-from overlace.placement.leiden import Leiden
-from overlace.placement.stay import Stay
-from overlace.tree.exact import Exact
-from overlace.tree.gomory_hu import GomoryHu
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.mst import Mst
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.regraft import Regraft
-from overlace.tree.star import Star
+from overlace.planners.channels.anneal import Anneal
+from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategy2 import Strategy2
+from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategy4 import Strategy4
+from overlace.planners.channels.strategy31 import Strategy31
+from overlace.planners.joint.joint import Joint
+from overlace.planners.mesh.cd_oda import CdOda
+from overlace.planners.mesh.cd_oda_1 import CdOda1
+from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.greedy_merge import GreedyMerge
+from overlace.planners.mesh.hub_tree import HubTree
+from overlace.planners.mesh.mm_oda import MmOda
+from overlace.planners.mesh.random_mesh import RandomMesh
+from overlace.planners.mesh.star_cap import StarCap
+from overlace.planners.mesh.td_cd_oda import TdCdOda
+from overlace.planners.mesh.two_d_oda import TwoDOda
+from overlace.planners.mesh.two_hub import TwoHub
+from overlace.planners.placement.community import Community
+from overlace.planners.placement.exact import Exact as ExactPlacement
+from overlace.planners.placement.interest import Interest
+from overlace.planners.placement.leiden import Leiden
+from overlace.planners.placement.stay import Stay
+from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.gomory_hu import GomoryHu
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.regraft import Regraft
+from overlace.planners.tree.star import Star
 
 PLANNERS: dict[str, type[Planner]] = {
     "channels.anneal": Anneal,

@@ -44,7 +44,7 @@ def tags_in(root: Path) -> Tags:
     """Every tag in a comment of a facet's code: (paper, algorithm, line) -> places."""
     found: Tags = {}
     for facet, paper in PAPERS.items():
-        for path in sorted((root / "overlace" / facet).glob("*.py")):
+        for path in sorted((root / "overlace" / "planners" / facet).glob("*.py")):
             for number, text in enumerate(path.read_text().splitlines(), 1):
                 comment = text.partition("# ")[2]
                 for key, line in TAG.findall(comment):

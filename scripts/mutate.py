@@ -50,7 +50,7 @@ class Mutation:
     @property
     def room(self) -> str:
         """The folder of the package that the file is in, or its own name."""
-        inside = self.file.removeprefix("overlace/")
+        inside = self.file.removeprefix("overlace/").removeprefix("planners/")
         return inside.split("/")[0].removesuffix(".py")
 
     @property

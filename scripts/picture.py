@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from overlace.planners.tree.regraft import Regraft
 from overlace.report.figures import save, tree_picture
-from overlace.tree.regraft import Regraft
 from overlace.workloads.square import square
 
 ROOT = Path(__file__).parent.parent

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from overlace.cli.console import HARMFUL, Harmless, Stages, answer, bar, err, shown, visible
 from overlace.cli.plans import plan_lines
-from overlace.mesh.td_cd_oda import TdCdOda
+from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.trace.plans import describe
 from overlace.workloads.uniform_interests import uniform_interests
 

@@ -86,19 +86,20 @@ class Kernel:
         """The function compiled; cached on disk where that can be."""
         if os.environ.get("NUMBA_DISABLE_JIT") == "1":
             return self.interpreted
-        import numba
+        return _compiled(self.py_func, no_cfunc_wrapper=True)
 
+    @cached_property
+    def called(self) -> Any:
+        """The function compiled for kernels that call it: what Python needs to call it takes long to compile."""
         function = self.py_func
-        try:
-            file = Path(inspect.getfile(function))
-            return numba.njit(function, cache=_cached_beside(file) or _keep_source(function))
-        except (RuntimeError, OSError, TypeError):  # nowhere to write, or typed in at a prompt: compile each time
-            return numba.njit(function)
+        own = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+        own.__module__, own.__qualname__ = function.__module__, f"{function.__qualname__}.called"
+        return _compiled(own, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 
     @property
     def _numba_type_(self) -> Any:
         """How numba sees a kernel that another one calls."""
-        return self.compiled._numba_type_
+        return self.called._numba_type_
 
     def __reduce__(self) -> str:
         return cast(str, self.__qualname__)  # type: ignore[attr-defined]
@@ -115,6 +116,17 @@ def kernel(function: Any = None, *, work: Work | None = None) -> Any:
     take for it, give or take, little work is done without numba.
     """
     return Kernel(function, work) if function else lambda function: Kernel(function, work)
+
+
+def _compiled(function: Any, **options: bool) -> Any:
+    """A function compiled; cached on disk where that can be."""
+    import numba
+
+    try:
+        file = Path(inspect.getfile(function))
+        return numba.njit(function, cache=_cached_beside(file) or _keep_source(function), **options)
+    except (RuntimeError, OSError, TypeError):  # nowhere to write, or typed in at a prompt: compile each time
+        return numba.njit(function, **options)
 
 
 def _cached_beside(file: Path) -> bool:

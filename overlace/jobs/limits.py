@@ -15,10 +15,11 @@ from overlace.arrays.jit import Floats, Ints
 from overlace.errors import NothingBetter
 from overlace.jobs.replay import Replayed
 from overlace.jobs.wishes import Wishes
-from overlace.joint.joint import Joint
-from overlace.joint.problem import Problem, capacity_of
-from overlace.joint.state import bill, rooted
 from overlace.model import Metrics, Names, Observation, Overlay, name_of
+from overlace.planners.joint.joint import Joint
+from overlace.planners.joint.problem import capacity_of
+from overlace.planners.search.problem import Problem
+from overlace.planners.search.system import bill, rooted
 from overlace.replay.measure import measure
 from overlace.trace.plans import PlanFile, read_columns, read_plan
 
@@ -119,7 +120,8 @@ def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Bo
     """What each broker bears with an overlay."""
     brokers = observation.network.brokers
     home = overlay.homes(observation.clients)
-    _, handled = bill(problem.load, np.maximum(home, 0), rooted(overlay.tree, problem.wire), problem.node)
+    tree, area = rooted(overlay.tree, problem.wire), problem.limits.area
+    _, handled = bill(problem.load, np.maximum(home, 0), tree, problem.node, area, len(problem.node))
     placed = home >= 0
     sent = np.bincount(home[placed], weights=observation.sent[placed], minlength=brokers).astype(np.float64)
     return Borne(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))

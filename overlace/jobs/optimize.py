@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from overlace.arrays.jit import Floats
-from overlace.channels.strategy4 import Strategy4
 from overlace.errors import NothingBetter, NotObserved
 from overlace.jobs.curve import curve_of
 from overlace.jobs.interval import saving, sums_of
@@ -24,13 +23,14 @@ from overlace.jobs.origins import earlier_sums
 from overlace.jobs.replay import Replayed, replay
 from overlace.jobs.solve import Solved, solve
 from overlace.jobs.wishes import Wishes, check_names, kept_by, link_rows
-from overlace.joint.joint import Joint
-from overlace.mesh.star_cap import StarCap
-from overlace.mesh.td_cd_oda import TdCdOda
 from overlace.model import Names, Observation, Planner, Progress
 from overlace.observe.cut import Cut
 from overlace.observe.known import Known, known_as
 from overlace.observe.traffic import traffic_of
+from overlace.planners.channels.strategy4 import Strategy4
+from overlace.planners.joint.joint import Joint
+from overlace.planners.mesh.star_cap import StarCap
+from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.report.curve import flattens
 from overlace.report.page import write_report
 from overlace.trace.plan_tables import changed

@@ -16,11 +16,11 @@ from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.arrays.pairs import positions
 from overlace.errors import NotObserved
 from overlace.jobs.interval import sums_of
-from overlace.joint.joint import Joint
 from overlace.model import Observation, Planner
 from overlace.observe.cut import Cut
 from overlace.observe.known import Known, known_in
 from overlace.observe.observation import network_of, observe
+from overlace.planners.joint.joint import Joint
 from overlace.trace.store import DAY_US, Trace
 
 EARLIER = (5 / 7, 6 / 7)

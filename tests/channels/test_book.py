@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from overlace.channels.anneal import Anneal
-from overlace.channels.book import MOST_CHANNEL
-from overlace.channels.bound import bound
-from overlace.channels.cost import cost
-from overlace.channels.strategy1 import Strategy1
-from overlace.channels.strategy4 import Strategy4
 from overlace.errors import BadObservation, NotObserved
 from overlace.model import Observation, Offers, Overlay, Requests
+from overlace.planners.channels.anneal import Anneal
+from overlace.planners.channels.book import MOST_CHANNEL
+from overlace.planners.channels.bound import bound
+from overlace.planners.channels.cost import cost
+from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategy4 import Strategy4
 from tests.channels.common import LIMITED, ONLINE, partition
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.channels.cost import cost
 from overlace.errors import BadObservation
 from overlace.model import Observation, Offers, Overlay, Requests
+from overlace.planners.channels.cost import cost
 from overlace.testing import three_publishers
 
 

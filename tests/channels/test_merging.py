@@ -3,13 +3,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlace.channels import merging
-from overlace.channels.anneal import Anneal
-from overlace.channels.book import book_of
-from overlace.channels.cost import cost
-from overlace.channels.merging import merge_while_it_saves, merged, saved_by_merge
-from overlace.channels.strategy4 import Strategy4
 from overlace.model import Overlay
+from overlace.planners.channels import merging
+from overlace.planners.channels.anneal import Anneal
+from overlace.planners.channels.book import book_of
+from overlace.planners.channels.cost import cost
+from overlace.planners.channels.merging import merge_while_it_saves, merged, saved_by_merge
+from overlace.planners.channels.strategy4 import Strategy4
 from tests.channels.common import connections, observed, partition, publishers
 from tests.oracles.channels import offer
 

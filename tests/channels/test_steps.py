@@ -5,14 +5,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from overlace.channels.anneal import Anneal
-from overlace.channels.steps import TOGETHER, kept_ids
-from overlace.channels.strategy1 import Strategy1
-from overlace.channels.strategy2 import Strategy2
-from overlace.channels.strategy3 import Strategy3
-from overlace.channels.strategy4 import Strategy4
-from overlace.channels.strategy31 import Strategy31
 from overlace.model import Observation, Offers, Overlay, Requests
+from overlace.planners.channels.anneal import Anneal
+from overlace.planners.channels.steps import TOGETHER, kept_ids
+from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategy2 import Strategy2
+from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategy4 import Strategy4
+from overlace.planners.channels.strategy31 import Strategy31
 from overlace.testing import check_planner
 from tests.channels.common import ONLINE, connections, observed
 from tests.oracles.channels import offer

@@ -18,7 +18,7 @@ from overlace.jobs.observe import observe
 from overlace.jobs.optimize import optimize
 from overlace.jobs.solve import solve
 from overlace.jobs.wishes import Wishes
-from overlace.joint.joint import Joint
+from overlace.planners.joint.joint import Joint
 from overlace.trace.plans import load_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import HOUR_US

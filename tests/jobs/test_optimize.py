@@ -16,10 +16,10 @@ from overlace.jobs.observe import observe
 from overlace.jobs.observe import trace_of as trace_of_run
 from overlace.jobs.optimize import Refused, optimize
 from overlace.jobs.wishes import Wishes, link_rows, read_wishes
-from overlace.joint.joint import Joint
 from overlace.model import Network
 from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
+from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
 from overlace.trace.plans import load_plan, read_columns, read_plan
 from overlace.trace.runs import read_observation

@@ -3,8 +3,8 @@
 import numpy as np
 
 from overlace.jobs.origins import by_then
-from overlace.joint.joint import Joint
 from overlace.model import Network, Observation
+from overlace.planners.joint.joint import Joint
 
 
 def test_links_and_clients_that_came_later_drop_out_and_the_others_keep_their_ids():

@@ -17,12 +17,12 @@ from overlace.jobs.replay import replay
 from overlace.jobs.solve import solve
 from overlace.jobs.tables import add_tables, add_topology
 from overlace.observe.observation import observe as observation_of
-from overlace.placement import cost as placement_cost
-from overlace.placement.stay import Stay
+from overlace.planners.placement import cost as placement_cost
+from overlace.planners.placement.stay import Stay
+from overlace.planners.tree import cost as tree_cost
+from overlace.planners.tree.mst import Mst
 from overlace.trace.runs import read_observation
 from overlace.trace.store import HOUR_US
-from overlace.tree import cost as tree_cost
-from overlace.tree.mst import Mst
 from tests.traces import trace_of
 
 LINKS = {"left": [0, 0, 1], "right": [1, 2, 2], "cost": [1.0, 5.0, 1.0], "wired": [True, True, False]}

@@ -7,8 +7,8 @@ from overlace.arrays.pairs import difference
 from overlace.errors import BadParameter, Unknown
 from overlace.jobs.optimize import joint_planner, optimize
 from overlace.jobs.wishes import Kept, Wishes, check_names, kept_by
-from overlace.joint.joint import Joint
 from overlace.model import Classes, Network, Observation, Overlay
+from overlace.planners.joint.joint import Joint
 from tests.traces import trace_of
 
 NAMES = {"broker": ["plant-0", "plant-1", "plant-2", "hub"], "client": ["a0", "a1", "b0", "b1"]}

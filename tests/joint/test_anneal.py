@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from overlace.joint.anneal import annealed, opened
-from overlace.joint.joint import Joint
-from overlace.joint.search import NO_LIMIT, Budget, Search, State, by_cost
-from overlace.joint.state import fits
 from overlace.model import Classes, Network, Observation, Overlay
+from overlace.planners.joint.joint import Joint
+from overlace.planners.search.anneal import annealed, opened
+from overlace.planners.search.limits import fits
+from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
 from overlace.workloads.square import square
 
 BUDGETS = [Budget(), Budget(both=5), Budget(moves=3, swaps=1), Budget(swaps=0), Budget(moves=0)]
@@ -25,17 +25,17 @@ def test_what_it_believes_is_what_a_recount_gives(budget, planner):
     for heat in (0.5, 0.05):
         draw(2000, heat * search.first.cost / 40, 0.5)
         recount = Search(problem)
-        recount.goto(State(now.seats.home, now.links))
+        recount.goto(State(now.system.seats.home, now.links))
         assert now.cost[0] == pytest.approx(recount.cost)
         assert now.changed.tolist() == [recount.moved, recount.swapped]
-        assert np.allclose(now.loads.sent, recount.loads.sent)
-        assert np.allclose(now.loads.handled, recount.loads.handled) or not problem.capped
-        assert now.tree.parent.tolist() == recount.tree.parent.tolist()
+        assert np.allclose(now.system.loads.sent, recount.system.loads.sent)
+        assert np.allclose(now.system.loads.handled, recount.system.loads.handled) or not problem.capped
+        assert now.system.tree.parent.tolist() == recount.tree.parent.tolist()
         assert recount.moved <= budget.moves
         assert recount.swapped <= budget.swaps
         assert recount.moved + recount.swapped <= budget.both
-        assert fits(recount.loads.sent, problem.limits.sent_cap)
-        assert fits(recount.loads.handled, problem.limits.handled_cap)
+        assert fits(recount.system.loads.sent, problem.limits.sent_cap)
+        assert fits(recount.system.loads.handled, problem.limits.handled_cap)
         assert (recount.tree.degree <= problem.max_degree).all()
     assert now.changed.sum() > 0
     assert now.cost[1] <= search.first.cost
@@ -70,11 +70,15 @@ def groups_of_four():
 
 
 def test_it_finds_what_no_single_move_leads_to():
-    observation = groups_of_four()
-    found = {e: Joint(sent_cap=None, handled_cap=None, effort=e).solve(observation) for e in (0, 5)}
-    assert len(found[0].steps) == 0
-    assert Joint().cost(observation, found[5].after) == 0
-    assert len(found[5].steps) == 8
+    """As single clients they are stuck; annealed they are not, nor where groups move."""
+    observation, planner = groups_of_four(), Joint(sent_cap=None, handled_cap=None, effort=0)
+    search = Search(planner.problem(observation))
+    stuck = search.path(Budget(), ("clients",))
+    assert stuck.cost == search.first.cost
+    assert annealed(search, stuck, Budget(), ("clients",), 4000, 0).cost == 0
+    plan = planner.solve(observation)
+    assert planner.cost(observation, plan.after) == 0
+    assert len(plan.steps) == 8
 
 
 def test_clients_that_talk_to_nobody_stay_and_change_nothing():

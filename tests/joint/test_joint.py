@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadParameter, NotObserved
-from overlace.joint.joint import Joint
-from overlace.joint.problem import Caps, problem_of
 from overlace.model import Classes, Flows, Network, Observation, Overlay
+from overlace.planners.joint.joint import Joint
+from overlace.planners.joint.problem import Caps, problem_of
 from overlace.testing import check_planner, three_in_a_row
 from overlace.workloads.regional import regional
 from overlace.workloads.square import square
@@ -139,7 +139,7 @@ def test_it_mostly_finds_the_optimum_of_tiny_systems_and_never_beats_it():
 
 
 def test_hops_and_latency_are_the_placements_own_costs():
-    from overlace.placement import cost as placement_cost
+    from overlace.planners.placement import cost as placement_cost
 
     observation = square(8, 20, 30, seed=3)
     latency = np.arange(len(observation.network.links)) * 7

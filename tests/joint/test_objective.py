@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.joint.objective import at_home, pairwise, viewed
 from overlace.model import Overlay
+from overlace.planners.joint.objective import at_home, pairwise, viewed
 from tests.strategies import observations
 
 

@@ -1,19 +1,27 @@
 """What is evaluated by difference is what a recount gives."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.joint.problem import Caps, problem_of
-from overlace.joint.regraft import best_swaps, crossings
-from overlace.joint.search import NO_LIMIT, home_sets, replaced
-from overlace.joint.state import bill, prices, reach_of, rooted, seat, seated
-from overlace.model import Classes
+from overlace.model import Classes, Flows
+from overlace.planners.joint.problem import Caps, problem_of
+from overlace.planners.search.links import best_swaps, crossings
+from overlace.planners.search.problem import renumbered
+from overlace.planners.search.system import bill, group_prices, prices, reach_of, rooted, seat, seated, try_settle
+from overlace.planners.search.walk import NO_LIMIT, Search, State, home_sets, replaced
 from tests.strategies import observations
 
 
 def problem(observation, beta):
     return problem_of(observation, 1.0, beta, "messages", Caps())
+
+
+def billed(p, home):
+    return bill(p.demand, home, rooted(p.links, p.wire), p.node, p.limits.area, len(p.node))
 
 
 def some(observation):
@@ -22,10 +30,10 @@ def some(observation):
 
 @given(observations(least=1).filter(some), st.sampled_from([0.0, 0.5]))
 def test_the_bill_is_the_planners_cost(observation, beta):
-    from overlace.joint.joint import Joint
+    from overlace.planners.joint.joint import Joint
 
     p = problem(observation, beta)
-    cost, _ = bill(p.demand, p.limits.first, rooted(p.links, p.wire), p.node)
+    cost, _ = billed(p, p.limits.first)
     assert np.isclose(cost, Joint(beta=beta).cost(observation, observation.overlay))
 
 
@@ -34,16 +42,83 @@ def test_what_a_client_would_cost_elsewhere_is_what_it_costs_there(observation, 
     p = problem(observation, beta)
     client = data.draw(st.integers(0, observation.clients - 1))
     n, home = len(p.node), p.limits.first
-    tree = rooted(p.links, p.wire)
     out = np.empty(n)
-    seats = seated(p.demand, home.copy(), n)
-    prices(p.demand, seats, tree, p.node, client, np.zeros((5, n), int), np.zeros((2, n)), out)
+    prices(Search(p).system, client, 0.0, out)
     costs = []
     for b in range(n):
         moved = home.copy()
         moved[client] = b
-        costs.append(bill(p.demand, moved, tree, p.node)[0])
+        costs.append(billed(p, moved)[0])
     assert np.allclose(np.array(costs) - costs[home[client]], out - out[home[client]])
+
+
+@given(observations(least=2).filter(some), st.sampled_from([0.0, 0.5]), st.data())
+def test_what_a_group_would_cost_elsewhere_is_what_it_costs_there(observation, beta, data):
+    p = problem(observation, beta)
+    n, home = len(p.node), p.limits.first
+    members = np.array(sorted(data.draw(st.sets(st.integers(0, observation.clients - 1), min_size=1))))
+    out = np.empty(n)
+    now = group_prices(Search(p).system, members, 0.0, out)
+    before = billed(p, home)[0]
+    for b in range(n):
+        moved = home.copy()
+        moved[members] = b
+        assert np.isclose(billed(p, moved)[0] - before, out[b] - now)
+
+
+@given(observations(least=2).filter(some), st.data())
+def test_loads_stay_true_as_clients_settle_and_a_move_that_does_not_hold_leaves_all_as_it_was(observation, data):
+    p = problem(observation, 0.5)
+    p = replace(p, capped=True, limits=p.limits._replace(handled_cap=np.full(len(p.node), 1e9)))
+    p = replace(p, handled_goal=p.limits.handled_cap)
+    search = Search(p)
+    system = search.system
+    for _ in range(4):
+        client, there = data.draw(st.integers(0, observation.clients - 1)), data.draw(st.integers(0, len(p.node) - 1))
+        tight = system._replace(limits=system.limits._replace(handled_cap=system.loads.handled.copy()))
+        chosen = data.draw(st.sampled_from([system, tight]))
+        before = search.home.copy(), system.loads.sent.copy(), system.loads.handled.copy()
+        if not try_settle(chosen, client, there):
+            assert search.home.tolist() == before[0].tolist()
+            assert np.allclose(system.loads.sent, before[1])
+            assert np.allclose(system.loads.handled, before[2])
+    recount = Search(p)
+    recount.goto(State(search.home, search.links))
+    assert np.allclose(recount.system.loads.sent, system.loads.sent)
+    assert np.allclose(recount.system.loads.handled, system.loads.handled)
+
+
+@given(observations(least=2).filter(some), st.randoms(use_true_random=False))
+def test_whatever_clients_are_called_the_search_sees_the_same_system(observation, random):
+    """Numbers that follow from the system alone: demand, homes and classes in the same places."""
+    order = list(range(observation.clients))
+    random.shuffle(order)
+    order = np.array(order)
+    seen = [renumbered(problem(each, 0.5))[0] for each in (observation, shuffled(observation, order))]
+    one, two = seen
+    assert one.limits.first.tolist() == two.limits.first.tolist()
+    assert one.limits.talk.tolist() == two.limits.talk.tolist()
+    assert one.demand.demand.tolist() == two.demand.demand.tolist()
+    assert np.diff(one.demand.start).tolist() == np.diff(two.demand.start).tolist()
+
+
+def shuffled(observation, order):
+    """The same system; client c is called order[c]."""
+    classes = observation.classes
+    lists = [sorted(order[classes.members[a:b]].tolist()) for a, b in pairwise(classes.start.tolist())]
+    by = sorted(range(len(lists)), key=lambda k: lists[k])
+    placement = observation.overlay.placement.copy()
+    placement[:, 0] = order[placement[:, 0]]
+    network = observation.network
+    if len(network.client_region):
+        network = replace(network, client_region=network.client_region[np.argsort(order)])
+    return replace(
+        observation, network=network, sent=observation.sent[np.argsort(order)],
+        sent_bytes=observation.sent_bytes[np.argsort(order)],
+        flows=Flows(order[observation.flows.sender], order[observation.flows.receiver], observation.flows.messages),
+        classes=replace(Classes.of([lists[k] for k in by], classes.demand[by]), bytes=classes.bytes[by]),
+        overlay=replace(observation.overlay, placement=placement[np.argsort(placement[:, 0])]),
+    )  # fmt: skip
 
 
 @given(observations(least=2).filter(some), st.data())
@@ -79,14 +154,14 @@ def test_the_best_replacement_of_every_link_is_found(observation, beta):
     both, straight = crossings(tree, *home_sets(p.demand, home))
     unlimited = np.full(len(p.node), NO_LIMIT)
     score, _, _ = best_swaps(tree, p.node, p.wire, both, straight, p.first, p.fixed, unlimited, 0.0, NO_LIMIT)
-    now = bill(p.demand, home, tree, p.node)[0]
+    now = billed(p, home)[0]
     for e in range(1, len(p.node)):
         up, best = int(tree.parent[e]), np.inf
         for x in range(len(p.node)):
             for y in range(x):
                 links = replaced(p.links, e, up, x, y)
                 if {x, y} != {e, up} and is_tree(links, len(p.node)):
-                    best = min(best, bill(p.demand, home, rooted(links, p.wire), p.node)[0] - now)
+                    best = min(best, billed(replace(p, links=links), home)[0] - now)
         assert np.isclose(score[e], best) or score[e] == best == np.inf
 
 

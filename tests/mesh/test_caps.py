@@ -7,19 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadParameter, NothingBetter, NotObserved
-from overlace.mesh.bounds import least_links, least_star_links
-from overlace.mesh.cd_oda_2 import CdOda2
-from overlace.mesh.frontier import degrees_of, frontier
-from overlace.mesh.greedy_merge import GreedyMerge
-from overlace.mesh.hub_tree import HubTree
-from overlace.mesh.hubs import anneal, degrees, hub_links
-from overlace.mesh.interests import interests_of
-from overlace.mesh.prune import needed_links
-from overlace.mesh.random_mesh import RandomMesh
-from overlace.mesh.star_cap import StarCap
-from overlace.mesh.td_cd_oda import TdCdOda
-from overlace.mesh.two_hub import TwoHub
 from overlace.model import Observation
+from overlace.planners.mesh.bounds import least_links, least_star_links
+from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.frontier import degrees_of, frontier
+from overlace.planners.mesh.greedy_merge import GreedyMerge
+from overlace.planners.mesh.hub_tree import HubTree
+from overlace.planners.mesh.hubs import anneal, degrees, hub_links
+from overlace.planners.mesh.interests import interests_of
+from overlace.planners.mesh.prune import needed_links
+from overlace.planners.mesh.random_mesh import RandomMesh
+from overlace.planners.mesh.star_cap import StarCap
+from overlace.planners.mesh.td_cd_oda import TdCdOda
+from overlace.planners.mesh.two_hub import TwoHub
 from overlace.testing import check_planner
 from tests.mesh.meshes import diameters, graph_of, interests, links_of, observed, topic_graphs, uniform, useful
 from tests.strategies import links

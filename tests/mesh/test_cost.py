@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 
 from overlace.errors import BadOverlay
-from overlace.mesh.cost import cost
 from overlace.model import Observation, Overlay
+from overlace.planners.mesh.cost import cost
 from overlace.testing import linked_clients
 from tests.strategies import links, rows
 

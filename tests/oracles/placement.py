@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from overlace.model import Overlay
-from overlace.placement.cost import cost
+from overlace.planners.placement.cost import cost
 
 
 def algorithm_1(part, load, limit):

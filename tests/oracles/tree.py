@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 
 from overlace.model import Overlay
-from overlace.tree.cost import cost
+from overlace.planners.tree.cost import cost
 
 
 def labelled_trees(n):

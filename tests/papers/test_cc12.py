@@ -3,9 +3,9 @@
 import numpy as np
 
 from overlace.model import Classes, Flows, Observation, Overlay
-from overlace.placement.community import Community
-from overlace.placement.interest import Interest
-from overlace.placement.leiden import Leiden
+from overlace.planners.placement.community import Community
+from overlace.planners.placement.interest import Interest
+from overlace.planners.placement.leiden import Leiden
 from overlace.workloads.backbone import layout
 
 T1, T2 = 0, 1

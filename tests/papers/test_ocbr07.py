@@ -8,13 +8,13 @@ import pytest
 from networkx.algorithms.approximation import steiner_tree
 
 from overlace.model import Classes, Network, Observation, Overlay
+from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.regraft import Regraft
 from overlace.reproduce.ocbr07.figure_2 import figure_2_observation, seen_by
 from overlace.reproduce.ocbr07.traps import ring
 from overlace.reproduce.result import expected
-from overlace.tree.exact import Exact
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.regraft import Regraft
 
 
 def test_figure_2_bm_sees_two_classes_for_four():

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from overlace.mesh.frontier import degrees_of
-from overlace.mesh.greedy_merge import GreedyMerge
-from overlace.mesh.td_cd_oda import TdCdOda
 from overlace.model import Observation
+from overlace.planners.mesh.frontier import degrees_of
+from overlace.planners.mesh.greedy_merge import GreedyMerge
+from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.reproduce.result import expected
 from overlace.reproduce.tdcd17.runs import PRINTED, Setting, solved
 

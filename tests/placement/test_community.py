@@ -6,9 +6,9 @@ from hypothesis import given, settings
 
 from overlace.errors import BadObservation, BadParameter, NotObserved
 from overlace.model import Observation, Overlay
-from overlace.placement.community import Community
-from overlace.placement.modularity import merges
-from overlace.placement.problem import problem_of
+from overlace.planners.placement.community import Community
+from overlace.planners.placement.modularity import merges
+from overlace.planners.placement.problem import problem_of
 from overlace.testing import check_planner, three_in_a_row
 from overlace.workloads.random_clients import RandomClients
 from overlace.workloads.small_world import SmallWorld

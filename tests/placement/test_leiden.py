@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadParameter, NothingBetter, NotObserved
 from overlace.model import Flows, Observation, Overlay
-from overlace.placement.caps import handled_at_start
-from overlace.placement.cost import cost
-from overlace.placement.exact import Exact
-from overlace.placement.frontier import frontier
-from overlace.placement.leiden import Leiden, leiden_communities
-from overlace.placement.problem import excess, problem_of, saving, state_at, total_cost
-from overlace.placement.search import trade_saving
-from overlace.placement.ties import ties_between
+from overlace.planners.placement.caps import handled_at_start
+from overlace.planners.placement.cost import cost
+from overlace.planners.placement.exact import Exact
+from overlace.planners.placement.frontier import frontier
+from overlace.planners.placement.leiden import Leiden, leiden_communities
+from overlace.planners.placement.problem import excess, problem_of, saving, state_at, total_cost
+from overlace.planners.placement.search import trade_saving
+from overlace.planners.placement.ties import ties_between
 from overlace.testing import check_planner, three_in_a_row
 from overlace.workloads.backbone import layout
 from overlace.workloads.random_clients import RandomClients

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.placement.majority import balanced, fair_shares, place_communities, proportions
+from overlace.planners.placement.majority import balanced, fair_shares, place_communities, proportions
 from tests.oracles.placement import algorithm_1
 
 

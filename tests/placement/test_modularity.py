@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlace.placement.modularity import communities_after, merges, modularity
-from overlace.placement.ties import ties_between
+from overlace.planners.placement.modularity import communities_after, merges, modularity
+from overlace.planners.placement.ties import ties_between
 
 
 @st.composite

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlace.channels.cost import cost
 from overlace.errors import BadObservation, BadOverlay, NotObserved
 from overlace.model import Observation, Offers, Overlay, Requests
+from overlace.planners.channels.cost import cost
 from overlace.replay.delivery import delivery, inside, sampled
 from overlace.testing import three_publishers
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay, BadTrace, NotObserved, Unknown
 from overlace.model import Classes, Flows, Metrics, Network, Observation, Overlay
-from overlace.placement.cost import cost as placement_cost
+from overlace.planners.placement.cost import cost as placement_cost
+from overlace.planners.tree.cost import cost as tree_cost
 from overlace.replay.partials import PARTIAL, add_up, rows_of
 from overlace.replay.routing import Routing, routing
 from overlace.replay.subtrees import Loads, no_pairs, route
-from overlace.tree.cost import cost as tree_cost
 from tests.arrays.test_trees import steiner
 from tests.replay.traffic import batch_of, replay, replays
 from tests.strategies import trees

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay
-from overlace.mesh.cost import topic_components
 from overlace.model import Observation, Overlay
+from overlace.planners.mesh.cost import topic_components
 from overlace.replay.shape import longest_way, shape
 from tests.strategies import links, rows, trees
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 
 from overlace.model import Network
+from overlace.planners.tree.cost import cost
 from overlace.report.figures import broker_points, link_loads, save, tree_picture
 from overlace.testing import three_in_a_row
-from overlace.tree.cost import cost
 from overlace.workloads.square import square
 from tests.strategies import observations
 

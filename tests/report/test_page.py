@@ -17,6 +17,7 @@ from overlace.jobs.observe import observe
 from overlace.jobs.replay import replay
 from overlace.jobs.solve import solve
 from overlace.model import Names, Observation
+from overlace.planners.tree.mst import Mst
 from overlace.report.figures import MOST_MARKS, bars_svg
 from overlace.report.page import write_report
 from overlace.report.sheets import Amount, change, read_sheets, shown
@@ -25,7 +26,6 @@ from overlace.testing import linked_clients, three_publishers
 from overlace.trace.runs import read_observation, write_json, write_observation
 from overlace.trace.store import HOUR_US, Trace, Writer
 from overlace.trace.tables import schema_of
-from overlace.tree.mst import Mst
 
 HOSTILE = [
     "<script>alert(1)</script>",

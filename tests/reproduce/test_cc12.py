@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 
 from overlace.errors import NothingBetter
-from overlace.placement.bound import lower_bound
-from overlace.placement.community import Community
-from overlace.placement.cost import cost
-from overlace.placement.exact import Exact
-from overlace.placement.leiden import Leiden
+from overlace.planners.placement.bound import lower_bound
+from overlace.planners.placement.community import Community
+from overlace.planners.placement.cost import cost
+from overlace.planners.placement.exact import Exact
+from overlace.planners.placement.leiden import Leiden
 from overlace.reproduce import ITEMS
 from overlace.reproduce.cc12 import beat, hops, latency, runs, unseen
 from overlace.reproduce.result import expected

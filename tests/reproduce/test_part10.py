@@ -2,11 +2,11 @@ from itertools import combinations
 
 import pytest
 
-from overlace.channels.bound import bound
-from overlace.channels.strategy1 import Strategy1
-from overlace.channels.strategy2 import Strategy2
-from overlace.channels.strategy3 import Strategy3
-from overlace.channels.strategy4 import Strategy4
+from overlace.planners.channels.bound import bound
+from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategy2 import Strategy2
+from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategy4 import Strategy4
 from overlace.replay.delivery import delivery
 from overlace.reproduce import ITEMS
 from overlace.reproduce.part10.beat import CASES

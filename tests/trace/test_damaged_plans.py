@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.catalog import PLANNERS
-from overlace.channels.strategy4 import Strategy4
 from overlace.cli.plans import judged_lines, plan_lines
 from overlace.errors import BadPlan, OverlaceError
-from overlace.joint.joint import Joint
-from overlace.mesh.td_cd_oda import TdCdOda
+from overlace.planners.channels.strategy4 import Strategy4
+from overlace.planners.joint.joint import Joint
+from overlace.planners.mesh.td_cd_oda import TdCdOda
+from overlace.planners.tree.mst import Mst
 from overlace.report.curve import curve
 from overlace.testing import three_publishers
 from overlace.trace.plan_tables import read_tables
 from overlace.trace.plans import Judgement, Measure, Point, cut_plan, judge, load_plan, plan_difference, read_plan
 from overlace.trace.plans import write_plan as write
-from overlace.tree.mst import Mst
 from overlace.workloads.square import square
 from overlace.workloads.uniform_interests import uniform_interests
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from overlace.catalog import PLANNERS
 from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
-from overlace.placement.stay import Stay
+from overlace.planners.placement.stay import Stay
+from overlace.planners.tree.mst import Mst
 from overlace.testing import small_observations
 from overlace.trace.plans import (
     MOST_LISTED,
@@ -29,7 +30,6 @@ from overlace.trace.plans import (
     write_plan,
 )
 from overlace.trace.runs import read_json, write_json
-from overlace.tree.mst import Mst
 from overlace.workloads.square import square
 from tests.strategies import observations
 

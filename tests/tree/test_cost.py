@@ -7,8 +7,8 @@ from hypothesis import given
 
 from overlace.errors import BadOverlay, NotObserved
 from overlace.model import Classes, Network, Observation, Overlay
+from overlace.planners.tree.cost import class_costs, cost
 from overlace.testing import three_in_a_row
-from overlace.tree.cost import class_costs, cost
 from tests.arrays.test_trees import steiner
 from tests.strategies import observations
 

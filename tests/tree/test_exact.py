@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadObservation, NothingBetter
 from overlace.model import Network
+from overlace.planners.tree.exact import Exact
 from overlace.testing import check_planner
-from overlace.tree.exact import Exact
 from overlace.workloads.square import square
 from tests.oracles.tree import best_of_all
 from tests.strategies import observations

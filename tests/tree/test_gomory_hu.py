@@ -7,10 +7,10 @@ from hypothesis import given, settings
 
 from overlace.errors import BadObservation
 from overlace.model import Classes, Network, Observation, Overlay
+from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.gomory_hu import GomoryHu
+from overlace.planners.tree.regraft import Regraft
 from overlace.testing import check_planner
-from overlace.tree.exact import Exact
-from overlace.tree.gomory_hu import GomoryHu
-from overlace.tree.regraft import Regraft
 from overlace.workloads.square import square
 from tests.strategies import observations
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.setting import setting_of
 from overlace.testing import check_planner
-from overlace.tree.exact import Exact
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.setting import setting_of
 from overlace.workloads.square import square
 from tests.oracles.tree import labelled_trees
 from tests.strategies import observations

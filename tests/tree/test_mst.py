@@ -9,8 +9,8 @@ from hypothesis import given
 
 from overlace.errors import BadObservation, BadOverlay, BadParameter, NotObserved
 from overlace.model import Network, Observation, Overlay
+from overlace.planners.tree.mst import Mst
 from overlace.testing import check_planner, three_in_a_row
-from overlace.tree.mst import Mst
 from overlace.workloads.square import square
 from tests.strategies import observations
 
@@ -72,7 +72,12 @@ def test_what_cannot_be_spanned_is_said():
 
 def test_the_guide_to_adding_a_planner_quotes_the_code_as_it_is():
     root = Path(__file__).parents[2]
-    files = ["overlace/tree/mst.py", "overlace/tree/fields.py", "overlace/catalog.py", "tests/tree/test_mst.py"]
+    files = [
+        "overlace/planners/tree/mst.py",
+        "overlace/planners/tree/fields.py",
+        "overlace/catalog.py",
+        "tests/tree/test_mst.py",
+    ]
     known = {line.strip() for name in files for line in (root / name).read_text().splitlines()}
     page = (root / "docs/adding-a-planner.md").read_text()
     quoted = [line.strip() for block in re.findall(r"```python\n(.*?)```", page, re.S) for line in block.splitlines()]

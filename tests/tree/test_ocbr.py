@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay, BadParameter, NothingBetter
 from overlace.model import Classes, Network, Observation, Overlay, check_tree
+from overlace.planners.tree.cost import cost
+from overlace.planners.tree.exact import Exact, price_matrix, tree_total
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.problem import problem_of
+from overlace.planners.tree.setting import setting_of
+from overlace.planners.tree.tabu import best_link_to_remove, hang, rehang
+from overlace.planners.tree.view import local_view
 from overlace.testing import check_planner, three_in_a_row
-from overlace.tree.cost import cost
-from overlace.tree.exact import Exact, price_matrix, tree_total
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.problem import problem_of
-from overlace.tree.setting import setting_of
-from overlace.tree.tabu import best_link_to_remove, hang, rehang
-from overlace.tree.view import local_view
 from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
 from tests.strategies import observations, trees

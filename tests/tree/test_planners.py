@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadObservation, BadOverlay, NothingBetter, NotObserved
 from overlace.model import Classes, Network, Observation, Overlay
+from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.gomory_hu import GomoryHu
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.regraft import Regraft
+from overlace.planners.tree.star import Star
 from overlace.testing import check_planner
-from overlace.tree.exact import Exact
-from overlace.tree.gomory_hu import GomoryHu
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.mst import Mst
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.regraft import Regraft
-from overlace.tree.star import Star
 from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
 from tests.strategies import observations

@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay, NothingBetter
+from overlace.planners.tree.cut import desk_for, weigh
+from overlace.planners.tree.descent import best_join, search_over, steepest
+from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.problem import prices_of
+from overlace.planners.tree.regraft import Regraft, rules_of
+from overlace.planners.tree.setting import setting_of
+from overlace.planners.tree.wiring import links_of, wire
 from overlace.testing import check_planner
-from overlace.tree.cut import desk_for, weigh
-from overlace.tree.descent import best_join, search_over, steepest
-from overlace.tree.exact import Exact
-from overlace.tree.problem import prices_of
-from overlace.tree.regraft import Regraft, rules_of
-from overlace.tree.setting import setting_of
-from overlace.tree.wiring import links_of, wire
 from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
 from tests.strategies import observations

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from overlace.planners.tree.star import Star
 from overlace.testing import check_planner
-from overlace.tree.star import Star
 from overlace.workloads.square import square
 from tests.strategies import observations
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from overlace.arrays.pairs import as_pairs, undirected
 from overlace.model import Overlay, check_tree
-from overlace.tree.swaps import swaps
+from overlace.planners.tree.swaps import swaps
 from tests.strategies import trees
 
 

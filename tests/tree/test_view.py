@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.model import Classes, Network, Observation, Overlay
-from overlace.tree.cost import cost
-from overlace.tree.exact import price_matrix, tree_total
-from overlace.tree.problem import problem_of
-from overlace.tree.view import BITS, local_view
+from overlace.planners.tree.cost import cost
+from overlace.planners.tree.exact import price_matrix, tree_total
+from overlace.planners.tree.problem import problem_of
+from overlace.planners.tree.view import BITS, local_view
 from tests.strategies import observations, trees
 
 
@@ -93,7 +93,7 @@ def test_hubs_with_more_neighbours_than_a_word_has_bits():
 
 @given(observations(2))
 def test_with_clients_as_nodes_a_master_sees_its_own_clients_apart(observation):
-    from overlace.tree.problem import nodes_tree
+    from overlace.planners.tree.problem import nodes_tree
 
     brokers, clients = observation.network.brokers, observation.clients
     p = problem_of(observation, observation.overlay, clients=True)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from overlace.model import Observation, Overlay, Progress
-from overlace.placement.bound import lower_bound
-from overlace.placement.caps import counting_problem
-from overlace.placement.community import Community
-from overlace.placement.frontier import frontier
-from overlace.placement.interest import Interest
-from overlace.placement.leiden import Leiden
-from overlace.placement.problem import state_at
+from overlace.planners.placement.bound import lower_bound
+from overlace.planners.placement.caps import counting_problem
+from overlace.planners.placement.community import Community
+from overlace.planners.placement.frontier import frontier
+from overlace.planners.placement.interest import Interest
+from overlace.planners.placement.leiden import Leiden
+from overlace.planners.placement.problem import state_at
 from overlace.reproduce.cc12.runs import NETWORKS, measured, observed
 from overlace.reproduce.result import Chart, Result, Spread
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from overlace.arrays.jit import Floats
 from overlace.model import Planner, Progress
-from overlace.placement.community import Community
-from overlace.placement.interest import Interest
-from overlace.placement.modularity import communities_after, merges, modularity
-from overlace.placement.ties import ties_of
+from overlace.planners.placement.community import Community
+from overlace.planners.placement.interest import Interest
+from overlace.planners.placement.modularity import communities_after, merges, modularity
+from overlace.planners.placement.ties import ties_of
 from overlace.reproduce.cc12.runs import (
     COMES_OUT,
     NETWORKS,

@@ -21,8 +21,8 @@ import pyarrow as pa
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Floats
 from overlace.model import Metrics, Observation, Overlay, Planner
-from overlace.placement.community import Community
-from overlace.placement.interest import Interest
+from overlace.planners.placement.community import Community
+from overlace.planners.placement.interest import Interest
 from overlace.replay.partials import TRAFFIC
 from overlace.replay.routing import routing
 from overlace.replay.simulate import Arrivals, simulate

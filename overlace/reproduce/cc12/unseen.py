@@ -22,9 +22,9 @@ import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints
 from overlace.model import Flows, Network, Observation, Overlay, Progress
-from overlace.placement.community import Community
-from overlace.placement.interest import Interest
-from overlace.placement.leiden import Leiden
+from overlace.planners.placement.community import Community
+from overlace.planners.placement.interest import Interest
+from overlace.planners.placement.leiden import Leiden
 from overlace.reproduce.result import Chart, Result, Spread
 
 BROKERS, ROOM, TRAIN, SEEDS = 8, 1.1, 0.7, 5
@@ -141,7 +141,7 @@ def partitioned(observation: Observation) -> Ints | None:
         import pymetis
     except ImportError:
         return None
-    from overlace.placement.ties import ties_of
+    from overlace.planners.placement.ties import ties_of
 
     ties = ties_of(observation)
     _, parts = pymetis.part_graph(

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from overlace.model import Observation, Plan, Planner, Progress
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.regraft import Regraft
 from overlace.reproduce.ocbr07.few_links import cost_left
 from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.ocbr07.optimum import ratios
 from overlace.reproduce.result import Chart, Result, Row, Spread
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.regraft import Regraft
 from overlace.workloads.square import square
 
 

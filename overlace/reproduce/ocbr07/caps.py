@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.model import Progress
+from overlace.planners.tree.regraft import Regraft
 from overlace.reproduce.result import Result, Row, Spread
-from overlace.tree.regraft import Regraft
 from overlace.workloads.square import square
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from overlace.errors import NothingBetter
 from overlace.model import Classes, Observation, Overlay, Progress
 from overlace.observe.smoothing import Smoothing
+from overlace.planners.tree.cost import cost
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.regraft import Regraft
 from overlace.reproduce.result import Chart, Result, Row, Spread
-from overlace.tree.cost import cost
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.regraft import Regraft
 from overlace.workloads.days import Days
 
 PERIOD = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.model import Progress
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.regraft import Regraft
 from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Chart, Result, Row, Spread
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.regraft import Regraft
 from overlace.workloads.square import square
 
 LINKS = (5, 10, 20, 40, 60, 99)

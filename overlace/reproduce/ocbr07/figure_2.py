@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from overlace.model import Classes, Network, Observation, Overlay, Progress
+from overlace.planners.tree.cost import cost
+from overlace.planners.tree.exact import best_tree, price_matrix, tree_total
+from overlace.planners.tree.problem import nodes_tree, problem_of
+from overlace.planners.tree.view import local_view
 from overlace.reproduce.result import Result, Row, expected
-from overlace.tree.cost import cost
-from overlace.tree.exact import best_tree, price_matrix, tree_total
-from overlace.tree.problem import nodes_tree, problem_of
-from overlace.tree.view import local_view
 
 BROKERS = ("bm", "b1", "b2", "b3", "b4", "b5", "b6")
 CLIENTS = ("c1", "c2", "c3", "c4", "c5")

@@ -12,16 +12,16 @@ from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
 
 from overlace.arrays.jit import Floats
 from overlace.model import Observation, Planner, Progress
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.regraft import Regraft
+from overlace.planners.tree.rounds import Round
+from overlace.planners.tree.setting import setting_of
+from overlace.planners.tree.star import Star
+from overlace.planners.tree.steps import plan_to
 from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Chart, Result, Row
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.mst import Mst
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.regraft import Regraft
-from overlace.tree.rounds import Round
-from overlace.tree.setting import setting_of
-from overlace.tree.star import Star
-from overlace.tree.steps import plan_to
 from overlace.workloads.square import square
 
 SIZES = {20: 5, 50: 5, 100: 5, 500: 3, 1000: 3}

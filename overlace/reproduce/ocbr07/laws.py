@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from overlace.model import Observation, Progress
+from overlace.planners.tree.cost import cost
+from overlace.planners.tree.exact import price_matrix, tree_total
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.problem import problem_of
+from overlace.planners.tree.setting import setting_of
+from overlace.planners.tree.view import local_view
 from overlace.reproduce.result import Result, Row
-from overlace.tree.cost import cost
-from overlace.tree.exact import price_matrix, tree_total
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.problem import problem_of
-from overlace.tree.setting import setting_of
-from overlace.tree.view import local_view
 from overlace.workloads.lottery import lottery, uniform_tree
 from overlace.workloads.square import square
 

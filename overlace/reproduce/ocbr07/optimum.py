@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from overlace.model import Planner, Progress
+from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.regraft import Regraft
+from overlace.planners.tree.star import Star
 from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Chart, Result, Row, Spread
-from overlace.tree.exact import Exact
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.mst import Mst
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.regraft import Regraft
-from overlace.tree.star import Star
 from overlace.workloads.lottery import lottery
 
 

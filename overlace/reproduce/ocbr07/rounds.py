@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from overlace.model import Progress
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.setting import setting_of
 from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Chart, Result, Row
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.setting import setting_of
 from overlace.workloads.square import square
 
 

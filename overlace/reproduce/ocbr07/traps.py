@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.model import Classes, Network, Observation, Overlay, Planner, Progress
+from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.hub_safe import HubSafe
+from overlace.planners.tree.ocbr import Ocbr
+from overlace.planners.tree.regraft import Regraft
 from overlace.reproduce.ocbr07.knows import KNOWS
 from overlace.reproduce.result import Result, Row
-from overlace.tree.exact import Exact
-from overlace.tree.hub_safe import HubSafe
-from overlace.tree.ocbr import Ocbr
-from overlace.tree.regraft import Regraft
 
 
 def ring(brokers: int, dear: float) -> Observation:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from overlace.channels.anneal import Anneal
-from overlace.channels.bound import bound
-from overlace.channels.strategy1 import Strategy1
-from overlace.channels.strategy2 import Strategy2
-from overlace.channels.strategy3 import Strategy3
-from overlace.channels.strategy4 import Strategy4
-from overlace.channels.strategy31 import Strategy31
 from overlace.model import Observation, Planner, Progress
+from overlace.planners.channels.anneal import Anneal
+from overlace.planners.channels.bound import bound
+from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategy2 import Strategy2
+from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategy4 import Strategy4
+from overlace.planners.channels.strategy31 import Strategy31
 from overlace.replay.delivery import delivery
 from overlace.reproduce.result import Chart, Result, Spread
 from overlace.workloads.publishers import publishers

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from overlace.arrays.jit import Ints
-from overlace.channels.online import Online
 from overlace.model import Metrics, Observation, Offers, Overlay
+from overlace.planners.channels.online import Online
 from overlace.replay.delivery import delivery
 from overlace.reproduce.result import Spread, expected
 from overlace.workloads.publishers import publishers

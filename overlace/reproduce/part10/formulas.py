@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import comb
 from typing import Any
 
-from overlace.channels.strategy1 import Strategy1
-from overlace.channels.strategy2 import Strategy2
 from overlace.model import Progress
+from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategy2 import Strategy2
 from overlace.reproduce.part10.curves import PRINTED, Setup, Strategy, grow, points
 from overlace.reproduce.result import Result, Spread
 

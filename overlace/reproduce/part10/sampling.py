@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlace.channels.strategy1 import Strategy1
-from overlace.channels.strategy2 import Strategy2
-from overlace.channels.strategy3 import Strategy3
-from overlace.channels.strategy4 import Strategy4
-from overlace.channels.strategy31 import Strategy31
 from overlace.model import Overlay, Progress
+from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategy2 import Strategy2
+from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategy4 import Strategy4
+from overlace.planners.channels.strategy31 import Strategy31
 from overlace.replay.delivery import delivery, sampled
 from overlace.reproduce.part10.curves import Setup, Strategy
 from overlace.reproduce.part10.strategy_3 import thesis

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlace.channels.strategy1 import Strategy1
 from overlace.model import Progress
+from overlace.planners.channels.strategy1 import Strategy1
 from overlace.reproduce.part10.curves import Setup, beside, curve_rows, end, points
 from overlace.reproduce.result import Chart, Result
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from overlace.channels.strategy1 import Strategy1
-from overlace.channels.strategy2 import Strategy2
-from overlace.channels.strategy3 import Strategy3
 from overlace.model import Progress
+from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategy2 import Strategy2
+from overlace.planners.channels.strategy3 import Strategy3
 from overlace.reproduce.part10.curves import Setup, Strategy, beside, curve_rows, end, histogram, per_channel, points
 from overlace.reproduce.result import Chart, Result
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from overlace.channels.strategy3 import Strategy3
-from overlace.channels.strategy31 import Strategy31
 from overlace.model import Progress
+from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategy31 import Strategy31
 from overlace.reproduce.part10.curves import Strategy, beside, curve_rows, end, histogram, per_channel, points
 from overlace.reproduce.part10.strategy_3 import SHARES, thesis
 from overlace.reproduce.result import Chart, Result

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from overlace.mesh.bounds import least_links, least_star_links
-from overlace.mesh.cd_oda_2 import CdOda2
-from overlace.mesh.greedy_merge import GreedyMerge
-from overlace.mesh.interests import interests_of
-from overlace.mesh.star_cap import StarCap, stars_under
 from overlace.model import Progress
+from overlace.planners.mesh.bounds import least_links, least_star_links
+from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.greedy_merge import GreedyMerge
+from overlace.planners.mesh.interests import interests_of
+from overlace.planners.mesh.star_cap import StarCap, stars_under
 from overlace.reproduce.result import Result, Spread
 from overlace.reproduce.tdcd17.runs import Setting, instance, solved
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from overlace.mesh.cd_oda_2 import CdOda2
-from overlace.mesh.greedy_merge import GreedyMerge
-from overlace.mesh.td_cd_oda import TdCdOda
-from overlace.mesh.two_d_oda import TwoDOda
 from overlace.model import Observation, Overlay
+from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.greedy_merge import GreedyMerge
+from overlace.planners.mesh.td_cd_oda import TdCdOda
+from overlace.planners.mesh.two_d_oda import TwoDOda
 from overlace.replay.shape import shape
 from overlace.workloads.uniform_interests import uniform_interests
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlace.mesh.cd_oda import CdOda
-from overlace.mesh.cd_oda_1 import CdOda1
-from overlace.mesh.greedy_merge import GreedyMerge
-from overlace.mesh.hub_tree import HubTree
-from overlace.mesh.mm_oda import MmOda
-from overlace.mesh.random_mesh import RandomMesh
-from overlace.mesh.star_cap import StarCap
-from overlace.mesh.two_hub import TwoHub
 from overlace.model import Progress
+from overlace.planners.mesh.cd_oda import CdOda
+from overlace.planners.mesh.cd_oda_1 import CdOda1
+from overlace.planners.mesh.greedy_merge import GreedyMerge
+from overlace.planners.mesh.hub_tree import HubTree
+from overlace.planners.mesh.mm_oda import MmOda
+from overlace.planners.mesh.random_mesh import RandomMesh
+from overlace.planners.mesh.star_cap import StarCap
+from overlace.planners.mesh.two_hub import TwoHub
 from overlace.reproduce.result import Chart, Result, Spread
 from overlace.reproduce.tdcd17.runs import PRINTED, SEEDS, Setting, solved
 

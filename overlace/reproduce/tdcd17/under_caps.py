@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from overlace.mesh.cd_oda_2 import CdOda2
-from overlace.mesh.frontier import frontier
-from overlace.mesh.star_cap import StarCap
-from overlace.mesh.td_cd_oda import TdCdOda
 from overlace.model import Progress
+from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.frontier import frontier
+from overlace.planners.mesh.star_cap import StarCap
+from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.reproduce.result import Chart, Result, Spread
 from overlace.reproduce.tdcd17.runs import SEEDS, Axes, Setting, axes, instance, solved
 

@@ -1,1 +1,0 @@
-"""Placement and tree together: one cost, one budget of changes."""

@@ -1,0 +1,1 @@
+"""Placement and tree together: the planner, what it is given, and its reasons."""

@@ -1,0 +1,228 @@
+"""Placement and tree together: where clients connect and how brokers are wired, at one cost and one budget.
+
+A class of traffic pays demand x (alpha x links + beta x brokers) of the subtree that joins its clients (OCBR07 (1)),
+clients pay for the way to a home far from where they are (where that is known), and every client moved and link
+changed has its price. Clients are re-homed or exchanged, parts of the tree regrafted, all evaluated by difference,
+at a price of a change that falls until the budget is used; in small systems annealing follows. Beside this stand
+the rivals: clients only, links only, and one after the other; the best of all is returned, so it is never worse than
+any of them at the same budget.
+
+Keeps: a tree after every step; no broker above its degree, sent or handled limit unless it was so before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from overlace.errors import BadParameter
+from overlace.model import FACETS, Changes, Facet, Observation, Overlay, Plan, Progress, Steps
+from overlace.planners.joint.objective import Objective, at_home, viewed
+from overlace.planners.joint.problem import Caps, problem_of
+from overlace.planners.joint.reasons import Now, said_of
+from overlace.planners.placement import cost as placement_cost
+from overlace.planners.search.anneal import LINKS, annealed
+from overlace.planners.search.groups import find_communities
+from overlace.planners.search.order import Step, Way
+from overlace.planners.search.problem import Problem, renumbered
+from overlace.planners.search.walk import NO_LIMIT, Budget, Kind, Search, State, by_cost
+from overlace.planners.tree import cost as tree_cost
+
+Method = Literal["best", "joint", "alternating", "placement", "tree"]
+DRAWS = 6_000
+"""Random changes that annealing draws for each unit of effort."""
+MIDDLE = 40_000
+"""Size of a system up to which annealing draws as many as the effort says, and fewer beyond: brokers x clients, or"""
+WEIGHS = 4
+"""so many times the members of all classes, which a draw of a link looks at."""
+BOTH: tuple[Any, ...] = ("clients", "links")
+KINDS: dict[str, tuple[Any, ...]] = {
+    "joint": (BOTH,), "alternating": (("links",), ("clients",)), "placement": (("clients",),), "tree": (("links",),),
+}  # fmt: skip
+"""What each way changes, in turns."""
+WAYS = tuple(KINDS)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Re-homes clients and rewires brokers together, within one budget of changes."""
+
+    budget: int | None = field(default=None, metadata={"help": "clients moved and links changed together, at most"})
+    max_moves: int | None = field(default=None, metadata={"help": "clients moved, at most"})
+    max_swaps: int | None = field(default=None, metadata={"help": "links changed, at most"})
+    objective: Objective = field(
+        default="cost",
+        metadata={"help": "what a message pays: the cost of its links, 1 a link, or hops or latency per receiver"},
+    )
+    alpha: float = field(default=1.0, metadata={"help": "what a unit of link cost counts; 0 or more"})
+    beta: float = field(default=0.0, metadata={"help": "what a unit of broker cost counts; 0 or more"})
+    weight: tree_cost.Weight = field(default="messages", metadata={"help": "what traffic weighs: messages or bytes"})
+    move_price: float = field(default=0.0, metadata={"help": "what a moved client costs, in units of the cost"})
+    swap_price: float = field(default=0.0, metadata={"help": "what a changed link costs, in units of the cost"})
+    min_gain: float = field(default=0.0, metadata={"help": "share of today's cost that a change must save"})
+    sent_cap: float | None = field(
+        default=1.5, metadata={"help": "messages sent by a broker's clients: at most this times the mean, or as today"}
+    )
+    handled_cap: float | None = field(
+        default=1.0, metadata={"help": "messages through a broker: at most this times today's busiest one"}
+    )
+    head_room: float = field(default=0.0, metadata={"help": "share of a broker's capacity that stays free; below 1"})
+    max_degree: int | None = field(default=None, metadata={"help": "links of a broker, at most, or as today"})
+    max_cut: float | None = field(
+        default=None, metadata={"help": "share of the messages that may pass one broker, or as today"}
+    )
+    wired_only: bool = field(default=False, metadata={"help": "no new links but those of may_wire"})
+    may_wire: tuple[int, ...] = field(default=(), metadata={"help": "rows of the network's links that may be wired"})
+    within_region: bool = field(default=False, metadata={"help": "nobody leaves its region"})
+    keep: tuple[int, ...] = field(default=(), metadata={"help": "clients that stay", "ids": "client"})
+    only: tuple[int, ...] = field(default=(), metadata={"help": "clients that may move; none: all", "ids": "client"})
+    keep_brokers: tuple[int, ...] = field(
+        default=(), metadata={"help": "brokers that keep their clients and links", "ids": "broker"}
+    )
+    keep_links: tuple[int, ...] = field(default=(), metadata={"help": "rows of the network's links that stay"})
+    method: Method = field(default="best", metadata={"help": "the best of all, or one of them alone"})
+    effort: int = field(default=100, metadata={"help": "how long to anneal after the first search; 0: not at all"})
+    facets: ClassVar[tuple[Facet, ...]] = ("placement", "tree")
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = (
+        "{client} moves from {from_broker} to {to_broker}: {share:.0%} of its traffic is with clients nearer to there, "
+        "{at:.0%} at {near_broker}",
+        "{left_broker}-{right_broker} replaces {from_broker}-{to_broker}, which {messages:,.0f} messages crossed",
+        "{moves} clients and {links} links change together: no single one keeps the limits",
+        "{client} moves from {from_broker} to {to_broker}: the way from where it is costs {access:,.0f} less; "
+        "{share:.0%} of its traffic is with clients nearer to there",
+    )
+
+    def __post_init__(self) -> None:
+        tree_cost.check_weights(self.alpha, self.beta)
+        for name in ("budget", "max_moves", "max_swaps", "max_degree", "effort"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise BadParameter(f"{name} is {value}; expected 0 or more")
+        for name in ("move_price", "swap_price", "min_gain", "sent_cap", "handled_cap", "max_cut"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise BadParameter(f"{name} is {value}; expected a number of 0 or more")
+
+        if not 0 <= self.head_room < 1:
+            raise BadParameter(f"head_room is {self.head_room}; expected a share of 0 or more, below 1")
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """The best of the search over both and of its rivals, as steps that pay most first."""
+        problem = self.problem(observation)
+        found = self.states(problem, seed, progress)
+        best = min(found.values(), key=by_cost)
+        steps = Way(problem, best).steps(progress)
+        least = self.min_gain * found["as it is"].cost  # what a change had to save is no cost
+        beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
+        return _plan(self, seed, observation, problem, steps, beside)
+
+    def problem(self, observation: Observation) -> Problem:
+        """What is searched: demand, costs and limits."""
+        caps = Caps(
+            self.sent_cap, self.handled_cap, self.max_degree, self.within_region, self.keep, self.only,
+            self.wired_only, self.may_wire, self.max_cut, self.keep_brokers, self.keep_links,
+            self.head_room,
+        )  # fmt: skip
+        seen, borne = viewed(observation, self.objective), None
+        if self.objective in ("hops", "latency"):
+            borne = at_home(observation)
+        problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, borne)
+        return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
+
+    def states(self, problem: Problem, seed: int, progress: Progress | None = None) -> dict[str, State]:
+        """What each method finds within the budget."""
+        limits = (self.max_moves, self.max_swaps, self.budget)
+        budget = Budget(*(NO_LIMIT if each is None else each for each in limits))
+        problem, number = renumbered(problem)
+        problem = replace(problem, least=self.min_gain * Search(problem).first.cost)
+        apart = find_communities(problem.demand, problem.limits, problem.movable, seed) if budget.moves else []
+        search = Search(problem, apart)
+        found: dict[str, State] = {"as it is": search.first}
+        ways: tuple[str, ...] = WAYS if self.method == "best" else (self.method,)
+        both = problem.rewires and budget.swaps and len(problem.movable) and budget.moves
+        if self.method == "best" and not both:
+            ways = WAYS[:1]  # with one kind of change only, all would find the same
+        marginal = 0.0
+        for i, way in enumerate(ways):
+            if progress:
+                progress(0.8 * i / len(ways), f"searching {way}")
+            search.goto(search.first)
+            turns = KINDS[way]
+            state = alternating(search, budget) if len(turns) > 1 else search.path(budget, turns[0])
+            marginal = search.marginal if way == "joint" else marginal
+            spare = search.spare if len(turns) == 1 else state
+            for kinds in turns:
+                state = self.refined(search, state, budget, kinds, seed)
+            found[way] = min(state, spare, key=by_cost)
+        best = min(found.values(), key=by_cost)
+        if self.method == "best" and best is not found["joint"]:
+            search.marginal = marginal
+            found["best"] = self.refined(search, best, budget, BOTH, seed)
+        back = np.argsort(number)
+        return {name: replace(state, home=state.home[back]) for name, state in found.items()}
+
+    def refined(self, search: Search, state: State, budget: Budget, kinds: tuple[Kind, ...], seed: int) -> State:
+        """Annealed: as long as the effort says in small systems, shorter in large ones, where it brings little.
+
+        One kind of change alone gets as many draws as it has among both.
+        """
+        demand = search.problem.demand
+        size = max(len(search.problem.node) * len(search.home), WEIGHS * len(demand.member))
+        draws = DRAWS * self.effort * MIDDLE // max(size, MIDDLE)
+        share = 1.0 if len(kinds) > 1 else LINKS if kinds == ("links",) else 1 - LINKS
+        return annealed(search, state, budget, kinds, int(share * draws), seed)
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """Demand x (alpha x links + beta x brokers), access, and the prices of what differs from today."""
+        homes, seen = overlay.homes(observation.clients), viewed(observation, self.objective)
+        routed = tree_cost.cost(seen, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
+        access = placement_cost.access(seen, homes, self.weight, "cost")
+        before = observation.overlay
+        moved = int((homes != before.homes(observation.clients)).sum())
+        links = {tuple(link) for link in overlay.tree.tolist()} - {tuple(link) for link in before.tree.tolist()}
+        return routed + access + self.move_price * moved + self.swap_price * len(links)
+
+
+def alternating(search: Search, budget: Budget) -> State:
+    """The rival: first one kind of change with a part of the budget, then the other with the rest, and so on."""
+    best = search.first
+    shares = (1.0,) if budget.both == NO_LIMIT else (0.5,) if search.large else (0.25, 0.5, 0.75)
+    for kinds in ((("links",), ("clients",)), (("clients",), ("links",))):
+        for share in shares:
+            search.goto(search.first)
+            part = budget._replace(both=int(share * budget.both)) if budget.both < NO_LIMIT else budget
+            state = search.path(part, kinds[0])
+            for turn in (1, 0, 1, 0, 1):
+                search.goto(state)
+                after = search.path(budget, kinds[turn])
+                if by_cost(after) >= by_cost(state):
+                    break
+                state = after
+            best = min(best, state, key=by_cost)
+    return best
+
+
+def _plan(
+    planner: Joint, seed: int, observation: Observation, problem: Problem, steps: list[Step], beside: dict[str, float]
+) -> Plan:
+    """Steps as columns."""
+    rows: list[tuple[int, int, int, int]] = []
+    starts, reasons, args = [0], [], defaultdict(list)
+    now = Now(problem, observation.overlay.homes(observation.clients))
+    for step in steps:
+        reason, said = said_of(step, now)
+        reasons.append(reason)
+        for name, value in said.items():
+            args[name].append(value)
+        for change in step.changes:
+            facet = FACETS.index("tree" if change.client < 0 else "placement")
+            rows += [(facet, -1, *change.old), (facet, 1, *change.new)]
+            now.do(change)
+        starts.append(len(rows))
+    changes = Changes(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+    made = Steps(starts, [step.gain for step in steps], reasons, {k: np.asarray(v) for k, v in args.items()})
+    return Plan(planner, seed, observation.overlay, observation.overlay.apply(changes), changes, made, beside)

@@ -1,0 +1,203 @@
+"""What is given: demand, costs and limits, from an observation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from overlace.arrays.jit import Bools, Floats, Ints, Pairs
+from overlace.arrays.pairs import positions
+from overlace.errors import BadParameter, NotObserved
+from overlace.model import Observation
+from overlace.planners.search.limits import Limits
+from overlace.planners.search.problem import Problem, demand_of, talking
+from overlace.planners.search.system import Demand, bill, rooted
+from overlace.planners.tree import cost as tree_cost
+
+MOST_BROKERS = 4000
+"""Beyond this the matrices of brokers by brokers do not fit in memory."""
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What the user limits; None is unlimited. No limit is tighter than what is there today."""
+
+    sent: float | None = None  # times the mean per broker
+    handled: float | None = None  # times what the busiest broker handles today
+    max_degree: int | None = None
+    within_region: bool = False
+    keep: tuple[int, ...] = ()
+    only: tuple[int, ...] = ()
+    wired_only: bool = False
+    may_wire: tuple[int, ...] = ()  # rows of the network's links
+    max_cut: float | None = None  # share of all messages
+    keep_brokers: tuple[int, ...] = ()
+    keep_links: tuple[int, ...] = ()  # rows of the network's links
+    head_room: float = 0.0  # share of a broker's capacity that stays free
+
+
+def problem_of(
+    observation: Observation, alpha: float, beta: float, weight: tree_cost.Weight, caps: Caps,
+    borne: Observation | None = None,
+) -> Problem:  # fmt: skip
+    """The problem of an observation; `borne` is what brokers bear, where that is another. Refused where data misses."""
+    network, overlay, classes = observation.network, observation.overlay, observation.classes
+    if len(classes) == 0:
+        raise NotObserved("joint: no traffic classes were observed. Ingest a log that says who received what.")
+    if network.brokers > MOST_BROKERS:
+        raise BadParameter(f"joint: {network.brokers:,} brokers; this planner takes up to {MOST_BROKERS:,}")
+    if network.brokers > 1 and len(overlay.tree) == 0:
+        raise NotObserved("joint: there is no tree to start from. Ingest links that are wired.")
+    tree_cost.class_costs(observation, overlay)  # refuses clients without homes and what is no tree
+    demand = classes_of(observation, weight)
+    load = demand if borne is None and weight == "messages" else classes_of(borne or observation, "messages")
+    wire, first = _wires(observation, alpha, caps)
+    node = beta * network.broker_cost
+    home = observation.overlay.homes(observation.clients)
+    links = np.sort(overlay.tree, axis=1).reshape(-1, 2)
+    none = np.full(network.brokers, -1, dtype=np.int64)
+    _, handled = bill(load, np.maximum(home, 0), rooted(links, wire), node, none, network.brokers)
+    limits, capped = _limits(observation, borne or observation, demand, home, handled, weight, caps)
+    degree = np.bincount(links.ravel(), minlength=network.brokers)
+    most = network.max_degree if caps.max_degree is None else np.minimum(network.max_degree, caps.max_degree)
+    fixed = _kept(observation, wire, first, limits, caps)
+    return Problem(
+        demand, wire, node, links, first, fixed, np.maximum(most, degree), limits, capped,
+        _movable(observation, home, demand, limits, caps), limits.sent_cap, limits.handled_cap, load,
+        _rewires(links, wire, first, fixed),
+    )  # fmt: skip
+
+
+def _rewires(links: Pairs, wire: Floats, first: Bools, fixed: Bools) -> bool:
+    """Whether some link may go and some other may come."""
+    return bool((~fixed[links[:, 0], links[:, 1]]).any() and (np.isfinite(wire) & ~first).any())
+
+
+def classes_of(observation: Observation, weight: tree_cost.Weight) -> Demand:
+    """Classes that weigh something, and the classes of each client."""
+    classes = observation.classes
+    amount = (classes.demand if weight == "messages" else classes.bytes).astype(np.float64)
+    return demand_of(classes.start, classes.members, amount, observation.clients)
+
+
+def _wires(observation: Observation, alpha: float, caps: Caps) -> tuple[Floats, Bools]:
+    """(cost of each possible link, whether it is there)."""
+    network, tree = observation.network, observation.overlay.tree
+    n = network.brokers
+    wire = np.full((n, n), np.inf)
+    links = network.links if len(network.links) else tree
+    if caps.wired_only and len(network.links):
+        wrong = [row for row in caps.may_wire if not 0 <= row < len(links)]
+        if wrong:
+            raise BadParameter(f"joint: may_wire names row {wrong[0]}; the network has {len(links)} links")
+        allowed = positions(tree, links) >= 0
+        allowed[list(caps.may_wire)] = True
+        links = links[allowed]
+    wire[links[:, 0], links[:, 1]] = alpha * network.costs_of(links)
+    first = np.zeros((n, n), dtype=np.bool_)
+    first[tree[:, 0], tree[:, 1]] = True
+    return np.minimum(wire, wire.T), first | first.T
+
+
+def _kept(observation: Observation, wire: Floats, first: Bools, limits: Limits, caps: Caps) -> Bools:
+    """Links that stay; at brokers that stay as they are nothing is wired and nobody comes (changed in place)."""
+    network, fixed = observation.network, np.zeros_like(first)
+    for name, given, most in (
+        ("brokers", caps.keep_brokers, network.brokers),
+        ("links", caps.keep_links, len(network.links)),
+    ):
+        wrong = [each for each in given if not 0 <= each < most]
+        if wrong:
+            raise BadParameter(f"joint: keep_{name} names {wrong[0]}; there are {most} {name}")
+    brokers = list(caps.keep_brokers)
+    fixed[brokers, :] = fixed[:, brokers] = True
+    limits.may[:, brokers] = False
+    fresh = ~first
+    fresh[[b for b in range(network.brokers) if b not in caps.keep_brokers]] = False
+    wire[fresh | fresh.T] = np.inf
+    for left, right in network.links[list(caps.keep_links)]:
+        fixed[left, right] = fixed[right, left] = True
+    return fixed
+
+
+def _limits(
+    observation: Observation, borne: Observation, demand: Demand, home: Ints, handled: Floats,
+    weight: tree_cost.Weight, caps: Caps,
+) -> tuple[Limits, bool]:  # fmt: skip
+    network, placed = observation.network, home >= 0
+    n, sent = network.brokers, np.where(placed, borne.sent, 0).astype(np.float64)
+    now = np.bincount(home[placed], weights=sent[placed], minlength=n)
+    sent_cap = np.full(n, np.inf)
+    if caps.sent is not None:
+        holding = max(1, int((network.region >= 0).sum()))
+        sent_cap = np.maximum(now, max(caps.sent * sent.sum() / holding, sent.max(initial=0.0)))
+    handled_cap = np.full(n, np.inf)
+    handled_cap = np.minimum(handled_cap, capacity_of(observation) * (1 - caps.head_room))
+    if caps.handled is not None:
+        handled_cap = np.minimum(handled_cap, caps.handled * handled.max(initial=0.0))
+    if caps.max_cut is not None:
+        handled_cap = np.minimum(handled_cap, caps.max_cut * borne.classes.demand.sum())
+    handled_cap = np.maximum(handled_cap, handled)
+    where, may, access = _places(observation, home, caps.within_region)
+    amount = _amount(observation, weight) if network.access_cost.size else np.zeros(observation.clients)
+    first = np.where(placed, home, 0)
+    amount = np.where(placed, amount, 0.0)
+    capped = bool(np.isfinite(handled_cap).any())
+    talk = np.zeros(observation.clients)
+    np.add.at(talk, demand.member, np.repeat(demand.demand, np.diff(demand.start)))
+    nearest = np.where(may, access, np.inf).min(axis=1)
+    return Limits(
+        first, sent, sent_cap, handled_cap, np.full(n, -1, dtype=np.int64), may, where, access, amount, talk, nearest,
+        np.arange(n), np.zeros(n, dtype=np.int64), 0.0,
+    ), capped  # fmt: skip
+
+
+def capacity_of(observation: Observation) -> Floats:
+    """What each broker can handle in the time that was observed; infinite where it is not known."""
+    seconds = (observation.window[1] - observation.window[0]) / 1e6
+    network = observation.network
+    return network.capacity * seconds if seconds > 0 else np.full(network.brokers, np.inf)
+
+
+def _places(observation: Observation, home: Ints, within_region: bool) -> tuple[Ints, Bools, Floats]:
+    """(group of each client, where a group may be, what access costs it there)."""
+    network = observation.network
+    region = network.client_region if len(network.client_region) else np.full(observation.clients, -1)
+    bound = network.region[np.maximum(home, 0)] if within_region else np.full(observation.clients, -2)
+    rows, where = np.unique(np.column_stack([region, bound]), axis=0, return_inverse=True)
+    may = np.broadcast_to(network.region >= 0, (len(rows), network.brokers)).copy()
+    if within_region:
+        may &= network.region[None, :] == rows[:, 1:2]
+    access = np.zeros((len(rows), network.brokers))
+    known = rows[:, 0] >= 0
+    if network.access_cost.size:
+        access[known] = network.access_cost[rows[known, 0]]
+    return where.reshape(-1), may, access
+
+
+def _amount(observation: Observation, weight: tree_cost.Weight) -> Floats:
+    """All that a client sends and receives."""
+    flows = observation.flows
+    amount = (observation.sent if weight == "messages" else observation.sent_bytes).astype(np.float64)
+    np.add.at(amount, flows.receiver, flows.messages if weight == "messages" else flows.bytes)
+    return amount
+
+
+def _movable(observation: Observation, home: Ints, demand: Demand, limits: Limits, caps: Caps) -> Ints:
+    """Clients that may move and for whom it can make a difference."""
+    talks = np.zeros(observation.clients, dtype=np.bool_)
+    talks[talking(demand)] = True
+    travels = (limits.amount > 0) & (np.ptp(limits.access, axis=1)[limits.group] > 0)
+    may = (home >= 0) & (talks | travels)
+    for name, chosen in (("keep", caps.keep), ("only", caps.only)):
+        wrong = [c for c in chosen if not 0 <= c < observation.clients]
+        if wrong:
+            raise BadParameter(f"joint: {name} names client {wrong[0]}; there are {observation.clients}")
+    if caps.only:
+        chosen_only = np.zeros_like(may)
+        chosen_only[list(caps.only)] = True
+        may &= chosen_only
+    may[list(caps.keep)] = False
+    may &= ~np.isin(home, caps.keep_brokers)
+    return np.flatnonzero(may)

@@ -1,0 +1,232 @@
+"""GM, greedy merge: link by link, the one that joins most components of topics.
+
+TDCD17 §III, after Chockler, Melamed, Tock and Vitenberg (PODC 2007). The contribution of a link is the number of
+topics in which its two ends are in different components. The link with the greatest contribution is added until
+every topic is one component. Few links and low degrees; the diameter of a topic may grow with its size.
+
+Keeps: every link joins at least one component.
+Reads: R3, ties to the lowest pair of ids (a scan by index, which makes the paper's maximum degree), or random.
+Departs: no queue of pairs. A contribution never grows, so for each level of it, highest first, one pass over
+the pairs in order is exact: what has less than the level when the pass comes by never has it again. Each client
+remembers a bound on its contributions and sits out passes above it. Memory is in the order of the interests;
+with random ties also in that of the pairs of one level, which are put in a random order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Ints, kernel
+from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
+from overlace.planners.mesh import cost as mesh_cost
+from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of
+from overlace.planners.mesh.stars import room_for_links
+from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
+
+LINK_REASONS = ("{left_client} and {right_client} join {joined} components of the topics they share", REMOVED)
+
+
+@dataclass(frozen=True)
+class GreedyMerge:
+    """The link that joins most topic components, again and again: few links, low degrees, long ways."""
+
+    ties: Ties = field(
+        default="lowest", metadata={"help": "which link is chosen among equals: the lowest ids, or a random one"}
+    )
+    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
+    paper: ClassVar[str] = "TDCD17 §III"
+    REASONS: ClassVar[tuple[str, ...]] = LINK_REASONS
+
+    def __post_init__(self) -> None:
+        check_ties(self.ties)
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Level by level, a step for each link; then what the old mesh had beyond that goes."""
+        state = merging(interests_of(observation, "mesh.gm"))
+        rng = np.random.default_rng(seed)
+        links = 0
+        level = most = int(np.diff(state.given.start).max(initial=0))
+        while level > 0:
+            if progress:
+                progress(1 - level / most, f"links that join {level} components")
+            if self.ties == "random":
+                one, other = pairs_at(state, level)
+                order = rng.permutation(len(one))
+                links = merge_pairs(state, level, one[order], other[order], links)
+            else:
+                links = merge_level(state, level, links)
+            level = min(level - 1, int(state.bound.max(initial=0)))
+        return link_plan(self, observation, seed, state, links)
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """clients x components too many + links."""
+        return mesh_cost.cost(observation, overlay)
+
+
+class Merging(NamedTuple):
+    """What a merge knows as it goes."""
+
+    given: Interests
+    place: Ints  # per interest by client: where it stands among the members of its topic
+    part: Ids  # per interest by topic: the component the member is in
+    bound: Ints  # per client: no link to a higher id contributes more
+    counted: Ids  # scratch, 0 between calls: contributions of links from one client
+    left: Ids  # the links so far
+    right: Ids
+    joined: Ints  # how many components each joined
+
+
+def merging(given: Interests) -> Merging:
+    """Nothing merged yet."""
+    clients, room = len(given.start) - 1, room_for_links(given)
+    place = places(given)
+    bound = np.diff(given.start)
+    part = np.arange(len(given.member), dtype=np.int32)
+    left, right, joined = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64)
+    return Merging(given, place, part, bound, np.zeros(clients, np.int32), left, right, joined)
+
+
+def link_plan(planner: Planner, observation: Observation, seed: int, state: Merging, links: int) -> Plan:
+    """The plan with a step for each link."""
+    left, right, joined = state.left[:links], state.right[:links], state.joined[:links].copy()
+    low, high = np.minimum(left, right).astype(np.int64), np.maximum(left, right).astype(np.int64)
+    args = {"left_client": low, "right_client": high, "joined": joined}
+    return mesh_plan(planner, observation, seed, Wanted(left, right, np.arange(links + 1), args, joined))
+
+
+@kernel
+def places(given: Interests) -> Ints:
+    """Where each interest by client stands by topic."""
+    at = given.first.copy()
+    place = np.empty(len(given.topic), dtype=np.int64)
+    for i in range(len(given.topic)):
+        place[i] = at[given.topic[i]]
+        at[given.topic[i]] += 1
+    return place
+
+
+@kernel
+def merge_level(state: Merging, level: int, links: int) -> int:
+    """Add every link that contributes as much as the level, by ids; returns how many links there are then."""
+    clients = len(state.bound)
+    touched = np.empty(clients, dtype=np.int64)
+    for u in range(clients):
+        if state.bound[u] < level:
+            continue
+        n = contributions(state, u, touched)
+        reached, found = 0, 0
+        for k in range(n):
+            v = touched[k]
+            if state.counted[v] >= level:
+                touched[found] = v
+                found += 1
+            else:
+                reached = max(reached, state.counted[v])
+            state.counted[v] = 0
+        for v in np.sort(touched[:found]):
+            adds = contribution(state, u, v)
+            if adds == level:
+                links = merge(state, u, v, adds, links)
+            else:
+                reached = max(reached, adds)
+        state.bound[u] = reached
+    return links
+
+
+@kernel
+def pairs_at(state: Merging, level: int) -> tuple[Ids, Ids]:
+    """Every pair that contributes as much as the level now."""
+    one, other = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
+    touched = np.empty(len(state.bound), dtype=np.int64)
+    found = 0
+    for u in range(len(state.bound)):
+        if state.bound[u] < level:
+            continue
+        n = contributions(state, u, touched)
+        reached = 0
+        for k in range(n):
+            v = touched[k]
+            if state.counted[v] >= level:
+                if found == len(one):
+                    one, other = np.concatenate((one, one)), np.concatenate((other, other))
+                one[found], other[found] = u, v
+                found += 1
+                reached = level - 1
+            reached = max(reached, min(level - 1, state.counted[v]))
+            state.counted[v] = 0
+        state.bound[u] = reached
+    return one[:found], other[:found]
+
+
+@kernel
+def merge_pairs(state: Merging, level: int, one: Ids, other: Ids, links: int) -> int:
+    """Add those of the pairs, in this order, that still contribute as much as the level."""
+    for k in range(len(one)):
+        adds = contribution(state, one[k], other[k])
+        if adds == level:
+            links = merge(state, one[k], other[k], adds, links)
+    return links
+
+
+@kernel
+def contributions(state: Merging, u: int, touched: Ints) -> int:
+    """Count the contribution of every link from u to a higher id; returns how many contribute, these in touched."""
+    first, member, part, count = state.given.first, state.given.member, state.part, state.counted
+    n = 0
+    for i in range(state.given.start[u], state.given.start[u + 1]):
+        mine, end = part[state.place[i]], first[state.given.topic[i] + 1]
+        for k in range(state.place[i] + 1, end):
+            if part[k] != mine:
+                v = member[k]
+                if count[v] == 0:
+                    touched[n] = v
+                    n += 1
+                count[v] += 1
+    return n
+
+
+@kernel
+def contribution(state: Merging, u: int, v: int) -> int:
+    """In how many topics that both want u and v are in different components."""
+    topic, place, part = state.given.topic, state.place, state.part
+    i, j, end_i, end_j = (
+        state.given.start[u], state.given.start[v], state.given.start[u + 1], state.given.start[v + 1],
+    )  # fmt: skip
+    adds = 0
+    while i < end_i and j < end_j:
+        if topic[i] < topic[j]:
+            i += 1
+        elif topic[i] > topic[j]:
+            j += 1
+        else:
+            adds += part[place[i]] != part[place[j]]
+            i += 1
+            j += 1
+    return adds
+
+
+@kernel
+def merge(state: Merging, u: int, v: int, adds: int, links: int) -> int:
+    """Add a link: in every topic that both want their components become one."""
+    topic, place, part = state.given.topic, state.place, state.part
+    i, j, end_i, end_j = (
+        state.given.start[u], state.given.start[v], state.given.start[u + 1], state.given.start[v + 1],
+    )  # fmt: skip
+    while i < end_i and j < end_j:
+        if topic[i] < topic[j]:
+            i += 1
+        elif topic[i] > topic[j]:
+            j += 1
+        else:
+            old, new = part[place[j]], part[place[i]]
+            if old != new:
+                for k in range(state.given.first[topic[i]], state.given.first[topic[i] + 1]):
+                    if part[k] == old:
+                        part[k] = new
+            i += 1
+            j += 1
+    state.left[links], state.right[links], state.joined[links] = u, v, adds
+    return links + 1

@@ -1,0 +1,109 @@
+"""Random mesh: what gossip does, links to random others of each topic. A baseline for pictures.
+
+After libp2p's gossipsub: every subscriber of a topic, in a random order, dials random others of the topic until
+it has `degree` links in it. Topics draw for themselves; a link that two of them draw is one link. Gossip can
+leave a topic in parts; here the parts are then joined by links between random members, so that no plan takes a
+topic apart.
+
+Keeps: every topic connected. Diameters are small by chance, not by rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from overlace.arrays.components import find, join
+from overlace.arrays.hashing import mix
+from overlace.arrays.jit import Ints, kernel
+from overlace.errors import BadParameter
+from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.mesh import cost as mesh_cost
+from overlace.planners.mesh.interests import Ids, Interests, interests_of
+from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan, ordered
+
+
+@dataclass(frozen=True)
+class RandomMesh:
+    """Random links for each topic, as gossip draws them: a baseline."""
+
+    degree: int = field(default=6, metadata={"help": "links that a client dials for in each topic; 1 or more"})
+    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = ("{links} random links of {topic}", REMOVED)
+
+    def __post_init__(self) -> None:
+        if self.degree < 1:
+            raise BadParameter(f"degree is {self.degree}: expected 1 or more links")
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Topic by topic; then what the old mesh had beyond that goes."""
+        given = interests_of(observation, "mesh.random-mesh")
+        if progress:
+            progress(0.0, "links")
+        one, other, start = ordered(*random_links(given, self.degree, seed))
+        if progress:
+            progress(0.7, "steps")
+        return mesh_plan(self, observation, seed, Wanted(one, other, start, {"topic": np.arange(observation.topics)}))
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """clients x components too many + links."""
+        return mesh_cost.cost(observation, overlay)
+
+
+@kernel
+def random_links(given: Interests, degree: int, seed: int) -> tuple[Ids, Ids, Ints]:
+    """(one end, the other, start): links topic by topic; a pair may come up in several topics."""
+    topics = len(given.first) - 1
+    room = 0
+    for t in range(topics):
+        size = given.first[t + 1] - given.first[t]
+        room += size * min(degree, size) + size
+    one, other = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+    start, after = np.zeros(topics + 1, dtype=np.int64), np.empty(2 * room, dtype=np.int64)
+    state = mix(np.uint64(seed))
+    links = 0
+    for t in range(topics):
+        own = given.member[given.first[t] : given.first[t + 1]].copy()
+        n = len(own)
+        for i in range(n - 1, 0, -1):  # in a random order
+            state = mix(state)
+            k = int(state >> np.uint64(33)) % (i + 1)
+            own[i], own[k] = own[k], own[i]
+        held, leader = np.zeros(n, dtype=np.int64), np.arange(n)
+        head = np.full(n, -1, dtype=np.int64)  # the links of each, as lists: link k at both its ends
+        begin = links
+        for i in range(n):
+            tries = 0
+            while held[i] < min(degree, n - 1) and tries < 8 * degree:
+                state = mix(state)
+                tries += 1
+                j = int(state >> np.uint64(33)) % n
+                fresh = j != i
+                k = head[i]
+                while fresh and k >= 0:
+                    fresh = one[k // 2] + other[k // 2] - i != j
+                    k = after[k]
+                if fresh:
+                    one[links], other[links] = i, j
+                    after[2 * links], head[i] = head[i], 2 * links
+                    after[2 * links + 1], head[j] = head[j], 2 * links + 1
+                    links += 1
+                    held[i] += 1
+                    held[j] += 1
+                    join(leader, i, j)
+        for i in range(1, n):
+            if find(leader, i) != find(leader, 0):
+                state = mix(state)
+                j = int(state >> np.uint64(33)) % i
+                while find(leader, j) == find(leader, i):
+                    j = (j + 1) % n
+                one[links], other[links] = i, j
+                links += 1
+                join(leader, i, j)
+        for k in range(begin, links):
+            one[k], other[k] = own[one[k]], own[other[k]]
+        start[t + 1] = links
+    return one[:links], other[:links], start

@@ -1,0 +1,185 @@
+"""Star-cap: a star for each topic, nobody above a degree cap, as few links as can be found.
+
+Beyond TDCD17, whose star algorithms give some client a link to most of the others. Centres are chosen under the
+cap (`capped.py`; without a cap that is CD-ODA-II), with `effort` they are then annealed (`hubs.py`), and links
+that no topic needs for its diameter of 2 are taken out (`prune.py`). Sweeping the cap gives the frontier between
+average and maximum degree (`frontier.py`).
+
+No mesh of whole stars goes below the star bound, the subscribers of the largest topic less one; a pruned one may.
+`budget` without a cap looks for the least cap whose average degree stays within the budget; where CD-ODA-II's
+stars are beyond it, from TD-CD-ODA's.
+
+Keeps: every topic has a diameter of at most 2; the cap, or NothingBetter that says what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Bools, Ints, Pairs
+from overlace.errors import BadParameter, NothingBetter
+from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.mesh import cost as mesh_cost
+from overlace.planners.mesh.capped import centres_under, first_centres
+from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links
+from overlace.planners.mesh.interests import Interests, interests_of
+from overlace.planners.mesh.prune import needed_links
+from overlace.planners.mesh.stars import STAR_REASONS
+from overlace.planners.mesh.steps import Wanted, mesh_plan
+from overlace.planners.mesh.td_cd_oda import stars_of_few
+
+
+@dataclass(frozen=True)
+class StarCap:
+    """A star for each topic under a degree cap: diameter 2, the maximum degree you choose, few links."""
+
+    cap: int | None = field(
+        default=None, metadata={"help": "most links a client may have; unlimited with effort 0 is CD-ODA-II"}
+    )
+    effort: int = field(default=0, metadata={"help": "annealing steps, each moves a centre; 0: none, and no pruning"})
+    budget: float | None = field(
+        default=None, metadata={"help": "most average degree; without a cap, the least cap within it is looked for"}
+    )
+    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = STAR_REASONS
+
+    def __post_init__(self) -> None:
+        if self.cap is not None and self.cap < 1:
+            raise BadParameter(f"cap is {self.cap}: expected 1 or more links, or none for unlimited")
+        if self.effort < 0:
+            raise BadParameter(f"effort is {self.effort}: expected 0 or more annealing steps")
+        if self.budget is not None and not self.budget > 0:
+            raise BadParameter(f"budget is {self.budget}: expected an average degree above 0")
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Centre by centre; then what the old mesh had beyond that goes."""
+        given = interests_of(observation, "mesh.star-cap")
+        if progress:
+            progress(0.0, "centres")
+        if self.cap is not None:
+            found = stars_under(given, self.cap, self.effort, seed)
+            if found.highest > self.cap:
+                raise NothingBetter(self._too_low(given, found, seed))
+        elif self.budget is not None:
+            found = self._least_cap(given, seed, progress)
+        else:
+            found = stars_under(given, None, self.effort, seed)
+        if self.budget is not None and found.average > self.budget:
+            raise NothingBetter(
+                f"mesh.star-cap: an average degree of {found.average:.2f} is the least found"
+                f"{f' under a cap of {self.cap}' if self.cap else ''}; the budget is {self.budget:g}. "
+                "Raise the budget, the cap or the effort."
+            )
+        if progress:
+            progress(0.9, "steps")
+        return star_mesh_plan(self, observation, seed, found)
+
+    def _least_cap(self, given: Interests, seed: int, progress: Progress | None) -> Found:
+        """The stars under the least cap whose average is within the budget, by halving; the freest if none is."""
+        best = stars_under(given, None, self.effort, seed)
+        if self.budget is not None and best.average > self.budget:
+            others = stars_under(given, None, self.effort, seed, start=few_subscribers(given))
+            best = others if others.average < best.average else best
+        if self.budget is None or best.average > self.budget:
+            return best
+        low, high = star_bound(given), best.highest  # what is found at high is within the budget
+        tries = max((high - low).bit_length(), 1)
+        for i in range(tries):
+            if low >= high:
+                break
+            cap = (low + high) // 2
+            found = stars_under(given, cap, self.effort, seed)
+            if found.highest <= cap and found.average <= self.budget:
+                best, high = found, found.highest
+            else:
+                low = cap + 1
+            if progress:
+                progress(0.9 * (i + 1) / tries, f"cap {cap}")
+        return best
+
+    def _too_low(self, given: Interests, found: Found, seed: int) -> str:
+        least = least_solved(
+            lambda cap: stars_under(given, cap, self.effort, seed).highest, (self.cap or 0) + 1, found.highest
+        )
+        pruned = ", before links that no topic needs go" if self.effort else ""
+        return (
+            f"mesh.star-cap: no stars were found under a cap of {self.cap}. The largest topic alone needs "
+            f"{star_bound(given)} links at its centre (its subscribers less one{pruned}); the least cap found is "
+            f"{least}. Raise the cap, or the effort."
+        )
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """clients x components too many + links."""
+        return mesh_cost.cost(observation, overlay)
+
+
+class Found(NamedTuple):
+    """Stars, and which of their links stay."""
+
+    links: HubLinks
+    kept: Bools | None  # None: all
+    average: float
+    highest: int
+
+
+def star_bound(given: Interests) -> int:
+    """The least maximum degree of any mesh of stars: the largest topic's centre."""
+    return max(int(np.diff(given.first).max(initial=0)) - 1, 0)
+
+
+def least_solved(highest: Callable[[int], int], low: int, high: int) -> int:
+    """A cap, found by halving, under which a mesh is found again; `highest` is the maximum degree found under a cap.
+
+    What was found at a maximum degree need not be found again under that cap: the search sees the cap.
+    """
+    while (found := highest(high)) > high:
+        high = found
+    while low < high:
+        cap = (low + high) // 2
+        low, high = (low, cap) if highest(cap) <= cap else (cap + 1, high)
+    return high
+
+
+def few_subscribers(given: Interests) -> tuple[Pairs, Ints]:
+    """(hubs, order) of TD-CD-ODA's stars."""
+    rows = np.empty((len(given.start) - 1, 4), np.int32 if len(given.member) < 2**31 else np.int64)
+    return first_centres(given, stars_of_few(given, True, rows).centre)
+
+
+def stars_under(
+    given: Interests, cap: int | None, effort: int, seed: int, start: tuple[Pairs, Ints] | None = None
+) -> Found:
+    """Stars under a cap, or as near to it as was found; pruned where there is effort."""
+    clients = len(given.start) - 1
+    most = clients if cap is None else cap
+    hubs, order = start or centres_under(given, most)
+    found = hub_links(given, hubs, order)
+    if effort:
+        hubs, _ = anneal(given, hubs, degrees(found, clients), most, effort, seed)
+        found = hub_links(given, hubs, order)
+    kept, degree = None, degrees(found, clients)
+    if effort:
+        ends = link_ends(found)
+        kept = needed_links(given, ends)
+        degree = np.bincount(ends[kept].reshape(-1), minlength=clients)
+    return Found(found, kept, float(degree.mean()) if clients else 0.0, int(degree.max(initial=0)))
+
+
+def link_ends(found: HubLinks) -> Pairs:
+    """(hub, leaf) of every link."""
+    return np.column_stack([np.repeat(found.hub, np.diff(found.start)), found.leaf]).astype(np.int64)
+
+
+def star_mesh_plan(planner: StarCap, observation: Observation, seed: int, found: Found) -> Plan:
+    """The plan with a step for each centre."""
+    links = found.links
+    left, right, start = np.repeat(links.hub.astype(np.int32), np.diff(links.start)), links.leaf, links.start
+    if found.kept is not None:
+        left, right, start = left[found.kept], right[found.kept], np.append(0, np.cumsum(found.kept))[start]
+    args = {"client": links.hub, "topics": links.topics}
+    return mesh_plan(planner, observation, seed, Wanted(left, right, start, args))

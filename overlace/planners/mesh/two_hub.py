@@ -1,0 +1,101 @@
+"""Two-hub: every topic survives the loss of any client.
+
+Each topic has k hubs and every subscriber is linked to all of them, the hubs to one another. Take any k - 1 clients
+away, and of every topic a hub is left that joins the others. With k = 2 that is the loss of any one client; the
+diameter of a topic is at most 2, before and after. A topic with no more than k subscribers is linked throughout.
+
+Hubs are chosen topic by topic, the largest first: the subscribers with most links to the others already, of
+these the least linked. With `effort` they are annealed (`hubs.py`), under the cap if there is one.
+
+Keeps: no client whose loss takes a topic apart; the cap, or NothingBetter that says what was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from overlace.arrays.jit import Ints, Pairs, kernel
+from overlace.errors import BadParameter, NothingBetter
+from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.mesh import cost as mesh_cost
+from overlace.planners.mesh.capped import linked_most, put_hub
+from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links
+from overlace.planners.mesh.interests import Interests, interests_of
+from overlace.planners.mesh.star_cap import least_solved, star_bound
+from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
+
+
+@dataclass(frozen=True)
+class TwoHub:
+    """Several hubs for each topic, so that no client's loss takes a topic apart: diameter 2, twice the links."""
+
+    hubs: int = field(default=2, metadata={"help": "hubs of each topic; it survives the loss of one fewer; 1 or more"})
+    cap: int | None = field(default=None, metadata={"help": "most links a client may have; none: unlimited"})
+    effort: int = field(default=100_000, metadata={"help": "annealing steps, each moves a hub; 0: none"})
+    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = ("{client} becomes a hub of {topics} topics: {links} new links", REMOVED)
+
+    def __post_init__(self) -> None:
+        if self.hubs < 1:
+            raise BadParameter(f"hubs is {self.hubs}: expected 1 or more")
+        if self.cap is not None and self.cap < 1:
+            raise BadParameter(f"cap is {self.cap}: expected 1 or more links, or none for unlimited")
+        if self.effort < 0:
+            raise BadParameter(f"effort is {self.effort}: expected 0 or more annealing steps")
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Hub by hub; then what the old mesh had beyond that goes."""
+        given = interests_of(observation, "mesh.two-hub")
+        most = observation.clients if self.cap is None else self.cap
+        if progress:
+            progress(0.0, "hubs")
+        found, highest = self._hubs_under(given, most, seed)
+        if highest > most:
+            least = least_solved(lambda cap: self._hubs_under(given, cap, seed)[1], most + 1, highest)
+            raise NothingBetter(
+                f"mesh.two-hub: no hubs were found under a cap of {self.cap}. The largest topic alone needs "
+                f"{star_bound(given)} links at each hub (its subscribers less one); the least cap found is {least}. "
+                "Raise the cap, or the effort."
+            )
+        if progress:
+            progress(0.9, "steps")
+        left = np.repeat(found.hub.astype(np.int32), np.diff(found.start))
+        args = {"client": found.hub, "topics": found.topics}
+        return mesh_plan(self, observation, seed, Wanted(left, found.leaf, found.start, args))
+
+    def _hubs_under(self, given: Interests, cap: int, seed: int) -> tuple[HubLinks, int]:
+        """(links, maximum degree) of the hubs found under a cap."""
+        clients = len(given.start) - 1
+        hubs, order = hubs_by_size(given, self.hubs, cap)
+        found = hub_links(given, hubs, order)
+        if self.effort:
+            hubs, _ = anneal(given, hubs, degrees(found, clients), cap, self.effort, seed)
+            found = hub_links(given, hubs, order)
+        return found, int(degrees(found, clients).max(initial=0))
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """clients x components too many + links."""
+        return mesh_cost.cost(observation, overlay)
+
+
+@kernel
+def hubs_by_size(given: Interests, slots: int, cap: int) -> tuple[Pairs, Ints]:
+    """(hubs, order): the hubs of each topic, -1 where it has too few subscribers; topics, the largest first."""
+    clients, topics = len(given.start) - 1, len(given.first) - 1
+    subscribers = np.diff(given.first)
+    hubs = np.full((topics, slots), -1, dtype=np.int64)
+    degree, aside = np.zeros(clients, dtype=np.int64), slots * np.diff(given.start)
+    head, after = np.full(clients, -1, dtype=np.int64), np.full(topics * slots, -1, dtype=np.int64)
+    inside, mark = np.full(clients, -1, dtype=np.int64), np.full(clients, -1, dtype=np.int64)
+    order = np.argsort(-subscribers, kind="mergesort")
+    stamp = 0
+    for t in order:
+        for j in range(min(slots, subscribers[t])):
+            v, stamp = linked_most(given, hubs, t, head, after, inside, mark, stamp, degree, aside, cap)
+            put_hub(given, hubs, t, j, v, head, after, mark, stamp, degree, aside)
+            stamp += 1
+    return hubs, order

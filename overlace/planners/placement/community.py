@@ -1,0 +1,120 @@
+"""Community-oriented clustering, the paper's planner (CC12 §III): three phases and the loop around them.
+
+Phase 1 extracts communities by greedy modularity, phase 2 gives each its majority-place (Algorithm 1), phase 3 spreads
+those who arrive over the region's brokers. Then communities are cut smaller and phase 2 runs again, as long as that
+saves more of the moves than it loses of the performance (objective (1), moves as (2) counts them).
+
+Keeps: nobody moves inside a region; the backbone gets no client.
+Reads: R1 to R9. R5: the last merges are taken back. R6: Rp is the relative growth of the mean hops (both client links
+counted), Rm the relative fall of the moves; it stops when Rp > Rm, when no move would be left, or none is left to save.
+Departs: steps come best gain first; the paper gives no order. Loads are not capped on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Ints, Pairs
+from overlace.errors import BadParameter
+from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.placement import cost as placement_cost
+from overlace.planners.placement.majority import Placed, balanced, fair_shares, place_communities, proportions
+from overlace.planners.placement.modularity import communities_after, merges
+from overlace.planners.placement.moves import REASONS, plan_of
+from overlace.planners.placement.problem import Problem, check, problem_of, total_cost
+
+CLIENT_LINKS = 2
+
+
+class Round(NamedTuple):
+    """What one pass of phases 2 and 3 comes to."""
+
+    home: Ints
+    hops: float
+    moves: int
+    communities: int
+    placed: Placed
+
+
+@dataclass(frozen=True)
+class Community:
+    """The paper's three phases: communities by modularity to the region where most of each already is."""
+
+    overload: float = field(default=1.2, metadata={"help": "a region is overloaded above this times its share V(s)"})
+    test: Literal["each", "queue"] = field(
+        default="each", metadata={"help": "test overload before each placement (R3) or only at A1:5, as printed"}
+    )
+    proportion: Literal["community", "region"] = field(
+        default="community", metadata={"help": "(3) by the community's clients (R1) or the region's, as printed"}
+    )
+    spill: bool = field(default=True, metadata={"help": "what fits nowhere goes where most room is (R4)"})
+    redivide: bool = field(default=True, metadata={"help": "cut communities smaller while that pays (R5, R6)"})
+    performance: Literal["hops", "saved"] = field(
+        default="hops", metadata={"help": "Rp is relative to the mean hops, or to the hops that the plan saves (R6)"}
+    )
+    facets: ClassVar[tuple[Facet, ...]] = ("placement",)
+    paper: ClassVar[str] = "CC12 Algorithm 1"
+    REASONS: ClassVar[tuple[str, ...]] = REASONS
+
+    def __post_init__(self) -> None:
+        if not self.overload > 0:
+            raise BadParameter(f"overload is {self.overload}; expected a number above 0")
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Phases 1 to 3 and the loop; the seed is not used."""
+        tell = progress or (lambda share, what: None)
+        check(observation, "placement.community")
+        problem = problem_of(observation)
+        tell(0.1, "communities")
+        made, _ = merges(problem.ties)
+        best = self.rounds(observation, problem, made, tell)[-1]
+        tell(0.95, "steps")
+        plan = plan_of(self, observation, seed, problem, best.home)
+        tell(1.0, "done")
+        return plan
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """Messages x hops between homes."""
+        return placement_cost.cost(observation, overlay)
+
+    def rounds(self, observation: Observation, problem: Problem, made: Pairs, tell: Progress) -> list[Round]:
+        """The passes that were kept, each with smaller communities than the one before."""
+        start = self._hops(problem, problem.origin)
+        kept = [self._round(observation, problem, communities_after(observation.clients, made, len(made)))]
+        for count in range(len(made) - 1, -1, -1) if self.redivide else ():
+            tell(0.2 + 0.7 * (1 - count / len(made)), f"communities cut smaller: {observation.clients - count}")
+            last = kept[-1]
+            if last.moves == 0:
+                break
+            tried = self._round(observation, problem, communities_after(observation.clients, made, count))
+            whole = last.hops if self.performance == "hops" else max(start - last.hops, 1e-12)
+            lost, spared = (tried.hops - last.hops) / whole, (last.moves - tried.moves) / last.moves
+            if lost > spared or tried.moves == 0:  # Rp > Rm; R6: a plan without a move is not a better one
+                break
+            kept.append(tried)
+        return kept
+
+    def _round(self, observation: Observation, problem: Problem, community: Ints) -> Round:
+        origin, region = problem.origin, problem.region
+        placed_clients = np.flatnonzero((origin >= 0) & (problem.may[np.maximum(origin, 0)]))
+        regions, amount = int(region[problem.may].max()) + 1, int(community.max()) + 1
+        count = np.zeros((amount, regions), dtype=np.int64)
+        np.add.at(count, (community[placed_clients], region[origin[placed_clients]]), 1)
+        load = np.bincount(community, weights=problem.sent, minlength=amount).astype(np.float64)
+        limit = self.overload * fair_shares(float(problem.sent.sum()), np.bincount(region[problem.may]))
+        part = proportions(count, self.proportion == "region")
+        placed = place_communities(part, load, limit, self.test == "each", self.spill)
+        wanted = np.full(len(origin), -1)
+        wanted[placed_clients] = placed.region[community[placed_clients]]
+        home = balanced(origin, wanted, region, problem.may, problem.sent)
+        moves = int((region[home[placed_clients]] != region[origin[placed_clients]]).sum())
+        return Round(home, self._hops(problem, home), moves, amount, placed)
+
+    def _hops(self, problem: Problem, home: Ints) -> float:
+        """Mean hops of a delivery, (1), both client links counted (R8); access is no hop."""
+        deliveries = max(problem.ties.weight.sum() / 2, 1)
+        ways = problem._replace(amount=np.zeros_like(problem.amount))
+        return float(total_cost(ways, home) / deliveries) + CLIENT_LINKS

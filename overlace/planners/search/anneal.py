@@ -1,0 +1,299 @@
+"""Annealing: changes are drawn at random, and one that costs more is taken too, the less often the colder it is.
+
+A client is drawn and goes where chance puts it, cheap brokers more often: all brokers are priced at once, so no draw
+is in vain. Two clients trade places. A link to a broker nearby is put in and another one on the ring that it closes
+is taken out. Every change has the price at which the budget ran out, so what was bought early can be given up. It
+begins at the best state that is known and remembers the best that it meets; budget and limits hold all the time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.hashing import mix
+from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
+from overlace.planners.search.limits import added_by, excess, priced
+from overlace.planners.search.problem import Problem, talking
+from overlace.planners.search.system import System, bill, find_open, full, prices, rooted, seat, settle
+from overlace.planners.search.walk import TINY, Budget, Kind, Search, State, by_cost
+
+HOT, COOLS = 1.0, 0.02
+"""What a change may cost at first with a chance of 1 in e, as a share of what a client pays, and what of it at last."""
+LONG, LEAST = 2_000, 0.05
+"""Draws for each client that so much heat needs to cool again; with fewer it begins colder, down to this share."""
+HARDLY = 1e-6
+"""The share of what a client pays that a change must save to stay in the plan."""
+SEEDS = (1 << 63) - 1
+NEAR = 8
+"""Brokers of which a new link leads to one, the nearest most often."""
+SOFT = 1.0
+"""What a message more than a broker may handle costs at first, in links; it rises as heat falls."""
+LINKS, EXCHANGES = 0.15, 0.25
+"""Shares of the draws that are about a link, and about two clients."""
+
+
+class Given(NamedTuple):
+    """What does not change while it anneals."""
+
+    wire: Floats
+    near: Ints  # (brokers, NEAR): by the cost of a link
+    first: Bools  # links as they were
+    fixed: Bools
+    max_degree: Ints
+    movable: Ints
+    apart: bool  # whether what passes brokers is counted by other classes than what is paid for
+    move_price: float
+    swap_price: float
+    marginal: float  # what a change counts besides, but does not cost
+    most: tuple[int, int, int]  # clients moved, links changed, both
+
+
+class Now(NamedTuple):
+    """Where it is, and the best that it met; changed in place."""
+
+    system: System
+    links: Pairs
+    cost: Floats  # now, the least, and what of it now is not for the ways of messages
+    changed: Ints  # clients, links
+    best_home: Ints
+    best_links: Pairs
+    state: Ints  # of the random numbers
+    over: Floats  # by how much what is handled is above its limits now
+
+
+def annealed(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int) -> State:
+    """The best state after so many draws, improved as far as single changes go."""
+    p = search.problem
+    each = best.cost / max(1, len(talking(p.demand)))
+    if draws < 1 or len(best.links) < 1 or not each > 0:
+        return best
+    now, draw = opened(search, best, budget, kinds, seed)
+    hot = HOT * each * float(np.clip(draws / (LONG * max(1, len(p.movable))), LEAST, 1.0))
+    draw(draws, hot, COOLS)
+    search.goto(State(now.best_home, now.best_links))
+    search.descend(HARDLY * each, budget, kinds)  # whoever went astray on equal terms goes home
+    search.descend(0.0, budget, kinds, trade=True)
+    return min(best, search.state(), key=by_cost)
+
+
+def opened(
+    search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], seed: int
+) -> tuple[Now, Callable[[int, float, float], None]]:
+    """(where it is, a function that draws so many changes while it cools from a heat to heat x cooling)."""
+    search.goto(best)
+    clients = "clients" in kinds and len(search.problem.movable) > 0 and min(budget.moves, budget.both) > 0
+    links = "links" in kinds and search.problem.rewires and min(budget.swaps, budget.both) > 0
+    shares = (LINKS * links if clients else 1.0, EXCHANGES * clients)
+    given = _given(search.problem, search.marginal, budget)
+    p, area = search.problem, search.problem.limits.area
+    besides = search.cost - bill(p.demand, search.home, search.tree, p.node, area, len(search.system.loads.sent))[0]
+    figures = np.array([search.cost, search.cost, besides]), np.array([search.moved, search.swapped])
+    kept = best.home.copy(), best.links.copy(), np.array([seed & SEEDS], dtype=np.int64)
+    now = Now(search.system, search.links.copy(), *figures, *kept, np.zeros(1))
+    return now, lambda draws, heat, cooling: anneal(given, now, draws, heat, cooling, shares)
+
+
+def _given(p: Problem, marginal: float, budget: Budget) -> Given:
+    apart = np.where(np.eye(len(p.node), dtype=bool), np.inf, p.wire)
+    near = np.argsort(apart, axis=1, kind="stable")[:, : min(NEAR, len(p.node) - 1)]
+    return Given(
+        p.wire, near, p.first, p.fixed, p.max_degree, p.movable, p.load is not p.demand,
+        p.move_price + p.least, p.swap_price + p.least, marginal, (budget.moves, budget.swaps, budget.both),
+    )  # fmt: skip
+
+
+@kernel
+def anneal(given: Given, now: Now, draws: int, hot: float, cooling: float, shares: tuple[float, float]) -> None:
+    """Draw changes while it cools from `hot` to hot x cooling.
+
+    What brokers handle may be above its limits on the way, at a price that rises as it cools.
+    """
+    link = now.system.tree.up.mean()
+    for i in range(draws):
+        heat = hot * cooling ** (i / draws)
+        fine = SOFT * link * hot / heat
+        kind = _random(now)
+        if kind < shares[0]:
+            _draw_link(given, now, heat, fine)
+        elif kind < shares[0] + shares[1]:
+            _draw_exchange(given, now, heat, fine)
+        else:
+            _draw_client(given, now, heat, fine)
+        if now.cost[0] < now.cost[1] * (1 - TINY) and now.over[0] == 0.0:
+            now.cost[1] = now.cost[0]
+            now.best_home[:] = now.system.seats.home
+            now.best_links[:] = now.links
+
+
+@kernel
+def _random(now: Now) -> float:
+    """The next draw in [0, 1)."""
+    drawn = mix(np.uint64(now.state[0]))
+    now.state[0] = np.int64(drawn >> np.uint64(1))
+    return float((drawn >> np.uint64(11)) * 2.0**-53)
+
+
+@kernel
+def _taken(now: Now, more: float, heat: float) -> bool:
+    """Whether a change is taken that costs more."""
+    return bool(more <= 0.0 or _random(now) < math.exp(-more / heat))
+
+
+@kernel
+def _room(given: Given, now: Now, kind: int) -> int:
+    """How many more clients (0) or links (1) may change."""
+    return int(min(given.most[kind] - now.changed[kind], given.most[2] - now.changed[0] - now.changed[1]))
+
+
+@kernel
+def _borne(now: Now, heat: float, fine: float, spent: float) -> bool:
+    """Whether what brokers handle after a change is taken too; `spent` is what the change was taken for already."""
+    system = now.system
+    if not system.capped:
+        return True
+    over = excess(system.loads.handled, system.limits.handled_cap)
+    more = fine * (over - now.over[0])
+    if more > 0.0 and not _taken(now, more + min(0.0, spent), heat):
+        return False
+    now.over[0] = over
+    return True
+
+
+@kernel
+def _draw_client(given: Given, now: Now, heat: float, fine: float) -> None:
+    """A client goes to a broker by chance, to a cheap one more often."""
+    system = now.system
+    limits, home, out, chance = system.limits, system.seats.home, system.desk.out, system.desk.other
+    c = given.movable[int(_random(now) * len(given.movable))]
+    here, room = home[c], _room(given, now, 0)
+    if here == limits.first[c] and room <= 0:
+        return
+    prices(system, c, given.move_price + given.marginal, out)
+    find_open(system, c, room)
+    open_to = system.desk.open
+    open_to[here] = True
+    least = out[here]
+    for b in range(len(out)):
+        if open_to[b]:
+            least = min(least, out[b])
+    total = 0.0
+    for b in range(len(out)):
+        chance[b] = math.exp((least - out[b]) / heat) if open_to[b] and out[b] - least < 40.0 * heat else 0.0
+        total += chance[b]
+    drawn, there = _random(now) * total, here
+    for b in range(len(out)):
+        drawn -= chance[b]
+        if drawn < 0.0:
+            there = b
+            break
+    change = added_by(limits, c, here, there)
+    if there == here or change > room:
+        return
+    paid = out[there] - out[here]
+    system.desk.trial[:] = system.loads.handled
+    settle(system, c, there)
+    if not _borne(now, heat, fine, 0.0):
+        settle(system, c, here)
+        system.loads.handled[:] = system.desk.trial
+        return
+    _count(given, now, change, paid, priced(limits, c, there, 0.0) - priced(limits, c, here, 0.0))
+
+
+@kernel
+def _count(given: Given, now: Now, change: int, paid: float, besides: float) -> None:
+    """Write down what a change of homes costs."""
+    now.changed[0] += change
+    now.cost[0] += paid - given.marginal * change
+    now.cost[2] += besides + given.move_price * change
+
+
+@kernel
+def _draw_exchange(given: Given, now: Now, heat: float, fine: float) -> None:
+    """Two clients of two brokers trade places."""
+    system = now.system
+    limits, seats, out = system.limits, system.seats, system.desk.out
+    c = given.movable[int(_random(now) * len(given.movable))]
+    d = given.movable[int(_random(now) * len(given.movable))]
+    here, there = seats.home[c], seats.home[d]
+    if here == there or not (limits.may[limits.group[c], there] and limits.may[limits.group[d], here]):
+        return
+    more = limits.sent[c] - limits.sent[d]
+    if full(system, here, there, more) or full(system, there, here, -more):
+        return
+    change = added_by(limits, c, here, there) + added_by(limits, d, there, here)
+    if change > _room(given, now, 0):
+        return
+    price = given.move_price + given.marginal
+    prices(system, c, price, out)
+    paid = out[there] - out[here]
+    seat(system.demand, seats, c, there)
+    prices(system, d, price, out)
+    paid += out[here] - out[there]
+    seat(system.demand, seats, c, here)
+    if not _taken(now, paid, heat):
+        return
+    system.desk.trial[:] = system.loads.handled
+    settle(system, c, there)
+    settle(system, d, here)
+    if not _borne(now, heat, fine, paid):
+        settle(system, d, there)
+        settle(system, c, here)
+        system.loads.handled[:] = system.desk.trial
+        return
+    besides = priced(limits, c, there, 0.0) - priced(limits, c, here, 0.0)
+    besides += priced(limits, d, here, 0.0) - priced(limits, d, there, 0.0)
+    _count(given, now, change, paid, besides)
+
+
+@kernel
+def _draw_link(given: Given, now: Now, heat: float, fine: float) -> None:
+    """A link to a broker nearby comes, one on the ring that it closes goes."""
+    system = now.system
+    tree, limits, n = system.tree, system.limits, len(system.node)
+    x = int(_random(now) * n)
+    y = given.near[x, int(_random(now) ** 2 * given.near.shape[1])]
+    if not given.wire[x, y] < np.inf or tree.parent[x] == y or tree.parent[y] == x:
+        return
+    gone, seen = -1, 0
+    a, b = x, y
+    while a != b:
+        if tree.depth[a] < tree.depth[b]:
+            a, b = b, a
+        if not given.fixed[a, tree.parent[a]]:
+            seen += 1
+            if _random(now) * seen < 1.0:
+                gone = a
+        a = tree.parent[a]
+    if gone < 0:
+        return
+    up = tree.parent[gone]
+    for v in (x, y):
+        if tree.degree[v] + 1 - (1 if v in (gone, up) else 0) > given.max_degree[v]:
+            return
+    change = (0 if given.first[x, y] else 1) - (0 if given.first[gone, up] else 1)
+    if change > _room(given, now, 1):
+        return
+    row = 0
+    while not (now.links[row, 0] == min(gone, up) and now.links[row, 1] == max(gone, up)):
+        row += 1
+    now.links[row, 0], now.links[row, 1] = min(x, y), max(x, y)
+    grown, home = rooted(now.links, given.wire), system.seats.home
+    after, handled = bill(system.demand, home, grown, system.node, limits.area, len(system.loads.handled))
+    if given.apart:
+        _, handled = bill(system.loads.demand, home, grown, system.node, limits.area, len(handled))
+    more = after - (now.cost[0] - now.cost[2]) + given.swap_price * change
+    over = excess(handled, limits.handled_cap) if system.capped else 0.0
+    if not _taken(now, more + given.marginal * change + fine * (over - now.over[0]), heat):
+        now.links[row, 0], now.links[row, 1] = min(gone, up), max(gone, up)
+        return
+    tree.parent[:], tree.up[:], tree.order[:] = grown.parent, grown.up, grown.order
+    tree.depth[:], tree.degree[:] = grown.depth, grown.degree
+    system.loads.handled[:] = handled
+    now.over[0] = over
+    now.changed[1] += change
+    now.cost[0] += more
+    now.cost[2] += given.swap_price * change

@@ -1,0 +1,251 @@
+"""Re-home clients one by one where that pays more than a change is priced; exchange two where a limit is in the way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.planners.search.limits import added_by, excess, fits
+from overlace.planners.search.system import Demand, System, find_open, full, prices, seat, settle, try_settle
+
+CLOSE = 1e-9
+"""What two costs of a client must differ by, as a share of them, to count as different."""
+TRIED = 4
+"""Of the brokers that pay most, and of the clients at a full broker that lose least by leaving, so many are tried."""
+
+
+@kernel
+def _less(a: float, b: float) -> bool:
+    """Whether one cost is below another, rounding aside."""
+    return bool(a < b - CLOSE * max(1.0, abs(b)))
+
+
+@kernel
+def sweep(system: System, reach: Floats, clients: Ints, price: float, room: int) -> tuple[float, int]:
+    """Visit clients in this order, re-home each where it pays most; (gain, changes added).
+
+    A client that leaves its first home pays the price, one that comes back earns it; no more than `room`
+    changes are added. A client at its first home is passed over where there is no room for it, or where the price is
+    above all that it pays now.
+    """
+    limits, home, out, open_to = system.limits, system.seats.home, system.desk.out, system.desk.open
+    gained, added = 0.0, 0
+    for c in clients:
+        here = home[c]
+        group = limits.group[c]
+        if here == limits.first[c]:
+            pays = limits.talk[c] * reach[here] + limits.amount[c] * (
+                limits.access[group, here] - limits.nearest[group]
+            )
+            if added >= room or pays <= price:
+                continue
+        prices(system, c, price, out)
+        find_open(system, c, room - added)
+        for _ in range(TRIED):
+            best = -1
+            for b in range(len(out)):
+                if open_to[b] and _less(out[b], out[here]) and (best < 0 or _less(out[b], out[best])):
+                    best = b
+            if best < 0:
+                break
+            if not try_settle(system, c, best):
+                open_to[best] = False
+                continue
+            change = added_by(limits, c, here, best)
+            added += change
+            gained += out[here] - out[best] + price * change
+            break
+    return gained, added
+
+
+@kernel
+def relieve(system: System, clients: Ints, sent: Floats, handled: Floats, price: float, room: int) -> tuple[float, int]:
+    """Visit clients in this order, re-home each where loads come nearest to what they should be; as `sweep`."""
+    limits, home, loads = system.limits, system.seats.home, system.loads
+    out, open_to = system.desk.out, system.desk.open
+    gained, added = 0.0, 0
+    over = excess(loads.sent, sent) + excess(loads.handled, handled)
+    for c in clients:
+        if not over > 0.0:
+            break
+        here = home[c]
+        area = limits.area[here]
+        crowded = loads.sent[here] > sent[here] or (area >= 0 and loads.sent[area] > sent[area])
+        if not crowded and not excess(loads.handled, handled) > 0.0:
+            continue
+        prices(system, c, price, out)
+        find_open(system, c, room - added)
+        open_to[here] = False
+        for _ in range(TRIED):
+            best = -1
+            for b in range(len(out)):
+                if open_to[b] and (best < 0 or _less(out[b], out[best])):
+                    best = b
+            if best < 0:
+                break
+            if try_settle(system, c, best):
+                left = excess(loads.sent, sent) + excess(loads.handled, handled)
+                if left < over * (1 - CLOSE):
+                    over = left
+                    change = added_by(limits, c, here, best)
+                    added += change
+                    gained += out[here] - out[best] + price * change
+                    break
+                settle(system, c, here)
+            open_to[best] = False
+    return gained, added
+
+
+class Leavers(NamedTuple):
+    """Clients by broker and what each would lose by leaving, who loses least first; looked up when first asked for."""
+
+    start: Ints
+    client: Ints
+    loss: Floats
+    back: Floats  # what it would lose by going to its first home
+    known: Bools  # per broker
+
+
+@kernel
+def _at(home: Ints, clients: Ints, n: int) -> Leavers:
+    """The clients of each broker, what they lose not known yet."""
+    start = np.zeros(n + 1, dtype=np.int64)
+    for c in clients:
+        start[home[c] + 1] += 1
+    for b in range(n):
+        start[b + 1] += start[b]
+    place = start[:-1].copy()
+    there = np.empty(len(clients), dtype=np.int64)
+    for c in clients:
+        there[place[home[c]]] = c
+        place[home[c]] += 1
+    loss = np.zeros((2, len(clients)), dtype=np.float64)
+    return Leavers(start, there, loss[0], loss[1], np.zeros(n, dtype=np.bool_))
+
+
+@kernel
+def _look_up(system: System, leavers: Leavers, broker: int, price: float) -> None:
+    """Find what the clients of a broker would lose by going to their second best one, and sort them by it."""
+    if leavers.known[broker]:
+        return
+    limits, other = system.limits, system.desk.other
+    leavers.known[broker] = True
+    first, last = leavers.start[broker], leavers.start[broker + 1]
+    loss = np.full(last - first, np.inf, dtype=np.float64)
+    back = np.empty(last - first, dtype=np.float64)
+    for i in range(last - first):
+        d = leavers.client[first + i]
+        prices(system, d, price, other)
+        here = system.seats.home[d]
+        back[i] = other[limits.first[d]] - other[here]
+        for b in range(len(other)):
+            if b != here and limits.may[limits.group[d], b]:
+                loss[i] = min(loss[i], other[b] - other[here])
+    order = np.argsort(loss, kind="mergesort")
+    leavers.client[first:last] = leavers.client[first:last][order]
+    leavers.loss[first:last], leavers.back[first:last] = loss[order], back[order]
+
+
+@kernel
+def try_exchange(system: System, c: int, best: int, d: int, place: int) -> bool:
+    """Bring one client to where another one leaves, if the limits hold then; else all stays as it was."""
+    here, sent = system.seats.home[c], system.loads.sent
+    system.desk.trial[:] = system.loads.handled
+    settle(system, d, place)
+    settle(system, c, best)
+    holds = not system.capped or fits(system.loads.handled, system.limits.handled_cap)
+    if holds and fits(sent, system.limits.sent_cap):
+        return True
+    settle(system, c, here)
+    settle(system, d, best)
+    system.loads.handled[:] = system.desk.trial
+    return False
+
+
+@kernel
+def exchange(system: System, clients: Ints, others: Ints, price: float, room: int) -> tuple[float, int]:
+    """Clients that want to where there is no room trade places with one of the others that wants or can leave.
+
+    As `sweep`. Where changes are scarce, only those make room that have moved already: they go on, or back.
+    """
+    limits, home, first, sent = system.limits, system.seats.home, system.limits.first, system.limits.sent
+    out, other, open_to, n = system.desk.out, system.desk.other, system.desk.open, len(system.node)
+    everyone = _at(home, others, n)
+    moved = _at(home, others[home[others] != first[others]], n)
+    gained, added = 0.0, 0
+    for c in clients:
+        here, may = home[c], limits.may[limits.group[c]]
+        prices(system, c, price, out)
+        find_open(system, c, 1)
+        best = -1
+        for b in range(n):
+            wanted = not open_to[b] and may[b] and _less(out[b], out[here])
+            if wanted and (best < 0 or _less(out[b], out[best])):
+                best = b
+        if best < 0:
+            continue
+        left = room - added - added_by(limits, c, here, best)  # changes that the other one may add
+        leavers = everyone if left > 0 else moved
+        if left < -1 or leavers.start[best] == leavers.start[best + 1]:
+            continue
+        _look_up(system, leavers, best, price)
+        wins = out[here] - out[best]
+        chosen, place, most = -1, -1, CLOSE * max(1.0, wins)
+        before, tried = -np.inf, 0
+        for i in range(leavers.start[best], leavers.start[best + 1]):
+            d = leavers.client[i]
+            if leavers.loss[i] > wins or tried == TRIED:
+                break
+            if home[d] != best or d == c or leavers.loss[i] <= before:
+                continue
+            if (left < 0 and leavers.back[i] > wins) or full(system, here, best, sent[c] - sent[d]):
+                continue
+            before = leavers.loss[i]
+            tried += 1
+            seat(system.demand, system.seats, c, best)
+            prices(system, d, price, other)
+            seat(system.demand, system.seats, c, here)
+            find_open(system, d, left)
+            swaps = limits.may[limits.group[d], here] and added_by(limits, d, best, here) <= left
+            open_to[here] = swaps and not full(system, best, here, sent[d] - sent[c])
+            for b in range(n):
+                if b != best and open_to[b] and wins + other[best] - other[b] > most:
+                    chosen, place, most = d, b, wins + other[best] - other[b]
+        if chosen < 0 or not try_exchange(system, c, best, chosen, place):
+            continue
+        change = added_by(limits, c, here, best) + added_by(limits, chosen, best, place)
+        added += change
+        gained += most + price * change
+    return gained, added
+
+
+@kernel
+def partners(demand: Demand, moved: Ints, clients: Ints) -> Ints:
+    """Of these clients, in their order, those that share a class with one that moved, or are one."""
+    met = np.zeros(len(demand.of_start) - 1, dtype=np.bool_)
+    asked = np.zeros(len(demand.demand), dtype=np.bool_)
+    for c in moved:
+        met[c] = True
+        for j in range(demand.of_start[c], demand.of_start[c + 1]):
+            k = demand.of_class[j]
+            if not asked[k]:
+                asked[k] = True
+                for i in range(demand.start[k], demand.start[k + 1]):
+                    met[demand.member[i]] = True
+    return clients[met[clients]]
+
+
+@kernel
+def try_move(system: System, c: int, there: int, go: bool, strict: bool) -> tuple[bool, float]:
+    """(whether it may, what it saves): a client to a broker; with `go` it goes, if it may or nothing is strict."""
+    out, here = system.desk.out, system.seats.home[c]
+    prices(system, c, 0.0, out)
+    gain = out[here] - out[there]
+    if not go:
+        return True, gain
+    if strict:
+        return try_settle(system, c, there), gain
+    settle(system, c, there)
+    return True, gain

@@ -1,0 +1,354 @@
+"""Clients that move together: where a group has members at every broker no single move pays, and yet the whole does.
+
+Groups are the clients of a class, those of them at one broker, communities of who talks with whom, and the clients of
+a broker. A group goes where it costs least all together, at the price of each change; whoever fares better elsewhere
+goes there afterwards, alone. Packed communities are the other place to start from than today's homes: each goes where
+it costs least beside those that have been packed before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.csr import group
+from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.planners.search.limits import Limits, added_by, fits, priced
+from overlace.planners.search.system import (
+    Demand,
+    System,
+    add_span,
+    class_homes,
+    group_prices,
+    length,
+    settle,
+    span,
+    spread,
+)
+
+TRIED = 3
+"""Of the brokers where a group costs least, so many are tried."""
+CLIQUE, FRIENDS = 24, 8
+"""Classes up to this size tie all their clients to one another, larger ones each to so many."""
+SHARE, MOST = 4.0, 1_000
+"""How long to look at groups, times as long as at every client alone, and how many classes may be groups."""
+SEEDS = (1 << 63) - 1
+RESOLUTIONS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+
+
+class Groups(NamedTuple):
+    """Sets of clients, one after the other."""
+
+    start: Ints
+    member: Ints
+
+
+NO_GROUPS = Groups(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+@kernel
+def try_group(system: System, members: Ints, there: int) -> bool:
+    """Bring some clients to a broker if the limits hold then; else all stays as it was."""
+    limits, loads, home = system.limits, system.loads, system.seats.home
+    old = home[members]
+    sent = loads.sent.copy()
+    handled = loads.handled.copy()
+    for c in members:
+        if home[c] != there:
+            settle(system, c, there)
+    if fits(loads.sent, limits.sent_cap) and (not system.capped or fits(loads.handled, limits.handled_cap)):
+        return True
+    for i in range(len(members)):
+        if home[members[i]] != old[i]:
+            settle(system, members[i], old[i])
+    loads.sent[:] = sent
+    loads.handled[:] = handled
+    return False
+
+
+@kernel
+def move_groups(
+    system: System, start: Ints, member: Ints, movable: Bools, price: float, room: int
+) -> tuple[float, int]:
+    """Visit groups in this order, bring each where it pays most; (gain, changes added), as `sweep`.
+
+    Of each group those of its clients are tried together that may move: all, and then those that are at one broker.
+    """
+    limits, home, out, n = system.limits, system.seats.home, system.desk.out, len(system.node)
+    gained, added = 0.0, 0
+    for g in range(len(start) - 1):
+        every = member[start[g] : start[g + 1]]
+        every = every[movable[every]]
+        if len(every) < 2:
+            continue
+        where = home[every]
+        for turn in range(-1, n):
+            some = every if turn < 0 else every[where == turn]
+            if len(some) < 2 or (turn >= 0 and len(some) == len(every)):
+                continue
+            now = group_prices(system, some, price, out)
+            for _ in range(TRIED):
+                best = -1
+                for b in range(n):
+                    if out[b] < now - 1e-9 * max(1.0, abs(now)) and (best < 0 or out[b] < out[best]):
+                        best = b
+                if best < 0:
+                    break
+                change = 0
+                for c in some:
+                    change += added_by(limits, c, home[c], best)
+                if added + change <= room and try_group(system, some, best):
+                    added += change
+                    gained += now - out[best] + price * change
+                    where = home[every]
+                    break
+                out[best] = np.inf
+    return gained, added
+
+
+@kernel
+def return_groups(system: System, start: Ints, member: Ints, price: float) -> int:
+    """Send the moved clients of each group home, all together, where they save less than their moves are priced at."""
+    limits, loads, home, place = system.limits, system.loads, system.seats.home, system.limits.place
+    returned = 0
+    for g in range(len(start) - 1):
+        every = member[start[g] : start[g + 1]]
+        some = every[place[home[every]] != place[limits.first[every]]]
+        if len(some) == 0:
+            continue
+        old, sent, handled = home[some], loads.sent.copy(), loads.handled.copy()
+        now = paid_by(system, some, price)
+        for c in some:
+            settle(system, c, limits.first[c])
+        holds = fits(loads.sent, limits.sent_cap) and (not system.capped or fits(loads.handled, limits.handled_cap))
+        if holds and paid_by(system, some, price) < now:
+            returned += len(some)
+            continue
+        for i in range(len(some)):
+            settle(system, some[i], old[i])
+        loads.sent[:] = sent
+        loads.handled[:] = handled
+    return returned
+
+
+@kernel
+def paid_by(system: System, members: Ints, price: float) -> float:
+    """What the classes of some clients pay, with access and the price of each move."""
+    demand, desk, work = system.demand, system.desk, system.desk.work
+    work[4, 0] += 1
+    asked, total = work[4, 0], 0.0
+    for c in members:
+        total += priced(system.limits, c, system.seats.home[c], price)
+        for j in range(demand.of_start[c], demand.of_start[c + 1]):
+            k = demand.of_class[j]
+            if desk.asked[k] == asked or demand.start[k + 1] - demand.start[k] < 2:
+                continue
+            desk.asked[k] = asked
+            work[4, 0] += 1
+            count = class_homes(demand, system.seats, k, -1, work[1], work[4, 0], work[2])
+            size = span(system.tree, work[2], count, work[0], work[4, 0], work[3])
+            total += demand.demand[k] * length(system.tree, system.node, work[3], size)
+    return total
+
+
+def groups_of(demand: Demand, movable: Ints, communities: Sequence[Ints], share: float = SHARE) -> Groups:
+    """The sets of clients that may want to move together: communities, then the heaviest classes.
+
+    To look at all of them takes as long as to look at every client alone, times `share`.
+    """
+    size = np.diff(demand.start)
+    may = np.zeros(len(demand.of_start) - 1, dtype=np.bool_)
+    may[movable] = True
+    seen = np.append(0, np.cumsum(size[demand.of_class]))[demand.of_start]
+    work = np.diff(seen) + 1.0  # members of all classes of each client
+    left = share * float(work[may].sum())
+    found: list[Ints] = []
+    for community in communities:
+        start, order = group(community, int(community.max(initial=-1)) + 1)
+        found += [order[a:b] for a, b in pairwise(start.tolist()) if b - a > 1]
+    classes = np.flatnonzero((size > 2) & (demand.demand > 0))
+    heavy = classes[np.argsort(-(demand.demand[classes] * size[classes]), kind="stable")]
+    found += [demand.member[demand.start[k] : demand.start[k + 1]] for k in heavy[:MOST].tolist()]
+    kept: list[Ints] = []
+    known: set[bytes] = set()
+    for each in found:
+        some = np.sort(each[may[each]])
+        need = 2.0 * float(work[some].sum())  # all together, and those at each broker
+        name = some.tobytes()
+        if len(some) > 1 and need <= left and name not in known:
+            known.add(name)
+            kept.append(some)
+            left -= need
+    if not kept:
+        return NO_GROUPS
+    return Groups(np.cumsum([0, *map(len, kept)]), np.concatenate(kept).astype(np.int64))
+
+
+# --- communities
+
+
+def ties_between(demand: Demand, clients: int) -> tuple[Ints, Ints, Floats]:
+    """(left, right, weight): who talks with whom and how much, large classes by some of their pairs."""
+    size = np.diff(demand.start)
+    parts: list[tuple[Ints, Ints, Floats]] = []
+    for s in np.unique(size[(size > 1) & (size <= CLIQUE)]).tolist():
+        rows = np.flatnonzero((size == s) & (demand.demand > 0))
+        members = demand.member[demand.start[rows][:, None] + np.arange(s)]
+        one, two = np.triu_indices(s, 1)
+        weight = np.repeat(demand.demand[rows] / (s - 1), len(one))
+        parts.append((members[:, one].ravel(), members[:, two].ravel(), weight))
+    for k in np.flatnonzero((size > CLIQUE) & (demand.demand > 0)).tolist():
+        members = demand.member[demand.start[k] : demand.start[k + 1]]
+        for step in range(1, FRIENDS + 1):  # a ring, and chords of it
+            far = 1 + (step - 1) * (len(members) // (2 * FRIENDS))
+            weight = np.full(len(members), demand.demand[k] / FRIENDS / 2)
+            parts.append((members, np.roll(members, far), weight))
+    if not parts:
+        none = np.empty(0, dtype=np.int64)
+        return none, none, np.empty(0)
+    left, right, weight = (np.concatenate(each) for each in zip(*parts, strict=True))
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    pairs, place = np.unique(low * clients + high, return_inverse=True)
+    kept = pairs // clients != pairs % clients
+    summed = np.bincount(place.reshape(-1), weights=weight, minlength=len(pairs))
+    return pairs[kept] // clients, pairs[kept] % clients, summed[kept]
+
+
+def communities_at(left: Ints, right: Ints, weight: Floats, clients: int, seed: int, resolution: float) -> Ints:
+    """The community of each client by NetworKit's Leiden, one thread, numbered by their lowest client."""
+    import networkit as nk
+
+    threads = nk.getMaxNumberOfThreads()
+    nk.setNumberOfThreads(1)
+    nk.setSeed(seed & SEEDS, False)
+    try:
+        graph = nk.GraphFromCoo((weight, (left, right)), n=clients, weighted=True)
+        found = nk.community.ParallelLeiden(graph, randomize=True, iterations=3, gamma=resolution)
+        community = np.array(found.run().getPartition().getVector(), dtype=np.int64)
+    finally:
+        nk.setNumberOfThreads(threads)
+    _, first, number = np.unique(community, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return rank[number.reshape(-1)]
+
+
+def find_communities(demand: Demand, limits: Limits, movable: Ints, seed: int) -> list[Ints]:
+    """Communities at rising resolutions, up to where the heaviest fits a broker."""
+    clients = len(demand.of_start) - 1
+    left, right, weight = ties_between(demand, clients)
+    if not len(left):
+        return []
+    room = float(np.max(limits.sent_cap[: limits.may.shape[1]][limits.may.any(axis=0)], initial=0.0))
+    found: list[Ints] = []
+    for resolution in RESOLUTIONS:
+        community = communities_at(left, right, weight, clients, seed, resolution)
+        if not found or not np.array_equal(community, found[-1]):
+            found.append(community)
+        if np.bincount(community, weights=limits.sent).max() <= room:
+            break
+    return found
+
+
+# --- packed communities
+
+
+@kernel
+def pack(system: System, start: Ints, member: Ints, movable: Bools, room: Floats, home: Ints) -> None:
+    """Give the clients of each group in turn a home, all the same if it has room, else one by one; `home` in place.
+
+    Who may not move is where it is. A group goes where it costs least beside those that have a home by then; of equal
+    brokers to where most of it is today, then to the one with most room.
+    """
+    demand, limits, tree, node = system.demand, system.limits, system.tree, system.node
+    desk, work, sums, out, n = system.desk, system.desk.work, system.desk.sums, system.desk.out, len(system.node)
+    sent = np.zeros(n, dtype=np.float64)
+    today = np.zeros(n, dtype=np.int64)
+    placed = ~movable
+    for c in range(len(home)):
+        if placed[c]:
+            sent[home[c]] += limits.sent[c]
+    for g in range(len(start) - 1):
+        some = member[start[g] : start[g + 1]]
+        some = some[movable[some]]
+        if len(some) == 0:
+            continue
+        whole = limits.sent[some].sum()
+        fit = False
+        for b in range(n):
+            fit = fit or sent[b] + whole <= room[b]
+        for turn in range(1 if fit else len(some)):
+            mine = some if fit else some[turn : turn + 1]
+            sums[:] = 0.0
+            today[:] = 0
+            total = inner = 0.0
+            work[4, 0] += 1
+            asked = work[4, 0]
+            for c in mine:
+                today[limits.first[c]] += 1
+                for j in range(demand.of_start[c], demand.of_start[c + 1]):
+                    k = demand.of_class[j]
+                    if desk.asked[k] == asked or demand.start[k + 1] - demand.start[k] < 2:
+                        continue
+                    desk.asked[k] = asked
+                    work[4, 0] += 1
+                    stamp = work[4, 0]
+                    count = 0
+                    for i in range(demand.start[k], demand.start[k + 1]):
+                        m = demand.member[i]
+                        if placed[m] and work[1, home[m]] != stamp:
+                            work[1, home[m]] = stamp
+                            work[2, count] = home[m]
+                            count += 1
+                    if count > 0:
+                        size = span(tree, work[2], count, work[0], stamp, work[3])
+                        add_span(sums, work[3], size, demand.demand[k])
+                        total += demand.demand[k]
+                    else:
+                        inner += demand.demand[k]
+            spread(tree, node, sums, total, out)
+            load = limits.sent[mine].sum()
+            best, least = -1, np.inf
+            for b in range(n):
+                paid = out[b] + inner * node[b]
+                may = True
+                for c in mine:
+                    row = limits.group[c]
+                    may = may and limits.may[row, b]
+                    paid += limits.access[row, b] * limits.amount[c]
+                if not may or sent[b] + load > room[b]:
+                    continue
+                close = best >= 0 and abs(paid - least) <= 1e-9 * max(1.0, abs(least))
+                if best < 0 or (paid < least and not close):
+                    best, least = b, paid
+                elif close and (today[b], room[b] - sent[b]) > (today[best], room[best] - sent[best]):
+                    best = b
+            for c in mine:
+                there = best
+                if there < 0:  # no room anywhere: it stays
+                    there = limits.first[c]
+                home[c] = there
+                sent[there] += limits.sent[c]
+                placed[c] = True
+
+
+def packed(system: System, community: Ints, movable: Ints) -> Ints:
+    """Homes for all clients, community by community, the heaviest first."""
+    limits = system.limits
+    amount = int(community.max(initial=-1)) + 1
+    load = np.bincount(community, weights=limits.sent, minlength=amount)
+    talk = np.bincount(community, weights=limits.talk, minlength=amount)
+    strong = np.argsort(-limits.talk, kind="stable")
+    start, place = group(community[strong], amount)
+    order = np.lexsort((np.arange(amount), -talk, -load))
+    member = np.concatenate([strong[place[start[g] : start[g + 1]]] for g in order]) if amount else strong
+    bounds = np.append(0, np.cumsum(np.diff(start)[order]))
+    may = np.zeros(len(limits.first), dtype=np.bool_)
+    may[movable] = True
+    n = len(system.node)
+    home = limits.first.copy()
+    pack(system, bounds, np.ascontiguousarray(member), may, limits.sent_cap[:n], home)
+    return home

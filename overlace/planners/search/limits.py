@@ -1,0 +1,61 @@
+"""What must hold: how much brokers and regions may bear, where a client may be, and how changes are counted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from overlace.arrays.jit import Bools, Floats, Ints, kernel
+
+
+class Limits(NamedTuple):
+    """What must hold. Loads are those of brokers, then of the areas that brokers share, where areas have limits."""
+
+    first: Ints  # home of each client before the plan
+    sent: Floats  # messages that each client sends
+    sent_cap: Floats  # per broker and area
+    handled_cap: Floats
+    area: Ints  # per broker: the place of its area among the loads, or -1
+    may: Bools  # (groups, brokers)
+    group: Ints  # per client, a row of `may`
+    access: Floats  # (groups, brokers): cost per unit of a client's own traffic
+    amount: Floats  # per client, its own traffic
+    talk: Floats  # per client, the demand of its classes
+    nearest: Floats  # per group, the least access where it may be
+    place: Ints  # per broker: a client that goes from one place to another is moved
+    region: Ints  # per broker
+    leave: float  # what it costs that a client leaves its region
+
+
+@kernel
+def fits(load: Floats, cap: Floats) -> bool:
+    """Whether no load is above its cap, rounding aside."""
+    return bool((load <= cap * (1 + 1e-12) + 1e-9).all())
+
+
+@kernel
+def excess(load: Floats, cap: Floats) -> float:
+    """By how much loads are above their caps, all together."""
+    over = 0.0
+    for b in range(len(cap)):
+        if load[b] > cap[b] * (1 + 1e-12) + 1e-9:
+            over += load[b] - cap[b]
+    return over
+
+
+@kernel
+def added_by(limits: Limits, c: int, here: int, there: int) -> int:
+    """Changes that a move adds: 1 away from the first home, -1 back to it."""
+    home = limits.place[limits.first[c]]
+    return (1 if limits.place[there] != home else 0) - (1 if limits.place[here] != home else 0)
+
+
+@kernel
+def priced(limits: Limits, c: int, b: int, price: float) -> float:
+    """What it costs a client to be at a broker besides its classes: access, and the price of its move."""
+    total = limits.access[limits.group[c], b] * limits.amount[c]
+    first = limits.first[c]
+    if limits.place[b] != limits.place[first]:
+        total += price
+    if limits.region[b] != limits.region[first]:
+        total += limits.leave
+    return float(total)

@@ -1,0 +1,324 @@
+"""The way from the system as it was to the one that was found: those changes first that pay most.
+
+Every step is one client or one swap, as long as one keeps the limits; where none does, the next ones go together
+until the limits hold again. A client that does not fit is parked at what is full, and looked at again when there is
+room. What a move saves is worked out anew when a client moves that shares a class, and when it is its turn; swaps are
+looked at anew after each swap and from time to time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.heap import Queue, dequeue, enqueue, new_queue
+from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.model import Progress
+from overlace.planners.search.limits import excess, fits
+from overlace.planners.search.links import best_swaps, crossings
+from overlace.planners.search.problem import Problem
+from overlace.planners.search.system import System, full, prices, settle
+from overlace.planners.search.walk import NO_LIMIT, Search, State, home_sets, replaced
+
+FEW = 64
+"""Of those that share a class with a client that has moved, so many are looked at again at once."""
+LOOKED, TRIED = 4096, 256
+"""Of those that wait, so many are looked at for the next of a chain, and so many of them tried."""
+
+
+class Change(NamedTuple):
+    """A client that moves (client, from, to), or a link replaced (-1, and both links)."""
+
+    client: int
+    old: tuple[int, int]
+    new: tuple[int, int]
+    messages: float = 0.0  # that crossed the link which goes
+
+
+class Step(NamedTuple):
+    """Changes that are made together, and what they save."""
+
+    changes: list[Change]
+    gain: float
+
+
+class Line(NamedTuple):
+    """Clients that wait to move, and those that have moved; changed in place."""
+
+    target: Ints
+    waits: Bools
+    queue: Queue
+    parked: Ints  # per load, the first that is parked there
+    behind: Ints  # per client, the next one parked there
+    moved: Ints  # in order
+    gain: Floats
+    done: Ints  # one entry: how many
+    price: float  # of a move
+
+
+@kernel
+def saves(system: System, line: Line, c: int) -> float:
+    """What the move of a client saves now."""
+    out, here, there = system.desk.out, system.seats.home[c], line.target[c]
+    prices(system, c, 0.0, out)
+    place = system.limits.place
+    return float(out[here] - out[there]) - (line.price if place[here] != place[there] else 0.0)
+
+
+@kernel
+def look_at_all(system: System, line: Line) -> None:
+    """Let everybody wait who has not moved, at what its move saves now."""
+    line.parked[:] = -1
+    for c in range(len(line.waits)):
+        if line.waits[c]:
+            enqueue(line.queue, c, saves(system, line, c))
+
+
+@kernel
+def go(system: System, line: Line, c: int, gain: float) -> None:
+    """A client moves, and those that share a class with it are looked at again."""
+    demand = system.demand
+    settle(system, c, line.target[c])
+    line.waits[c] = False
+    if line.queue.place[c] >= 0:
+        dequeue(line.queue, c)
+    line.moved[line.done[0]], line.gain[line.done[0]] = c, gain
+    line.done[0] += 1
+    left = FEW
+    for j in range(demand.of_start[c], demand.of_start[c + 1]):
+        k = demand.of_class[j]
+        for i in range(demand.start[k], demand.start[k + 1]):
+            m = demand.member[i]
+            if left > 0 and line.waits[m] and line.queue.place[m] >= 0:
+                enqueue(line.queue, m, saves(system, line, m))
+                left -= 1
+        if left == 0:
+            break
+
+
+@kernel
+def blocked_by(system: System, c: int, there: int) -> int:
+    """The load that has no room for a client; -1: there is room. What is handled is asked by trying."""
+    here, limits, loads = system.seats.home[c], system.limits, system.loads
+    if full(system, here, there, limits.sent[c]):
+        area = limits.area[there]
+        own = loads.sent[there] + limits.sent[c] > limits.sent_cap[there] * (1 + 1e-12) + 1e-9
+        return there if own else area
+    if not system.capped:
+        return -1
+    system.desk.trial[:] = loads.handled
+    settle(system, c, there)
+    worst = -1
+    for b in range(len(loads.handled)):
+        if loads.handled[b] > limits.handled_cap[b] * (1 + 1e-12) + 1e-9:
+            worst = b
+            break
+    settle(system, c, here)
+    loads.handled[:] = system.desk.trial
+    return len(loads.sent) + worst if worst >= 0 else -1
+
+
+@kernel
+def let_go(system: System, line: Line, least: float, most: int) -> int:
+    """Let clients move one by one, the best first, while one saves at least so much; why it ended.
+
+    0: nobody waits, or those that do save less, or so many have moved; 1: nobody who waits fits alone.
+    """
+    queue, n = line.queue, len(system.loads.sent)
+    since = 0
+    fresh = True  # whether all that are parked have been looked at since somebody moved
+    while since < most:
+        if queue.size[0] == 0:
+            parked = False
+            for spot in range(len(line.parked)):
+                parked |= line.parked[spot] >= 0
+                unpark(system, line, spot, len(line.waits))
+            if not parked:
+                return 0
+            if fresh:
+                return 1
+            fresh = True
+            continue
+        c = queue.item[0]
+        now = saves(system, line, c)
+        if now < queue.worth[c] - 1e-9 * max(1.0, abs(queue.worth[c])):
+            enqueue(queue, c, now)
+            continue
+        if now < least:
+            return 0
+        spot = blocked_by(system, c, line.target[c])
+        if spot >= 0:
+            dequeue(queue, c)
+            line.behind[c] = line.parked[spot]
+            line.parked[spot] = c
+            continue
+        here = system.seats.home[c]
+        go(system, line, c, now)
+        since += 1
+        fresh = False
+        unpark(system, line, here, 4)
+        if system.limits.area[here] >= 0:
+            unpark(system, line, system.limits.area[here], 4)
+        for b in range(n, 2 * n):
+            if line.parked[b] >= 0 and system.loads.handled[b - n] < system.limits.handled_cap[b - n]:
+                unpark(system, line, b, 2)
+    return 0
+
+
+@kernel
+def unpark(system: System, line: Line, spot: int, most: int) -> None:
+    """Let some of those parked at a spot wait in the queue again."""
+    for _ in range(most):
+        c = line.parked[spot]
+        if c < 0:
+            break
+        line.parked[spot] = line.behind[c]
+        enqueue(line.queue, c, saves(system, line, c))
+
+
+@kernel
+def next_of_chain(system: System, line: Line) -> tuple[int, int]:
+    """(client, rank): of those who wait the best after whom all is well (3), else one that leaves what is too full (2),
+    else the best of all (0)."""
+    queue, limits, loads, home = line.queue, system.limits, system.loads, system.seats.home
+    if queue.size[0] == 0:
+        return -1, -1
+    best, rank, looked = queue.item[0], 0, 0
+    over = excess(loads.sent, limits.sent_cap) + (excess(loads.handled, limits.handled_cap) if system.capped else 0.0)
+    for i in range(min(queue.size[0], LOOKED) if over > 0.0 else 0):
+        c = queue.item[i]
+        here, mine = home[c], 0
+        crowded = loads.sent[here] > limits.sent_cap[here] or (
+            limits.area[here] >= 0 and loads.sent[limits.area[here]] > limits.sent_cap[limits.area[here]]
+        )
+        if looked < TRIED and (crowded or excess(loads.sent, limits.sent_cap) == 0.0):
+            looked += 1
+            system.desk.trial[:] = loads.handled
+            settle(system, c, line.target[c])
+            left = excess(loads.sent, limits.sent_cap)
+            left += excess(loads.handled, limits.handled_cap) if system.capped else 0.0
+            mine = 3 if left == 0.0 else 2 if left < over else 0
+            settle(system, c, here)
+            loads.handled[:] = system.desk.trial
+        worth = queue.worth
+        if mine > rank or (mine == rank and (worth[c] > worth[best] or (worth[c] == worth[best] and c < best))):
+            best, rank = c, mine
+    return int(best), rank
+
+
+class Way:
+    """Where the order stands."""
+
+    def __init__(self, problem: Problem, goal: State) -> None:
+        self.problem = problem
+        self.search = Search(problem)
+        clients, loads = len(goal.home), len(problem.limits.sent_cap)
+        waits = goal.home != self.search.home
+        self.moves = int(waits.sum())
+        self.line = Line(
+            goal.home.copy(), waits, new_queue(clients), np.full(2 * loads, -1), np.full(clients, -1),
+            np.zeros(self.moves, dtype=np.int64), np.zeros(self.moves), np.zeros(1, dtype=np.int64),
+            problem.move_price,
+        )  # fmt: skip
+        had, has = ({(int(a), int(b)) for a, b in links} for links in (problem.links, goal.links))
+        self.removed, self.added = had - has, has - had
+        self.made: list[Step] = []
+        look_at_all(self.search.system, self.line)
+
+    @property
+    def left(self) -> int:
+        """Clients and links that have not changed yet."""
+        return self.moves - int(self.line.done[0]) + len(self.added)
+
+    def steps(self, progress: Progress | None = None) -> list[Step]:
+        """All steps, in order."""
+        total = self.left
+        while self.left:
+            swap = self._best_swap(strict=True)
+            least = swap[0] if swap else -np.inf
+            most = max(1, (self.moves - int(self.line.done[0])) // 20) if self.added else NO_LIMIT
+            before = int(self.line.done[0])
+            stuck = let_go(self.search.system, self.line, least, most)
+            self._note(before)
+            if swap and int(self.line.done[0]) - before < most and self._holds(swap[1]):
+                self.made.append(self._do_swap(swap[1]))
+            elif self.left and (stuck or (int(self.line.done[0]) == before and not swap)):
+                self.made.append(self._together())
+            if progress:
+                progress(1 - self.left / max(total, 1), "ordering steps")
+        return self.made
+
+    def _note(self, since: int) -> None:
+        """Write down the clients that have moved since, a step each."""
+        line, first = self.line, self.problem.limits.first
+        for i in range(since, int(line.done[0])):
+            c = int(line.moved[i])
+            self.made.append(Step([Change(c, (c, int(first[c])), (c, int(line.target[c])))], float(line.gain[i])))
+
+    def _best_swap(self, *, strict: bool) -> tuple[float, Change] | None:
+        """The best swap of a link that goes for one that comes, and what it saves."""
+        if not self.added:
+            return None
+        s, p = self.search, self.problem
+        n = len(p.node)
+        wire, fixed = np.full((n, n), np.inf), np.ones((n, n), dtype=np.bool_)
+        for a, b in self.added:
+            wire[a, b] = wire[b, a] = p.wire[a, b]
+        for a, b in self.removed:
+            fixed[a, b] = fixed[b, a] = False
+        both, straight = crossings(s.tree, *home_sets(p.demand, s.home))
+        most = p.max_degree if strict else np.full(n, NO_LIMIT)
+        score, left, right = best_swaps(s.tree, p.node, wire, both, straight, p.first, fixed, most, 0.0, NO_LIMIT)
+        for e in np.lexsort((np.arange(n), score)).tolist():
+            if not np.isfinite(score[e]):
+                break
+            up = int(s.tree.parent[e])
+            change = Change(-1, _pair(e, up), _pair(int(left[e]), int(right[e])), float(both[e, e]))
+            if not strict or self._holds(change):
+                return -float(score[e]) - p.swap_price, change
+        return None
+
+    def _holds(self, change: Change) -> bool:
+        """Whether brokers can handle what passes them after a swap."""
+        return self.search.bears(replaced(self.search.links, *change.old, *change.new))
+
+    def _do_swap(self, change: Change) -> Step:
+        s = self.search
+        before = s.routed()
+        s.goto(State(s.home, replaced(s.links, *change.old, *change.new)))
+        after = s.routed()
+        self.removed.discard(change.old)
+        self.added.discard(change.new)
+        look_at_all(s.system, self.line)
+        return Step([change], float(before - after) - self.problem.swap_price)
+
+    def _together(self) -> Step:
+        """Changes one after the other until the limits hold again, as one step."""
+        changes: list[Change] = []
+        gain = 0.0
+        while self.left:
+            system, line = self.search.system, self.line
+            c, rank = next_of_chain(system, line)
+            swap = self._best_swap(strict=False) if rank < 3 else None
+            if swap and (c < 0 or (rank == 0 and swap[0] >= line.queue.worth[c])):
+                step = self._do_swap(swap[1])
+            else:
+                saved = saves(system, line, c)
+                go(system, line, c, saved)
+                ends = (c, int(self.problem.limits.first[c])), (c, int(line.target[c]))
+                step = Step([Change(c, *ends)], float(saved))
+            changes += step.changes
+            gain += step.gain
+            if self._all_hold():
+                break
+        return Step(changes, gain)
+
+    def _all_hold(self) -> bool:
+        limits, loads = self.problem.limits, self.search.system.loads
+        degrees = bool((self.search.tree.degree <= self.problem.max_degree).all())
+        return degrees and fits(loads.sent, limits.sent_cap) and fits(loads.handled, limits.handled_cap)
+
+
+def _pair(a: int, b: int) -> tuple[int, int]:
+    return min(a, b), max(a, b)

@@ -1,0 +1,470 @@
+"""One system of clients, links and loads: homes, tree, what each class spans, and what each broker bears.
+
+A class pays demand x (links + brokers) of the minimal subtree that joins the homes of its clients; costs come
+scaled by alpha and beta. Everything is asked by difference: what it costs a client to be elsewhere, what it
+costs the classes to have a link replaced.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
+from overlace.planners.search.limits import Limits, fits, priced
+
+
+class Demand(NamedTuple):
+    """Who talks, and how much: classes by their clients, and clients by their classes."""
+
+    start: Ints
+    member: Ints
+    demand: Floats
+    of_start: Ints
+    of_class: Ints
+
+
+class Tree(NamedTuple):
+    """A rooted tree of brokers; up[v] is what the link from v to its parent costs."""
+
+    parent: Ints
+    up: Floats
+    order: Ints  # parents before children
+    depth: Ints
+    degree: Ints
+
+
+@kernel
+def rooted(links: Pairs, wire: Floats) -> Tree:
+    """Root the tree at broker 0."""
+    n = len(links) + 1
+    degree = np.zeros(n, dtype=np.int64)
+    for k in range(len(links)):
+        degree[links[k, 0]] += 1
+        degree[links[k, 1]] += 1
+    start = np.zeros(n + 1, dtype=np.int64)
+    for v in range(n):
+        start[v + 1] = start[v] + degree[v]
+    place = start[:-1].copy()
+    other = np.empty(2 * len(links), dtype=np.int64)
+    for k in range(len(links)):
+        for side in range(2):
+            v = links[k, side]
+            other[place[v]] = links[k, 1 - side]
+            place[v] += 1
+    parent = np.full(n, -1, dtype=np.int64)
+    depth = np.zeros(n, dtype=np.int64)
+    up = np.zeros(n, dtype=np.float64)
+    order = np.zeros(n, dtype=np.int64)
+    filled = 1
+    for i in range(n):
+        v = order[i]
+        for k in range(start[v], start[v + 1]):
+            w = other[k]
+            if w != parent[v]:
+                parent[w] = v
+                depth[w] = depth[v] + 1
+                up[w] = wire[v, w]
+                order[filled] = w
+                filled += 1
+    return Tree(parent, up, order, depth, degree)
+
+
+@kernel
+def span(tree: Tree, terminals: Ints, count: int, mark: Ints, stamp: int, nodes: Ints) -> int:
+    """Put the minimal subtree of the first terminals into nodes, its top last, marked by stamp; how many."""
+    top = terminals[0]
+    mark[top] = stamp
+    filled = 0
+    for k in range(1, count):
+        v = terminals[k]
+        while mark[v] != stamp and tree.depth[v] > tree.depth[top]:
+            mark[v] = stamp
+            nodes[filled] = v
+            filled += 1
+            v = tree.parent[v]
+        if mark[v] == stamp:
+            continue
+        while tree.depth[top] > tree.depth[v]:
+            nodes[filled] = top
+            filled += 1
+            top = tree.parent[top]
+            mark[top] = stamp
+        while v != top:
+            mark[v] = stamp
+            nodes[filled], nodes[filled + 1] = v, top
+            filled += 2
+            v, top = tree.parent[v], tree.parent[top]
+            mark[top] = stamp
+    nodes[filled] = top
+    return filled + 1
+
+
+class Seats(NamedTuple):
+    """The home of each client, and of large classes how many are at each; changed in place."""
+
+    home: Ints
+    row: Ints  # of a class: its row of `many`, or -1
+    many: NDArray[np.int32]  # (large classes, brokers)
+
+
+def seated(demand: Demand, home: Ints, brokers: int) -> Seats:
+    """Seats for these homes."""
+    large = np.diff(demand.start) > brokers  # then to look at every broker is quicker
+    row = np.where(large, np.cumsum(large) - 1, -1)
+    many = np.zeros((int(large.sum()), brokers), dtype=np.int32)
+    of = np.repeat(row, np.diff(demand.start))
+    np.add.at(many, (of[of >= 0], home[demand.member[of >= 0]]), 1)
+    return Seats(home, row, many)
+
+
+def scanned(demand: Demand, home: Ints) -> Seats:
+    """Seats that share their homes with others, and count nothing."""
+    return Seats(home, np.full(len(demand.demand), -1), np.zeros((0, 0), dtype=np.int32))
+
+
+@kernel
+def seat(demand: Demand, seats: Seats, c: int, there: int) -> None:
+    """Bring a client to a broker."""
+    for j in range(demand.of_start[c], demand.of_start[c + 1]):
+        row = seats.row[demand.of_class[j]]
+        if row >= 0:
+            seats.many[row, seats.home[c]] -= 1
+            seats.many[row, there] += 1
+    seats.home[c] = there
+
+
+@kernel
+def class_homes(demand: Demand, seats: Seats, k: int, without: int, seen: Ints, stamp: int, out: Ints) -> int:
+    """The distinct homes of a class, one of its clients left out (-1: none is); how many."""
+    found = 0
+    row = seats.row[k]
+    if row >= 0:
+        for b in range(seats.many.shape[1]):
+            if seats.many[row, b] - (1 if without >= 0 and seats.home[without] == b else 0) > 0:
+                out[found] = b
+                found += 1
+        return found
+    for i in range(demand.start[k], demand.start[k + 1]):
+        c = demand.member[i]
+        if c != without and seen[seats.home[c]] != stamp:
+            seen[seats.home[c]] = stamp
+            out[found] = seats.home[c]
+            found += 1
+    return found
+
+
+@kernel
+def bill(demand: Demand, home: Ints, tree: Tree, node: Floats, area: Ints, loads: int) -> tuple[float, Floats]:
+    """(cost, handled): what all classes pay, and the messages that pass each broker and each area."""
+    n = len(node)
+    mark = np.full(max(n, loads), -1, dtype=np.int64)
+    seen = np.full(n, -1, dtype=np.int64)
+    terminals = np.empty(n, dtype=np.int64)
+    nodes = np.empty(n, dtype=np.int64)
+    handled = np.zeros(loads, dtype=np.float64)
+    total = 0.0
+    for k in range(len(demand.demand)):
+        count = 0
+        for i in range(demand.start[k], demand.start[k + 1]):
+            b = home[demand.member[i]]
+            if seen[b] != k:
+                seen[b] = k
+                terminals[count] = b
+                count += 1
+        if count == 0:
+            continue
+        size = span(tree, terminals, count, mark, k, nodes)
+        load(handled, area, nodes, size, demand.demand[k], mark, k)
+        if demand.start[k + 1] - demand.start[k] > 1:
+            total += demand.demand[k] * length(tree, node, nodes, size)
+    return total, handled
+
+
+@kernel
+def length(tree: Tree, node: Floats, nodes: Ints, size: int) -> float:
+    """What a message pays for a subtree, its top last."""
+    paid = node[nodes[size - 1]]
+    for i in range(size - 1):
+        paid += tree.up[nodes[i]] + node[nodes[i]]
+    return float(paid)
+
+
+@kernel
+def load(handled: Floats, area: Ints, nodes: Ints, size: int, more: float, mark: Ints, stamp: int) -> None:
+    """Let messages pass the brokers of a subtree, and each area once."""
+    for i in range(size):
+        handled[nodes[i]] += more
+        where = area[nodes[i]]
+        if where >= 0 and mark[where] != stamp:
+            mark[where] = stamp
+            handled[where] += more
+
+
+class Desk(NamedTuple):
+    """Room to work on."""
+
+    work: Ints  # (5, brokers and areas): marks, then the last stamp
+    sums: Floats  # (2, brokers)
+    out: Floats
+    other: Floats
+    open: Bools  # brokers that a client may go to
+    trial: Floats  # of loads
+    asked: Ints  # per class: the stamp by which it was looked at last
+    chosen: Ints  # per client
+
+
+def new_desk(brokers: int, loads: int, classes: int, clients: int) -> Desk:
+    """Room for so many."""
+    row = np.zeros((4, brokers), dtype=np.float64)
+    return Desk(
+        np.zeros((5, max(loads, brokers, 1)), dtype=np.int64), row[:2], row[2], row[3],
+        np.zeros(brokers, dtype=np.bool_), np.zeros(loads),
+        np.zeros(classes, dtype=np.int64), np.zeros(clients, dtype=np.int64),
+    )  # fmt: skip
+
+
+class Loads(NamedTuple):
+    """What each broker and area bears now, changed in place, and the classes whose messages pass it."""
+
+    sent: Floats
+    handled: Floats
+    demand: Demand
+    seats: Seats
+
+
+class System(NamedTuple):
+    """Clients at their homes on a tree, what they pay and bear; changed in place, and only as a whole."""
+
+    demand: Demand
+    seats: Seats
+    tree: Tree
+    node: Floats
+    limits: Limits
+    loads: Loads
+    desk: Desk
+    capped: bool  # whether anything that is handled has a limit
+
+
+@kernel
+def add_client(system: System, c: int, sign: float) -> None:
+    """Add (or take away) what the classes of a client make each broker handle."""
+    work, loads, demand = system.desk.work, system.loads, system.loads.demand
+    for j in range(demand.of_start[c], demand.of_start[c + 1]):
+        k = demand.of_class[j]
+        work[4, 0] += 1
+        stamp = work[4, 0]
+        count = class_homes(demand, loads.seats, k, -1, work[1], stamp, work[2])
+        size = span(system.tree, work[2], count, work[0], stamp, work[3])
+        load(loads.handled, system.limits.area, work[3], size, sign * demand.demand[k], work[0], stamp)
+
+
+@kernel
+def settle(system: System, c: int, there: int) -> None:
+    """Bring a client to a broker, whatever the limits say."""
+    loads, area, sent = system.loads, system.limits.area, system.limits.sent[c]
+    here = system.seats.home[c]
+    if system.capped:
+        add_client(system, c, -1.0)
+    seat(system.demand, system.seats, c, there)
+    if system.capped:
+        add_client(system, c, 1.0)
+    loads.sent[here] -= sent
+    loads.sent[there] += sent
+    if area[here] >= 0:
+        loads.sent[area[here]] -= sent
+    if area[there] >= 0:
+        loads.sent[area[there]] += sent
+
+
+@kernel
+def full(system: System, here: int, there: int, more: float) -> bool:
+    """Whether a broker or its area has no room for clients that send so much and come from another one."""
+    limits, sent = system.limits, system.loads.sent
+    if more <= 0.0:
+        return False
+    if sent[there] + more > limits.sent_cap[there] * (1 + 1e-12) + 1e-9:
+        return True
+    where = limits.area[there]
+    if where < 0 or where == limits.area[here]:
+        return False
+    return bool(sent[where] + more > limits.sent_cap[where] * (1 + 1e-12) + 1e-9)
+
+
+@kernel
+def try_settle(system: System, c: int, there: int) -> bool:
+    """Bring a client to a broker if the limits hold then; else all stays as it was."""
+    here = system.seats.home[c]
+    if full(system, here, there, system.limits.sent[c]):
+        return False
+    if not system.capped:
+        settle(system, c, there)
+        return True
+    handled, trial = system.loads.handled, system.desk.trial
+    trial[:] = handled
+    settle(system, c, there)
+    if fits(handled, system.limits.handled_cap):
+        return True
+    settle(system, c, here)
+    handled[:] = trial
+    return False
+
+
+@kernel
+def reach_of(tree: Tree, node: Floats) -> Floats:
+    """What the way from the farthest broker to each costs, that broker's own cost left out."""
+    n = len(node)
+    reach = np.zeros(n, dtype=np.float64)
+    way = np.zeros((n, n), dtype=np.float64)
+    for i in range(1, n):
+        v = tree.order[i]
+        p = tree.parent[v]
+        for j in range(i):
+            x = tree.order[j]
+            way[x, v] = way[x, p] + tree.up[v] + node[v]
+            way[v, x] = way[p, x] + tree.up[v] + node[p]
+            reach[v] = max(reach[v], way[x, v])
+            reach[x] = max(reach[x], way[v, x])
+    return reach
+
+
+@kernel
+def prices(system: System, c: int, price: float, out: Floats) -> None:
+    """out[b]: what it costs a client to be at home at b, access and the price of a change included.
+
+    From a broker to the next one down, those classes pay more that lie above, and those less that lie below; a class
+    whose subtree holds both pays nothing at either. So it is enough to sum each class once over its subtree.
+    """
+    demand, seats, tree, limits = system.demand, system.seats, system.tree, system.limits
+    work, sums, home = system.desk.work, system.desk.sums, system.seats.home
+    mark, seen, terminals, nodes = work[0], work[1], work[2], work[3]
+    below, across = sums[0], sums[1]
+    sums[:] = 0.0
+    total = 0.0
+    stamp = work[4, 0]
+    for j in range(demand.of_start[c], demand.of_start[c + 1]):
+        k = demand.of_class[j]
+        begin, weight = demand.start[k], demand.demand[k]
+        size = demand.start[k + 1] - begin
+        if size < 2:
+            continue
+        total += weight
+        if size == 2:
+            other = demand.member[begin] + demand.member[begin + 1] - c
+            below[home[other]] += weight
+            continue
+        stamp += 1
+        count = class_homes(demand, seats, k, c, seen, stamp, terminals)
+        size = span(tree, terminals, count, mark, stamp, nodes)
+        for i in range(size - 1):
+            across[nodes[i]] += weight
+        below[nodes[size - 1]] += weight
+    work[4, 0] = stamp
+    spread(tree, system.node, sums, total, out)
+    row, amount, first = limits.access[limits.group[c]], limits.amount[c], limits.first[c]
+    place, region = limits.place, limits.region
+    for b in range(len(out)):
+        out[b] += row[b] * amount
+        if place[b] != place[first]:
+            out[b] += price
+        if region[b] != region[first]:
+            out[b] += limits.leave
+
+
+@kernel
+def find_open(system: System, c: int, room: int) -> None:
+    """desk.open[b]: whether a client may be at b, has room there, and adds no more than so many changes."""
+    limits, sent, open_to = system.limits, system.loads.sent, system.desk.open
+    more, here, first = limits.sent[c], system.seats.home[c], limits.first[c]
+    may, area, place, cap = limits.may[limits.group[c]], limits.area, limits.place, limits.sent_cap
+    away = 1 if place[here] != place[first] else 0
+    for b in range(len(open_to)):
+        fine = may[b] and (place[b] == place[first] or 1 - away <= room)
+        if fine and more > 0.0 and b != here:
+            where = area[b]
+            if sent[b] + more > cap[b] * (1 + 1e-12) + 1e-9:
+                fine = False
+            elif where >= 0 and where != area[here]:
+                fine = sent[where] + more <= cap[where] * (1 + 1e-12) + 1e-9
+        open_to[b] = fine
+
+
+@kernel
+def add_span(sums: Floats, nodes: Ints, size: int, demand: float) -> None:
+    """Sum a class over its subtree: below the top of it, and across each of its links."""
+    for i in range(size - 1):
+        sums[1, nodes[i]] += demand
+    sums[0, nodes[size - 1]] += demand
+
+
+@kernel
+def spread(tree: Tree, node: Floats, sums: Floats, total: float, out: Floats) -> None:
+    """out[b]: what classes pay for the way from b to their subtrees; sums are used up."""
+    below, across = sums[0], sums[1]  # demand of classes below the link from v up, and of those that cross it
+    root = tree.order[0]
+    out[root] = 0.0
+    for i in range(len(node) - 1, 0, -1):
+        v = tree.order[i]
+        p = tree.parent[v]
+        out[root] += below[v] * (tree.up[v] + node[p])
+        below[p] += below[v]
+    for i in range(1, len(node)):
+        v = tree.order[i]
+        p = tree.parent[v]
+        above = total - below[v] - across[v]
+        out[v] = out[p] + above * (tree.up[v] + node[v]) - below[v] * (tree.up[v] + node[p])
+
+
+@kernel
+def group_prices(system: System, members: Ints, price: float, out: Floats) -> float:
+    """out[b]: what it costs that some clients are all at b; returned: what it costs that they are where they are.
+
+    What their classes pay for the others alone is left out of both.
+    """
+    demand, tree, home = system.demand, system.tree, system.seats.home
+    desk, work, sums, node = system.desk, system.desk.work, system.desk.sums, system.node
+    sums[:] = 0.0
+    work[4, 0] += 1
+    mine = work[4, 0]
+    for c in members:
+        desk.chosen[c] = mine
+    total = inner = now = 0.0
+    for c in members:
+        for j in range(demand.of_start[c], demand.of_start[c + 1]):
+            k = demand.of_class[j]
+            if desk.asked[k] == mine or demand.start[k + 1] - demand.start[k] < 2:
+                continue
+            desk.asked[k] = mine
+            work[4, 0] += 1
+            stamp = work[4, 0]
+            count = 0
+            for side in range(2):  # the others, then all
+                for i in range(demand.start[k], demand.start[k + 1]):
+                    m = demand.member[i]
+                    if (desk.chosen[m] == mine) == (side == 1) and work[1, home[m]] != stamp:
+                        work[1, home[m]] = stamp
+                        work[2, count] = home[m]
+                        count += 1
+                if side == 0:
+                    rest = count
+                    if rest > 0:
+                        size = span(tree, work[2], rest, work[0], stamp, work[3])
+                        add_span(sums, work[3], size, demand.demand[k])
+                        total += demand.demand[k]
+                        now -= demand.demand[k] * length(tree, node, work[3], size)
+                    else:
+                        inner += demand.demand[k]
+            work[4, 0] += 1
+            size = span(tree, work[2], count, work[0], work[4, 0], work[3])
+            now += demand.demand[k] * length(tree, node, work[3], size)
+    spread(tree, node, sums, total, out)
+    for b in range(len(out)):
+        out[b] += inner * node[b]
+    limits = system.limits
+    for c in members:
+        now += priced(limits, c, home[c], price)
+        for b in range(len(out)):
+            out[b] += priced(limits, c, b, price) if limits.may[limits.group[c], b] else np.inf
+    return now

@@ -1,0 +1,386 @@
+"""The search: local changes at a price each, which falls until the budget of changes is used.
+
+At a price, clients are re-homed and links replaced as long as that saves more than the changes cost; undoing a
+change earns its price back, so what was bought early can be given up for something better. The price falls by a
+factor until nothing more fits the budget; then it swings up and down a few times around where it ended, and the
+best state within the budget is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from overlace.arrays.csr import sort_groups
+from overlace.arrays.hashing import distinct_groups, hash_groups
+from overlace.arrays.jit import Floats, Ints, Pairs
+from overlace.planners.search.clients import exchange, partners, relieve, sweep
+from overlace.planners.search.groups import NO_GROUPS, groups_of, move_groups, packed, return_groups
+from overlace.planners.search.limits import excess, fits
+from overlace.planners.search.links import best_swaps, crossings
+from overlace.planners.search.problem import Problem
+from overlace.planners.search.system import (
+    Demand,
+    Loads,
+    System,
+    Tree,
+    bill,
+    new_desk,
+    reach_of,
+    rooted,
+    scanned,
+    seated,
+)
+
+Kind = Literal["clients", "links"]
+FALL = 0.75, 0.5
+"""What is left of the price from one level to the next, in small and in large systems."""
+ENOUGH = 1e-9, 1e-3
+"""The share of the cost that a round must save for another one to follow."""
+SWINGS = (1.6, 1.3, 1.15, 2.0), (1.5,)
+SMALL = 9_000
+"""Brokers times clients up to which the price falls slowly and swings several times."""
+TRIED = 8  # of the best swaps, where brokers cannot handle what the first would bring
+TINY = 1e-9
+FAR = 0.5
+"""What is left of the cost of a state where another is far better."""
+RISE = 1.5
+"""How the price rises from one level to the next where changes are undone."""
+NO_LIMIT = 1 << 60
+
+
+@dataclass(frozen=True)
+class State:
+    """A system on the way: homes and links, what they cost (prices of changes included), and the changes."""
+
+    home: Ints
+    links: Pairs
+    cost: float = 0.0
+    moved: int = 0
+    swapped: int = 0
+    over: float = 0.0  # what loads are above what they should be
+    lawful: bool = True  # whether no load is above its limit
+
+    @property
+    def changes(self) -> int:
+        """Clients moved and links changed."""
+        return self.moved + self.swapped
+
+
+class Budget(NamedTuple):
+    """How many clients may move, how many links may change, and how many of both together."""
+
+    moves: int = NO_LIMIT
+    swaps: int = NO_LIMIT
+    both: int = NO_LIMIT
+
+    def used(self, state: State) -> bool:
+        """Whether nothing more can be changed."""
+        return state.changes >= self.both or (state.moved >= self.moves and state.swapped >= self.swaps)
+
+    def holds(self, state: State) -> bool:
+        """Whether no more has changed than may."""
+        return state.changes <= self.both and state.moved <= self.moves and state.swapped <= self.swaps
+
+
+NO_BUDGET = Budget()
+
+
+class Summed(NamedTuple):
+    """Sets of homes and what crosses every two links, and the homes and tree that they were summed for."""
+
+    home: Ints
+    sets: tuple[Ints, Ints, Floats]
+    tree: Tree | None = None
+    crossed: tuple[Floats, Floats] = (np.empty((0, 0)), np.empty((0, 0)))
+
+
+NOTHING = Summed(np.empty(0, dtype=np.int64), (np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)))
+
+
+class Search:
+    """Walks from state to state; what follows from a state is kept beside it."""
+
+    def __init__(self, problem: Problem, communities: Sequence[Ints] = ()) -> None:
+        self.problem, self.starts = problem, communities[-2:]
+        self.groups = groups_of(problem.demand, problem.movable, communities) if len(communities) else NO_GROUPS
+        self._summed = NOTHING
+        self.large = len(problem.limits.first) * len(problem.node) > SMALL
+        clients = len(problem.limits.first)
+        loads = len(problem.limits.sent_cap)
+        self.desk = new_desk(len(problem.node), loads, len(problem.demand.demand), clients)
+        self.may = np.zeros(clients, dtype=np.bool_)
+        self.may[problem.movable] = True
+        self.goto(State(problem.limits.first.copy(), problem.links))
+        self.first = self.state()
+        self.marginal = 0.0  # the price of a change at which the last path ran out of budget
+        self.spare = self.first  # the best state that the last path met
+
+    def goto(self, state: State) -> None:
+        """Take up a state."""
+        self.seats = seated(self.problem.demand, state.home.copy(), len(self.problem.node))
+        self.rewire(state.links)
+        self._count()
+
+    @property
+    def home(self) -> Ints:
+        """The home of each client now."""
+        return self.seats.home
+
+    def state(self) -> State:
+        """Where the search is."""
+        return State(self.home.copy(), self.links, self.cost, self.moved, self.swapped, self.over, self.lawful)
+
+    def rewire(self, links: Pairs) -> None:
+        """Take up other links; `goto` or `descend` must follow."""
+        self.links = links
+        self.tree: Tree = rooted(links, self.problem.wire)
+        self.reach = reach_of(self.tree, self.problem.node)
+
+    def _count(self) -> None:
+        p = self.problem
+        limits = p.limits
+        loads = len(limits.sent_cap)
+        routed, handled = bill(p.demand, self.home, self.tree, p.node, limits.area, loads)
+        seats = self.seats
+        if p.load is not p.demand:
+            handled = bill(p.load, self.home, self.tree, p.node, limits.area, loads)[1]
+            seats = scanned(p.load, self.home)
+        sent = np.bincount(self.home, weights=limits.sent, minlength=loads).astype(np.float64)
+        known = limits.area[self.home] >= 0
+        sent += np.bincount(limits.area[self.home[known]], weights=limits.sent[known], minlength=loads)
+        self.over = excess(sent, p.sent_goal) + (excess(handled, p.handled_goal) if p.capped else 0.0)
+        self.lawful = fits(sent, limits.sent_cap) and (not p.capped or fits(handled, limits.handled_cap))
+        if self.over > 0:  # what is above its goal must not grow, and what has fallen stays down
+            caps = np.maximum(p.sent_goal, sent), np.maximum(p.handled_goal, handled)
+            limits = limits._replace(sent_cap=caps[0], handled_cap=caps[1])
+        else:
+            limits = limits._replace(sent_cap=p.sent_goal, handled_cap=p.handled_goal)
+        self.system = System(
+            p.demand, self.seats, self.tree, p.node, limits, Loads(sent, handled, p.load, seats), self.desk, p.capped
+        )
+        place, first = limits.place, limits.first
+        self.moved = int((place[self.home] != place[first]).sum())
+        self.swapped = int((~p.first[self.links[:, 0], self.links[:, 1]]).sum())
+        left = limits.leave * int((limits.region[self.home] != limits.region[first]).sum())
+        access = limits.access[limits.group, self.home] * limits.amount
+        paid = (p.move_price + p.least) * self.moved + (p.swap_price + p.least) * self.swapped
+        self.cost = float(routed + access.sum()) + left + paid
+
+    def routed(self) -> float:
+        """What the ways of all messages cost now."""
+        p = self.problem
+        return float(bill(p.demand, self.home, self.tree, p.node, p.limits.area, len(p.limits.sent_cap))[0])
+
+    def descend(
+        self, price: float, budget: Budget, kinds: tuple[Kind, ...], trade: bool = False, groups: bool = True
+    ) -> None:
+        """Improve until no change pays its price, or in large systems until a round brings hardly anything.
+
+        Groups are looked at first, once.
+        """
+        before = np.inf
+        while True:
+            if self.over > 0 and "clients" in kinds:
+                self._relieve(price, budget)
+            pays = self.cost + price * (self.moved + self.swapped)
+            if before - pays <= ENOUGH[self.large] * max(1.0, self.cost):
+                return
+            before, going = pays, False
+            if "clients" in kinds:
+                going |= self._rehome(price, budget, trade, groups)
+            if "links" in kinds:
+                going |= self._regraft(price, budget)
+            if not going:
+                return
+            groups = False
+
+    def _relieve(self, price: float, budget: Budget) -> None:
+        """Bring loads that are above what they should be nearer to it, whatever that costs."""
+        p = self.problem
+        room = min(budget.moves - self.moved, budget.both - self.moved - self.swapped)
+        order = p.movable[np.argsort(p.limits.talk[p.movable], kind="stable")]
+        relieve(self.system, order, p.sent_goal, p.handled_goal, max(price, p.least) + p.move_price, room)
+        self._count()
+
+    def _rehome(self, price: float, budget: Budget, trade: bool, groups: bool) -> bool:
+        p, moved = self.problem, False
+        price = max(price, p.least) + p.move_price
+        for way in ("group",) * groups + ("one",) + ("trade",) * trade:
+            clients = p.movable
+            while len(clients):
+                room = min(budget.moves - self.moved, budget.both - self.moved - self.swapped)
+                home = self.home.copy()
+                gained, added = self._visit(way, clients, price, room)
+                self.moved += added
+                self.cost -= gained - (p.move_price + p.least) * added
+                if gained - price * added <= TINY * max(1.0, self.cost):
+                    break
+                moved = True
+                if way == "group":
+                    break
+                clients = partners(p.demand, np.flatnonzero(home != self.home), p.movable)
+        if moved:
+            self._count()
+        return moved
+
+    def _visit(self, way: str, clients: Ints, price: float, room: int) -> tuple[float, int]:
+        """(gain, changes added): these clients re-homed one by one, or exchanged with any other, or groups moved."""
+        if way == "trade":
+            return exchange(self.system, clients, self.problem.movable, price, room)
+        if way == "group":
+            return move_groups(self.system, self.groups.start, self.groups.member, self.may, price, room)
+        return sweep(self.system, self.reach, clients, price, room)
+
+    def _regraft(self, price: float, budget: Budget) -> bool:
+        p, moved = self.problem, False
+        if not p.rewires:
+            return False
+        price = max(price, p.least) + p.swap_price
+        while True:
+            both, straight = self._crossings()
+            room = min(budget.swaps - self.swapped, budget.both - self.moved - self.swapped)
+            score, left, right = best_swaps(
+                self.tree, p.node, p.wire, both, straight, p.first, p.fixed, p.max_degree, price, room
+            )
+            if not self._swap(score, left, right):
+                return moved
+            moved = True
+
+    def _crossings(self) -> tuple[Floats, Floats]:
+        """What crosses every two links; summed again only where something has changed."""
+        if not np.array_equal(self._summed.home, self.home):
+            self._summed = Summed(self.home.copy(), home_sets(self.problem.demand, self.home))
+        if self._summed.tree is not self.tree:
+            crossed = crossings(self.tree, *self._summed.sets)
+            self._summed = self._summed._replace(tree=self.tree, crossed=crossed)
+        return self._summed.crossed
+
+    def _swap(self, score: Floats, left: Ints, right: Ints) -> bool:
+        """Carry out the best swap that keeps what brokers handle within their limits."""
+        pays = np.flatnonzero(score < -TINY * max(1.0, self.cost))
+        for e in pays[np.lexsort((pays, score[pays]))][:TRIED].tolist():
+            links = replaced(self.links, e, int(self.tree.parent[e]), int(left[e]), int(right[e]))
+            if not self.bears(links):
+                continue
+            self.rewire(links)
+            self._count()
+            return True
+        return False
+
+    def bears(self, links: Pairs) -> bool:
+        """Whether brokers can handle what would pass them with these links."""
+        p = self.problem
+        if not p.capped:
+            return True
+        tree, limits = rooted(links, p.wire), p.limits
+        handled = bill(p.load, self.home, tree, p.node, limits.area, len(limits.handled_cap))[1]
+        return fits(handled, limits.handled_cap)
+
+    def top_gain(self, kinds: tuple[Kind, ...]) -> float:
+        """More than any one change saves: where prices start."""
+        p = self.problem
+        if "links" in kinds:
+            return self.cost
+        talk, access, amount = (each.max(initial=0.0) for each in (p.limits.talk, p.limits.access, p.limits.amount))
+        return float(min(self.cost, talk * self.reach.max(initial=0.0) + access * amount))
+
+    def path(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
+        """The best state within the budget: from where it is, or back from packed communities.
+
+        Annealing goes on from the first, unless the other is far better: it mends small faults, not large ones.
+        """
+        best, marginal, links = self._fall(budget, kinds), self.marginal, self.links
+        self.spare = best
+        for community in self.starts if "clients" in kinds else ():
+            self.goto(State(self.first.home, links))
+            self.goto(State(packed(self.system, community, self.problem.movable), links))
+            self.descend(0.0, NO_BUDGET, kinds, trade=True)
+            if not by_cost(self.state()) < by_cost(replace(best, cost=FAR * best.cost)):
+                self.spare = min(self.spare, self.state(), key=by_cost) if budget.holds(self.state()) else self.spare
+                continue
+            state = self._rise(budget, kinds, marginal)
+            self.spare = min(self.spare, state, key=by_cost)
+            if by_cost(state) < by_cost(replace(best, cost=FAR * best.cost)):
+                best, marginal = state, self.marginal
+        self.marginal = marginal
+        return best
+
+    def _fall(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
+        """Let the price fall until the budget is used, swing around there, and take the best state."""
+        price, least = self.top_gain(kinds), max(self.problem.least, TINY * max(1.0, self.cost))
+        best = self.state()
+        while price > least:
+            self.descend(price, budget, kinds)
+            best = min(best, self.state(), key=by_cost)
+            if budget.used(best):
+                break
+            price *= FALL[self.large] if price > 1e-4 * self.first.cost else 0.1
+        self.descend(0.0, budget, kinds, trade=True)
+        best = min(best, self.state(), key=by_cost)
+        self.marginal = price if budget.used(best) else 0.0
+        return self._swing(best, price, budget, kinds) if budget.used(best) else best
+
+    def _rise(self, budget: Budget, kinds: tuple[Kind, ...], price: float) -> State:
+        """Let the price rise until so much is undone that the budget holds; then swing around there."""
+        price = max(price / RISE**6, 1e-6 * self.first.cost / max(1, len(self.home)))
+        top = RISE * max(self.top_gain(kinds), self.first.cost)
+        while not budget.holds(self.state()) and price < top:
+            self._undo(price)
+            self.descend(price, NO_BUDGET, kinds)
+            price *= RISE
+        if not budget.holds(self.state()):
+            return self.first
+        self.descend(0.0, budget, kinds, trade=True)
+        best = self.state()
+        self.marginal = price if budget.used(best) else 0.0
+        return self._swing(best, price, budget, kinds) if budget.used(best) else best
+
+    def _undo(self, price: float) -> None:
+        """Send groups home whose moves do not pay their price all together."""
+        p = self.problem
+        return_groups(self.system, self.groups.start, self.groups.member, max(price, p.least) + p.move_price)
+        self._count()
+
+    def _swing(self, best: State, price: float, budget: Budget, kinds: tuple[Kind, ...]) -> State:
+        """Let the price go up and down a few times around where the budget ran out."""
+        for swing in SWINGS[self.large]:
+            self.goto(best)
+            high = price * swing
+            while high > 0.5 * price:
+                self.descend(high, budget, kinds, groups=False)
+                high *= 0.7 if self.large else 0.9
+            self.descend(0.0, budget, kinds, trade=True)
+            best = min(best, self.state(), key=by_cost)
+        return best
+
+
+def by_cost(state: State) -> tuple[bool, float, float, int]:
+    """Less above the limits first, then less cost, then fewer changes."""
+    return not state.lawful, round(state.over, 6), state.cost, state.changes
+
+
+def replaced(links: Pairs, a: int, b: int, x: int, y: int) -> Pairs:
+    """The links with a-b taken out and x-y put in."""
+    low, high = min(a, b), max(a, b)
+    made = links.copy()
+    row = int(np.flatnonzero((links[:, 0] == low) & (links[:, 1] == high))[0])
+    made[row] = min(x, y), max(x, y)
+    return made
+
+
+def home_sets(demand: Demand, home: Ints) -> tuple[Ints, Ints, Floats]:
+    """(start, homes, weight): the distinct sets of homes that classes of several clients span."""
+    start, homes = sort_groups(demand.start, home[demand.member])
+    group, first, clash = distinct_groups(hash_groups(start, homes), start, homes)
+    paid = np.where(np.diff(demand.start) > 1, demand.demand, 0.0)
+    if clash >= 0:
+        return start, homes, paid
+    weight = np.bincount(group, weights=paid, minlength=len(first)).astype(np.float64)
+    size = (start[1:] - start[:-1])[first]
+    bounds = np.append(0, np.cumsum(size))
+    at = np.repeat(start[first] - bounds[:-1], size) + np.arange(bounds[-1])
+    return bounds, homes[at], weight

@@ -1,0 +1,79 @@
+"""The minimum spanning tree of the links that could be wired.
+
+The tree with the least total link cost (Kruskal; ties to what is wired, then to the lowest ids). It
+does not look at the traffic: a baseline. Swaps bring in the cheapest new link first and take out the
+costliest link of the loop that it closes; the traffic's cost may grow on the way.
+
+Keeps: a tree over all brokers after every step. With degree limits, links that must stay or a least gain, the tree is
+changed until it keeps them and the swaps come in the order of `order.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from overlace.model import Changes, Facet, Observation, Overlay, Plan, Progress, Steps
+from overlace.planners.tree import cost as tree_cost
+from overlace.planners.tree import fields
+from overlace.planners.tree.limits import within_limits
+from overlace.planners.tree.order import gains_in_order
+from overlace.planners.tree.problem import prices_of
+from overlace.planners.tree.setting import all_links, setting_of, spanning_tree
+from overlace.planners.tree.steps import BUILDS, REASONS, plan_to
+from overlace.planners.tree.swaps import swaps
+
+
+@dataclass(frozen=True)
+class Mst:
+    """The cheapest links that join all brokers, whatever the traffic."""
+
+    alpha: float = fields.alpha()
+    beta: float = fields.beta()
+    weight: tree_cost.Weight = fields.weight()
+    max_degree: int | None = fields.max_degree()
+    max_swaps: int | None = fields.max_swaps()
+    min_gain: float = fields.min_gain()
+    keep: tuple[int, ...] = fields.keep()
+    facets: ClassVar[tuple[Facet, ...]] = ("tree",)
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = (
+        REASONS[BUILDS],
+        "{left_broker}-{right_broker} costs {new:g} and joins what {from_broker}-{to_broker} joined for {old:g}",
+        *REASONS[BUILDS + 1 :],
+    )
+
+    def __post_init__(self) -> None:
+        fields.check_fields(self)
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Swap by swap from the observed tree to the minimum spanning tree."""
+        setting = setting_of(self, observation)
+        network, before = observation.network, observation.overlay
+        wanted = all_links(network)[spanning_tree(network, before.tree)]
+        limited = self.min_gain > 0 or bool((setting.problem.cap < network.brokers).any()) or len(self.keep) > 0
+        if limited or len(before.tree) == 0:
+            wanted = within_limits(setting, wanted)
+            return plan_to(self, observation, seed, setting, wanted, progress, first_reason=int(setting.built))
+        old_cost, new_cost = network.costs_of(before.tree), network.costs_of(wanted)
+        removed, added = swaps(before.tree, old_cost, wanted, new_cost)
+        n = len(added) if self.max_swaps is None else min(len(added), self.max_swaps)
+        removed, added = removed[:n], added[:n]
+        old, new = before.tree[removed], wanted[added]
+        rows = np.stack([old, new], axis=1).reshape(-1, 2)  # the old link first: brokers must never see a loop
+        changes = Changes(np.ones(2 * n), np.tile([-1, 1], n), rows[:, 0], rows[:, 1])
+        gain = gains_in_order(setting.problem, setting.start, prices_of(setting.problem, setting.start), removed, new)
+        args = {
+            "left_broker": new[:, 0], "right_broker": new[:, 1], "new": new_cost[added],
+            "from_broker": old[:, 0], "to_broker": old[:, 1], "old": old_cost[removed],
+        }  # fmt: skip
+        if progress:
+            progress(1.0, "swaps")
+        steps = Steps(np.arange(0, 2 * n + 1, 2), gain, np.ones(n), args)
+        return Plan(self, seed, before, before.apply(changes), changes, steps)
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """OCBR07 (1)."""
+        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)

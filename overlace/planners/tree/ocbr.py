@@ -1,0 +1,102 @@
+"""OCBR: masters that rearrange their neighbourhoods by tabu search, in rounds with locks.
+
+OCBR07 §3. Each master sees only its own neighbourhood and the classes that pass it (`view.py`), searches it
+by Figure 3 (`tabu.py`) and acts if that lowers (1); its gain is the whole network's. Rounds follow one
+another as if the same traffic came again, until a round in which every broker was asked and none found
+anything better (`rounds.py`).
+
+Keeps: a tree over candidate links; (1) falls with every rearrangement; no broker further above its limit than
+it was; links that must stay; clients are leaves.
+Reads: R1 to R9 (docs/papers/OCBR07.md). With `rehome` a master's own clients may go to its neighbours (R5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from overlace.errors import NothingBetter
+from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.tree import cost as tree_cost
+from overlace.planners.tree import fields
+from overlace.planners.tree.limits import begun
+from overlace.planners.tree.moves import MOVED, parted, plan_with_moves
+from overlace.planners.tree.problem import nodes_tree, problem_of
+from overlace.planners.tree.regraft import smallest_gain
+from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
+from overlace.planners.tree.setting import Setting, setting_of
+from overlace.planners.tree.steps import REASONS, plan_to
+
+
+@dataclass(frozen=True)
+class Ocbr:
+    """Brokers rearrange their neighbourhoods by tabu search, in rounds; each knows only its neighbourhood."""
+
+    alpha: float = fields.alpha()
+    beta: float = fields.beta()
+    weight: tree_cost.Weight = fields.weight()
+    iterations: int = field(default=20, metadata={"help": "iterations n of a master's search (F3:6); 1 or more"})
+    samples: int = field(
+        default=20,
+        metadata={"help": "swaps N looked at in each (F3:8); should grow with the largest degree (R4); 1 or more"},
+    )
+    tenure: int | None = field(
+        default=7, metadata={"help": "iterations for which a swapped link is tabu (R3); 0 or more"}
+    )
+    rounds: int | None = field(default=None, metadata={"help": "most rounds; 1 or more"})
+    locks: Locks = field(
+        default="paper", metadata={"help": "paper: whole neighbourhoods; relaxed: masters may share a neighbour (R6)"}
+    )
+    rehome: bool = field(
+        default=False, metadata={"help": "a master's own clients may move to its neighbours, where caps let them (R5)"}
+    )
+    max_degree: int | None = fields.max_degree()
+    max_swaps: int | None = fields.max_swaps()
+    min_gain: float = fields.min_gain()
+    keep: tuple[int, ...] = fields.keep()
+    facets: ClassVar[tuple[Facet, ...]] = ("tree", "placement")
+    paper: ClassVar[str] = "OCBR07 Figure 3"
+    REASONS: ClassVar[tuple[str, ...]] = (*REASONS, MOVED)
+
+    def __post_init__(self) -> None:
+        fields.check_fields(self)
+        fields.check_least(self, iterations=1, samples=1, tenure=0, rounds=1)
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Swap by swap from the observed tree to where the rounds lead."""
+        setting = begun(setting_of(self, observation))
+        run = self.run(setting, seed, progress, observation if self.rehome else None)
+        if not self.rehome:
+            return plan_to(self, observation, seed, setting, run.links, progress)
+        wired, homes = parted(run.links, observation.network.brokers)
+        bare = replace(self, max_swaps=None, min_gain=0.0)  # the rounds have minded them, links and clients together
+        plan = plan_with_moves(bare, observation, seed, wired, homes, progress)
+        if self.min_gain > 0 and len(plan.steps) == 0:
+            raise NothingBetter(
+                f"no link or client that changes saves {self.min_gain:g} or more. Lower min_gain, or leave it all."
+            )
+        return replace(plan, planner=self)
+
+    def run(
+        self, setting: Setting, seed: int = 0, progress: Progress | None = None, clients: Observation | None = None
+    ) -> Run:
+        """The rounds, with what happened in each; with an observation of clients these may move."""
+        protocol = Protocol(
+            True, self.iterations, self.samples, -1 if self.tenure is None else self.tenure, self.locks == "relaxed",
+            10**9 if self.max_swaps is None else self.max_swaps, self.min_gain, smallest_gain(setting),
+        )  # fmt: skip
+        problem, links, kept = setting.problem, setting.start, setting.kept
+        if clients is not None:
+            problem = problem_of(
+                clients, clients.overlay, alpha=self.alpha, beta=self.beta, weight=self.weight,
+                max_degree=self.max_degree, clients=True,
+            )  # fmt: skip
+            links = nodes_tree(replace(clients.overlay, tree=links), clients.network.brokers, clients.clients)
+            kept = np.concatenate([kept, np.zeros(clients.clients, dtype=np.bool_)])
+        return run_rounds(problem, links, kept, protocol, self.rounds, seed, progress)
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """OCBR07 (1)."""
+        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)

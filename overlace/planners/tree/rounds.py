@@ -1,0 +1,168 @@
+"""Masters rearranging their neighbourhoods in rounds, with locks: OCBR07 §3 and §3.1.
+
+In a round (one window) every broker asks, in random order, to be a master. It is refused if what it has to
+lock is locked; else it looks for a cheaper tree over its neighbourhood, and wires it if there is one. Locks of
+a master that changed something last to the end of the round: its neighbours have no statistics yet on what
+will pass between them (R9). Rounds follow one another until nobody finds anything better.
+
+A neighbourhood that is untouched sees the same classes whatever others do: a rearrangement elsewhere
+happens wholly behind one of its neighbours. So all views of a round are taken at its beginning, and the gains
+of its masters add up (R6).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Bools, Ints, Pairs, kernel
+from overlace.arrays.pairs import as_pairs
+from overlace.arrays.trees import root_at
+from overlace.model import Progress
+from overlace.planners.tree.local import improve
+from overlace.planners.tree.problem import Problem
+from overlace.planners.tree.tabu import optimize
+from overlace.planners.tree.view import local_classes, neighbourhood, views_of
+
+Locks = Literal["paper", "relaxed"]
+
+
+class Protocol(NamedTuple):
+    """How masters search and lock."""
+
+    tabu: bool  # Figure 3; else exact or prune and regraft
+    iterations: int
+    samples: int
+    tenure: int  # -1: endless
+    relaxed: bool
+    most: int  # links that may differ from the first tree
+    fee: float  # what each link that a rearrangement changes must save
+    least: float  # what counts as a gain and not as rounding
+
+
+class Round(NamedTuple):
+    """What happened in a round."""
+
+    asked: int  # masters that searched
+    refused: int  # by locks
+    acted: int
+    links: int  # that were changed
+    locked: int  # brokers that were locked, each time counted
+    control: int  # messages: request, answer with the statistics and release (or refusal) to each neighbour
+    gain: float
+
+
+class Run(NamedTuple):
+    """All rounds and where they led."""
+
+    links: Pairs
+    rounds: list[Round]
+
+
+def run_rounds(
+    p: Problem, links: Pairs, kept: Bools, protocol: Protocol, rounds: int | None, seed: int,
+    progress: Progress | None = None,
+) -> Run:  # fmt: skip
+    """Rounds from a tree until nobody finds anything better, or as many as are allowed."""
+    links = np.ascontiguousarray(links)
+    parent = root_at(len(p.toll), links, 0).parent
+    keeper = np.zeros(len(p.toll), dtype=np.bool_)
+    keeper[links[kept].ravel()] = True
+    idle = np.zeros(p.brokers, dtype=np.bool_)
+    done: list[Round] = []
+    rng = np.random.default_rng(seed)
+    while len(links) and (rounds is None or len(done) < rounds):
+        order = rng.permutation(p.brokers)
+        links = np.array(as_pairs(np.sort(links, axis=1)))
+        random = rng.integers(0, 2**62, 1)
+        links, tally, gain = one_round(p, links, order, parent, keeper, idle, protocol, random)
+        asked, refused, acted, changed, locked, control = (int(each) for each in tally)
+        done.append(Round(asked, refused, acted, changed, locked, control, float(gain)))
+        if progress:
+            progress(0.9 * (1 - 1 / (1 + len(done))), f"round {len(done)}")
+        if acted == 0:
+            break
+    return Run(links, done)
+
+
+@kernel
+def one_round(
+    p: Problem, links: Pairs, order: Ints, parent: Ints, keeper: Bools, idle: Bools, protocol: Protocol, random: Ints
+) -> tuple[Pairs, Ints, float]:
+    """(links, tally, gain) after every broker has asked once; idle are those that need not ask again.
+
+    The tally is a Round's: asked, refused, acted, links changed, locked, control.
+    """
+    views = views_of(p, links)
+    links = links.copy()
+    n = len(p.toll)
+    degree = np.zeros(n, dtype=np.int64)
+    changed = 0
+    for k in range(len(links)):
+        if max(links[k, 0], links[k, 1]) < p.brokers:  # a client's link is no link of the tree
+            degree[links[k, 0]] += 1
+            degree[links[k, 1]] += 1
+        changed += not (parent[links[k, 0]] == links[k, 1] or parent[links[k, 1]] == links[k, 0])
+    locked = np.zeros(n, dtype=np.bool_)
+    tally = np.zeros(6, dtype=np.int64)
+    saved = 0.0
+    for master in order:
+        if idle[master]:
+            continue
+        nodes = neighbourhood(views, master)
+        k = len(nodes)
+        if k < 3:
+            idle[master] = True
+            continue
+        refused = locked[master]
+        for i in range(1, k):
+            refused = refused or (locked[nodes[i]] and not protocol.relaxed)
+        if refused:
+            tally[1] += 1
+            tally[5] += 2 * (k - 1)
+            continue
+        tally[0] += 1
+        tally[4] += k
+        tally[5] += 3 * (k - 1)
+        masks, weight = local_classes(p, views, master)
+        room = np.full(k, k, dtype=np.int64)
+        fixed = np.zeros(k, dtype=np.bool_)
+        for i in range(k):
+            v = nodes[i]
+            if v < p.brokers:
+                here = degree[v] if i == 0 else 1
+                room[i] = min(k, max(p.cap[v], degree[v]) - (degree[v] - here))
+            wired = parent[v] == master or parent[master] == v
+            fixed[i] = i > 0 and wired and keeper[v] and keeper[master]
+        if protocol.tabu:
+            gain, tree = optimize(
+                p, nodes, room, fixed, masks, weight, protocol.iterations, protocol.samples, protocol.tenure,
+                protocol.least, random,
+            )  # fmt: skip
+        else:
+            gain, tree = improve(p, nodes, room, fixed, masks, weight, protocol.least)
+            idle[master] = True
+        fresh = more = 0
+        for i in range(1, k):
+            a, b = nodes[i], nodes[tree[i]]
+            fresh += tree[i] != 0
+            more += not (parent[a] == b or parent[b] == a)
+            more -= not (parent[a] == master or parent[master] == a)
+        if gain - protocol.fee * max(more, 0) <= protocol.least or changed + more > protocol.most:
+            continue
+        rows = views.near_link[views.near_start[master] : views.near_start[master + 1]]
+        for i in range(1, k):
+            links[rows[i - 1], 0], links[rows[i - 1], 1] = nodes[i], nodes[tree[i]]
+            if nodes[i] < p.brokers:
+                degree[nodes[tree[i]]] += 1
+                degree[master] -= 1
+        for i in range(k):
+            locked[nodes[i]] = True
+            if nodes[i] < p.brokers:
+                idle[nodes[i]] = False
+        changed += more
+        saved += gain
+        tally[2] += 1
+        tally[3] += fresh
+    return links, tally, saved

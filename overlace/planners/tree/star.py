@@ -1,0 +1,105 @@
+"""The star: all brokers linked to one of them, the one for which (1) is least.
+
+Two hops from anywhere to anywhere, and a hub that everything passes: a baseline. Where no broker could be linked to
+all others, the one with the most candidate links is the hub and the others reach it in the fewest hops.
+
+Keeps: a tree over candidate links; with degree limits, links are taken from the hub until it keeps its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from overlace.arrays.jit import Floats, Pairs, kernel
+from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.tree import cost as tree_cost
+from overlace.planners.tree import fields
+from overlace.planners.tree.limits import within_limits
+from overlace.planners.tree.problem import SPARSE, Problem, price_of
+from overlace.planners.tree.setting import setting_of
+from overlace.planners.tree.steps import REASONS, plan_to
+
+
+@dataclass(frozen=True)
+class Star:
+    """All brokers linked to the best hub; knows the whole tree and all classes."""
+
+    alpha: float = fields.alpha()
+    beta: float = fields.beta()
+    weight: tree_cost.Weight = fields.weight()
+    max_degree: int | None = fields.max_degree()
+    max_swaps: int | None = fields.max_swaps()
+    min_gain: float = fields.min_gain()
+    keep: tuple[int, ...] = fields.keep()
+    facets: ClassVar[tuple[Facet, ...]] = ("tree",)
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = REASONS
+
+    def __post_init__(self) -> None:
+        fields.check_fields(self)
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Swap by swap from the observed tree to the star."""
+        setting = setting_of(self, observation)
+        p = setting.problem
+        if p.brokers < 2:
+            wanted = setting.start
+        elif p.kind == SPARSE:
+            wanted = nearest_hops(p, int(np.argmax(np.diff(p.link_start))))
+        else:
+            hub = int(np.argmin(star_costs(p)))
+            others = np.delete(np.arange(p.brokers), hub)
+            wanted = np.column_stack([np.minimum(others, hub), np.maximum(others, hub)])
+        return plan_to(self, observation, seed, setting, within_limits(setting, wanted), progress)
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """OCBR07 (1)."""
+        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
+
+
+@kernel
+def star_costs(p: Problem) -> Floats:
+    """What (1) is with each broker as the hub."""
+    costs = np.zeros(p.brokers)
+    for hub in range(p.brokers):
+        for k in range(len(p.weight)):
+            each = p.toll[hub]
+            for i in range(p.start[k], p.start[k + 1]):
+                v = p.terminal[i]
+                if v != hub:
+                    each += price_of(p, hub, v) + p.toll[v]
+            costs[hub] += p.weight[k] * each
+    return costs
+
+
+@kernel
+def nearest_hops(p: Problem, hub: int) -> Pairs:
+    """The tree of the fewest hops to the hub over candidate links; of equal ones the cheapest link."""
+    hops = np.full(p.brokers, -1, dtype=np.int64)
+    hops[hub] = 0
+    queue = np.empty(p.brokers, dtype=np.int64)
+    queue[0] = hub
+    filled = 1
+    i = 0
+    links = np.empty((p.brokers - 1, 2), dtype=np.int64)
+    while i < filled:
+        v = queue[i]
+        i += 1
+        for j in range(p.link_start[v], p.link_start[v + 1]):
+            x = p.link_other[j]
+            if hops[x] < 0:
+                hops[x] = hops[v] + 1
+                queue[filled] = x
+                filled += 1
+    for i in range(1, filled):
+        x = queue[i]
+        best = -1
+        for j in range(p.link_start[x], p.link_start[x + 1]):
+            near = hops[p.link_other[j]] == hops[x] - 1
+            if near and (best < 0 or p.link_price[j] < p.link_price[best]):
+                best = j
+        links[i - 1, 0], links[i - 1, 1] = min(x, p.link_other[best]), max(x, p.link_other[best])
+    return links

@@ -1,0 +1,293 @@
+"""Rearranging a neighbourhood by tabu search: OCBR07 §3.2, Figure 3.
+
+Starts from the star around the master. Every iteration draws `samples` links that could be added, finds for each
+the best link to remove from the loop it closes, and makes the best of these swaps even if it costs. What
+was just added is not removed and what was just removed is not added again, for `tenure` iterations (R3).
+
+The loop is where a swap is weighed: a class that meets the loop at some of its nodes uses all of the loop but
+the gap in which the missing link lies, so one pass over the classes gives the cost of every choice.
+
+Reads: R1, the link that goes lies on the loop and is not the new one. R2, links are drawn without
+replacement, until none is left. R5, a client is a leaf: its new link replaces its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.planners.tree.kicks import draw
+from overlace.planners.tree.problem import Problem, price_of
+from overlace.planners.tree.view import BITS
+
+LISTED = 2_000
+"""Pairs of nodes up to which all links are listed before drawing; above, up to 50 N pairs are tried for each draw."""
+
+
+@kernel
+def optimize(
+    p: Problem, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, iterations: int, samples: int,
+    tenure: int, least: float, random: Ints,
+) -> tuple[float, Ints]:  # fmt: skip
+    """(gain, parent): the best tree found over a neighbourhood, hung up at its master, node 0.
+
+    room is how many of the neighbourhood's links each node may have, fixed the nodes whose link to the master
+    must stay, tenure -1 endless.
+    """
+    k = len(nodes)
+    current = np.zeros(k, dtype=np.int64)  # F3:2
+    current[0] = -1
+    added = np.full(iterations, -1, dtype=np.int64)  # F3:3
+    removed = np.full(iterations, -1, dtype=np.int64)  # F3:4
+    best = current.copy()  # F3:5
+    saved = most = 0.0
+    gain = np.empty(samples)
+    move = np.empty((samples, 3), dtype=np.int64)
+    degree = np.ones(k, dtype=np.int64)  # links to brokers
+    degree[0] = 0
+    for i in range(1, k):
+        degree[0] += nodes[i] < p.brokers
+    drawn = np.empty(max(1, k * (k - 1) // 2 if k * (k - 1) // 2 <= LISTED else 50 * samples), dtype=np.int64)
+    for step in range(iterations):  # F3:6
+        depth, below = hang(current, masks.shape[1])
+        moves = 0  # F3:7
+        pool = list_links(p, nodes, current, removed, step, tenure, drawn)
+        left = 0
+        while moves < samples:  # F3:8
+            left, u, v = draw_link(p, nodes, current, removed, step, tenure, drawn, pool, left, random)  # F3:9
+            if u < 0:
+                break
+            fall, goes = best_link_to_remove(
+                p, nodes, current, depth, below, degree, room, fixed, masks, weight, u, v
+            )  # F3:10
+            if goes < 0:
+                continue
+            if is_tabu(added, step, tenure, key(k, goes, current[goes])):  # F3:11
+                continue  # F3:12
+            gain[moves] = fall  # F3:14
+            move[moves, 0], move[moves, 1], move[moves, 2] = u, v, goes
+            moves += 1
+        if moves == 0:
+            break
+        top = np.argmax(gain[:moves])  # F3:16
+        u, v, goes = move[top]
+        added[step] = key(k, u, v)  # F3:17
+        removed[step] = key(k, goes, current[goes])  # F3:18
+        saved += gain[top]
+        if nodes[goes] < p.brokers:
+            degree[u] += 1
+            degree[v] += 1
+            degree[goes] -= 1
+            degree[current[goes]] -= 1
+        rehang(current, u, v, goes)  # F3:19, F3:20
+        if saved > most + least:  # F3:21
+            most = saved
+            best[:] = current  # F3:22
+    if most > least:  # F3:25
+        return most, best  # F3:26: the master wires it
+    return 0.0, best
+
+
+@kernel
+def key(k: int, a: int, b: int) -> int:
+    """A link of a neighbourhood of k nodes as one number."""
+    return min(a, b) * k + max(a, b)
+
+
+@kernel
+def is_tabu(marked: Ints, step: int, tenure: int, link: int) -> bool:
+    """Whether a link was marked in the last iterations; in any of them where the tenure is endless."""
+    found = False
+    for i in range(0 if tenure < 0 else max(0, step - tenure), step):
+        found = found or marked[i] == link
+    return found
+
+
+@kernel
+def may_add(p: Problem, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, u: int, v: int) -> bool:
+    """Whether a link could be wired, is not there and was not just removed."""
+    if u == v or current[u] == v or current[v] == u or is_tabu(removed, step, tenure, key(len(nodes), u, v)):
+        return False
+    return price_of(p, nodes[u], nodes[v]) < np.inf
+
+
+@kernel
+def list_links(p: Problem, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, drawn: Ints) -> int:
+    """Fill drawn with all links that may be added, where they are few; returns how many, else -1."""
+    k = len(nodes)
+    if k * (k - 1) // 2 > LISTED:
+        return -1
+    found = 0
+    for u in range(k):
+        for v in range(u + 1, k):
+            if may_add(p, nodes, current, removed, step, tenure, u, v):
+                drawn[found] = u * k + v
+                found += 1
+    return found
+
+
+@kernel
+def draw_link(
+    p: Problem, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, drawn: Ints, pool: int,
+    left: int, random: Ints,
+) -> tuple[int, int, int]:  # fmt: skip
+    """(left, u, v): a link not drawn before in this iteration; u is -1 where none is left (R2)."""
+    k = len(nodes)
+    if pool >= 0:
+        if left == pool:
+            return left, -1, -1
+        at = left + draw(random, pool - left)
+        drawn[left], drawn[at] = drawn[at], drawn[left]
+        return left + 1, drawn[left] // k, drawn[left] % k
+    for _ in range(len(drawn)):
+        if left == len(drawn):
+            break
+        u, v = draw(random, k), draw(random, k)
+        if u > v:
+            u, v = v, u
+        again = False
+        for i in range(left):
+            if drawn[i] == u * k + v:
+                again = True
+                break
+        if not again and may_add(p, nodes, current, removed, step, tenure, u, v):
+            drawn[left] = u * k + v
+            return left + 1, u, v
+    return left, -1, -1
+
+
+@kernel
+def hang(parent: Ints, words: int) -> tuple[Ints, Ints]:
+    """(depth, below): of each node, how deep it hangs and the mask of what is at or below it."""
+    k = len(parent)
+    depth = np.zeros(k, dtype=np.int64)
+    below = np.zeros((k, words), dtype=np.int64)
+    for v in range(k):
+        x = v
+        while True:
+            below[x, v // BITS] |= np.int64(1) << (v % BITS)
+            x = parent[x]
+            if x < 0:
+                break
+            depth[v] += 1
+    return depth, below
+
+
+@kernel
+def rehang(parent: Ints, u: int, v: int, goes: int) -> None:
+    """Add u-v and take out the link above goes, which is on the way from u or from v up."""
+    x = u
+    while x != goes and parent[x] >= 0:
+        x = parent[x]
+    if x != goes:
+        u, v = v, u
+    above, x = v, u
+    while True:
+        up = parent[x]
+        parent[x] = above
+        if x == goes:
+            return
+        above, x = x, up
+
+
+@kernel
+def best_link_to_remove(
+    p: Problem, nodes: Ints, parent: Ints, depth: Ints, below: Ints, degree: Ints, room: Ints, fixed: Bools,
+    masks: Ints, weight: Floats, u: int, v: int,
+) -> tuple[float, int]:  # fmt: skip
+    """(gain, node): the node below the link whose removal from the loop of u-v saves most; -1 if none may go."""
+    a, b = u, v
+    ups, downs = 0, 0
+    while a != b:  # how many links up from u and from v to where they meet
+        if depth[a] >= depth[b]:
+            a = parent[a]
+            ups += 1
+        else:
+            b = parent[b]
+            downs += 1
+    links = ups + downs
+    loop = np.empty(links + 1, dtype=np.int64)
+    goes = np.empty(links, dtype=np.int64)  # the lower end of each link of the loop but the new one
+    words = masks.shape[1]
+    hung = np.empty((links + 1, words), dtype=np.int64)  # what hangs at each node of the loop
+    x = u
+    for i in range(ups):
+        loop[i] = goes[i] = x
+        x = parent[x]
+    loop[ups] = x
+    x = v
+    for i in range(downs):
+        loop[links - i] = goes[links - 1 - i] = x
+        x = parent[x]
+    for word in range(words):
+        for i in range(links + 1):
+            hung[i, word] = below[loop[i], word]
+        top = hung[ups, word]
+        if loop[ups] != 0:  # all that is not below the loop hangs at its top
+            top = below[0, word]
+        if ups > 0:
+            top &= ~below[loop[ups - 1], word]
+        if downs > 0:
+            top &= ~below[loop[ups + 1], word]
+        hung[ups, word] = top
+        for i in range(1, ups):
+            hung[i, word] &= ~below[loop[i - 1], word]
+        for i in range(ups + 1, links):
+            hung[i, word] &= ~below[loop[i + 1], word]
+    saves = gaps(p, nodes, loop, hung, masks, weight)
+    best, most = -1, -np.inf
+    for i in range(links):
+        low = goes[i]
+        high = parent[low]
+        if (nodes[u] >= p.brokers and low != u) or (nodes[v] >= p.brokers and low != v):
+            continue
+        if high == 0 and fixed[low]:
+            continue
+        full_u = degree[u] >= room[u] and u != low and u != high
+        full_v = degree[v] >= room[v] and v != low and v != high
+        if nodes[low] < p.brokers and (full_u or full_v):
+            continue
+        if saves[i] > most:
+            best, most = low, saves[i]
+    return most - saves[links], best
+
+
+@kernel
+def gaps(p: Problem, nodes: Ints, loop: Ints, hung: Ints, masks: Ints, weight: Floats) -> Floats:
+    """For each link of a loop, the new one last, the cost that its absence spares the classes."""
+    links = len(loop) - 1
+    words = masks.shape[1]
+    price = np.zeros(links + 2)  # sums of the prices before each link of the loop
+    toll = np.zeros(links + 2)  # and of the tolls before each node
+    for i in range(links + 1):
+        price[i + 1] = price[i] + price_of(p, nodes[loop[i]], nodes[loop[0 if i == links else i + 1]])
+        toll[i + 1] = toll[i] + p.toll[nodes[loop[i]]]
+    steps = np.zeros(links + 2)
+    for c in range(len(weight)):
+        first, last = -1, -1
+        for i in range(links + 1):
+            met = False
+            for word in range(words):
+                if masks[c, word] & hung[i, word]:
+                    met = True
+                    break
+            if not met:
+                continue
+            if first < 0:
+                first = i
+            else:
+                spared = weight[c] * (price[i] - price[last] + toll[i] - toll[last + 1])
+                steps[last] += spared
+                steps[i] -= spared
+            last = i
+        if first == last:
+            continue
+        spared = price[links + 1] - price[last] + price[first] + toll[links + 1] - toll[last + 1] + toll[first]
+        steps[last] += weight[c] * spared
+        steps[0] += weight[c] * spared
+        steps[first] -= weight[c] * spared
+    total = 0.0
+    for i in range(links + 1):
+        total += steps[i]
+        steps[i] = total
+    return steps[: links + 1]
