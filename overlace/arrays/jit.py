@@ -118,7 +118,7 @@ def kernel(function: Any = None, *, work: Work | None = None) -> Any:
     return Kernel(function, work) if function else lambda function: Kernel(function, work)
 
 
-def _compiled(function: Any, **options: bool) -> Any:
+def _compiled(function: Any, **options: Any) -> Any:
     """A function compiled; cached on disk where that can be."""
     import numba
 

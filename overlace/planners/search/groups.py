@@ -33,8 +33,8 @@ TRIED = 3
 """Of the brokers where a group costs least, so many are tried."""
 CLIQUE, FRIENDS = 24, 8
 """Classes up to this size tie all their clients to one another, larger ones each to so many."""
-SHARE, MOST = 4.0, 1_000
-"""How long to look at groups, times as long as at every client alone, and how many classes may be groups."""
+MOST = 1_000
+"""How many classes may be groups."""
 SEEDS = (1 << 63) - 1
 RESOLUTIONS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
@@ -71,13 +71,15 @@ def try_group(system: System, members: Ints, there: int) -> bool:
 
 @kernel
 def move_groups(
-    system: System, start: Ints, member: Ints, movable: Bools, price: float, room: int
+    system: System, reach: Floats, groups: Groups, movable: Bools, price: float, room: int
 ) -> tuple[float, int]:
     """Visit groups in this order, bring each where it pays most; (gain, changes added), as `sweep`.
 
     Of each group those of its clients are tried together that may move: all, and then those that are at one broker.
     """
     limits, home, out, n = system.limits, system.seats.home, system.desk.out, len(system.node)
+    start, member, talk = groups.start, groups.member, limits.talk
+    most = limits.access.max() if limits.access.size else 0.0
     gained, added = 0.0, 0
     for g in range(len(start) - 1):
         every = member[start[g] : start[g + 1]]
@@ -85,9 +87,16 @@ def move_groups(
         if len(every) < 2:
             continue
         where = home[every]
-        for turn in range(-1, n):
-            some = every if turn < 0 else every[where == turn]
-            if len(some) < 2 or (turn >= 0 and len(some) == len(every)):
+        spots = np.unique(where)
+        for turn in range(-1, len(spots) if len(spots) > 1 else 0):
+            some = every if turn < 0 else every[where == spots[turn]]
+            if len(some) < 2:
+                continue
+            pays = 0.0  # more than all of them can save
+            for c in some:
+                pays += talk[c] * reach[home[c]] + most * limits.amount[c]
+                pays -= price if home[c] == limits.first[c] else 0.0
+            if pays <= 0.0:
                 continue
             now = group_prices(system, some, price, out)
             for _ in range(TRIED):
@@ -154,7 +163,7 @@ def paid_by(system: System, members: Ints, price: float) -> float:
     return total
 
 
-def groups_of(demand: Demand, movable: Ints, communities: Sequence[Ints], share: float = SHARE) -> Groups:
+def groups_of(demand: Demand, movable: Ints, communities: Sequence[Ints], share: float) -> Groups:
     """The sets of clients that may want to move together: communities, then the heaviest classes.
 
     To look at all of them takes as long as to look at every client alone, times `share`.

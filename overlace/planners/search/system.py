@@ -463,8 +463,17 @@ def group_prices(system: System, members: Ints, price: float, out: Floats) -> fl
     for b in range(len(out)):
         out[b] += inner * node[b]
     limits = system.limits
+    place, region, may, access = limits.place, limits.region, limits.may, limits.access
     for c in members:
         now += priced(limits, c, home[c], price)
+        row, amount, first = limits.group[c], limits.amount[c], limits.first[c]
         for b in range(len(out)):
-            out[b] += priced(limits, c, b, price) if limits.may[limits.group[c], b] else np.inf
+            if not may[row, b]:
+                out[b] = np.inf
+                continue
+            out[b] += access[row, b] * amount
+            if place[b] != place[first]:
+                out[b] += price
+            if region[b] != region[first]:
+                out[b] += limits.leave
     return now

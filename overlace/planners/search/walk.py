@@ -43,6 +43,8 @@ ENOUGH = 1e-9, 1e-3
 SWINGS = (1.6, 1.3, 1.15, 2.0), (1.5,)
 SMALL = 9_000
 """Brokers times clients up to which the price falls slowly and swings several times."""
+SHARE = 4.0, 1.0
+"""How long to look at groups, times as long as at every client alone, in small and in large systems."""
 TRIED = 8  # of the best swaps, where brokers cannot handle what the first would bring
 TINY = 1e-9
 FAR = 0.5
@@ -105,10 +107,12 @@ class Search:
     """Walks from state to state; what follows from a state is kept beside it."""
 
     def __init__(self, problem: Problem, communities: Sequence[Ints] = ()) -> None:
-        self.problem, self.starts = problem, communities[-2:]
-        self.groups = groups_of(problem.demand, problem.movable, communities) if len(communities) else NO_GROUPS
-        self._summed = NOTHING
+        self.problem = problem
         self.large = len(problem.limits.first) * len(problem.node) > SMALL
+        self.starts, self.groups = communities[-1:] if self.large else communities[-2:], NO_GROUPS
+        if len(communities):
+            self.groups = groups_of(problem.demand, problem.movable, communities, SHARE[self.large])
+        self._summed = NOTHING
         clients = len(problem.limits.first)
         loads = len(problem.limits.sent_cap)
         self.desk = new_desk(len(problem.node), loads, len(problem.demand.demand), clients)
@@ -232,7 +236,7 @@ class Search:
         if way == "trade":
             return exchange(self.system, clients, self.problem.movable, price, room)
         if way == "group":
-            return move_groups(self.system, self.groups.start, self.groups.member, self.may, price, room)
+            return move_groups(self.system, self.reach, self.groups, self.may, price, room)
         return sweep(self.system, self.reach, clients, price, room)
 
     def _regraft(self, price: float, budget: Budget) -> bool:
