@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -258,3 +259,65 @@ def test_without_limits_no_waiting_client_would_have_saved_more():
         assert saved[i] >= max(saved.values()) - 1e-6 * cost
         now = now.apply(plan.step(i).changes)
         waits.remove(i)
+
+
+def grouped(brokers, groups, each, overlap=0):
+    """Groups of clients that hear one another, as many at each broker of a row; some clients are in two groups."""
+    clients = groups * each
+    members = [set(range(g * each, (g + 1) * each)) for g in range(groups)]
+    for g in range(groups):
+        first = (g + 1) % groups * each
+        members[g] |= set(range(first, first + overlap))
+    row = np.column_stack([np.arange(brokers - 1), np.arange(1, brokers)])
+    homes = np.arange(clients) % each % brokers
+    lists = [sorted(group) for group in members]
+    return Observation(
+        network=Network(region=np.zeros(brokers), links=row),
+        overlay=Overlay(placement=np.column_stack([np.arange(clients), homes]), tree=row),
+        classes=Classes.of(lists, [len(group) for group in lists]),
+        clients=clients,
+        sent=np.bincount(np.concatenate(lists), minlength=clients),
+    )
+
+
+@pytest.mark.parametrize(
+    ("brokers", "groups", "each", "overlap"),
+    [(3, 6, 6, 0), (4, 12, 8, 0), (5, 20, 15, 2), (7, 21, 14, 0), (8, 32, 24, 3)],
+)
+def test_groups_that_sit_everywhere_are_brought_together_without_annealing(brokers, groups, each, overlap):
+    """No single move pays, and yet next to nothing needs to cross a link, within the default limits."""
+    observation, planner = grouped(brokers, groups, each, overlap), Joint(effort=0)
+    plan = planner.solve(observation)
+    assert planner.cost(observation, plan.after) <= 0.1 * planner.cost(observation, plan.before)
+    sent = np.bincount(plan.after.homes(observation.clients), weights=observation.sent, minlength=brokers)
+    assert sent.max() <= 1.5 * sent.mean() + 1e-9
+
+
+@pytest.mark.parametrize("given", [{"budget": 20}, {"max_moves": 15, "objective": "hops"}, {}])
+def test_what_clients_are_called_changes_nothing(given):
+    observation = regional("small-world", brokers=12, clients=50, regions=3, messages=2000)
+    planner = Joint(effort=1, **given)
+    saved = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(observation.clients) if seed else np.arange(observation.clients)
+        seen = renamed(observation, order)
+        plan = planner.solve(seen)
+        saved.append(1 - planner.cost(seen, plan.after) / planner.cost(seen, plan.before))
+    assert max(saved) - min(saved) < 0.005
+    assert min(saved) > 0.1
+
+
+def renamed(observation, order):
+    """The same system; client c is called order[c]."""
+    classes, flows, back = observation.classes, observation.flows, np.argsort(order)
+    lists = [sorted(order[classes.members[a:b]].tolist()) for a, b in pairwise(classes.start.tolist())]
+    by = sorted(range(len(lists)), key=lambda k: lists[k])
+    pairs = np.column_stack([order[flows.sender], order[flows.receiver], flows.messages, flows.bytes])
+    placement = observation.overlay.placement.copy()
+    placement[:, 0] = order[placement[:, 0]]
+    return replace(
+        observation, sent=observation.sent[back], sent_bytes=observation.sent_bytes[back],
+        flows=Flows(*pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))].T),
+        classes=replace(Classes.of([lists[k] for k in by], classes.demand[by]), bytes=classes.bytes[by]),
+        overlay=replace(observation.overlay, placement=placement[np.argsort(placement[:, 0])]),
+    )  # fmt: skip

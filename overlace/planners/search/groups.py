@@ -34,7 +34,7 @@ TRIED = 3
 CLIQUE, FRIENDS = 24, 8
 """Classes up to this size tie all their clients to one another, larger ones each to so many."""
 MOST = 1_000
-"""How many classes may be groups."""
+"""How many classes may be groups, and up to how many groups are packed by whom they talk with."""
 SEEDS = (1 << 63) - 1
 RESOLUTIONS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
@@ -266,10 +266,11 @@ def find_communities(demand: Demand, limits: Limits, movable: Ints, seed: int) -
 
 
 @kernel
-def pack(system: System, start: Ints, member: Ints, movable: Bools, room: Floats, home: Ints) -> None:
+def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bools, room: Floats, home: Ints) -> None:
     """Give the clients of each group in turn a home, all the same if it has room, else one by one; `home` in place.
 
-    Who may not move is where it is. A group goes where it costs least beside those that have a home by then; of equal
+    The next is the one that talks most with those that have a home, of equals the first. Who may not move is where it
+    is. A group goes where it costs least beside those that have a home by then; of equal
     brokers to where most of it is today, then to the one with most room.
     """
     demand, limits, tree, node = system.demand, system.limits, system.tree, system.node
@@ -280,8 +281,16 @@ def pack(system: System, start: Ints, member: Ints, movable: Bools, room: Floats
     for c in range(len(home)):
         if placed[c]:
             sent[home[c]] += limits.sent[c]
-    for g in range(len(start) - 1):
+    pull = np.zeros(len(start) - 1, dtype=np.float64)
+    for turn in range(len(start) - 1):
+        g = int(np.argmax(pull)) if len(pull) <= MOST else turn
         some = member[start[g] : start[g + 1]]
+        pull[g] = -np.inf
+        for c in some:
+            for j in range(demand.of_start[c], demand.of_start[c + 1]):
+                k = demand.of_class[j]
+                for i in range(demand.start[k], min(demand.start[k + 1], demand.start[k] + CLIQUE)):
+                    pull[community[demand.member[i]]] += demand.demand[k]
         some = some[movable[some]]
         if len(some) == 0:
             continue
@@ -289,8 +298,8 @@ def pack(system: System, start: Ints, member: Ints, movable: Bools, room: Floats
         fit = False
         for b in range(n):
             fit = fit or sent[b] + whole <= room[b]
-        for turn in range(1 if fit else len(some)):
-            mine = some if fit else some[turn : turn + 1]
+        for part in range(1 if fit else len(some)):
+            mine = some if fit else some[part : part + 1]
             sums[:] = 0.0
             today[:] = 0
             total = inner = 0.0
@@ -357,7 +366,9 @@ def packed(system: System, community: Ints, movable: Ints) -> Ints:
     bounds = np.append(0, np.cumsum(np.diff(start)[order]))
     may = np.zeros(len(limits.first), dtype=np.bool_)
     may[movable] = True
-    n = len(system.node)
+    rank = np.empty(amount, dtype=np.int64)
+    rank[order] = np.arange(amount)
     home = limits.first.copy()
-    pack(system, bounds, np.ascontiguousarray(member), may, limits.sent_cap[:n], home)
+    room = limits.sent_cap[: len(system.node)]
+    pack(system, rank[community], bounds, np.ascontiguousarray(member), may, room, home)
     return home
