@@ -224,7 +224,12 @@ class Way:
         had, has = ({(int(a), int(b)) for a, b in links} for links in (problem.links, goal.links))
         self.removed, self.added = had - has, has - had
         self.made: list[Step] = []
-        look_at_all(self.search.system, self.line)
+        look_at_all(self.system, self.line)
+
+    @property
+    def system(self) -> System:
+        """The system now, under the limits of the whole way, wherever it stands."""
+        return self.search.system._replace(limits=self.problem.limits)
 
     @property
     def left(self) -> int:
@@ -239,7 +244,7 @@ class Way:
             least = swap[0] if swap else -np.inf
             most = max(1, (self.moves - int(self.line.done[0])) // 20) if self.added else NO_LIMIT
             before = int(self.line.done[0])
-            stuck = let_go(self.search.system, self.line, least, most)
+            stuck = let_go(self.system, self.line, least, most)
             self._note(before)
             if swap and int(self.line.done[0]) - before < most and self._holds(swap[1]):
                 self.made.append(self._do_swap(swap[1]))
@@ -290,7 +295,7 @@ class Way:
         after = s.routed()
         self.removed.discard(change.old)
         self.added.discard(change.new)
-        look_at_all(s.system, self.line)
+        look_at_all(self.system, self.line)
         return Step([change], float(before - after) - self.problem.swap_price)
 
     def _together(self) -> Step:
@@ -298,7 +303,7 @@ class Way:
         changes: list[Change] = []
         gain = 0.0
         while self.left:
-            system, line = self.search.system, self.line
+            system, line = self.system, self.line
             c, rank = next_of_chain(system, line)
             swap = self._best_swap(strict=False) if rank < 3 else None
             if swap and (c < 0 or (rank == 0 and swap[0] >= line.queue.worth[c])):
