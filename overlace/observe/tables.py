@@ -1,8 +1,8 @@
 """Rows of a trace's tables as arrays, and which of them hold in a window.
 
-A row that says nothing of when it began or ended lasts as long as the clients and brokers that it names, where the
-tables `clients` and `brokers` say how long that was. A row that begins at the end of a window or later is not seen
-in it, and one that ends then or later is still open.
+A row lasts no longer than the clients and brokers that it names, where the tables `clients` and `brokers` say how long
+that was; one that says nothing of when it began began with them. A row that begins at the end of a window or later is
+not seen in it, and one that ends then or later is still open.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def columns(trace: Trace, table: str, names: str) -> Columns:
 
 
 def within_lifetimes(trace: Trace, table: str, rows: Columns) -> Columns:
-    """The rows with times where they have none and a table says how long those lasted whom they name."""
+    """The rows as long as a table says that those lasted whom they name."""
     since, until = rows["since"], rows["until"]
     for column, kind in NAMED.get(table, {}).items():
         first, last = _lifetimes(trace, kind, int(rows[column].max(initial=-1)) + 1)
         since = np.where(rows["since"] == ALWAYS, np.maximum(since, first[rows[column]]), since)
-        until = np.where(rows["until"] == STILL, np.minimum(until, last[rows[column]]), until)
+        until = np.minimum(until, last[rows[column]])  # whenever the row ends: that may be later than what is known
     return {**rows, "since": since, "until": until}
 
 

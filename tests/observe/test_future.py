@@ -158,3 +158,20 @@ def test_whatever_follows_the_observation_is_the_same(before, after, otherwise, 
         mine, theirs = (getattr(each, name) for each in (one[0], other[0]))
         assert np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs, name
     assert one[0].digest() == other[0].digest()
+
+
+def test_a_client_that_had_left_by_its_table_is_gone_whatever_its_log_shows_later():
+    """What its open session is worth must not depend on whether a later line ends it."""
+    none = {table: [] for table in TABLES}
+    first = {"at": START + 300, "client": "a", "topic": "fab/1", "broker": "oslo", "receivers": ["a"], "bytes": 0}
+    gone = {"at": START + 1100, "client": "dora", "topic": "fab/1", "broker": "rome", "receivers": [], "bytes": 0}
+    before = [first, gone], {**none, "clients": [("dora", "eu", "", START)]}
+    back = [{"at": HALF + 850, "broker": "oslo", "client": "dora", "bytes": 0}], none
+    away = [{"at": HALF, "broker": "rome", "client": "a", "bytes": 0}], none
+    with tempfile.TemporaryDirectory() as folder:
+        one, other = (
+            seen(written(Path(folder) / str(i), before, later, ["log", *TABLES], True))
+            for i, later in enumerate((back, away))
+        )
+    assert one[1] == other[1]
+    assert one[0].digest() == other[0].digest()
