@@ -322,7 +322,7 @@ def main() -> None:
         made = PARTS[name](asked.data) if name in ("links", "numbering") else PARTS[name]()  # type: ignore[operator]
         texts.append(f"## {name}\n\n{made}")
         print(texts[-1], flush=True)
-    if not asked.show and not asked.parts:
+    if not asked.show:
         write(__file__, "Search", texts)
 
 

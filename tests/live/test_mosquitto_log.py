@@ -325,9 +325,9 @@ def test_messages_are_followed_over_a_bridge_that_renames_topics(start, tmp_path
     wait_until(lambda: near.settled() and far.settled(), "all is acknowledged")
     near.stop()
     far.stop()
-    staged = PLAIN.append(pa.field("source", pa.int32()))
+    staged = PLAIN.append(pa.field("source", pa.int32())).append(pa.field("log", pa.int32()))
     logs = [parsed(broker) for broker in (near, far)]
-    lines = [{**row, "source": i} for i, log in enumerate(logs) for row in log]
+    lines = [{**row, "source": i, "log": i} for i, log in enumerate(logs) for row in log]
     bridges = read_topology([tmp_path / "near.conf", tmp_path / "far.conf"]).bridges
     found = follow(bridge_lines(pa.Table.from_pylist(lines, staged)), bridges)
     assert (found.matched, found.lost) == (41, 0)
