@@ -20,6 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.csr import group
+from overlace.arrays.heap import new_queue
 from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter, NothingBetter
 from overlace.model import Facet, Observation, Overlay, Plan, Progress, name_of
@@ -215,7 +216,7 @@ class Leiden:
 
     def _cut(self, problem: Problem, home: Ints, most: int) -> Ints:
         """The homes after the first steps towards these, as many as make no more than so many moves."""
-        client, start, _ = ordered(problem, home)
+        client, start, _ = ordered(problem, home, new_queue(len(home)))
         place = self._places(problem)
         moved = np.cumsum(np.append(0, place[problem.origin[client]] != place[home[client]]))[start]
         return part_way(problem, home, client[: start[int(np.searchsorted(moved, most, side="right")) - 1]])
@@ -242,7 +243,7 @@ def lawful(problem: Problem, home: Ints) -> Ints:
     """These homes, or as far towards them as no load is above its cap and what it was."""
     if not worse(problem, state_at(problem, problem.origin), state_at(problem, home)):
         return home
-    client, start, _ = ordered(problem, home)
+    client, start, _ = ordered(problem, home, new_queue(len(home)))
     return part_way(problem, home, client[: start[-2]])  # only the last step can end above
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from overlace.arrays.heap import Queue, dequeue, enqueue, new_queue
+from overlace.arrays.heap import before as comes_before
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.model import Changes, Observation, Overlay, Plan, Planner, Steps
 from overlace.planners.placement.problem import Problem, State, move, saving, state_at
@@ -32,7 +34,7 @@ REASONS = (
 def plan_of(planner: Planner, observation: Observation, seed: int, problem: Problem, home: Ints) -> Plan:
     """The plan from the observed placement to these homes."""
     before = observation.overlay
-    client, start, gain = ordered(problem, home)
+    client, start, gain = ordered(problem, home, new_queue(len(home)))
     old, new = problem.origin[client], home[client]
     n = len(client)
     rows = np.empty((2 * n, 2), dtype=np.int64)
@@ -93,8 +95,8 @@ def talk(problem: Problem, home: Ints, clients: Ints) -> tuple[Floats, Floats, I
 
 
 @kernel
-def ordered(problem: Problem, home: Ints) -> tuple[Ints, Ints, Floats]:
-    """(client, start, gain): who moves in which order, where each step begins, what it saves.
+def ordered(problem: Problem, home: Ints, queue: Queue) -> tuple[Ints, Ints, Floats]:
+    """(client, start, gain): who moves in which order, where each step begins, what it saves; the queue is empty.
 
     Whoever does not fit is parked at the broker or region that is full, and looked at again when somebody leaves it.
     """
@@ -103,43 +105,38 @@ def ordered(problem: Problem, home: Ints) -> tuple[Ints, Ints, Floats]:
     clients, brokers, regions = len(home), len(problem.region), len(problem.region_sent)
     waiting = home != problem.origin
     n = int(waiting.sum())
-    gain_of = np.zeros(clients)
-    heap = np.empty(max(n, 1), dtype=np.int64)  # clients that wait, best first
-    place = np.full(clients, -1, dtype=np.int64)
     parked = np.full(
         brokers + regions + 1, -1, dtype=np.int64
     )  # the first one parked at each broker, region, elsewhere
     following = np.full(clients, -1, dtype=np.int64)
-    size = 0
     for c in range(clients):
         if waiting[c]:
-            gain_of[c] = saving(problem, state.home, c, home[c])
-            size = put(heap, place, gain_of, size, c)
+            enqueue(queue, c, saving(problem, state.home, c, home[c]))
     client = np.empty(n, dtype=np.int64)
     start = np.zeros(n + 1, dtype=np.int64)
     gain = np.zeros(n)
     done = steps = 0
     moved = True  # since everybody who is parked was looked at
     while done < n:
-        if size == 0:
+        if queue.size[0] == 0:
             for spot in range(len(parked)):
-                size = unpark(parked, following, spot, n, heap, place, gain_of, size)
+                unpark(parked, following, spot, n, queue)
             if not moved:  # nobody fits alone: the best one, and whoever is in its way
                 while True:
-                    c = next_of_chain(problem, before, state, home, heap, size, gain_of)
-                    size = take(heap, place, gain_of, size, place[c])
+                    c = next_of_chain(problem, before, state, home, queue)
+                    dequeue(queue, c)
                     move(problem, state, c, home[c])
-                    gain[steps] += settle(problem, state, home, waiting, c, heap, place, gain_of, size)
+                    gain[steps] += settle(problem, home, waiting, c, queue)
                     client[done] = c
                     done += 1
-                    if size == 0 or not worse(problem, before, state):
+                    if queue.size[0] == 0 or not worse(problem, before, state):
                         break
                 steps += 1
                 start[steps] = done
             moved = not moved
             continue
-        c = heap[0]
-        size = take(heap, place, gain_of, size, 0)
+        c = queue.item[0]
+        dequeue(queue, c)
         spot = full_at(problem, before, state, c, home[c])
         if spot < 0:
             move(problem, state, c, home[c])
@@ -151,14 +148,14 @@ def ordered(problem: Problem, home: Ints) -> tuple[Ints, Ints, Floats]:
             parked[spot] = c
             continue
         moved = True
-        gain[steps] = settle(problem, state, home, waiting, c, heap, place, gain_of, size)
+        gain[steps] = settle(problem, home, waiting, c, queue)
         client[done] = c
         done += 1
         steps += 1
         start[steps] = done
         left = problem.origin[c]
-        size = unpark(parked, following, left, 4, heap, place, gain_of, size)
-        size = unpark(parked, following, brokers + problem.region[left], 4, heap, place, gain_of, size)
+        unpark(parked, following, left, 4, queue)
+        unpark(parked, following, brokers + problem.region[left], 4, queue)
     return client, start[: steps + 1].copy(), gain[:steps].copy()
 
 
@@ -179,49 +176,40 @@ def full_at(problem: Problem, before: State, state: State, client: int, to: int)
 
 
 @kernel
-def unpark(
-    parked: Ints, following: Ints, spot: int, most: int, heap: Ints, place: Ints, gain_of: Floats, size: int
-) -> int:
-    """Let some of those parked at a spot wait in the heap again; returns its size."""
+def unpark(parked: Ints, following: Ints, spot: int, most: int, queue: Queue) -> None:
+    """Let some of those parked at a spot wait in the queue again."""
     for _ in range(most):
         c = parked[spot]
         if c < 0:
             break
         parked[spot] = following[c]
-        size = put(heap, place, gain_of, size, c)
-    return size
+        enqueue(queue, c, queue.worth[c])
 
 
 @kernel
-def settle(
-    problem: Problem, state: State, home: Ints, waiting: Bools, client: int,
-    heap: Ints, place: Ints, gain_of: Floats, size: int,
-) -> float:  # fmt: skip
+def settle(problem: Problem, home: Ints, waiting: Bools, client: int, queue: Queue) -> float:
     """The client has moved: what that saved, and what its moving is to the others that wait."""
     waiting[client] = False
     old, new = problem.origin[client], home[client]
-    saved = float(gain_of[client])
     ties = problem.ties
     for k in range(ties.start[client], ties.start[client + 1]):
         c = ties.other[k]
         if waiting[c]:
             a, b = problem.origin[c], home[c]
             now = problem.apart[a, new] - problem.apart[b, new]
-            gain_of[c] += ties.weight[k] * (now - problem.apart[a, old] + problem.apart[b, old])
-            if place[c] >= 0:
-                rise(heap, place, gain_of, place[c])
-                sink(heap, place, gain_of, size, place[c])
-    return saved
+            worth = queue.worth[c] + ties.weight[k] * (now - problem.apart[a, old] + problem.apart[b, old])
+            queue.worth[c] = worth
+            if queue.place[c] >= 0:
+                enqueue(queue, c, worth)
+    return float(queue.worth[client])
 
 
 @kernel
-def next_of_chain(
-    problem: Problem, before: State, state: State, home: Ints, heap: Ints, size: int, gain_of: Floats
-) -> int:
+def next_of_chain(problem: Problem, before: State, state: State, home: Ints, queue: Queue) -> int:
     """Of those who wait the best one after whom all is well, else one that leaves what is too full, else the best."""
-    best, rank, looked = heap[0], 0, 0
-    for i in range(min(size, 4096)):
-        c = heap[i]
+    best, rank, looked = queue.item[0], 0, 0
+    for i in range(min(queue.size[0], 4096)):
+        c = queue.item[i]
         at = problem.origin[c]
         mine = 0
         if over(state.broker_sent[at], problem.broker_sent[at], before.broker_sent[at]):
@@ -235,7 +223,7 @@ def next_of_chain(
             if not worse(problem, before, state):
                 mine = 3
             move(problem, state, c, at)
-        if mine > rank or (mine == rank and earlier(gain_of, c, best)):
+        if mine > rank or (mine == rank and comes_before(queue, c, best)):
             best, rank = c, mine
     return int(best)
 
@@ -260,65 +248,3 @@ def worse(problem: Problem, before: State, state: State) -> bool:
         if over(state.region_handled[r], problem.region_handled[r], before.region_handled[r]):
             return True
     return False
-
-
-# --- a heap of clients that knows where each one is --------------------------------------------------
-
-
-@kernel
-def earlier(gain_of: Floats, a: int, b: int) -> bool:
-    """Whether client a comes before client b: more gain, then the lower id."""
-    return gain_of[a] > gain_of[b] or (gain_of[a] == gain_of[b] and a < b)
-
-
-@kernel
-def rise(heap: Ints, place: Ints, gain_of: Floats, i: int) -> None:
-    """Let an entry rise to where it belongs."""
-    c = heap[i]
-    while i and earlier(gain_of, c, heap[(i - 1) // 2]):
-        heap[i] = heap[(i - 1) // 2]
-        place[heap[i]] = i
-        i = (i - 1) // 2
-    heap[i] = c
-    place[c] = i
-
-
-@kernel
-def sink(heap: Ints, place: Ints, gain_of: Floats, size: int, i: int) -> None:
-    """Let an entry sink to where it belongs."""
-    c = heap[i]
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            break
-        if child + 1 < size and earlier(gain_of, heap[child + 1], heap[child]):
-            child += 1
-        if not earlier(gain_of, heap[child], c):
-            break
-        heap[i] = heap[child]
-        place[heap[i]] = i
-        i = child
-    heap[i] = c
-    place[c] = i
-
-
-@kernel
-def take(heap: Ints, place: Ints, gain_of: Floats, size: int, i: int) -> int:
-    """Take entry i out; returns the new size."""
-    place[heap[i]] = -1
-    size -= 1
-    if i < size:
-        heap[i] = heap[size]
-        place[heap[i]] = i
-        rise(heap, place, gain_of, i)
-        sink(heap, place, gain_of, size, place[heap[i]])
-    return size
-
-
-@kernel
-def put(heap: Ints, place: Ints, gain_of: Floats, size: int, client: int) -> int:
-    """Put a client in; returns the new size."""
-    heap[size] = client
-    place[client] = size
-    rise(heap, place, gain_of, size)
-    return size + 1
