@@ -625,13 +625,13 @@ SETTLED = (
 
 def _unlike_before(trace: Trace) -> list[str]:
     """A warning where a bridge counts as a client: files that were read before did not show it as one."""
-    clients = set(trace.names.get("client", ()))
     shown = {
         (each["broker"], bridge)
         for each in trace.notes["sources"].values()
         for bridge in each.get("bridges") or ()
         if each["broker"] and bridge
     }
+    clients = set(trace.names["client"]) if shown else set()
     counted = sorted(
         bridge for broker, bridge in shown if clients & {f"{broker}/{bridge}", f"{broker}/local.{bridge}", bridge}
     )

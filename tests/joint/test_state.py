@@ -68,9 +68,7 @@ def test_what_a_group_would_cost_elsewhere_is_what_it_costs_there(observation, b
 
 @given(observations(least=2).filter(some), st.data())
 def test_loads_stay_true_as_clients_settle_and_a_move_that_does_not_hold_leaves_all_as_it_was(observation, data):
-    p = problem(observation, 0.5)
-    p = replace(p, capped=True, limits=p.limits._replace(handled_cap=np.full(len(p.node), 1e9)))
-    p = replace(p, handled_goal=p.limits.handled_cap)
+    p = in_areas(problem(observation, 0.5), data.draw(st.integers(1, 3)))
     search = Search(p)
     system = search.system
     for _ in range(4):
@@ -82,10 +80,53 @@ def test_loads_stay_true_as_clients_settle_and_a_move_that_does_not_hold_leaves_
             assert search.home.tolist() == before[0].tolist()
             assert np.allclose(system.loads.sent, before[1])
             assert np.allclose(system.loads.handled, before[2])
+    sent, handled = loads_by_hand(p, search.home)
+    assert np.allclose(sent, system.loads.sent)
+    assert np.allclose(handled, system.loads.handled)
     recount = Search(p)
     recount.goto(State(search.home, search.links))
-    assert np.allclose(recount.system.loads.sent, system.loads.sent)
-    assert np.allclose(recount.system.loads.handled, system.loads.handled)
+    assert np.allclose(recount.system.loads.sent, sent)
+    assert np.allclose(recount.system.loads.handled, handled)
+
+
+def in_areas(p, areas):
+    """The problem with brokers that share areas in turn, everything counted and nothing in the way."""
+    n = len(p.node)
+    none = np.full(n + areas, 1e9)
+    limits = p.limits._replace(area=n + np.arange(n) % areas, sent_cap=none, handled_cap=none)
+    return replace(p, capped=True, limits=limits, sent_goal=none, handled_goal=none)
+
+
+def loads_by_hand(p, home):
+    """(sent, handled) of brokers and areas, one class at a time."""
+    import networkx as nx
+
+    n, area = len(p.node), p.limits.area
+    sent, handled = np.zeros(len(p.limits.sent_cap)), np.zeros(len(p.limits.sent_cap))
+    tree = nx.Graph(p.links.tolist())
+    tree.add_nodes_from(range(n))
+    for client, broker in enumerate(home.tolist()):
+        sent[[broker, area[broker]]] += p.limits.sent[client]
+    for k, (a, b) in enumerate(pairwise(p.demand.start.tolist())):
+        at = home[p.demand.member[a:b]].tolist()
+        passed = {v for each in at for v in nx.shortest_path(tree, at[0], each)}
+        handled[sorted(passed)] += p.demand.demand[k]
+        handled[sorted({int(area[v]) for v in passed})] += p.demand.demand[k]
+    return sent, handled
+
+
+@given(observations(least=2).filter(some), st.data())
+def test_an_area_that_is_full_takes_nobody_from_elsewhere(observation, data):
+    p = in_areas(problem(observation, 0.0), 2)
+    p = replace(p, limits=p.limits._replace(sent=np.ones(observation.clients)))
+    sent, _ = loads_by_hand(p, p.limits.first)
+    n = len(p.node)
+    caps = np.where(np.arange(len(sent)) < n, 1e9, sent)
+    p = replace(p, limits=p.limits._replace(sent_cap=caps), sent_goal=caps)
+    search, area = Search(p), p.limits.area
+    client, there = data.draw(st.integers(0, observation.clients - 1)), data.draw(st.integers(0, n - 1))
+    here = int(search.home[client])
+    assert try_settle(search.system, client, there) == bool(area[here] == area[there])
 
 
 @given(observations(least=2).filter(some), st.randoms(use_true_random=False))

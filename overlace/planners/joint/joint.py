@@ -22,11 +22,11 @@ from overlace.errors import BadParameter
 from overlace.model import FACETS, Changes, Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.planners.joint.objective import Objective, at_home, viewed
 from overlace.planners.joint.problem import Caps, problem_of
-from overlace.planners.joint.reasons import Now, said_of
+from overlace.planners.joint.reasons import Present, reason_of
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.search.anneal import LINKS, annealed
 from overlace.planners.search.groups import find_communities
-from overlace.planners.search.order import Step, Way
+from overlace.planners.search.order import Ordering, Step
 from overlace.planners.search.problem import Problem, renumbered
 from overlace.planners.search.walk import NO_LIMIT, Budget, Kind, Search, State, by_cost
 from overlace.planners.tree import cost as tree_cost
@@ -115,7 +115,7 @@ class Joint:
         problem = self.problem(observation)
         found = self.states(problem, seed, progress)
         best = min(found.values(), key=by_cost)
-        steps = Way(problem, best).steps(progress)
+        steps = Ordering(problem, best).steps(progress)
         least = self.min_gain * found["as it is"].cost  # what a change had to save is no cost
         beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
         return _plan(self, seed, observation, problem, steps, beside)
@@ -212,9 +212,9 @@ def _plan(
     """Steps as columns."""
     rows: list[tuple[int, int, int, int]] = []
     starts, reasons, args = [0], [], defaultdict(list)
-    now = Now(problem, observation.overlay.homes(observation.clients))
+    now = Present(problem, observation.overlay.homes(observation.clients))
     for step in steps:
-        reason, said = said_of(step, now)
+        reason, said = reason_of(step, now)
         reasons.append(reason)
         for name, value in said.items():
             args[name].append(value)

@@ -14,7 +14,7 @@ TALKS, SWAPS, TOGETHER, ACCESS = range(4)
 """Places in the planner's REASONS."""
 
 
-class Now:
+class Present:
     """Homes and links as they are between two steps."""
 
     def __init__(self, problem: Problem, home: Ints) -> None:
@@ -50,7 +50,7 @@ class Now:
         return near, float(weight[near] / total), float(weight[to[1] < to[0]].sum() / total)
 
 
-def said_of(step: Step, now: Now) -> tuple[int, dict[str, float | int]]:
+def reason_of(step: Step, now: Present) -> tuple[int, dict[str, float | int]]:
     """(reason, what it names)."""
     moves = sum(change.client >= 0 for change in step.changes)
     change = step.changes[0]

@@ -52,7 +52,7 @@ class Given(NamedTuple):
     most: tuple[int, int, int]  # clients moved, links changed, both
 
 
-class Now(NamedTuple):
+class Walk(NamedTuple):
     """Where it is, and the best that it met; changed in place."""
 
     system: System
@@ -82,7 +82,7 @@ def annealed(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...
 
 def opened(
     search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], seed: int
-) -> tuple[Now, Callable[[int, float, float], None]]:
+) -> tuple[Walk, Callable[[int, float, float], None]]:
     """(where it is, a function that draws so many changes while it cools from a heat to heat x cooling)."""
     search.goto(best)
     clients = "clients" in kinds and len(search.problem.movable) > 0 and min(budget.moves, budget.both) > 0
@@ -93,7 +93,7 @@ def opened(
     besides = search.cost - bill(p.demand, search.home, search.tree, p.node, area, len(search.system.loads.sent))[0]
     figures = np.array([search.cost, search.cost, besides]), np.array([search.moved, search.swapped])
     kept = best.home.copy(), best.links.copy(), np.array([seed & SEEDS], dtype=np.int64)
-    now = Now(search.system, search.links.copy(), *figures, *kept, np.zeros(1))
+    now = Walk(search.system, search.links.copy(), *figures, *kept, np.zeros(1))
     return now, lambda draws, heat, cooling: anneal(given, now, draws, heat, cooling, shares)
 
 
@@ -107,7 +107,7 @@ def _given(p: Problem, marginal: float, budget: Budget) -> Given:
 
 
 @kernel
-def anneal(given: Given, now: Now, draws: int, hot: float, cooling: float, shares: tuple[float, float]) -> None:
+def anneal(given: Given, now: Walk, draws: int, hot: float, cooling: float, shares: tuple[float, float]) -> None:
     """Draw changes while it cools from `hot` to hot x cooling.
 
     What brokers handle may be above its limits on the way, at a price that rises as it cools.
@@ -130,7 +130,7 @@ def anneal(given: Given, now: Now, draws: int, hot: float, cooling: float, share
 
 
 @kernel
-def _random(now: Now) -> float:
+def _random(now: Walk) -> float:
     """The next draw in [0, 1)."""
     drawn = mix(np.uint64(now.state[0]))
     now.state[0] = np.int64(drawn >> np.uint64(1))
@@ -138,19 +138,19 @@ def _random(now: Now) -> float:
 
 
 @kernel
-def _taken(now: Now, more: float, heat: float) -> bool:
+def _taken(now: Walk, more: float, heat: float) -> bool:
     """Whether a change is taken that costs more."""
     return bool(more <= 0.0 or _random(now) < math.exp(-more / heat))
 
 
 @kernel
-def _room(given: Given, now: Now, kind: int) -> int:
+def _room(given: Given, now: Walk, kind: int) -> int:
     """How many more clients (0) or links (1) may change."""
     return int(min(given.most[kind] - now.changed[kind], given.most[2] - now.changed[0] - now.changed[1]))
 
 
 @kernel
-def _borne(now: Now, heat: float, fine: float, spent: float) -> bool:
+def _borne(now: Walk, heat: float, fine: float, spent: float) -> bool:
     """Whether what brokers handle after a change is taken too; `spent` is what the change was taken for already."""
     system = now.system
     if not system.capped:
@@ -164,17 +164,17 @@ def _borne(now: Now, heat: float, fine: float, spent: float) -> bool:
 
 
 @kernel
-def _draw_client(given: Given, now: Now, heat: float, fine: float) -> None:
+def _draw_client(given: Given, now: Walk, heat: float, fine: float) -> None:
     """A client goes to a broker by chance, to a cheap one more often."""
     system = now.system
-    limits, home, out, chance = system.limits, system.seats.home, system.desk.out, system.desk.other
+    limits, home, out, chance = system.limits, system.seats.home, system.scratch.out, system.scratch.other
     c = given.movable[int(_random(now) * len(given.movable))]
     here, room = home[c], _room(given, now, 0)
     if here == limits.first[c] and room <= 0:
         return
     prices(system, c, given.move_price + given.marginal, out)
     find_open(system, c, room)
-    open_to = system.desk.open
+    open_to = system.scratch.open
     open_to[here] = True
     least = out[here]
     for b in range(len(out)):
@@ -194,17 +194,17 @@ def _draw_client(given: Given, now: Now, heat: float, fine: float) -> None:
     if there == here or change > room:
         return
     paid = out[there] - out[here]
-    system.desk.trial[:] = system.loads.handled
+    system.scratch.trial[:] = system.loads.handled
     settle(system, c, there)
     if not _borne(now, heat, fine, 0.0):
         settle(system, c, here)
-        system.loads.handled[:] = system.desk.trial
+        system.loads.handled[:] = system.scratch.trial
         return
     _count(given, now, change, paid, priced(limits, c, there, 0.0) - priced(limits, c, here, 0.0))
 
 
 @kernel
-def _count(given: Given, now: Now, change: int, paid: float, besides: float) -> None:
+def _count(given: Given, now: Walk, change: int, paid: float, besides: float) -> None:
     """Write down what a change of homes costs."""
     now.changed[0] += change
     now.cost[0] += paid - given.marginal * change
@@ -212,10 +212,10 @@ def _count(given: Given, now: Now, change: int, paid: float, besides: float) -> 
 
 
 @kernel
-def _draw_exchange(given: Given, now: Now, heat: float, fine: float) -> None:
+def _draw_exchange(given: Given, now: Walk, heat: float, fine: float) -> None:
     """Two clients of two brokers trade places."""
     system = now.system
-    limits, seats, out = system.limits, system.seats, system.desk.out
+    limits, seats, out = system.limits, system.seats, system.scratch.out
     c = given.movable[int(_random(now) * len(given.movable))]
     d = given.movable[int(_random(now) * len(given.movable))]
     here, there = seats.home[c], seats.home[d]
@@ -236,13 +236,13 @@ def _draw_exchange(given: Given, now: Now, heat: float, fine: float) -> None:
     seat(system.demand, seats, c, here)
     if not _taken(now, paid, heat):
         return
-    system.desk.trial[:] = system.loads.handled
+    system.scratch.trial[:] = system.loads.handled
     settle(system, c, there)
     settle(system, d, here)
     if not _borne(now, heat, fine, paid):
         settle(system, d, there)
         settle(system, c, here)
-        system.loads.handled[:] = system.desk.trial
+        system.loads.handled[:] = system.scratch.trial
         return
     besides = priced(limits, c, there, 0.0) - priced(limits, c, here, 0.0)
     besides += priced(limits, d, here, 0.0) - priced(limits, d, there, 0.0)
@@ -250,7 +250,7 @@ def _draw_exchange(given: Given, now: Now, heat: float, fine: float) -> None:
 
 
 @kernel
-def _draw_link(given: Given, now: Now, heat: float, fine: float) -> None:
+def _draw_link(given: Given, now: Walk, heat: float, fine: float) -> None:
     """A link to a broker nearby comes, one on the ring that it closes goes."""
     system = now.system
     tree, limits, n = system.tree, system.limits, len(system.node)

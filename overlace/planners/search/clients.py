@@ -30,7 +30,7 @@ def sweep(system: System, reach: Floats, clients: Ints, price: float, room: int)
     changes are added. A client at its first home is passed over where there is no room for it, or where the price is
     above all that it pays now.
     """
-    limits, home, out, open_to = system.limits, system.seats.home, system.desk.out, system.desk.open
+    limits, home, out, open_to = system.limits, system.seats.home, system.scratch.out, system.scratch.open
     gained, added = 0.0, 0
     for c in clients:
         here = home[c]
@@ -64,7 +64,7 @@ def sweep(system: System, reach: Floats, clients: Ints, price: float, room: int)
 def relieve(system: System, clients: Ints, sent: Floats, handled: Floats, price: float, room: int) -> tuple[float, int]:
     """Visit clients in this order, re-home each where loads come nearest to what they should be; as `sweep`."""
     limits, home, loads = system.limits, system.seats.home, system.loads
-    out, open_to = system.desk.out, system.desk.open
+    out, open_to = system.scratch.out, system.scratch.open
     gained, added = 0.0, 0
     over = excess(loads.sent, sent) + excess(loads.handled, handled)
     for c in clients:
@@ -130,7 +130,7 @@ def _look_up(system: System, leavers: Leavers, broker: int, price: float) -> Non
     """Find what the clients of a broker would lose by going to their second best one, and sort them by it."""
     if leavers.known[broker]:
         return
-    limits, other = system.limits, system.desk.other
+    limits, other = system.limits, system.scratch.other
     leavers.known[broker] = True
     first, last = leavers.start[broker], leavers.start[broker + 1]
     loss = np.full(last - first, np.inf, dtype=np.float64)
@@ -152,7 +152,7 @@ def _look_up(system: System, leavers: Leavers, broker: int, price: float) -> Non
 def try_exchange(system: System, c: int, best: int, d: int, place: int) -> bool:
     """Bring one client to where another one leaves, if the limits hold then; else all stays as it was."""
     here, sent = system.seats.home[c], system.loads.sent
-    system.desk.trial[:] = system.loads.handled
+    system.scratch.trial[:] = system.loads.handled
     settle(system, d, place)
     settle(system, c, best)
     holds = not system.capped or fits(system.loads.handled, system.limits.handled_cap)
@@ -160,7 +160,7 @@ def try_exchange(system: System, c: int, best: int, d: int, place: int) -> bool:
         return True
     settle(system, c, here)
     settle(system, d, best)
-    system.loads.handled[:] = system.desk.trial
+    system.loads.handled[:] = system.scratch.trial
     return False
 
 
@@ -171,7 +171,7 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
     As `sweep`. Where changes are scarce, only those make room that have moved already: they go on, or back.
     """
     limits, home, first, sent = system.limits, system.seats.home, system.limits.first, system.limits.sent
-    out, other, open_to, n = system.desk.out, system.desk.other, system.desk.open, len(system.node)
+    out, other, open_to, n = system.scratch.out, system.scratch.other, system.scratch.open, len(system.node)
     everyone = _at(home, others, n)
     moved = _at(home, others[home[others] != first[others]], n)
     gained, added = 0.0, 0
@@ -240,7 +240,7 @@ def partners(demand: Demand, moved: Ints, clients: Ints) -> Ints:
 @kernel
 def try_move(system: System, c: int, there: int, go: bool, strict: bool) -> tuple[bool, float]:
     """(whether it may, what it saves): a client to a broker; with `go` it goes, if it may or nothing is strict."""
-    out, here = system.desk.out, system.seats.home[c]
+    out, here = system.scratch.out, system.seats.home[c]
     prices(system, c, 0.0, out)
     gain = out[here] - out[there]
     if not go:

@@ -77,7 +77,7 @@ def move_groups(
 
     Of each group those of its clients are tried together that may move: all, and then those that are at one broker.
     """
-    limits, home, out, n = system.limits, system.seats.home, system.desk.out, len(system.node)
+    limits, home, out, n = system.limits, system.seats.home, system.scratch.out, len(system.node)
     start, member, talk = groups.start, groups.member, limits.talk
     most = limits.access.max() if limits.access.size else 0.0
     gained, added = 0.0, 0
@@ -146,16 +146,16 @@ def return_groups(system: System, start: Ints, member: Ints, price: float) -> in
 @kernel
 def paid_by(system: System, members: Ints, price: float) -> float:
     """What the classes of some clients pay, with access and the price of each move."""
-    demand, desk, work = system.demand, system.desk, system.desk.work
+    demand, scratch, work = system.demand, system.scratch, system.scratch.work
     work[4, 0] += 1
     asked, total = work[4, 0], 0.0
     for c in members:
         total += priced(system.limits, c, system.seats.home[c], price)
         for j in range(demand.of_start[c], demand.of_start[c + 1]):
             k = demand.of_class[j]
-            if desk.asked[k] == asked or demand.start[k + 1] - demand.start[k] < 2:
+            if scratch.asked[k] == asked or demand.start[k + 1] - demand.start[k] < 2:
                 continue
-            desk.asked[k] = asked
+            scratch.asked[k] = asked
             work[4, 0] += 1
             count = class_homes(demand, system.seats, k, -1, work[1], work[4, 0], work[2])
             size = span(system.tree, work[2], count, work[0], work[4, 0], work[3])
@@ -274,7 +274,13 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
     brokers to where most of it is today, then to the one with most room.
     """
     demand, limits, tree, node = system.demand, system.limits, system.tree, system.node
-    desk, work, sums, out, n = system.desk, system.desk.work, system.desk.sums, system.desk.out, len(system.node)
+    scratch, work, sums, out, n = (
+        system.scratch,
+        system.scratch.work,
+        system.scratch.sums,
+        system.scratch.out,
+        len(system.node),
+    )
     sent = np.zeros(n, dtype=np.float64)
     today = np.zeros(n, dtype=np.int64)
     placed = ~movable
@@ -309,9 +315,9 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
                 today[limits.first[c]] += 1
                 for j in range(demand.of_start[c], demand.of_start[c + 1]):
                     k = demand.of_class[j]
-                    if desk.asked[k] == asked or demand.start[k + 1] - demand.start[k] < 2:
+                    if scratch.asked[k] == asked or demand.start[k + 1] - demand.start[k] < 2:
                         continue
-                    desk.asked[k] = asked
+                    scratch.asked[k] = asked
                     work[4, 0] += 1
                     stamp = work[4, 0]
                     count = 0

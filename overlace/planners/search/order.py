@@ -60,7 +60,7 @@ class Line(NamedTuple):
 @kernel
 def saves(system: System, line: Line, c: int) -> float:
     """What the move of a client saves now."""
-    out, here, there = system.desk.out, system.seats.home[c], line.target[c]
+    out, here, there = system.scratch.out, system.seats.home[c], line.target[c]
     prices(system, c, 0.0, out)
     place = system.limits.place
     return float(out[here] - out[there]) - (line.price if place[here] != place[there] else 0.0)
@@ -107,7 +107,7 @@ def blocked_by(system: System, c: int, there: int) -> int:
         return there if own else area
     if not system.capped:
         return -1
-    system.desk.trial[:] = loads.handled
+    system.scratch.trial[:] = loads.handled
     settle(system, c, there)
     worst = -1
     for b in range(len(loads.handled)):
@@ -115,7 +115,7 @@ def blocked_by(system: System, c: int, there: int) -> int:
             worst = b
             break
     settle(system, c, here)
-    loads.handled[:] = system.desk.trial
+    loads.handled[:] = system.scratch.trial
     return len(loads.sent) + worst if worst >= 0 else -1
 
 
@@ -194,20 +194,20 @@ def next_of_chain(system: System, line: Line) -> tuple[int, int]:
         )
         if looked < TRIED and (crowded or excess(loads.sent, limits.sent_cap) == 0.0):
             looked += 1
-            system.desk.trial[:] = loads.handled
+            system.scratch.trial[:] = loads.handled
             settle(system, c, line.target[c])
             left = excess(loads.sent, limits.sent_cap)
             left += excess(loads.handled, limits.handled_cap) if system.capped else 0.0
             mine = 3 if left == 0.0 else 2 if left < over else 0
             settle(system, c, here)
-            loads.handled[:] = system.desk.trial
+            loads.handled[:] = system.scratch.trial
         worth = queue.worth
         if mine > rank or (mine == rank and (worth[c] > worth[best] or (worth[c] == worth[best] and c < best))):
             best, rank = c, mine
     return int(best), rank
 
 
-class Way:
+class Ordering:
     """Where the order stands."""
 
     def __init__(self, problem: Problem, goal: State) -> None:

@@ -203,7 +203,7 @@ def load(handled: Floats, area: Ints, nodes: Ints, size: int, more: float, mark:
             handled[where] += more
 
 
-class Desk(NamedTuple):
+class Scratch(NamedTuple):
     """Room to work on."""
 
     work: Ints  # (5, brokers and areas): marks, then the last stamp
@@ -216,10 +216,10 @@ class Desk(NamedTuple):
     chosen: Ints  # per client
 
 
-def new_desk(brokers: int, loads: int, classes: int, clients: int) -> Desk:
+def new_scratch(brokers: int, loads: int, classes: int, clients: int) -> Scratch:
     """Room for so many."""
     row = np.zeros((4, brokers), dtype=np.float64)
-    return Desk(
+    return Scratch(
         np.zeros((5, max(loads, brokers, 1)), dtype=np.int64), row[:2], row[2], row[3],
         np.zeros(brokers, dtype=np.bool_), np.zeros(loads),
         np.zeros(classes, dtype=np.int64), np.zeros(clients, dtype=np.int64),
@@ -244,14 +244,14 @@ class System(NamedTuple):
     node: Floats
     limits: Limits
     loads: Loads
-    desk: Desk
+    scratch: Scratch
     capped: bool  # whether anything that is handled has a limit
 
 
 @kernel
 def add_client(system: System, c: int, sign: float) -> None:
     """Add (or take away) what the classes of a client make each broker handle."""
-    work, loads, demand = system.desk.work, system.loads, system.loads.demand
+    work, loads, demand = system.scratch.work, system.loads, system.loads.demand
     for j in range(demand.of_start[c], demand.of_start[c + 1]):
         k = demand.of_class[j]
         work[4, 0] += 1
@@ -302,7 +302,7 @@ def try_settle(system: System, c: int, there: int) -> bool:
     if not system.capped:
         settle(system, c, there)
         return True
-    handled, trial = system.loads.handled, system.desk.trial
+    handled, trial = system.loads.handled, system.scratch.trial
     trial[:] = handled
     settle(system, c, there)
     if fits(handled, system.limits.handled_cap):
@@ -338,7 +338,7 @@ def prices(system: System, c: int, price: float, out: Floats) -> None:
     whose subtree holds both pays nothing at either. So it is enough to sum each class once over its subtree.
     """
     demand, seats, tree, limits = system.demand, system.seats, system.tree, system.limits
-    work, sums, home = system.desk.work, system.desk.sums, system.seats.home
+    work, sums, home = system.scratch.work, system.scratch.sums, system.seats.home
     mark, seen, terminals, nodes = work[0], work[1], work[2], work[3]
     below, across = sums[0], sums[1]
     sums[:] = 0.0
@@ -375,8 +375,8 @@ def prices(system: System, c: int, price: float, out: Floats) -> None:
 
 @kernel
 def find_open(system: System, c: int, room: int) -> None:
-    """desk.open[b]: whether a client may be at b, has room there, and adds no more than so many changes."""
-    limits, sent, open_to = system.limits, system.loads.sent, system.desk.open
+    """scratch.open[b]: whether a client may be at b, has room there, and adds no more than so many changes."""
+    limits, sent, open_to = system.limits, system.loads.sent, system.scratch.open
     more, here, first = limits.sent[c], system.seats.home[c], limits.first[c]
     may, area, place, cap = limits.may[limits.group[c]], limits.area, limits.place, limits.sent_cap
     away = 1 if place[here] != place[first] else 0
@@ -424,26 +424,26 @@ def group_prices(system: System, members: Ints, price: float, out: Floats) -> fl
     What their classes pay for the others alone is left out of both.
     """
     demand, tree, home = system.demand, system.tree, system.seats.home
-    desk, work, sums, node = system.desk, system.desk.work, system.desk.sums, system.node
+    scratch, work, sums, node = system.scratch, system.scratch.work, system.scratch.sums, system.node
     sums[:] = 0.0
     work[4, 0] += 1
     mine = work[4, 0]
     for c in members:
-        desk.chosen[c] = mine
+        scratch.chosen[c] = mine
     total = inner = now = 0.0
     for c in members:
         for j in range(demand.of_start[c], demand.of_start[c + 1]):
             k = demand.of_class[j]
-            if desk.asked[k] == mine or demand.start[k + 1] - demand.start[k] < 2:
+            if scratch.asked[k] == mine or demand.start[k + 1] - demand.start[k] < 2:
                 continue
-            desk.asked[k] = mine
+            scratch.asked[k] = mine
             work[4, 0] += 1
             stamp = work[4, 0]
             count = 0
             for side in range(2):  # the others, then all
                 for i in range(demand.start[k], demand.start[k + 1]):
                     m = demand.member[i]
-                    if (desk.chosen[m] == mine) == (side == 1) and work[1, home[m]] != stamp:
+                    if (scratch.chosen[m] == mine) == (side == 1) and work[1, home[m]] != stamp:
                         work[1, home[m]] = stamp
                         work[2, count] = home[m]
                         count += 1

@@ -28,7 +28,7 @@ from overlace.planners.search.system import (
     System,
     Tree,
     bill,
-    new_desk,
+    new_scratch,
     reach_of,
     rooted,
     scanned,
@@ -115,7 +115,7 @@ class Search:
         self._summed = NOTHING
         clients = len(problem.limits.first)
         loads = len(problem.limits.sent_cap)
-        self.desk = new_desk(len(problem.node), loads, len(problem.demand.demand), clients)
+        self.scratch = new_scratch(len(problem.node), loads, len(problem.demand.demand), clients)
         self.may = np.zeros(clients, dtype=np.bool_)
         self.may[problem.movable] = True
         self.goto(State(problem.limits.first.copy(), problem.links))
@@ -164,7 +164,7 @@ class Search:
         else:
             limits = limits._replace(sent_cap=p.sent_goal, handled_cap=p.handled_goal)
         self.system = System(
-            p.demand, self.seats, self.tree, p.node, limits, Loads(sent, handled, p.load, seats), self.desk, p.capped
+            p.demand, self.seats, self.tree, p.node, limits, Loads(sent, handled, p.load, seats), self.scratch, p.capped
         )
         place, first = limits.place, limits.first
         self.moved = int((place[self.home] != place[first]).sum())
