@@ -15,6 +15,7 @@ nothing is cached.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import inspect
 import os
@@ -50,6 +51,27 @@ def size(*given: Any) -> int:
     return sum(each.size if isinstance(each, np.ndarray) else size(*each) for each in given if np.iterable(each))
 
 
+T = TypeVar("T")
+
+
+def by_address(kind: type[T]) -> type[T]:
+    """Have a class of named tuples passed to compiled kernels by its address: see `overlace.arrays.pointers`."""
+    POINTED.add(kind)
+    return kind
+
+
+POINTED: set[type] = set()
+
+
+def _passed(given: Any) -> Any:
+    """What a compiled kernel is given for an argument."""
+    if type(given) not in POINTED or os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        return given
+    from overlace.arrays.pointers import boxed
+
+    return boxed(given)
+
+
 class Kernel:
     """A function of arrays and numbers, compiled when it is worth it. See `kernel`."""
 
@@ -66,7 +88,7 @@ class Kernel:
             if work <= Kernel.left:
                 Kernel.left -= work
                 return self.interpreted(*args, **named)
-        return self.compiled(*args, **named)
+        return self.compiled(*map(_passed, args), **{name: _passed(each) for name, each in named.items()})
 
     def interpreted(self, *args: Any, **named: Any) -> Any:
         """Call it as plain Python; whole numbers wrap around without a word, as they do when compiled."""
@@ -118,10 +140,34 @@ def kernel(function: Any = None, *, work: Work | None = None) -> Any:
     return Kernel(function, work) if function else lambda function: Kernel(function, work)
 
 
+@cache
+def _numba() -> Any:
+    """numba, with the garbage collector at rest while it compiles: it makes much, and nothing of it is garbage."""
+    import numba
+    from numba.core import event
+
+    class Rest(event.Listener):
+        """Puts the collector to rest from the first start to the last end."""
+
+        depth, on = 0, False
+
+        def on_start(self, _: Any) -> None:
+            self.on = gc.isenabled() if self.depth == 0 else self.on
+            self.depth += 1
+            gc.disable()
+
+        def on_end(self, _: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0 and self.on:
+                gc.enable()
+
+    event.register("numba:compile", Rest())  # type: ignore[no-untyped-call]
+    return numba
+
+
 def _compiled(function: Any, **options: Any) -> Any:
     """A function compiled; cached on disk where that can be."""
-    import numba
-
+    numba = _numba()
     try:
         file = Path(inspect.getfile(function))
         return numba.njit(function, cache=_cached_beside(file) or _keep_source(function), **options)

@@ -58,7 +58,9 @@ def test_what_a_group_would_cost_elsewhere_is_what_it_costs_there(observation, b
     n, home = len(p.node), p.limits.first
     members = np.array(sorted(data.draw(st.sets(st.integers(0, observation.clients - 1), min_size=1))))
     out = np.empty(n)
-    now = group_prices(Search(p).system, members, 0.0, out)
+    system = Search(p).system
+    system.scratch.who[: len(members)] = members
+    now = group_prices(system, len(members), 0.0, out)
     before = billed(p, home)[0]
     for b in range(n):
         moved = home.copy()

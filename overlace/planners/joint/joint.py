@@ -38,6 +38,8 @@ MIDDLE = 40_000
 """Size of a system up to which annealing draws as many as the effort says, and fewer beyond: brokers x clients, or"""
 WEIGHS = 4
 """so many times the members of all classes, which a draw of a link looks at."""
+TRIAL, WORTH = 10, 1e-4
+"""A first short annealing takes this part of the draws, and must save this share of the cost for the long one."""
 BOTH: tuple[Any, ...] = ("clients", "links")
 KINDS: dict[str, tuple[Any, ...]] = {
     "joint": (BOTH,), "alternating": (("links",), ("clients",)), "placement": (("clients",),), "tree": (("links",),),
@@ -168,13 +170,18 @@ class Joint:
     def refined(self, search: Search, state: State, budget: Budget, kinds: tuple[Kind, ...], seed: int) -> State:
         """Annealed: as long as the effort says in small systems, shorter in large ones, where it brings little.
 
+        First for a short while; where that brings nothing, so will a long one.
+
         One kind of change alone gets as many draws as it has among both.
         """
         demand = search.problem.demand
         size = max(len(search.problem.node) * len(search.home), WEIGHS * len(demand.member))
         draws = DRAWS * self.effort * MIDDLE // max(size, MIDDLE)
         share = 1.0 if len(kinds) > 1 else LINKS if kinds == ("links",) else 1 - LINKS
-        return annealed(search, state, budget, kinds, int(share * draws), seed)
+        tried = annealed(search, state, budget, kinds, int(share * draws / TRIAL), seed)
+        if tried.lawful == state.lawful and tried.cost > state.cost * (1 - WORTH):
+            return tried
+        return annealed(search, tried, budget, kinds, int(share * draws), seed)
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Demand x (alpha x links + beta x brokers), access, and the prices of what differs from today."""

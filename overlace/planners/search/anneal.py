@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.hashing import mix
-from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
+from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
+from overlace.arrays.vectors import copy_to
 from overlace.planners.search.limits import added_by, excess, priced
 from overlace.planners.search.problem import Problem, talking
-from overlace.planners.search.system import System, bill, find_open, full, prices, rooted, seat, settle
+from overlace.planners.search.system import System, Tree, bill, find_open, full, hang, prices, rooted, seat, shift, undo
 from overlace.planners.search.walk import TINY, Budget, Kind, Search, State, by_cost
 
 HOT, COOLS = 1.0, 0.02
@@ -36,6 +37,7 @@ LINKS, EXCHANGES = 0.15, 0.25
 """Shares of the draws that are about a link, and about two clients."""
 
 
+@by_address
 class Given(NamedTuple):
     """What does not change while it anneals."""
 
@@ -52,10 +54,12 @@ class Given(NamedTuple):
     most: tuple[int, int, int]  # clients moved, links changed, both
 
 
+@by_address
 class Walk(NamedTuple):
     """Where it is, and the best that it met; changed in place."""
 
     system: System
+    spare: Tree  # another one, to try a link
     links: Pairs
     cost: Floats  # now, the least, and what of it now is not for the ways of messages
     changed: Ints  # clients, links
@@ -93,13 +97,13 @@ def opened(
     besides = search.cost - bill(p.demand, search.home, search.tree, p.node, area, len(search.system.loads.sent))[0]
     figures = np.array([search.cost, search.cost, besides]), np.array([search.moved, search.swapped])
     kept = best.home.copy(), best.links.copy(), np.array([seed & SEEDS], dtype=np.int64)
-    now = Walk(search.system, search.links.copy(), *figures, *kept, np.zeros(1))
+    now = Walk(search.system, rooted(search.links, p.wire), search.links.copy(), *figures, *kept, np.zeros(1))
     return now, lambda draws, heat, cooling: anneal(given, now, draws, heat, cooling, shares)
 
 
 def _given(p: Problem, marginal: float, budget: Budget) -> Given:
     apart = np.where(np.eye(len(p.node), dtype=bool), np.inf, p.wire)
-    near = np.argsort(apart, axis=1, kind="stable")[:, : min(NEAR, len(p.node) - 1)]
+    near = np.argsort(apart, axis=1, kind="stable")[:, : min(NEAR, len(p.node) - 1)].copy()
     return Given(
         p.wire, near, p.first, p.fixed, p.max_degree, p.movable, p.load is not p.demand,
         p.move_price + p.least, p.swap_price + p.least, marginal, (budget.moves, budget.swaps, budget.both),
@@ -112,7 +116,9 @@ def anneal(given: Given, now: Walk, draws: int, hot: float, cooling: float, shar
 
     What brokers handle may be above its limits on the way, at a price that rises as it cools.
     """
-    link = now.system.tree.up.mean()
+    link = 0.0
+    for v in range(1, len(now.system.node)):
+        link += now.system.tree.up[now.system.tree.order[v]] / len(now.system.node)
     for i in range(draws):
         heat = hot * cooling ** (i / draws)
         fine = SOFT * link * hot / heat
@@ -125,8 +131,11 @@ def anneal(given: Given, now: Walk, draws: int, hot: float, cooling: float, shar
             _draw_client(given, now, heat, fine)
         if now.cost[0] < now.cost[1] * (1 - TINY) and now.over[0] == 0.0:
             now.cost[1] = now.cost[0]
-            now.best_home[:] = now.system.seats.home
-            now.best_links[:] = now.links
+            for c in range(len(now.best_home)):
+                now.best_home[c] = now.system.seats.home[c]
+            for row in range(len(now.links)):
+                for side in range(2):
+                    now.best_links[row, side] = now.links[row, side]
 
 
 @kernel
@@ -194,11 +203,10 @@ def _draw_client(given: Given, now: Walk, heat: float, fine: float) -> None:
     if there == here or change > room:
         return
     paid = out[there] - out[here]
-    system.scratch.trial[:] = system.loads.handled
-    settle(system, c, there)
+    system.scratch.who[0], system.scratch.to[0] = c, there
+    shift(system, 1)
     if not _borne(now, heat, fine, 0.0):
-        settle(system, c, here)
-        system.loads.handled[:] = system.scratch.trial
+        undo(system, 1)
         return
     _count(given, now, change, paid, priced(limits, c, there, 0.0) - priced(limits, c, here, 0.0))
 
@@ -236,13 +244,11 @@ def _draw_exchange(given: Given, now: Walk, heat: float, fine: float) -> None:
     seat(system.demand, seats, c, here)
     if not _taken(now, paid, heat):
         return
-    system.scratch.trial[:] = system.loads.handled
-    settle(system, c, there)
-    settle(system, d, here)
+    system.scratch.who[0], system.scratch.to[0] = c, there
+    system.scratch.who[1], system.scratch.to[1] = d, here
+    shift(system, 2)
     if not _borne(now, heat, fine, paid):
-        settle(system, d, there)
-        settle(system, c, here)
-        system.loads.handled[:] = system.scratch.trial
+        undo(system, 2)
         return
     besides = priced(limits, c, there, 0.0) - priced(limits, c, here, 0.0)
     besides += priced(limits, d, here, 0.0) - priced(limits, d, there, 0.0)
@@ -281,7 +287,8 @@ def _draw_link(given: Given, now: Walk, heat: float, fine: float) -> None:
     while not (now.links[row, 0] == min(gone, up) and now.links[row, 1] == max(gone, up)):
         row += 1
     now.links[row, 0], now.links[row, 1] = min(x, y), max(x, y)
-    grown, home = rooted(now.links, given.wire), system.seats.home
+    grown, home = now.spare, system.seats.home
+    hang(grown, now.links, given.wire)
     after, handled = bill(system.demand, home, grown, system.node, limits.area, len(system.loads.handled))
     if given.apart:
         _, handled = bill(system.loads.demand, home, grown, system.node, limits.area, len(handled))
@@ -290,9 +297,8 @@ def _draw_link(given: Given, now: Walk, heat: float, fine: float) -> None:
     if not _taken(now, more + given.marginal * change + fine * (over - now.over[0]), heat):
         now.links[row, 0], now.links[row, 1] = min(gone, up), max(gone, up)
         return
-    tree.parent[:], tree.up[:], tree.order[:] = grown.parent, grown.up, grown.order
-    tree.depth[:], tree.degree[:] = grown.depth, grown.degree
-    system.loads.handled[:] = handled
+    hang(tree, now.links, given.wire)
+    copy_to(system.loads.handled, handled)
     now.over[0] = over
     now.changed[1] += change
     now.cost[0] += more

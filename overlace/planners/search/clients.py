@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.planners.search.limits import added_by, excess, fits
-from overlace.planners.search.system import Demand, System, find_open, full, prices, seat, settle, try_settle
+from overlace.arrays.vectors import sort_by
+from overlace.planners.search.limits import added_by, excess
+from overlace.planners.search.system import Demand, System, find_open, full, prices, seat, settle, try_settle, try_shift
 
 CLOSE = 1e-9
 """What two costs of a client must differ by, as a share of them, to count as different."""
@@ -104,64 +105,44 @@ class Leavers(NamedTuple):
     start: Ints
     client: Ints
     loss: Floats
-    back: Floats  # what it would lose by going to its first home
     known: Bools  # per broker
 
 
 @kernel
-def _at(home: Ints, clients: Ints, n: int) -> Leavers:
-    """The clients of each broker, what they lose not known yet."""
+def _at(home: Ints, first: Ints, clients: Ints, n: int, away: bool) -> Leavers:
+    """The clients of each broker, or only those that have moved, what they lose not known yet."""
     start = np.zeros(n + 1, dtype=np.int64)
     for c in clients:
-        start[home[c] + 1] += 1
+        if not away or home[c] != first[c]:
+            start[home[c] + 1] += 1
     for b in range(n):
         start[b + 1] += start[b]
-    place = start[:-1].copy()
-    there = np.empty(len(clients), dtype=np.int64)
+    place = np.zeros(n, dtype=np.int64)
+    there = np.zeros(start[n], dtype=np.int64)
     for c in clients:
-        there[place[home[c]]] = c
-        place[home[c]] += 1
-    loss = np.zeros((2, len(clients)), dtype=np.float64)
-    return Leavers(start, there, loss[0], loss[1], np.zeros(n, dtype=np.bool_))
+        if not away or home[c] != first[c]:
+            there[start[home[c]] + place[home[c]]] = c
+            place[home[c]] += 1
+    return Leavers(start, there, np.zeros(start[n]), np.zeros(n, dtype=np.bool_))
 
 
 @kernel
-def _look_up(system: System, leavers: Leavers, broker: int, price: float) -> None:
-    """Find what the clients of a broker would lose by going to their second best one, and sort them by it."""
+def _look_up(system: System, leavers: Leavers, broker: int, price: float, back: bool) -> None:
+    """Find what the clients of a broker would lose by going to their second best one, or back; sort them by it."""
     if leavers.known[broker]:
         return
     limits, other = system.limits, system.scratch.other
     leavers.known[broker] = True
-    first, last = leavers.start[broker], leavers.start[broker + 1]
-    loss = np.full(last - first, np.inf, dtype=np.float64)
-    back = np.empty(last - first, dtype=np.float64)
-    for i in range(last - first):
-        d = leavers.client[first + i]
+    for i in range(leavers.start[broker], leavers.start[broker + 1]):
+        d = leavers.client[i]
         prices(system, d, price, other)
-        here = system.seats.home[d]
-        back[i] = other[limits.first[d]] - other[here]
+        here, may = system.seats.home[d], limits.may[limits.group[d]]
+        least = other[limits.first[d]] - other[here] if back else np.inf
         for b in range(len(other)):
-            if b != here and limits.may[limits.group[d], b]:
-                loss[i] = min(loss[i], other[b] - other[here])
-    order = np.argsort(loss, kind="mergesort")
-    leavers.client[first:last] = leavers.client[first:last][order]
-    leavers.loss[first:last], leavers.back[first:last] = loss[order], back[order]
-
-
-@kernel
-def try_exchange(system: System, c: int, best: int, d: int, place: int) -> bool:
-    """Bring one client to where another one leaves, if the limits hold then; else all stays as it was."""
-    here, sent = system.seats.home[c], system.loads.sent
-    system.scratch.trial[:] = system.loads.handled
-    settle(system, d, place)
-    settle(system, c, best)
-    holds = not system.capped or fits(system.loads.handled, system.limits.handled_cap)
-    if holds and fits(sent, system.limits.sent_cap):
-        return True
-    settle(system, c, here)
-    settle(system, d, best)
-    system.loads.handled[:] = system.scratch.trial
-    return False
+            if b != here and may[b] and not back:
+                least = min(least, other[b] - other[here])
+        leavers.loss[i] = least
+    sort_by(leavers.loss, leavers.client, leavers.start[broker], leavers.start[broker + 1])
 
 
 @kernel
@@ -172,8 +153,9 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
     """
     limits, home, first, sent = system.limits, system.seats.home, system.limits.first, system.limits.sent
     out, other, open_to, n = system.scratch.out, system.scratch.other, system.scratch.open, len(system.node)
-    everyone = _at(home, others, n)
-    moved = _at(home, others[home[others] != first[others]], n)
+    everyone = _at(home, first, others, n, False)
+    moved = _at(home, first, others, n, True)
+    returning = _at(home, first, others, n, True)
     gained, added = 0.0, 0
     for c in clients:
         here, may = home[c], limits.may[limits.group[c]]
@@ -187,10 +169,10 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
         if best < 0:
             continue
         left = room - added - added_by(limits, c, here, best)  # changes that the other one may add
-        leavers = everyone if left > 0 else moved
+        leavers = everyone if left > 0 else moved if left == 0 else returning
         if left < -1 or leavers.start[best] == leavers.start[best + 1]:
             continue
-        _look_up(system, leavers, best, price)
+        _look_up(system, leavers, best, price, left < 0)
         wins = out[here] - out[best]
         chosen, place, most = -1, -1, CLOSE * max(1.0, wins)
         before, tried = -np.inf, 0
@@ -200,7 +182,7 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
                 break
             if home[d] != best or d == c or leavers.loss[i] <= before:
                 continue
-            if (left < 0 and leavers.back[i] > wins) or full(system, here, best, sent[c] - sent[d]):
+            if full(system, here, best, sent[c] - sent[d]):
                 continue
             before = leavers.loss[i]
             tried += 1
@@ -213,7 +195,11 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
             for b in range(n):
                 if b != best and open_to[b] and wins + other[best] - other[b] > most:
                     chosen, place, most = d, b, wins + other[best] - other[b]
-        if chosen < 0 or not try_exchange(system, c, best, chosen, place):
+        if chosen < 0:
+            continue
+        system.scratch.who[0], system.scratch.to[0] = chosen, place
+        system.scratch.who[1], system.scratch.to[1] = c, best
+        if not try_shift(system, 2):
             continue
         change = added_by(limits, c, here, best) + added_by(limits, chosen, best, place)
         added += change
@@ -234,18 +220,10 @@ def partners(demand: Demand, moved: Ints, clients: Ints) -> Ints:
                 asked[k] = True
                 for i in range(demand.start[k], demand.start[k + 1]):
                     met[demand.member[i]] = True
-    return clients[met[clients]]
-
-
-@kernel
-def try_move(system: System, c: int, there: int, go: bool, strict: bool) -> tuple[bool, float]:
-    """(whether it may, what it saves): a client to a broker; with `go` it goes, if it may or nothing is strict."""
-    out, here = system.scratch.out, system.seats.home[c]
-    prices(system, c, 0.0, out)
-    gain = out[here] - out[there]
-    if not go:
-        return True, gain
-    if strict:
-        return try_settle(system, c, there), gain
-    settle(system, c, there)
-    return True, gain
+    found = 0
+    some = np.zeros(len(clients), dtype=np.int64)
+    for c in clients:
+        if met[c]:
+            some[found] = c
+            found += 1
+    return some[:found]

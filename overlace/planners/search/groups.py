@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.csr import group
-from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.planners.search.limits import Limits, added_by, fits, priced
+from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
+from overlace.arrays.vectors import fill
+from overlace.planners.search.limits import Limits, added_by, priced
 from overlace.planners.search.system import (
     Demand,
     System,
@@ -24,9 +25,10 @@ from overlace.planners.search.system import (
     class_homes,
     group_prices,
     length,
-    settle,
     span,
     spread,
+    try_shift,
+    undo,
 )
 
 TRIED = 3
@@ -39,6 +41,7 @@ SEEDS = (1 << 63) - 1
 RESOLUTIONS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
+@by_address
 class Groups(NamedTuple):
     """Sets of clients, one after the other."""
 
@@ -50,55 +53,49 @@ NO_GROUPS = Groups(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 @kernel
-def try_group(system: System, members: Ints, there: int) -> bool:
-    """Bring some clients to a broker if the limits hold then; else all stays as it was."""
-    limits, loads, home = system.limits, system.loads, system.seats.home
-    old = home[members]
-    sent = loads.sent.copy()
-    handled = loads.handled.copy()
-    for c in members:
-        if home[c] != there:
-            settle(system, c, there)
-    if fits(loads.sent, limits.sent_cap) and (not system.capped or fits(loads.handled, limits.handled_cap)):
-        return True
-    for i in range(len(members)):
-        if home[members[i]] != old[i]:
-            settle(system, members[i], old[i])
-    loads.sent[:] = sent
-    loads.handled[:] = handled
-    return False
+def _choose(system: System, groups: Groups, g: int, broker: int) -> int:
+    """Put the clients of a group into `scratch.who`: all (-1), those at a broker, or those that have moved (-2)."""
+    home, first, place, who = system.seats.home, system.limits.first, system.limits.place, system.scratch.who
+    count = 0
+    for i in range(groups.start[g], groups.start[g + 1]):
+        c = groups.member[i]
+        if broker == -1 or home[c] == broker or (broker == -2 and place[home[c]] != place[first[c]]):
+            who[count] = c
+            count += 1
+    return count
 
 
 @kernel
-def move_groups(
-    system: System, reach: Floats, groups: Groups, movable: Bools, price: float, room: int
-) -> tuple[float, int]:
+def move_groups(system: System, reach: Floats, groups: Groups, price: float, room: int) -> tuple[float, int]:
     """Visit groups in this order, bring each where it pays most; (gain, changes added), as `sweep`.
 
-    Of each group those of its clients are tried together that may move: all, and then those that are at one broker.
+    All clients of a group are tried together, and then those that are at one broker.
     """
     limits, home, out, n = system.limits, system.seats.home, system.scratch.out, len(system.node)
-    start, member, talk = groups.start, groups.member, limits.talk
-    most = limits.access.max() if limits.access.size else 0.0
+    who, to, talk = system.scratch.who, system.scratch.to, limits.talk
+    most = 0.0
+    for row in range(limits.access.shape[0]):
+        for b in range(n):
+            most = max(most, limits.access[row, b])
+    spots = np.zeros(n, dtype=np.int64)
     gained, added = 0.0, 0
-    for g in range(len(start) - 1):
-        every = member[start[g] : start[g + 1]]
-        every = every[movable[every]]
-        if len(every) < 2:
-            continue
-        where = home[every]
-        spots = np.unique(where)
-        for turn in range(-1, len(spots) if len(spots) > 1 else 0):
-            some = every if turn < 0 else every[where == spots[turn]]
-            if len(some) < 2:
+    for g in range(len(groups.start) - 1):
+        for b in range(n):
+            spots[b] = 0
+        for i in range(groups.start[g], groups.start[g + 1]):
+            spots[home[groups.member[i]]] += 1
+        for spot in range(-1, n):
+            if spot >= 0 and (spots[spot] < 2 or spots[spot] == groups.start[g + 1] - groups.start[g]):
                 continue
+            count = _choose(system, groups, g, spot)
             pays = 0.0  # more than all of them can save
-            for c in some:
+            for i in range(count):
+                c = who[i]
                 pays += talk[c] * reach[home[c]] + most * limits.amount[c]
                 pays -= price if home[c] == limits.first[c] else 0.0
-            if pays <= 0.0:
+            if count < 2 or pays <= 0.0:
                 continue
-            now = group_prices(system, some, price, out)
+            now = group_prices(system, count, price, out)
             for _ in range(TRIED):
                 best = -1
                 for b in range(n):
@@ -107,49 +104,44 @@ def move_groups(
                 if best < 0:
                     break
                 change = 0
-                for c in some:
-                    change += added_by(limits, c, home[c], best)
-                if added + change <= room and try_group(system, some, best):
+                for i in range(count):
+                    change += added_by(limits, who[i], home[who[i]], best)
+                    to[i] = best
+                if added + change <= room and try_shift(system, count):
                     added += change
                     gained += now - out[best] + price * change
-                    where = home[every]
                     break
                 out[best] = np.inf
     return gained, added
 
 
 @kernel
-def return_groups(system: System, start: Ints, member: Ints, price: float) -> int:
+def return_groups(system: System, groups: Groups, price: float) -> int:
     """Send the moved clients of each group home, all together, where they save less than their moves are priced at."""
-    limits, loads, home, place = system.limits, system.loads, system.seats.home, system.limits.place
+    who, to, first = system.scratch.who, system.scratch.to, system.limits.first
     returned = 0
-    for g in range(len(start) - 1):
-        every = member[start[g] : start[g + 1]]
-        some = every[place[home[every]] != place[limits.first[every]]]
-        if len(some) == 0:
+    for g in range(len(groups.start) - 1):
+        count = _choose(system, groups, g, -2)
+        for i in range(count):
+            to[i] = first[who[i]]
+        now = paid_by(system, count, price)
+        if count == 0 or not try_shift(system, count):
             continue
-        old, sent, handled = home[some], loads.sent.copy(), loads.handled.copy()
-        now = paid_by(system, some, price)
-        for c in some:
-            settle(system, c, limits.first[c])
-        holds = fits(loads.sent, limits.sent_cap) and (not system.capped or fits(loads.handled, limits.handled_cap))
-        if holds and paid_by(system, some, price) < now:
-            returned += len(some)
-            continue
-        for i in range(len(some)):
-            settle(system, some[i], old[i])
-        loads.sent[:] = sent
-        loads.handled[:] = handled
+        if paid_by(system, count, price) < now:
+            returned += count
+        else:
+            undo(system, count)
     return returned
 
 
 @kernel
-def paid_by(system: System, members: Ints, price: float) -> float:
-    """What the classes of some clients pay, with access and the price of each move."""
+def paid_by(system: System, count: int, price: float) -> float:
+    """What the classes of the first clients of `scratch.who` pay, with access and the price of each move."""
     demand, scratch, work = system.demand, system.scratch, system.scratch.work
     work[4, 0] += 1
     asked, total = work[4, 0], 0.0
-    for c in members:
+    for m in range(count):
+        c = scratch.who[m]
         total += priced(system.limits, c, system.seats.home[c], price)
         for j in range(demand.of_start[c], demand.of_start[c + 1]):
             k = demand.of_class[j]
@@ -157,8 +149,8 @@ def paid_by(system: System, members: Ints, price: float) -> float:
                 continue
             scratch.asked[k] = asked
             work[4, 0] += 1
-            count = class_homes(demand, system.seats, k, -1, work[1], work[4, 0], work[2])
-            size = span(system.tree, work[2], count, work[0], work[4, 0], work[3])
+            ends = class_homes(demand, system.seats, k, -1, work[1], work[4, 0], work[2])
+            size = span(system.tree, work[2], ends, work[0], work[4, 0], work[3])
             total += demand.demand[k] * length(system.tree, system.node, work[3], size)
     return total
 
@@ -274,44 +266,50 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
     brokers to where most of it is today, then to the one with most room.
     """
     demand, limits, tree, node = system.demand, system.limits, system.tree, system.node
-    scratch, work, sums, out, n = (
-        system.scratch,
-        system.scratch.work,
-        system.scratch.sums,
-        system.scratch.out,
-        len(system.node),
-    )
-    sent = np.zeros(n, dtype=np.float64)
-    today = np.zeros(n, dtype=np.int64)
-    placed = ~movable
+    scratch, work, sums, out = system.scratch, system.scratch.work, system.scratch.sums, system.scratch.out
+    n = len(node)
+    sent, today = np.zeros(n), np.zeros(n, dtype=np.int64)
+    placed = np.zeros(len(home), dtype=np.bool_)
     for c in range(len(home)):
+        placed[c] = not movable[c]
         if placed[c]:
             sent[home[c]] += limits.sent[c]
-    pull = np.zeros(len(start) - 1, dtype=np.float64)
-    for turn in range(len(start) - 1):
-        g = int(np.argmax(pull)) if len(pull) <= MOST else turn
-        some = member[start[g] : start[g + 1]]
+    pull = np.zeros(len(start) - 1)
+    for turn in range(len(pull)):
+        g = turn
+        if len(pull) <= MOST:
+            g = 0
+            for i in range(len(pull)):
+                if pull[i] > pull[g]:
+                    g = i
         pull[g] = -np.inf
-        for c in some:
+        whole, movers = 0.0, 0
+        for at in range(start[g], start[g + 1]):
+            c = member[at]
+            whole += limits.sent[c] if movable[c] else 0.0
+            movers += 1 if movable[c] else 0
             for j in range(demand.of_start[c], demand.of_start[c + 1]):
                 k = demand.of_class[j]
                 for i in range(demand.start[k], min(demand.start[k + 1], demand.start[k] + CLIQUE)):
                     pull[community[demand.member[i]]] += demand.demand[k]
-        some = some[movable[some]]
-        if len(some) == 0:
-            continue
-        whole = limits.sent[some].sum()
         fit = False
         for b in range(n):
             fit = fit or sent[b] + whole <= room[b]
-        for part in range(1 if fit else len(some)):
-            mine = some if fit else some[part : part + 1]
-            sums[:] = 0.0
-            today[:] = 0
-            total = inner = 0.0
+        begin = start[g]
+        while begin < start[g + 1] and movers > 0:
+            end = start[g + 1] if fit else begin + 1
+            fill(sums[0], 0.0)
+            fill(sums[1], 0.0)
+            for b in range(n):
+                today[b] = 0
+            total = inner = load = 0.0
             work[4, 0] += 1
             asked = work[4, 0]
-            for c in mine:
+            for at in range(begin, end):
+                c = member[at]
+                if not movable[c]:
+                    continue
+                load += limits.sent[c]
                 today[limits.first[c]] += 1
                 for j in range(demand.of_start[c], demand.of_start[c + 1]):
                     k = demand.of_class[j]
@@ -334,15 +332,15 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
                     else:
                         inner += demand.demand[k]
             spread(tree, node, sums, total, out)
-            load = limits.sent[mine].sum()
             best, least = -1, np.inf
             for b in range(n):
                 paid = out[b] + inner * node[b]
                 may = True
-                for c in mine:
-                    row = limits.group[c]
-                    may = may and limits.may[row, b]
-                    paid += limits.access[row, b] * limits.amount[c]
+                for at in range(begin, end):
+                    c = member[at]
+                    if movable[c]:
+                        may = may and limits.may[limits.group[c], b]
+                        paid += limits.access[limits.group[c], b] * limits.amount[c]
                 if not may or sent[b] + load > room[b]:
                     continue
                 close = best >= 0 and abs(paid - least) <= 1e-9 * max(1.0, abs(least))
@@ -350,13 +348,13 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
                     best, least = b, paid
                 elif close and (today[b], room[b] - sent[b]) > (today[best], room[best] - sent[best]):
                     best = b
-            for c in mine:
-                there = best
-                if there < 0:  # no room anywhere: it stays
-                    there = limits.first[c]
-                home[c] = there
-                sent[there] += limits.sent[c]
-                placed[c] = True
+            for at in range(begin, end):
+                c = member[at]
+                if movable[c]:
+                    home[c] = best if best >= 0 else limits.first[c]  # no room anywhere: it stays
+                    sent[home[c]] += limits.sent[c]
+                    placed[c] = True
+            begin = end
 
 
 def packed(system: System, community: Ints, movable: Ints) -> Ints:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
 
 
+@by_address
 class Limits(NamedTuple):
     """What must hold. Loads are those of brokers, then of the areas that brokers share, where areas have limits."""
 
@@ -29,7 +30,10 @@ class Limits(NamedTuple):
 @kernel
 def fits(load: Floats, cap: Floats) -> bool:
     """Whether no load is above its cap, rounding aside."""
-    return bool((load <= cap * (1 + 1e-12) + 1e-9).all())
+    for b in range(len(cap)):  # noqa: SIM110  kernels know no generators
+        if load[b] > cap[b] * (1 + 1e-12) + 1e-9:
+            return False
+    return True
 
 
 @kernel

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.heap import Queue, dequeue, enqueue, new_queue
-from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
 from overlace.model import Progress
 from overlace.planners.search.limits import excess, fits
 from overlace.planners.search.links import best_swaps, crossings
 from overlace.planners.search.problem import Problem
-from overlace.planners.search.system import System, full, prices, settle
+from overlace.planners.search.system import System, full, prices, settle, shift, undo
 from overlace.planners.search.walk import NO_LIMIT, Search, State, home_sets, replaced
 
 FEW = 64
@@ -43,6 +43,7 @@ class Step(NamedTuple):
     gain: float
 
 
+@by_address
 class Line(NamedTuple):
     """Clients that wait to move, and those that have moved; changed in place."""
 
@@ -69,7 +70,8 @@ def saves(system: System, line: Line, c: int) -> float:
 @kernel
 def look_at_all(system: System, line: Line) -> None:
     """Let everybody wait who has not moved, at what its move saves now."""
-    line.parked[:] = -1
+    for spot in range(len(line.parked)):
+        line.parked[spot] = -1
     for c in range(len(line.waits)):
         if line.waits[c]:
             enqueue(line.queue, c, saves(system, line, c))
@@ -107,15 +109,14 @@ def blocked_by(system: System, c: int, there: int) -> int:
         return there if own else area
     if not system.capped:
         return -1
-    system.scratch.trial[:] = loads.handled
-    settle(system, c, there)
+    system.scratch.who[0], system.scratch.to[0] = c, there
+    shift(system, 1)
     worst = -1
     for b in range(len(loads.handled)):
         if loads.handled[b] > limits.handled_cap[b] * (1 + 1e-12) + 1e-9:
             worst = b
             break
-    settle(system, c, here)
-    loads.handled[:] = system.scratch.trial
+    undo(system, 1)
     return len(loads.sent) + worst if worst >= 0 else -1
 
 
@@ -194,13 +195,12 @@ def next_of_chain(system: System, line: Line) -> tuple[int, int]:
         )
         if looked < TRIED and (crowded or excess(loads.sent, limits.sent_cap) == 0.0):
             looked += 1
-            system.scratch.trial[:] = loads.handled
-            settle(system, c, line.target[c])
+            system.scratch.who[0], system.scratch.to[0] = c, line.target[c]
+            shift(system, 1)
             left = excess(loads.sent, limits.sent_cap)
             left += excess(loads.handled, limits.handled_cap) if system.capped else 0.0
             mine = 3 if left == 0.0 else 2 if left < over else 0
-            settle(system, c, here)
-            loads.handled[:] = system.scratch.trial
+            undo(system, 1)
         worth = queue.worth
         if mine > rank or (mine == rank and (worth[c] > worth[best] or (worth[c] == worth[best] and c < best))):
             best, rank = c, mine

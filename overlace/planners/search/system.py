@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
+from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
+from overlace.arrays.vectors import copy_to, fill
 from overlace.planners.search.limits import Limits, fits, priced
 
 
+@by_address
 class Demand(NamedTuple):
     """Who talks, and how much: classes by their clients, and clients by their classes."""
 
@@ -26,6 +28,7 @@ class Demand(NamedTuple):
     of_class: Ints
 
 
+@by_address
 class Tree(NamedTuple):
     """A rooted tree of brokers; up[v] is what the link from v to its parent costs."""
 
@@ -36,72 +39,77 @@ class Tree(NamedTuple):
     degree: Ints
 
 
-@kernel
 def rooted(links: Pairs, wire: Floats) -> Tree:
-    """Root the tree at broker 0."""
+    """The tree of these links, its root at broker 0."""
     n = len(links) + 1
-    degree = np.zeros(n, dtype=np.int64)
-    for k in range(len(links)):
+    whole = np.zeros((4, n), dtype=np.int64)
+    tree = Tree(whole[0], np.zeros(n), whole[1], whole[2], whole[3])
+    hang(tree, links, wire)
+    return tree
+
+
+@kernel
+def hang(tree: Tree, links: Pairs, wire: Floats) -> None:
+    """Make a tree that of these links, its root at broker 0."""
+    parent, up, order, depth, degree = tree.parent, tree.up, tree.order, tree.depth, tree.degree
+    n = len(parent)
+    for v in range(n):
+        parent[v], depth[v], degree[v], order[v], up[v] = -1, 0, 0, 0, 0.0
+    for k in range(n - 1):
         degree[links[k, 0]] += 1
         degree[links[k, 1]] += 1
-    start = np.zeros(n + 1, dtype=np.int64)
+    place = np.zeros(n + 1, dtype=np.int64)  # where the links of a broker begin
     for v in range(n):
-        start[v + 1] = start[v] + degree[v]
-    place = start[:-1].copy()
-    other = np.empty(2 * len(links), dtype=np.int64)
-    for k in range(len(links)):
+        place[v + 1] = place[v] + degree[v]
+    other = np.zeros(2 * n, dtype=np.int64)
+    for k in range(n - 1):
         for side in range(2):
             v = links[k, side]
             other[place[v]] = links[k, 1 - side]
             place[v] += 1
-    parent = np.full(n, -1, dtype=np.int64)
-    depth = np.zeros(n, dtype=np.int64)
-    up = np.zeros(n, dtype=np.float64)
-    order = np.zeros(n, dtype=np.int64)
     filled = 1
     for i in range(n):
         v = order[i]
-        for k in range(start[v], start[v + 1]):
+        for k in range(place[v] - degree[v], place[v]):
             w = other[k]
             if w != parent[v]:
-                parent[w] = v
-                depth[w] = depth[v] + 1
-                up[w] = wire[v, w]
+                parent[w], depth[w], up[w] = v, depth[v] + 1, wire[v, w]
                 order[filled] = w
                 filled += 1
-    return Tree(parent, up, order, depth, degree)
 
 
 @kernel
 def span(tree: Tree, terminals: Ints, count: int, mark: Ints, stamp: int, nodes: Ints) -> int:
     """Put the minimal subtree of the first terminals into nodes, its top last, marked by stamp; how many."""
+    parent, depth = tree.parent, tree.depth
     top = terminals[0]
     mark[top] = stamp
     filled = 0
     for k in range(1, count):
         v = terminals[k]
-        while mark[v] != stamp and tree.depth[v] > tree.depth[top]:
+        while mark[v] != stamp and depth[v] > depth[top]:
             mark[v] = stamp
             nodes[filled] = v
             filled += 1
-            v = tree.parent[v]
+            v = parent[v]
         if mark[v] == stamp:
             continue
-        while tree.depth[top] > tree.depth[v]:
+        while depth[top] > depth[v]:
             nodes[filled] = top
             filled += 1
-            top = tree.parent[top]
+            top = parent[top]
             mark[top] = stamp
         while v != top:
             mark[v] = stamp
             nodes[filled], nodes[filled + 1] = v, top
             filled += 2
-            v, top = tree.parent[v], tree.parent[top]
+            v, top = parent[v], parent[top]
             mark[top] = stamp
     nodes[filled] = top
     return filled + 1
 
 
+@by_address
 class Seats(NamedTuple):
     """The home of each client, and of large classes how many are at each; changed in place."""
 
@@ -139,19 +147,20 @@ def seat(demand: Demand, seats: Seats, c: int, there: int) -> None:
 @kernel
 def class_homes(demand: Demand, seats: Seats, k: int, without: int, seen: Ints, stamp: int, out: Ints) -> int:
     """The distinct homes of a class, one of its clients left out (-1: none is); how many."""
+    home, many = seats.home, seats.many
     found = 0
     row = seats.row[k]
     if row >= 0:
-        for b in range(seats.many.shape[1]):
-            if seats.many[row, b] - (1 if without >= 0 and seats.home[without] == b else 0) > 0:
+        for b in range(many.shape[1]):
+            if many[row, b] - (1 if without >= 0 and home[without] == b else 0) > 0:
                 out[found] = b
                 found += 1
         return found
     for i in range(demand.start[k], demand.start[k + 1]):
         c = demand.member[i]
-        if c != without and seen[seats.home[c]] != stamp:
-            seen[seats.home[c]] = stamp
-            out[found] = seats.home[c]
+        if c != without and seen[home[c]] != stamp:
+            seen[home[c]] = stamp
+            out[found] = home[c]
             found += 1
     return found
 
@@ -160,26 +169,27 @@ def class_homes(demand: Demand, seats: Seats, k: int, without: int, seen: Ints, 
 def bill(demand: Demand, home: Ints, tree: Tree, node: Floats, area: Ints, loads: int) -> tuple[float, Floats]:
     """(cost, handled): what all classes pay, and the messages that pass each broker and each area."""
     n = len(node)
-    mark = np.full(max(n, loads), -1, dtype=np.int64)
-    seen = np.full(n, -1, dtype=np.int64)
-    terminals = np.empty(n, dtype=np.int64)
-    nodes = np.empty(n, dtype=np.int64)
+    start, member, weight = demand.start, demand.member, demand.demand
+    mark = np.zeros(max(n, loads), dtype=np.int64)
+    seen = np.zeros(n, dtype=np.int64)
+    terminals = np.zeros(n, dtype=np.int64)
+    nodes = np.zeros(n, dtype=np.int64)
     handled = np.zeros(loads, dtype=np.float64)
     total = 0.0
-    for k in range(len(demand.demand)):
+    for k in range(len(weight)):
         count = 0
-        for i in range(demand.start[k], demand.start[k + 1]):
-            b = home[demand.member[i]]
-            if seen[b] != k:
-                seen[b] = k
+        for i in range(start[k], start[k + 1]):
+            b = home[member[i]]
+            if seen[b] != k + 1:
+                seen[b] = k + 1
                 terminals[count] = b
                 count += 1
         if count == 0:
             continue
-        size = span(tree, terminals, count, mark, k, nodes)
-        load(handled, area, nodes, size, demand.demand[k], mark, k)
-        if demand.start[k + 1] - demand.start[k] > 1:
-            total += demand.demand[k] * length(tree, node, nodes, size)
+        size = span(tree, terminals, count, mark, k + 1, nodes)
+        load(handled, area, nodes, size, weight[k], mark, k + 1)
+        if start[k + 1] - start[k] > 1:
+            total += weight[k] * length(tree, node, nodes, size)
     return total, handled
 
 
@@ -203,6 +213,7 @@ def load(handled: Floats, area: Ints, nodes: Ints, size: int, more: float, mark:
             handled[where] += more
 
 
+@by_address
 class Scratch(NamedTuple):
     """Room to work on."""
 
@@ -211,9 +222,11 @@ class Scratch(NamedTuple):
     out: Floats
     other: Floats
     open: Bools  # brokers that a client may go to
-    trial: Floats  # of loads
+    loads: Floats  # (2, brokers and areas): what was sent and handled before a trial
     asked: Ints  # per class: the stamp by which it was looked at last
     chosen: Ints  # per client
+    who: Ints  # clients that go together
+    to: Ints  # where each of them goes, and once they are there, where each was
 
 
 def new_scratch(brokers: int, loads: int, classes: int, clients: int) -> Scratch:
@@ -221,11 +234,12 @@ def new_scratch(brokers: int, loads: int, classes: int, clients: int) -> Scratch
     row = np.zeros((4, brokers), dtype=np.float64)
     return Scratch(
         np.zeros((5, max(loads, brokers, 1)), dtype=np.int64), row[:2], row[2], row[3],
-        np.zeros(brokers, dtype=np.bool_), np.zeros(loads),
-        np.zeros(classes, dtype=np.int64), np.zeros(clients, dtype=np.int64),
+        np.zeros(brokers, dtype=np.bool_), np.zeros((2, loads)), np.zeros(classes, dtype=np.int64),
+        *np.zeros((3, max(clients, 2)), dtype=np.int64),
     )  # fmt: skip
 
 
+@by_address
 class Loads(NamedTuple):
     """What each broker and area bears now, changed in place, and the classes whose messages pass it."""
 
@@ -235,6 +249,7 @@ class Loads(NamedTuple):
     seats: Seats
 
 
+@by_address
 class System(NamedTuple):
     """Clients at their homes on a tree, what they pay and bear; changed in place, and only as a whole."""
 
@@ -294,21 +309,66 @@ def full(system: System, here: int, there: int, more: float) -> bool:
 
 
 @kernel
+def holds(system: System) -> bool:
+    """Whether no load is above its limit."""
+    if not fits(system.loads.sent, system.limits.sent_cap):
+        return False
+    return not system.capped or fits(system.loads.handled, system.limits.handled_cap)
+
+
+@kernel
+def shift(system: System, count: int) -> None:
+    """Bring the first clients of `scratch.who` where `to` says, whatever the limits say.
+
+    Loads are remembered, and `to` says then where they were: `undo` brings all back as it was.
+    """
+    scratch, loads, home = system.scratch, system.loads, system.seats.home
+    who, to = scratch.who, scratch.to
+    copy_to(scratch.loads[0], loads.sent)
+    copy_to(scratch.loads[1], loads.handled)
+    for i in range(count):
+        c, here = who[i], home[who[i]]
+        if here != to[i]:
+            settle(system, c, to[i])
+        to[i] = here
+
+
+@kernel
+def undo(system: System, count: int) -> None:
+    """Take a `shift` back: homes, and loads without the rounding of having been added and taken away."""
+    scratch, loads, home = system.scratch, system.loads, system.seats.home
+    for i in range(count):
+        c, there = scratch.who[i], home[scratch.who[i]]
+        if there != scratch.to[i]:
+            seat(system.demand, system.seats, c, scratch.to[i])
+        scratch.to[i] = there
+    copy_to(loads.sent, scratch.loads[0])
+    copy_to(loads.handled, scratch.loads[1])
+
+
+@kernel
+def try_shift(system: System, count: int) -> bool:
+    """`shift` if the limits hold then; else all stays as it was."""
+    shift(system, count)
+    if holds(system):
+        return True
+    undo(system, count)
+    return False
+
+
+@kernel
 def try_settle(system: System, c: int, there: int) -> bool:
     """Bring a client to a broker if the limits hold then; else all stays as it was."""
-    here = system.seats.home[c]
-    if full(system, here, there, system.limits.sent[c]):
+    if full(system, system.seats.home[c], there, system.limits.sent[c]):
         return False
     if not system.capped:
         settle(system, c, there)
         return True
-    handled, trial = system.loads.handled, system.scratch.trial
-    trial[:] = handled
-    settle(system, c, there)
-    if fits(handled, system.limits.handled_cap):
+    system.scratch.who[0], system.scratch.to[0] = c, there
+    shift(system, 1)
+    if fits(system.loads.handled, system.limits.handled_cap):
         return True
-    settle(system, c, here)
-    handled[:] = trial
+    undo(system, 1)
     return False
 
 
@@ -341,7 +401,8 @@ def prices(system: System, c: int, price: float, out: Floats) -> None:
     work, sums, home = system.scratch.work, system.scratch.sums, system.seats.home
     mark, seen, terminals, nodes = work[0], work[1], work[2], work[3]
     below, across = sums[0], sums[1]
-    sums[:] = 0.0
+    fill(sums[0], 0.0)
+    fill(sums[1], 0.0)
     total = 0.0
     stamp = work[4, 0]
     for j in range(demand.of_start[c], demand.of_start[c + 1]):
@@ -403,29 +464,32 @@ def add_span(sums: Floats, nodes: Ints, size: int, demand: float) -> None:
 def spread(tree: Tree, node: Floats, sums: Floats, total: float, out: Floats) -> None:
     """out[b]: what classes pay for the way from b to their subtrees; sums are used up."""
     below, across = sums[0], sums[1]  # demand of classes below the link from v up, and of those that cross it
-    root = tree.order[0]
+    order, parent, up = tree.order, tree.parent, tree.up
+    root = order[0]
     out[root] = 0.0
     for i in range(len(node) - 1, 0, -1):
-        v = tree.order[i]
-        p = tree.parent[v]
-        out[root] += below[v] * (tree.up[v] + node[p])
+        v = order[i]
+        p = parent[v]
+        out[root] += below[v] * (up[v] + node[p])
         below[p] += below[v]
     for i in range(1, len(node)):
-        v = tree.order[i]
-        p = tree.parent[v]
+        v = order[i]
+        p = parent[v]
         above = total - below[v] - across[v]
-        out[v] = out[p] + above * (tree.up[v] + node[v]) - below[v] * (tree.up[v] + node[p])
+        out[v] = out[p] + above * (up[v] + node[v]) - below[v] * (up[v] + node[p])
 
 
 @kernel
-def group_prices(system: System, members: Ints, price: float, out: Floats) -> float:
-    """out[b]: what it costs that some clients are all at b; returned: what it costs that they are where they are.
+def group_prices(system: System, count: int, price: float, out: Floats) -> float:
+    """out[b]: what it costs that the first clients of `scratch.who` are all at b; returned: what it costs as it is.
 
     What their classes pay for the others alone is left out of both.
     """
     demand, tree, home = system.demand, system.tree, system.seats.home
     scratch, work, sums, node = system.scratch, system.scratch.work, system.scratch.sums, system.node
-    sums[:] = 0.0
+    fill(sums[0], 0.0)
+    fill(sums[1], 0.0)
+    members = scratch.who[:count]
     work[4, 0] += 1
     mine = work[4, 0]
     for c in members:
@@ -439,16 +503,16 @@ def group_prices(system: System, members: Ints, price: float, out: Floats) -> fl
             scratch.asked[k] = mine
             work[4, 0] += 1
             stamp = work[4, 0]
-            count = 0
+            ends = 0
             for side in range(2):  # the others, then all
                 for i in range(demand.start[k], demand.start[k + 1]):
                     m = demand.member[i]
                     if (scratch.chosen[m] == mine) == (side == 1) and work[1, home[m]] != stamp:
                         work[1, home[m]] = stamp
-                        work[2, count] = home[m]
-                        count += 1
+                        work[2, ends] = home[m]
+                        ends += 1
                 if side == 0:
-                    rest = count
+                    rest = ends
                     if rest > 0:
                         size = span(tree, work[2], rest, work[0], stamp, work[3])
                         add_span(sums, work[3], size, demand.demand[k])
@@ -457,7 +521,7 @@ def group_prices(system: System, members: Ints, price: float, out: Floats) -> fl
                     else:
                         inner += demand.demand[k]
             work[4, 0] += 1
-            size = span(tree, work[2], count, work[0], work[4, 0], work[3])
+            size = span(tree, work[2], ends, work[0], work[4, 0], work[3])
             now += demand.demand[k] * length(tree, node, work[3], size)
     spread(tree, node, sums, total, out)
     for b in range(len(out)):

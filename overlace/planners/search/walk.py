@@ -116,8 +116,6 @@ class Search:
         clients = len(problem.limits.first)
         loads = len(problem.limits.sent_cap)
         self.scratch = new_scratch(len(problem.node), loads, len(problem.demand.demand), clients)
-        self.may = np.zeros(clients, dtype=np.bool_)
-        self.may[problem.movable] = True
         self.goto(State(problem.limits.first.copy(), problem.links))
         self.first = self.state()
         self.marginal = 0.0  # the price of a change at which the last path ran out of budget
@@ -236,7 +234,7 @@ class Search:
         if way == "trade":
             return exchange(self.system, clients, self.problem.movable, price, room)
         if way == "group":
-            return move_groups(self.system, self.reach, self.groups, self.may, price, room)
+            return move_groups(self.system, self.reach, self.groups, price, room)
         return sweep(self.system, self.reach, clients, price, room)
 
     def _regraft(self, price: float, budget: Budget) -> bool:
@@ -346,7 +344,7 @@ class Search:
     def _undo(self, price: float) -> None:
         """Send groups home whose moves do not pay their price all together."""
         p = self.problem
-        return_groups(self.system, self.groups.start, self.groups.member, max(price, p.least) + p.move_price)
+        return_groups(self.system, self.groups, max(price, p.least) + p.move_price)
         self._count()
 
     def _swing(self, best: State, price: float, budget: Budget, kinds: tuple[Kind, ...]) -> State:
