@@ -23,8 +23,10 @@ from overlace.model import Flows, Observation, Overlay
 from overlace.planners.placement.leiden import Leiden, leiden_communities
 from overlace.planners.placement.modularity import communities_after, merges, modularity
 from overlace.planners.placement.moves import plan_of
-from overlace.planners.placement.problem import state_at, total_cost
-from overlace.planners.placement.search import improve
+from overlace.planners.placement.problem import searched, total_cost
+from overlace.planners.search.clients import sweep
+from overlace.planners.search.groups import packed
+from overlace.planners.search.walk import Search, State
 from overlace.workloads.backbone import layout
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -80,10 +82,14 @@ def measure(clients: int, last: dict[str, float]) -> list[tuple[str, ...]]:
 
     found, took, memory = timed(lambda: leiden_communities(ties, 0))
     add("Leiden alone (NetworKit, one thread)", took, memory, f"q {modularity(ties, found):.4f}")
-    home = PLANNER._packed(problem, found)
-    state, order = state_at(problem, home), np.random.default_rng(0).permutation(n)
-    _, took, memory = timed(lambda: improve(problem, state, order, 8, 1, 1e-6, 0.0))
-    add("one pass of the local search", took, memory, f"cost {total_cost(problem, state.home) / base:.3f} of the start")
+    given = searched(problem)
+    search = Search(given)
+    home = packed(search.system, found, given.movable, given.sent_goal)
+    search.goto(State(home, given.links))
+    _, took, memory = timed(lambda: sweep(search.system, search.reach, given.movable, 0.0, n))
+    add(
+        "one pass of the local search", took, memory, f"cost {total_cost(problem, search.home) / base:.3f} of the start"
+    )
     plan, took, memory = timed(lambda: PLANNER.solve(seen))
     add("placement.leiden, whole plan", took, memory, f"cost {PLANNER.cost(seen, plan.after) / base:.3f} of the start")
     capped, took, memory = timed(lambda: DEFAULT.solve(seen))

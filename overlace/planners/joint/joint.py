@@ -23,23 +23,15 @@ from overlace.model import FACETS, Changes, Facet, Observation, Overlay, Plan, P
 from overlace.planners.joint.objective import Objective, at_home, viewed
 from overlace.planners.joint.problem import Caps, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
+from overlace.planners.ordering import Ordering, Path, changes_of
 from overlace.planners.placement import cost as placement_cost
-from overlace.planners.search.anneal import LINKS, annealed
+from overlace.planners.search.find import draws_for, find, refine
 from overlace.planners.search.groups import find_communities
-from overlace.planners.search.order import Ordering, Step
 from overlace.planners.search.problem import Problem, renumbered
-from overlace.planners.search.walk import NO_LIMIT, Budget, Kind, Search, State, by_cost
+from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
 from overlace.planners.tree import cost as tree_cost
 
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
-DRAWS = 6_000
-"""Random changes that annealing draws for each unit of effort."""
-MIDDLE = 40_000
-"""Size of a system up to which annealing draws as many as the effort says, and fewer beyond: brokers x clients, or"""
-WEIGHS = 4
-"""so many times the members of all classes, which a draw of a link looks at."""
-TRIAL, WORTH = 10, 1e-4
-"""A first short annealing takes this part of the draws, and must save this share of the cost for the long one."""
 BOTH: tuple[Any, ...] = ("clients", "links")
 KINDS: dict[str, tuple[Any, ...]] = {
     "joint": (BOTH,), "alternating": (("links",), ("clients",)), "placement": (("clients",),), "tree": (("links",),),
@@ -117,10 +109,10 @@ class Joint:
         problem = self.problem(observation)
         found = self.states(problem, seed, progress)
         best = min(found.values(), key=by_cost)
-        steps = Ordering(problem, best).steps(progress)
+        path = Ordering(problem, best).path(progress)
         least = self.min_gain * found["as it is"].cost  # what a change had to save is no cost
         beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
-        return _plan(self, seed, observation, problem, steps, beside)
+        return _plan(self, seed, observation, problem, path, beside)
 
     def problem(self, observation: Observation) -> Problem:
         """What is searched: demand, costs and limits."""
@@ -148,40 +140,27 @@ class Joint:
         both = problem.rewires and budget.swaps and len(problem.movable) and budget.moves
         if self.method == "best" and not both:
             ways = WAYS[:1]  # with one kind of change only, all would find the same
-        marginal = 0.0
+        marginal, draws = 0.0, draws_for(search, self.effort / 100)
         for i, way in enumerate(ways):
             if progress:
                 progress(0.8 * i / len(ways), f"searching {way}")
             search.goto(search.first)
             turns = KINDS[way]
-            state = alternating(search, budget) if len(turns) > 1 else search.path(budget, turns[0])
+            patient = way in ("joint", self.method)
+            if len(turns) == 1:
+                found[way] = find(search, budget, turns[0], draws, seed, patient=patient)
+            else:
+                state = alternating(search, budget)
+                for kinds in turns:
+                    state = refine(search, state, budget, kinds, draws, seed, patient=patient)
+                found[way] = state
             marginal = search.marginal if way == "joint" else marginal
-            spare = search.spare if len(turns) == 1 else state
-            for kinds in turns:
-                state = self.refined(search, state, budget, kinds, seed)
-            found[way] = min(state, spare, key=by_cost)
         best = min(found.values(), key=by_cost)
         if self.method == "best" and best is not found["joint"]:
             search.marginal = marginal
-            found["best"] = self.refined(search, best, budget, BOTH, seed)
+            found["best"] = refine(search, best, budget, BOTH, draws, seed)
         back = np.argsort(number)
         return {name: replace(state, home=state.home[back]) for name, state in found.items()}
-
-    def refined(self, search: Search, state: State, budget: Budget, kinds: tuple[Kind, ...], seed: int) -> State:
-        """Annealed: as long as the effort says in small systems, shorter in large ones, where it brings little.
-
-        First for a short while; where that brings nothing, so will a long one.
-
-        One kind of change alone gets as many draws as it has among both.
-        """
-        demand = search.problem.demand
-        size = max(len(search.problem.node) * len(search.home), WEIGHS * len(demand.member))
-        draws = DRAWS * self.effort * MIDDLE // max(size, MIDDLE)
-        share = 1.0 if len(kinds) > 1 else LINKS if kinds == ("links",) else 1 - LINKS
-        tried = annealed(search, state, budget, kinds, int(share * draws / TRIAL), seed)
-        if tried.lawful == state.lawful and tried.cost > state.cost * (1 - WORTH):
-            return tried
-        return annealed(search, tried, budget, kinds, int(share * draws), seed)
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Demand x (alpha x links + beta x brokers), access, and the prices of what differs from today."""
@@ -214,22 +193,21 @@ def alternating(search: Search, budget: Budget) -> State:
 
 
 def _plan(
-    planner: Joint, seed: int, observation: Observation, problem: Problem, steps: list[Step], beside: dict[str, float]
+    planner: Joint, seed: int, observation: Observation, problem: Problem, path: Path, beside: dict[str, float]
 ) -> Plan:
     """Steps as columns."""
-    rows: list[tuple[int, int, int, int]] = []
-    starts, reasons, args = [0], [], defaultdict(list)
+    reasons, args = [], defaultdict(list)
     now = Present(problem, observation.overlay.homes(observation.clients))
-    for step in steps:
-        reason, said = reason_of(step, now)
+    for step, gain in enumerate(path.gain.tolist()):
+        made = changes_of(path, step)
+        reason, said = reason_of(made, gain, now)
         reasons.append(reason)
         for name, value in said.items():
             args[name].append(value)
-        for change in step.changes:
-            facet = FACETS.index("tree" if change.client < 0 else "placement")
-            rows += [(facet, -1, *change.old), (facet, 1, *change.new)]
+        for change in made:
             now.do(change)
-        starts.append(len(rows))
-    changes = Changes(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
-    made = Steps(starts, [step.gain for step in steps], reasons, {k: np.asarray(v) for k, v in args.items()})
-    return Plan(planner, seed, observation.overlay, observation.overlay.apply(changes), changes, made, beside)
+    facet = np.where(path.client < 0, FACETS.index("tree"), FACETS.index("placement"))
+    rows = np.stack([path.old, path.new], axis=1).reshape(-1, 2)
+    changes = Changes(np.repeat(facet, 2), np.tile([-1, 1], len(facet)), rows[:, 0], rows[:, 1])
+    steps = Steps(2 * path.start, path.gain, reasons, {k: np.asarray(v) for k, v in args.items()})
+    return Plan(planner, seed, observation.overlay, observation.overlay.apply(changes), changes, steps, beside)

@@ -149,7 +149,7 @@ def _limits(
     nearest = np.where(may, access, np.inf).min(axis=1)
     return Limits(
         first, sent, sent_cap, handled_cap, np.full(n, -1, dtype=np.int64), may, where, access, amount, talk, nearest,
-        np.arange(n), np.zeros(n, dtype=np.int64), 0.0,
+        np.arange(n), np.zeros(n, dtype=np.int64), 0.0, False,
     ), capped  # fmt: skip
 
 

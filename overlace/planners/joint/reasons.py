@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from overlace.arrays.jit import Ints
-from overlace.planners.search.order import Change, Step
+from overlace.planners.ordering import Change
 from overlace.planners.search.problem import Problem
 
 TALKS, SWAPS, TOGETHER, ACCESS = range(4)
@@ -50,22 +50,22 @@ class Present:
         return near, float(weight[near] / total), float(weight[to[1] < to[0]].sum() / total)
 
 
-def reason_of(step: Step, now: Present) -> tuple[int, dict[str, float | int]]:
+def reason_of(changes: list[Change], gain: float, now: Present) -> tuple[int, dict[str, float | int]]:
     """(reason, what it names)."""
-    moves = sum(change.client >= 0 for change in step.changes)
-    change = step.changes[0]
-    said: dict[str, float | int] = {"moves": moves, "links": len(step.changes) - moves}
+    moves = sum(change.client >= 0 for change in changes)
+    change = changes[0]
+    said: dict[str, float | int] = {"moves": moves, "links": len(changes) - moves}
     said |= dict.fromkeys(("messages", "share", "at", "access"), 0.0)
     said |= dict.fromkeys(("client", "from_broker", "to_broker", "near_broker", "left_broker", "right_broker"), 0)
     if change.client < 0:
         (a, b), (x, y) = change.old, change.new
         said |= {"left_broker": x, "right_broker": y, "from_broker": a, "to_broker": b, "messages": change.messages}
-        return TOGETHER if len(step.changes) > 1 else SWAPS, said
+        return TOGETHER if len(changes) > 1 else SWAPS, said
     here, there = change.old[1], change.new[1]
     near, at, share = now.partners(change.client, here, there)
     access = now.access(change.client, here) - now.access(change.client, there)
     said |= {"client": change.client, "from_broker": here, "to_broker": there, "near_broker": near}
     said |= {"share": share, "at": at, "access": access}
-    if len(step.changes) > 1:
+    if len(changes) > 1:
         return TOGETHER, said
-    return ACCESS if access > step.gain / 2 else TALKS, said
+    return ACCESS if access > gain / 2 else TALKS, said

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from overlace.arrays.jit import Floats
+from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadParameter
 from overlace.model import Observation
-from overlace.planners.placement.problem import Caps, Problem, problem_of, region_numbers, state_at
+from overlace.planners.placement.problem import Caps, Problem, problem_of, region_numbers, searched
+from overlace.planners.search.problem import loads_at
 
 FIELDS = ("region_sent", "broker_sent", "region_handled", "broker_handled")
 
@@ -47,9 +48,16 @@ def caps_of(observation: Observation, given: dict[str, float | None]) -> Caps:
 
 def handled_at_start(observation: Observation) -> tuple[Floats, Floats]:
     """(by broker, by region): the messages whose minimal subtree touches it, as things are."""
-    problem = counting_problem(observation)
-    state = state_at(problem, problem.origin)
-    return state.broker_handled, state.region_handled
+    return loads_of(counting_problem(observation), observation.overlay.homes(observation.clients))[2:]
+
+
+def loads_of(problem: Problem, home: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+    """(sent by broker, by region, handled by broker, by region) with these homes."""
+    n, regions = len(problem.region), int(problem.region.max()) + 1
+    given = searched(problem)
+    limits = given.limits._replace(area=n + problem.region, sent_cap=np.zeros(n + regions))
+    sent, handled = loads_at(limits, given.load, np.maximum(home, 0), given.links, given.wire)
+    return sent[:n], sent[n:], handled[:n], handled[n:]
 
 
 def counting_problem(observation: Observation) -> Problem:

@@ -10,18 +10,19 @@ Keeps: nothing that respects the caps costs less. Refused where there would be m
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from overlace.arrays.jit import Ints, kernel
+from overlace.arrays.jit import Floats, Ints, kernel
+from overlace.arrays.trees import common_ancestor
 from overlace.errors import BadObservation, BadParameter, NothingBetter
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.placement.leiden import Leiden
 from overlace.planners.placement.modularity import strengths
 from overlace.planners.placement.moves import REASONS, plan_of
-from overlace.planners.placement.problem import Problem, excess, move, price, state_at, total_cost
+from overlace.planners.placement.problem import Problem, total_cost
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class Exact:
         bound = np.inf if broken else total_cost(alike, alike.origin)
         order = np.argsort(-strengths(alike.ties), kind="stable")
         order = order[alike.movable[order]]
-        home, _, looked = best_homes(alike, order, bound, self.most)
+        fixed = np.where(alike.movable, -1, alike.origin)
+        home, _, looked = best_homes(alike, fixed, order, total_cost(alike, fixed), bound, self.most)
         if looked >= self.most:
             raise BadObservation(
                 f"placement.exact: {len(order)} clients at {int(problem.may.sum())} brokers are too many: "
@@ -85,15 +87,120 @@ class Exact:
         return self._searching().cost(observation, overlay)
 
 
+class State(NamedTuple):
+    """A placement, in which a client may have no home yet, and its loads."""
+
+    home: Ints
+    broker_sent: Floats
+    region_sent: Floats
+    broker_handled: Floats
+    region_handled: Floats
+    stamp: Ints  # scratch: brokers, then regions, that were touched last
+    stamped: Ints  # [0]: the last stamp
+
+
 @kernel
-def best_homes(problem: Problem, order: Ints, bound: float, most: int) -> tuple[Ints, float, int]:
-    """(homes, cost, branches): the best homes that cost less than bound; homes[0] is -2 if there are none."""
+def touch(problem: Problem, state: State, crowd: int, sign: float) -> None:
+    """Add (or take away) what the messages of a class are to the brokers and regions of its minimal subtree."""
+    first = problem.class_start[crowd]
+    last = problem.class_start[crowd + 1]
+    top = -1
+    for k in range(first, last):
+        at = state.home[problem.class_member[k]]
+        if at >= 0:
+            top = at if top < 0 else common_ancestor(problem.tree, top, at)
+    if top < 0:
+        return
+    brokers = len(problem.region)
+    state.stamped[0] += 1
+    mark, amount = state.stamped[0], sign * problem.demand[crowd]
+    for k in range(first - 1, last):
+        at = top if k < first else state.home[problem.class_member[k]]
+        while at >= 0 and state.stamp[at] != mark:
+            state.stamp[at] = mark
+            state.broker_handled[at] += amount
+            region = problem.region[at]
+            if state.stamp[brokers + region] != mark:
+                state.stamp[brokers + region] = mark
+                state.region_handled[region] += amount
+            if at == top:
+                break
+            at = problem.tree.parent[at]
+
+
+@kernel
+def move(problem: Problem, state: State, client: int, broker: int) -> None:
+    """Give a client another home, loads included."""
+    old = state.home[client]
+    first, last = problem.client_start[client], problem.client_start[client + 1]
+    for k in range(first, last):
+        touch(problem, state, problem.client_class[k], -1.0)
+    sent = problem.sent[client]
+    if old >= 0:
+        state.broker_sent[old] -= sent
+        state.region_sent[problem.region[old]] -= sent
+    state.home[client] = broker
+    if broker >= 0:
+        state.broker_sent[broker] += sent
+        state.region_sent[problem.region[broker]] += sent
+    for k in range(first, last):
+        touch(problem, state, problem.client_class[k], 1.0)
+
+
+@kernel
+def state_at(problem: Problem, home: Ints) -> State:
+    """A placement with its loads."""
+    brokers, regions = len(problem.region), problem.region.max() + 1
+    state = State(
+        home.copy(), np.zeros(brokers), np.zeros(regions), np.zeros(brokers), np.zeros(regions),
+        np.zeros(brokers + regions, dtype=np.int64), np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
+    for c in range(len(home)):
+        if home[c] >= 0:
+            state.broker_sent[home[c]] += problem.sent[c]
+            state.region_sent[problem.region[home[c]]] += problem.sent[c]
+    for crowd in range(len(problem.demand)):
+        touch(problem, state, crowd, 1.0)
+    return state
+
+
+@kernel
+def price(problem: Problem, client: int, broker: int) -> float:
+    """What a client at a broker costs besides its ties: access, and its move."""
+    total = float(problem.amount[client] * problem.access[problem.access_row[client], broker])
+    origin = problem.origin[client]
+    if origin >= 0 and problem.region[broker] != problem.region[origin]:
+        total += problem.move_cost
+    return total
+
+
+@kernel
+def excess(problem: Problem, state: State) -> float:
+    """By how much loads are above their caps, as shares of the caps, all together."""
+    over = 0.0
+    for b in range(len(problem.region)):
+        over += max(0.0, state.broker_sent[b] - problem.broker_sent[b]) / max(problem.broker_sent[b], 1.0)
+        over += max(0.0, state.broker_handled[b] - problem.broker_handled[b]) / max(problem.broker_handled[b], 1.0)
+    for r in range(len(problem.region_sent)):
+        over += max(0.0, state.region_sent[r] - problem.region_sent[r]) / max(problem.region_sent[r], 1.0)
+        over += max(0.0, state.region_handled[r] - problem.region_handled[r]) / max(problem.region_handled[r], 1.0)
+    return over
+
+
+@kernel
+def best_homes(
+    problem: Problem, fixed: Ints, order: Ints, paid: float, bound: float, most: int
+) -> tuple[Ints, float, int]:
+    """(homes, cost, branches): the best homes that cost less than bound; homes[0] is -2 if there are none.
+
+    Who has a fixed home stays there; those among themselves pay `paid`.
+    """
     n, brokers, ties = len(order), len(problem.region), problem.ties
-    state = state_at(problem, np.where(problem.movable, -1, problem.origin))
+    state = state_at(problem, fixed)
     best = np.full(len(problem.origin), -2, dtype=np.int64)
     tried = np.full(n + 1, -1, dtype=np.int64)  # the broker that each depth is at
     so_far = np.zeros(n + 1)
-    so_far[0] = total_cost(problem, state.home) if n < len(problem.origin) else 0.0
+    so_far[0] = paid
     depth, looked = 0, 0
     while depth >= 0 and looked < most:
         if depth == n:

@@ -1,10 +1,8 @@
-"""A placement as arrays that kernels can search: ties, distances, access, loads and their caps.
+"""A placement as arrays: ties, distances, access, loads and their caps; and the same as the search takes it.
 
 What is minimised is the facet's cost (messages x distance on the tree, plus access) plus a price for every client
-that leaves its region or its broker. Four loads can be capped: what clients of a broker or a region send (CC12 (5)),
-and what a broker or a region handles, that is the messages whose minimal subtree touches it.
-
-Keeps: `Problem` never changes; `State` is a placement with its loads, changed only by `move`.
+that leaves its region. Four loads can be capped: what clients of a broker or a region send (CC12 (5)), and what a
+broker or a region handles, that is the messages whose minimal subtree touches it.
 """
 
 from __future__ import annotations
@@ -15,15 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.csr import group
-from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
 from overlace.arrays.trees import Rooted, common_ancestor, from_root
 from overlace.errors import BadObservation, NotObserved
 from overlace.model import Observation
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.placement.cost import Distance, Weight
 from overlace.planners.placement.ties import Ties, ties_of
+from overlace.planners.search import problem as search
+from overlace.planners.search.limits import Limits
+from overlace.planners.search.problem import loads_at
+from overlace.planners.search.system import Demand
 
 
+@by_address
 class Problem(NamedTuple):
     """What does not change while clients move."""
 
@@ -39,7 +42,6 @@ class Problem(NamedTuple):
     access_row: Ints  # per client, the row of `access`
     access: Floats  # (rows, brokers): the price of a message between a client there and a broker
     move_cost: float  # per client out of its region
-    any_cost: float  # per client away from its broker
     broker_sent: Floats  # caps
     region_sent: Floats
     broker_handled: Floats
@@ -50,18 +52,6 @@ class Problem(NamedTuple):
     demand: Floats
     client_start: Ints  # classes of each client
     client_class: Ints
-
-
-class State(NamedTuple):
-    """A placement and its loads."""
-
-    home: Ints
-    broker_sent: Floats
-    region_sent: Floats
-    broker_handled: Floats
-    region_handled: Floats
-    stamp: Ints  # scratch: brokers, then regions, that were touched last
-    stamped: Ints  # [0]: the last stamp
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,6 @@ def problem_of(
     weight: Weight = "messages",
     distance: Distance = "hops",
     move_cost: float = 0.0,
-    any_cost: float = 0.0,
     keep: tuple[int, ...] = (),
     only: tuple[int, ...] = (),
     within: bool = False,
@@ -133,7 +122,7 @@ def problem_of(
         ties_of(observation, weight),
         distances(tree, placement_cost.link_lengths(tree, network, overlay, distance)),
         region, network.region >= 0, origin, movable, within,
-        observation.sent.astype(np.float64), amount, row, table, float(move_cost), float(any_cost),
+        observation.sent.astype(np.float64), amount, row, table, float(move_cost),
         caps.broker_sent, caps.region_sent, caps.broker_handled, caps.region_handled,
         tree, *crowds(observation, handled),
     )  # fmt: skip
@@ -146,7 +135,9 @@ def crowds(observation: Observation, wanted: bool) -> tuple[Ints, Ints, Floats, 
         none = np.zeros(0, dtype=np.int64)
         return np.zeros(1, dtype=np.int64), none, np.zeros(0), np.zeros(n + 1, dtype=np.int64), none
     if len(classes):
-        start, member, demand = classes.start.copy(), classes.members.copy(), classes.demand  # one type for kernels
+        homes = observation.overlay.homes(n)
+        start, member = keep_members(classes.start, classes.members, homes[classes.members] >= 0)
+        demand = classes.demand
     else:
         apart = flows.sender != flows.receiver
         member = np.column_stack([flows.sender[apart], flows.receiver[apart]]).reshape(-1)
@@ -154,6 +145,11 @@ def crowds(observation: Observation, wanted: bool) -> tuple[Ints, Ints, Floats, 
     which = np.repeat(np.arange(len(start) - 1), np.diff(start))
     first, order = group(member, n)
     return start, member, demand.astype(np.float64), first, which[order]
+
+
+def keep_members(start: Ints, member: Ints, kept: Bools) -> tuple[Ints, Ints]:
+    """Groups of some of their members."""
+    return np.append(0, np.cumsum(kept))[start], member[kept]
 
 
 def _access(observation: Observation, weight: Weight, distance: Distance) -> tuple[Floats, Ints, Floats]:
@@ -181,141 +177,77 @@ def distances(tree: Rooted, length: Floats) -> Floats:
     return apart
 
 
-@kernel
-def touch(problem: Problem, state: State, crowd: int, sign: float) -> None:
-    """Add (or take away) what the messages of a class are to the brokers and regions of its minimal subtree."""
-    first = problem.class_start[crowd]
-    last = problem.class_start[crowd + 1]
-    top = -1
-    for k in range(first, last):
-        at = state.home[problem.class_member[k]]
-        if at >= 0:
-            top = at if top < 0 else common_ancestor(problem.tree, top, at)
-    if top < 0:
-        return
-    brokers = len(problem.region)
-    state.stamped[0] += 1
-    mark, amount = state.stamped[0], sign * problem.demand[crowd]
-    for k in range(first - 1, last):
-        at = top if k < first else state.home[problem.class_member[k]]
-        while at >= 0 and state.stamp[at] != mark:
-            state.stamp[at] = mark
-            state.broker_handled[at] += amount
-            region = problem.region[at]
-            if state.stamp[brokers + region] != mark:
-                state.stamp[brokers + region] = mark
-                state.region_handled[region] += amount
-            if at == top:
-                break
-            at = problem.tree.parent[at]
-
-
-@kernel
-def move(problem: Problem, state: State, client: int, broker: int) -> None:
-    """Give a client another home, loads included."""
-    old = state.home[client]
-    first, last = problem.client_start[client], problem.client_start[client + 1]
-    for k in range(first, last):
-        touch(problem, state, problem.client_class[k], -1.0)
-    sent = problem.sent[client]
-    if old >= 0:
-        state.broker_sent[old] -= sent
-        state.region_sent[problem.region[old]] -= sent
-    state.home[client] = broker
-    if broker >= 0:
-        state.broker_sent[broker] += sent
-        state.region_sent[problem.region[broker]] += sent
-    for k in range(first, last):
-        touch(problem, state, problem.client_class[k], 1.0)
-
-
-@kernel
-def state_at(problem: Problem, home: Ints) -> State:
-    """A placement with its loads."""
-    brokers, regions = len(problem.region), problem.region.max() + 1
-    state = State(
-        home.copy(), np.zeros(brokers), np.zeros(regions), np.zeros(brokers), np.zeros(regions),
-        np.zeros(brokers + regions, dtype=np.int64), np.zeros(1, dtype=np.int64),
-    )  # fmt: skip
-    for c in range(len(home)):
-        if home[c] >= 0:
-            state.broker_sent[home[c]] += problem.sent[c]
-            state.region_sent[problem.region[home[c]]] += problem.sent[c]
-    for crowd in range(len(problem.demand)):
-        touch(problem, state, crowd, 1.0)
-    return state
-
-
-@kernel
-def price(problem: Problem, client: int, broker: int) -> float:
-    """What a client at a broker costs besides its ties: access, and its move."""
-    total = float(problem.amount[client] * problem.access[problem.access_row[client], broker])
-    origin = problem.origin[client]
-    if broker != origin and origin >= 0:
-        total += problem.any_cost
-        if problem.region[broker] != problem.region[origin]:
-            total += problem.move_cost
-    return total
-
-
-@kernel
-def saving(problem: Problem, home: Ints, client: int, broker: int) -> float:
-    """How much less the placement costs once the client is at the broker."""
-    old = home[client]
-    total = price(problem, client, old) - price(problem, client, broker)
-    ties = problem.ties
-    for k in range(ties.start[client], ties.start[client + 1]):
-        at = home[ties.other[k]]
-        total += ties.weight[k] * (problem.apart[old, at] - problem.apart[broker, at])
-    return total
-
-
-@kernel
-def tie_between(ties: Ties, a: int, b: int) -> float:
-    """The traffic of two clients with each other."""
-    low, high = ties.start[a], ties.start[a + 1]
-    end = high
-    while low < high:
-        middle = (low + high) // 2
-        if ties.other[middle] < b:
-            low = middle + 1
-        else:
-            high = middle
-    return float(ties.weight[low]) if low < end and ties.other[low] == b else 0.0
-
-
-@kernel
 def total_cost(problem: Problem, home: Ints) -> float:
-    """What a placement costs, moves included."""
-    total, ties = 0.0, problem.ties
-    for c in range(len(home)):
-        if home[c] < 0:
-            continue
-        total += price(problem, c, home[c])
-        for k in range(ties.start[c], ties.start[c + 1]):
-            if ties.other[k] > c:
-                total += ties.weight[k] * problem.apart[home[c], home[ties.other[k]]]
-    return total
+    """What a placement costs, moves included; who has no home costs nothing."""
+    ties, origin = problem.ties, problem.origin
+    left = np.repeat(np.arange(len(home)), np.diff(ties.start))
+    both = (home[left] >= 0) & (home[ties.other] >= 0)
+    ways = float((ties.weight * problem.apart[home[left], home[ties.other]])[both].sum()) / 2
+    there = np.flatnonzero(home >= 0)
+    access = float((problem.amount[there] * problem.access[problem.access_row[there], home[there]]).sum())
+    known = there[origin[there] >= 0]
+    return ways + access + problem.move_cost * int((problem.region[home[known]] != problem.region[origin[known]]).sum())
 
 
-@kernel
-def fits_sent(problem: Problem, state: State, client: int, broker: int) -> bool:
-    """Whether what the client sends can be added to the broker and its region."""
-    sent, region, old = problem.sent[client], problem.region[broker], state.home[client]
-    if sent > 0 and state.broker_sent[broker] + sent > problem.broker_sent[broker]:
-        return False
-    same = old >= 0 and problem.region[old] == region
-    return bool(same or sent == 0 or state.region_sent[region] + sent <= problem.region_sent[region])
+# --- as the search takes it
 
 
-@kernel
-def excess(problem: Problem, state: State) -> float:
-    """By how much loads are above their caps, as shares of the caps, all together."""
-    over = 0.0
-    for b in range(len(problem.region)):
-        over += max(0.0, state.broker_sent[b] - problem.broker_sent[b]) / max(problem.broker_sent[b], 1.0)
-        over += max(0.0, state.broker_handled[b] - problem.broker_handled[b]) / max(problem.broker_handled[b], 1.0)
-    for r in range(len(problem.region_sent)):
-        over += max(0.0, state.region_sent[r] - problem.region_sent[r]) / max(problem.region_sent[r], 1.0)
-        over += max(0.0, state.region_handled[r] - problem.region_handled[r]) / max(problem.region_handled[r], 1.0)
-    return over
+def searched(problem: Problem, *, across: bool = False) -> search.Problem:
+    """Two clients that talk are a class of two on a tree that stays; loads above their caps are to come down to them.
+
+    With `across` only a client that leaves its region is moved.
+    """
+    n, first = len(problem.region), np.maximum(problem.origin, 0)
+    demand = _pairs(problem.ties)
+    load = demand
+    if len(problem.demand):
+        load = search.demand_of(problem.class_start, problem.class_member, problem.demand, len(first))
+    child = np.flatnonzero(problem.tree.parent >= 0)
+    links = np.sort(np.column_stack([child, problem.tree.parent[child]]), axis=1)
+    wire = np.full((n, n), np.inf)
+    for a, b in (links.T, links.T[::-1]):
+        wire[a, b] = problem.apart[a, b]
+    areas = bool(np.isfinite(problem.region_sent).any() or np.isfinite(problem.region_handled).any())
+    sent_goal, handled_goal = problem.broker_sent, problem.broker_handled
+    if areas:
+        sent_goal = np.concatenate([sent_goal, problem.region_sent])
+        handled_goal = np.concatenate([handled_goal, problem.region_handled])
+    group, may, access = _groups(problem)
+    placed = problem.origin >= 0
+    limits = Limits(
+        first, np.where(placed, problem.sent, 0.0), sent_goal, handled_goal,
+        n + problem.region if areas else np.full(n, -1), may, group, access,
+        np.where(placed, problem.amount, 0.0), _talk(problem.ties), np.where(may, access, np.inf).min(axis=1),
+        problem.region if across else np.arange(n), problem.region, problem.move_cost, across,
+    )  # fmt: skip
+    sent, handled = loads_at(limits, load, first, links, wire)
+    limits = limits._replace(sent_cap=np.maximum(sent_goal, sent), handled_cap=np.maximum(handled_goal, handled))
+    none, never = np.zeros((n, n), dtype=np.bool_), np.ones((n, n), dtype=np.bool_)
+    none[links[:, 0], links[:, 1]] = none[links[:, 1], links[:, 0]] = True
+    return search.Problem(
+        demand, wire, np.zeros(n), links, none, never, np.full(n, n), limits, bool(np.isfinite(handled_goal).any()),
+        np.flatnonzero(problem.movable), sent_goal, handled_goal, load, rewires=False,
+    )  # fmt: skip
+
+
+def _pairs(ties: Ties) -> Demand:
+    left = np.repeat(np.arange(len(ties.start) - 1), np.diff(ties.start))
+    once = left < ties.other
+    member = np.column_stack([left[once], ties.other[once]]).reshape(-1)
+    return search.demand_of(np.arange(0, len(member) + 1, 2), member, ties.weight[once], len(ties.start) - 1)
+
+
+def _talk(ties: Ties) -> Floats:
+    total = np.append(0.0, np.cumsum(ties.weight))
+    return np.asarray(total[ties.start[1:]] - total[ties.start[:-1]])
+
+
+def _groups(problem: Problem) -> tuple[Ints, Bools, Floats]:
+    """(group of each client, where a group may be, what access costs it there)."""
+    bound = problem.region[np.maximum(problem.origin, 0)] if problem.within else np.zeros(len(problem.origin), np.int64)
+    key = problem.access_row * (int(problem.region.max()) + 1) + bound
+    rows, one, group = np.unique(key, return_index=True, return_inverse=True)
+    may = np.broadcast_to(problem.may, (len(rows), len(problem.may))).copy()
+    if problem.within:
+        may &= problem.region[None, :] == bound[one][:, None]
+    return group.reshape(-1), may, problem.access[problem.access_row[one]]

@@ -17,13 +17,16 @@ import numpy as np
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.vectors import copy_to
-from overlace.planners.search.limits import added_by, excess, priced
+from overlace.planners.search.limits import added_by, excess, fits, priced
 from overlace.planners.search.problem import Problem, talking
 from overlace.planners.search.system import System, Tree, bill, find_open, full, hang, prices, rooted, seat, shift, undo
 from overlace.planners.search.walk import TINY, Budget, Kind, Search, State, by_cost
 
 HOT, COOLS = 1.0, 0.02
 """What a change may cost at first with a chance of 1 in e, as a share of what a client pays, and what of it at last."""
+COLDER, DEARER, BLIND = 0.003, 4.0, 0.2
+"""Where loads are above what they should be: what is left of the heat at last, how much more each message too many
+costs, and the share of clients that are drawn to any broker."""
 LONG, LEAST = 2_000, 0.05
 """Draws for each client that so much heat needs to cool again; with fewer it begins colder, down to this share."""
 HARDLY = 1e-6
@@ -52,6 +55,7 @@ class Given(NamedTuple):
     swap_price: float
     marginal: float  # what a change counts besides, but does not cost
     most: tuple[int, int, int]  # clients moved, links changed, both
+    handled_cap: Floats  # what must hold where it ends; on the way what is above costs
 
 
 @by_address
@@ -66,7 +70,7 @@ class Walk(NamedTuple):
     best_home: Ints
     best_links: Pairs
     state: Ints  # of the random numbers
-    over: Floats  # by how much what is handled is above its limits now
+    over: Floats  # by how much what is handled is above what it should be: now, and at the best
 
 
 def annealed(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int) -> State:
@@ -77,7 +81,7 @@ def annealed(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...
         return best
     now, draw = opened(search, best, budget, kinds, seed)
     hot = HOT * each * float(np.clip(draws / (LONG * max(1, len(p.movable))), LEAST, 1.0))
-    draw(draws, hot, COOLS)
+    draw(draws, hot, COOLS if not best.over > 0.0 else COLDER)
     search.goto(State(now.best_home, now.best_links))
     search.descend(HARDLY * each, budget, kinds)  # whoever went astray on equal terms goes home
     search.descend(0.0, budget, kinds, trade=True)
@@ -97,7 +101,9 @@ def opened(
     besides = search.cost - bill(p.demand, search.home, search.tree, p.node, area, len(search.system.loads.sent))[0]
     figures = np.array([search.cost, search.cost, besides]), np.array([search.moved, search.swapped])
     kept = best.home.copy(), best.links.copy(), np.array([seed & SEEDS], dtype=np.int64)
-    now = Walk(search.system, rooted(search.links, p.wire), search.links.copy(), *figures, *kept, np.zeros(1))
+    system = search.system._replace(limits=search.system.limits._replace(handled_cap=p.handled_goal))
+    over = np.full(2, excess(system.loads.handled, p.handled_goal) if p.capped else 0.0)
+    now = Walk(system, rooted(search.links, p.wire), search.links.copy(), *figures, *kept, over)
     return now, lambda draws, heat, cooling: anneal(given, now, draws, heat, cooling, shares)
 
 
@@ -107,6 +113,7 @@ def _given(p: Problem, marginal: float, budget: Budget) -> Given:
     return Given(
         p.wire, near, p.first, p.fixed, p.max_degree, p.movable, p.load is not p.demand,
         p.move_price + p.least, p.swap_price + p.least, marginal, (budget.moves, budget.swaps, budget.both),
+        p.limits.handled_cap,
     )  # fmt: skip
 
 
@@ -116,12 +123,12 @@ def anneal(given: Given, now: Walk, draws: int, hot: float, cooling: float, shar
 
     What brokers handle may be above its limits on the way, at a price that rises as it cools.
     """
-    link = 0.0
+    link, strict = 0.0, now.over[0] > 0.0
     for v in range(1, len(now.system.node)):
         link += now.system.tree.up[now.system.tree.order[v]] / len(now.system.node)
     for i in range(draws):
         heat = hot * cooling ** (i / draws)
-        fine = SOFT * link * hot / heat
+        fine = SOFT * link * (hot / heat) * (DEARER if strict else 1.0)
         kind = _random(now)
         if kind < shares[0]:
             _draw_link(given, now, heat, fine)
@@ -129,13 +136,24 @@ def anneal(given: Given, now: Walk, draws: int, hot: float, cooling: float, shar
             _draw_exchange(given, now, heat, fine)
         else:
             _draw_client(given, now, heat, fine)
-        if now.cost[0] < now.cost[1] * (1 - TINY) and now.over[0] == 0.0:
-            now.cost[1] = now.cost[0]
-            for c in range(len(now.best_home)):
-                now.best_home[c] = now.system.seats.home[c]
-            for row in range(len(now.links)):
-                for side in range(2):
-                    now.best_links[row, side] = now.links[row, side]
+        if not now.over[0] > now.over[1]:
+            _remember(given, now)
+
+
+@kernel
+def _remember(given: Given, now: Walk) -> None:
+    """Keep this state if it is the best so far: nearer to what loads should be, or as near and cheaper."""
+    system, home = now.system, now.system.seats.home
+    if now.over[0] >= now.over[1] and not now.cost[0] < now.cost[1] * (1 - TINY):
+        return
+    if system.capped and not fits(system.loads.handled, given.handled_cap):
+        return
+    now.cost[1], now.over[1] = now.cost[0], now.over[0]
+    for c in range(len(home)):
+        now.best_home[c] = home[c]
+    for row in range(len(now.links)):
+        for side in range(2):
+            now.best_links[row, side] = now.links[row, side]
 
 
 @kernel
@@ -159,14 +177,14 @@ def _room(given: Given, now: Walk, kind: int) -> int:
 
 
 @kernel
-def _borne(now: Walk, heat: float, fine: float, spent: float) -> bool:
-    """Whether what brokers handle after a change is taken too; `spent` is what the change was taken for already."""
+def _borne(now: Walk, heat: float, fine: float, paid: float, drawn: bool) -> bool:
+    """Whether what brokers handle after a change is taken too; `drawn`: whether what is paid for it has been."""
     system = now.system
-    if not system.capped:
-        return True
-    over = excess(system.loads.handled, system.limits.handled_cap)
+    over = excess(system.loads.handled, system.limits.handled_cap) if system.capped else 0.0
     more = fine * (over - now.over[0])
-    if more > 0.0 and not _taken(now, more + min(0.0, spent), heat):
+    if drawn and more > 0.0 and not _taken(now, more + min(0.0, paid), heat):
+        return False
+    if not drawn and not _taken(now, more + paid, heat):
         return False
     now.over[0] = over
     return True
@@ -185,13 +203,18 @@ def _draw_client(given: Given, now: Walk, heat: float, fine: float) -> None:
     find_open(system, c, room)
     open_to = system.scratch.open
     open_to[here] = True
+    blind = now.over[0] > 0.0 and _random(now) < BLIND  # what costs more may yet relieve a broker
     least = out[here]
     for b in range(len(out)):
         if open_to[b]:
             least = min(least, out[b])
     total = 0.0
     for b in range(len(out)):
-        chance[b] = math.exp((least - out[b]) / heat) if open_to[b] and out[b] - least < 40.0 * heat else 0.0
+        chance[b] = 0.0
+        if open_to[b] and blind:
+            chance[b] = 1.0
+        elif open_to[b] and out[b] - least < 40.0 * heat:
+            chance[b] = math.exp((least - out[b]) / heat)
         total += chance[b]
     drawn, there = _random(now) * total, here
     for b in range(len(out)):
@@ -205,7 +228,7 @@ def _draw_client(given: Given, now: Walk, heat: float, fine: float) -> None:
     paid = out[there] - out[here]
     system.scratch.who[0], system.scratch.to[0] = c, there
     shift(system, 1)
-    if not _borne(now, heat, fine, 0.0):
+    if not _borne(now, heat, fine, paid if blind else 0.0, not blind):
         undo(system, 1)
         return
     _count(given, now, change, paid, priced(limits, c, there, 0.0) - priced(limits, c, here, 0.0))
@@ -247,7 +270,7 @@ def _draw_exchange(given: Given, now: Walk, heat: float, fine: float) -> None:
     system.scratch.who[0], system.scratch.to[0] = c, there
     system.scratch.who[1], system.scratch.to[1] = d, here
     shift(system, 2)
-    if not _borne(now, heat, fine, paid):
+    if not _borne(now, heat, fine, paid, True):
         undo(system, 2)
         return
     besides = priced(limits, c, there, 0.0) - priced(limits, c, here, 0.0)

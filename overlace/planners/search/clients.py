@@ -16,6 +16,9 @@ CLOSE = 1e-9
 TRIED = 4
 """Of the brokers that pay most, and of the clients at a full broker that lose least by leaving, so many are tried."""
 
+RELIEF = 200_000
+"""As many brokers are tried for all clients together to relieve one that is too full, if that is more."""
+
 
 @kernel
 def _less(a: float, b: float) -> bool:
@@ -28,19 +31,20 @@ def sweep(system: System, reach: Floats, clients: Ints, price: float, room: int)
     """Visit clients in this order, re-home each where it pays most; (gain, changes added).
 
     A client that leaves its first home pays the price, one that comes back earns it; no more than `room`
-    changes are added. A client at its first home is passed over where there is no room for it, or where the price is
-    above all that it pays now.
+    changes are added. A client at its first place is passed over where it cannot save anything, or
+    not so much as the price.
     """
     limits, home, out, open_to = system.limits, system.seats.home, system.scratch.out, system.scratch.open
+    place = limits.place
     gained, added = 0.0, 0
     for c in clients:
         here = home[c]
         group = limits.group[c]
-        if here == limits.first[c]:
+        if place[here] == place[limits.first[c]]:
             pays = limits.talk[c] * reach[here] + limits.amount[c] * (
                 limits.access[group, here] - limits.nearest[group]
             )
-            if added >= room or pays <= price:
+            if pays <= 0.0 or (not limits.inside and (added >= room or pays <= price)):
                 continue
         prices(system, c, price, out)
         find_open(system, c, room - added)
@@ -67,6 +71,7 @@ def relieve(system: System, clients: Ints, sent: Floats, handled: Floats, price:
     limits, home, loads = system.limits, system.seats.home, system.loads
     out, open_to = system.scratch.out, system.scratch.open
     gained, added = 0.0, 0
+    tries = max(TRIED, RELIEF // max(1, len(clients)))
     over = excess(loads.sent, sent) + excess(loads.handled, handled)
     for c in clients:
         if not over > 0.0:
@@ -79,7 +84,7 @@ def relieve(system: System, clients: Ints, sent: Floats, handled: Floats, price:
         prices(system, c, price, out)
         find_open(system, c, room - added)
         open_to[here] = False
-        for _ in range(TRIED):
+        for _ in range(tries):
             best = -1
             for b in range(len(out)):
                 if open_to[b] and (best < 0 or _less(out[b], out[best])):
@@ -109,20 +114,22 @@ class Leavers(NamedTuple):
 
 
 @kernel
-def _at(home: Ints, first: Ints, clients: Ints, n: int, away: bool) -> Leavers:
+def _at(system: System, clients: Ints, away: bool) -> Leavers:
     """The clients of each broker, or only those that have moved, what they lose not known yet."""
+    home, first, place = system.seats.home, system.limits.first, system.limits.place
+    n = len(place)
     start = np.zeros(n + 1, dtype=np.int64)
     for c in clients:
-        if not away or home[c] != first[c]:
+        if not away or place[home[c]] != place[first[c]]:
             start[home[c] + 1] += 1
     for b in range(n):
         start[b + 1] += start[b]
-    place = np.zeros(n, dtype=np.int64)
+    count = np.zeros(n, dtype=np.int64)
     there = np.zeros(start[n], dtype=np.int64)
     for c in clients:
-        if not away or home[c] != first[c]:
-            there[start[home[c]] + place[home[c]]] = c
-            place[home[c]] += 1
+        if not away or place[home[c]] != place[first[c]]:
+            there[start[home[c]] + count[home[c]]] = c
+            count[home[c]] += 1
     return Leavers(start, there, np.zeros(start[n]), np.zeros(n, dtype=np.bool_))
 
 
@@ -131,15 +138,15 @@ def _look_up(system: System, leavers: Leavers, broker: int, price: float, back: 
     """Find what the clients of a broker would lose by going to their second best one, or back; sort them by it."""
     if leavers.known[broker]:
         return
-    limits, other = system.limits, system.scratch.other
+    limits, other, place = system.limits, system.scratch.other, system.limits.place
     leavers.known[broker] = True
     for i in range(leavers.start[broker], leavers.start[broker + 1]):
         d = leavers.client[i]
         prices(system, d, price, other)
         here, may = system.seats.home[d], limits.may[limits.group[d]]
-        least = other[limits.first[d]] - other[here] if back else np.inf
+        least = np.inf
         for b in range(len(other)):
-            if b != here and may[b] and not back:
+            if b != here and (place[b] == place[limits.first[d]] if back else may[b]):
                 least = min(least, other[b] - other[here])
         leavers.loss[i] = least
     sort_by(leavers.loss, leavers.client, leavers.start[broker], leavers.start[broker + 1])
@@ -151,11 +158,11 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
 
     As `sweep`. Where changes are scarce, only those make room that have moved already: they go on, or back.
     """
-    limits, home, first, sent = system.limits, system.seats.home, system.limits.first, system.limits.sent
+    limits, home, sent = system.limits, system.seats.home, system.limits.sent
     out, other, open_to, n = system.scratch.out, system.scratch.other, system.scratch.open, len(system.node)
-    everyone = _at(home, first, others, n, False)
-    moved = _at(home, first, others, n, True)
-    returning = _at(home, first, others, n, True)
+    everyone = _at(system, others, False)
+    moved = _at(system, others, True)
+    returning = _at(system, others, True)
     gained, added = 0.0, 0
     for c in clients:
         here, may = home[c], limits.may[limits.group[c]]

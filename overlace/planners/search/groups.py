@@ -92,7 +92,7 @@ def move_groups(system: System, reach: Floats, groups: Groups, price: float, roo
             for i in range(count):
                 c = who[i]
                 pays += talk[c] * reach[home[c]] + most * limits.amount[c]
-                pays -= price if home[c] == limits.first[c] else 0.0
+                pays -= price if home[c] == limits.first[c] and not limits.inside else 0.0
             if count < 2 or pays <= 0.0:
                 continue
             now = group_prices(system, count, price, out)
@@ -258,6 +258,21 @@ def find_communities(demand: Demand, limits: Limits, movable: Ints, seed: int) -
 
 
 @kernel
+def _send(limits: Limits, sent: Floats, c: int, there: int) -> None:
+    """Count what a client at a broker sends, for the broker and its area."""
+    sent[there] += limits.sent[c]
+    if limits.area[there] >= 0:
+        sent[limits.area[there]] += limits.sent[c]
+
+
+@kernel
+def _roomy(limits: Limits, sent: Floats, room: Floats, there: int, more: float) -> bool:
+    """Whether a broker and its area have room for so much."""
+    area = limits.area[there]
+    return bool(sent[there] + more <= room[there] and (area < 0 or sent[area] + more <= room[area]))
+
+
+@kernel
 def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bools, room: Floats, home: Ints) -> None:
     """Give the clients of each group in turn a home, all the same if it has room, else one by one; `home` in place.
 
@@ -268,12 +283,12 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
     demand, limits, tree, node = system.demand, system.limits, system.tree, system.node
     scratch, work, sums, out = system.scratch, system.scratch.work, system.scratch.sums, system.scratch.out
     n = len(node)
-    sent, today = np.zeros(n), np.zeros(n, dtype=np.int64)
+    sent, today = np.zeros(len(room)), np.zeros(n, dtype=np.int64)
     placed = np.zeros(len(home), dtype=np.bool_)
     for c in range(len(home)):
         placed[c] = not movable[c]
         if placed[c]:
-            sent[home[c]] += limits.sent[c]
+            _send(limits, sent, c, home[c])
     pull = np.zeros(len(start) - 1)
     for turn in range(len(pull)):
         g = turn
@@ -294,7 +309,7 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
                     pull[community[demand.member[i]]] += demand.demand[k]
         fit = False
         for b in range(n):
-            fit = fit or sent[b] + whole <= room[b]
+            fit = fit or _roomy(limits, sent, room, b, whole)
         begin = start[g]
         while begin < start[g + 1] and movers > 0:
             end = start[g + 1] if fit else begin + 1
@@ -341,7 +356,7 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
                     if movable[c]:
                         may = may and limits.may[limits.group[c], b]
                         paid += limits.access[limits.group[c], b] * limits.amount[c]
-                if not may or sent[b] + load > room[b]:
+                if not may or not _roomy(limits, sent, room, b, load):
                     continue
                 close = best >= 0 and abs(paid - least) <= 1e-9 * max(1.0, abs(least))
                 if best < 0 or (paid < least and not close):
@@ -352,13 +367,13 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
                 c = member[at]
                 if movable[c]:
                     home[c] = best if best >= 0 else limits.first[c]  # no room anywhere: it stays
-                    sent[home[c]] += limits.sent[c]
+                    _send(limits, sent, c, home[c])
                     placed[c] = True
             begin = end
 
 
-def packed(system: System, community: Ints, movable: Ints) -> Ints:
-    """Homes for all clients, community by community, the heaviest first."""
+def packed(system: System, community: Ints, movable: Ints, room: Floats) -> Ints:
+    """Homes for all clients, community by community, the heaviest first, where there is room for what they send."""
     limits = system.limits
     amount = int(community.max(initial=-1)) + 1
     load = np.bincount(community, weights=limits.sent, minlength=amount)
@@ -373,6 +388,5 @@ def packed(system: System, community: Ints, movable: Ints) -> Ints:
     rank = np.empty(amount, dtype=np.int64)
     rank[order] = np.arange(amount)
     home = limits.first.copy()
-    room = limits.sent_cap[: len(system.node)]
     pack(system, rank[community], bounds, np.ascontiguousarray(member), may, room, home)
     return home

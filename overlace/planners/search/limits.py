@@ -25,6 +25,7 @@ class Limits(NamedTuple):
     place: Ints  # per broker: a client that goes from one place to another is moved
     region: Ints  # per broker
     leave: float  # what it costs that a client leaves its region
+    inside: bool  # whether places are of several brokers, so that a client can change its home and is not moved
 
 
 @kernel

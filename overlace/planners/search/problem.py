@@ -11,7 +11,7 @@ from overlace.arrays.csr import group, sort_groups, take_groups
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
 from overlace.planners.search.limits import Limits
-from overlace.planners.search.system import Demand
+from overlace.planners.search.system import Demand, bill, rooted
 
 ROUNDS = 4
 
@@ -44,6 +44,15 @@ def demand_of(start: Ints, member: Ints, demand: Floats, clients: int) -> Demand
     of_class = np.repeat(np.arange(len(demand)), np.diff(start))
     bounds, order = group(member, clients)
     return Demand(start, member, demand, bounds, of_class[order])
+
+
+def loads_at(limits: Limits, load: Demand, home: Ints, links: Pairs, wire: Floats) -> tuple[Floats, Floats]:
+    """(sent, handled): what each broker and area bears when clients have these homes."""
+    loads, node = len(limits.sent_cap), np.zeros(len(limits.area))
+    sent = np.bincount(home, weights=limits.sent, minlength=loads).astype(np.float64)
+    known = limits.area[home] >= 0
+    sent += np.bincount(limits.area[home[known]], weights=limits.sent[known], minlength=loads)
+    return sent, bill(load, home, rooted(links, wire), node, limits.area, loads)[1]
 
 
 def talking(demand: Demand) -> Ints:

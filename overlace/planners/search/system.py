@@ -442,7 +442,7 @@ def find_open(system: System, c: int, room: int) -> None:
     may, area, place, cap = limits.may[limits.group[c]], limits.area, limits.place, limits.sent_cap
     away = 1 if place[here] != place[first] else 0
     for b in range(len(open_to)):
-        fine = may[b] and (place[b] == place[first] or 1 - away <= room)
+        fine = may[b] and (0 if place[b] == place[first] else 1) - away <= room
         if fine and more > 0.0 and b != here:
             where = area[b]
             if sent[b] + more > cap[b] * (1 + 1e-12) + 1e-9:

@@ -40,6 +40,8 @@ FALL = 0.75, 0.5
 """What is left of the price from one level to the next, in small and in large systems."""
 ENOUGH = 1e-9, 1e-3
 """The share of the cost that a round must save for another one to follow."""
+ROUND = 1e-9, 1e-4
+"""The share of the cost that a visit of clients must save for their partners to be visited too."""
 SWINGS = (1.6, 1.3, 1.15, 2.0), (1.5,)
 SMALL = 9_000
 """Brokers times clients up to which the price falls slowly and swings several times."""
@@ -204,7 +206,9 @@ class Search:
         """Bring loads that are above what they should be nearer to it, whatever that costs."""
         p = self.problem
         room = min(budget.moves - self.moved, budget.both - self.moved - self.swapped)
-        order = p.movable[np.argsort(p.limits.talk[p.movable], kind="stable")]
+        talk, sent = p.limits.talk[p.movable], p.limits.sent[p.movable]
+        first = -sent if room < len(p.movable) else talk / np.maximum(sent, 1e-9)  # few moves must relieve most
+        order = p.movable[np.lexsort((talk, first))]
         relieve(self.system, order, p.sent_goal, p.handled_goal, max(price, p.least) + p.move_price, room)
         self._count()
 
@@ -219,10 +223,10 @@ class Search:
                 gained, added = self._visit(way, clients, price, room)
                 self.moved += added
                 self.cost -= gained - (p.move_price + p.least) * added
-                if gained - price * added <= TINY * max(1.0, self.cost):
+                if gained - price * added <= ROUND[self.large] * max(1.0, self.cost):
                     break
                 moved = True
-                if way == "group":
+                if way == "group" or (way == "trade" and self.large):
                     break
                 clients = partners(p.demand, np.flatnonzero(home != self.home), p.movable)
         if moved:
@@ -295,11 +299,13 @@ class Search:
 
         Annealing goes on from the first, unless the other is far better: it mends small faults, not large ones.
         """
+        if self.large and "clients" in kinds and min(budget.moves, budget.both) >= len(self.problem.movable):
+            return self._from_all(budget, kinds)
         best, marginal, links = self._fall(budget, kinds), self.marginal, self.links
         self.spare = best
         for community in self.starts if "clients" in kinds else ():
             self.goto(State(self.first.home, links))
-            self.goto(State(packed(self.system, community, self.problem.movable), links))
+            self.goto(State(packed(self.system, community, self.problem.movable, self.problem.sent_goal), links))
             self.descend(0.0, NO_BUDGET, kinds, trade=True)
             if not by_cost(self.state()) < by_cost(replace(best, cost=FAR * best.cost)):
                 self.spare = min(self.spare, self.state(), key=by_cost) if budget.holds(self.state()) else self.spare
@@ -310,6 +316,21 @@ class Search:
                 best, marginal = state, self.marginal
         self.marginal = marginal
         return best
+
+    def _from_all(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
+        """The best end from where it is and from packed communities, where changes need no price."""
+        begin = self.state()
+        self.marginal, ends = 0.0, []
+        self.goto(self.first)
+        starts = [packed(self.system, each, self.problem.movable, self.problem.sent_goal) for each in self.starts]
+        for home in (begin.home, *starts):
+            self.goto(State(home, begin.links))
+            self.descend(0.0, budget, kinds)
+            ends.append(self.state())
+        self.goto(min(ends, key=by_cost))
+        self.descend(0.0, budget, kinds, trade=True)
+        self.spare = self.state()
+        return self.spare
 
     def _fall(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
         """Let the price fall until the budget is used, swing around there, and take the best state."""

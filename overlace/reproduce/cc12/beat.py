@@ -12,12 +12,11 @@ import numpy as np
 
 from overlace.model import Observation, Overlay, Progress
 from overlace.planners.placement.bound import lower_bound
-from overlace.planners.placement.caps import counting_problem
+from overlace.planners.placement.caps import counting_problem, loads_of
 from overlace.planners.placement.community import Community
 from overlace.planners.placement.frontier import frontier
 from overlace.planners.placement.interest import Interest
 from overlace.planners.placement.leiden import Leiden
-from overlace.planners.placement.problem import state_at
 from overlace.reproduce.cc12.runs import NETWORKS, measured, observed
 from overlace.reproduce.result import Chart, Result, Spread
 
@@ -28,14 +27,9 @@ HALF = ("scale-free", "random")
 
 def peaks(observation: Observation, overlay: Overlay) -> dict[str, float]:
     """The largest loads of a placement: what the clients of a region and a broker send, and what it handles."""
-    problem = counting_problem(observation)
-    state = state_at(problem, overlay.homes(observation.clients))
-    return {
-        "max_region_sent": float(state.region_sent.max()),
-        "max_broker_sent": float(state.broker_sent.max()),
-        "max_region_handled": float(state.region_handled.max()),
-        "max_broker_handled": float(state.broker_handled.max()),
-    }
+    loads = loads_of(counting_problem(observation), overlay.homes(observation.clients))
+    names = ("max_broker_sent", "max_region_sent", "max_broker_handled", "max_region_handled")
+    return {name: float(load.max()) for name, load in zip(names, loads, strict=True)}
 
 
 def ours_at(limits: dict[str, Any], moves: int | None) -> Leiden:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.heap import Queue, dequeue, enqueue, new_queue
-from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
+from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.model import Progress
 from overlace.planners.search.limits import excess, fits
 from overlace.planners.search.links import best_swaps, crossings
@@ -36,11 +36,15 @@ class Change(NamedTuple):
     messages: float = 0.0  # that crossed the link which goes
 
 
-class Step(NamedTuple):
-    """Changes that are made together, and what they save."""
+class Path(NamedTuple):
+    """Changes in order: a client that moves from broker to broker, or a link (client -1) replaced by another."""
 
-    changes: list[Change]
-    gain: float
+    client: Ints
+    old: Pairs  # (client, broker), or both ends of a link
+    new: Pairs
+    messages: Floats  # that crossed the link which goes
+    start: Ints  # where each step begins
+    gain: Floats  # what each step saves
 
 
 @by_address
@@ -223,8 +227,9 @@ class Ordering:
         )  # fmt: skip
         had, has = ({(int(a), int(b)) for a, b in links} for links in (problem.links, goal.links))
         self.removed, self.added = had - has, has - had
-        self.made: list[Step] = []
+        self.made: list[Path] = []
         look_at_all(self.system, self.line)
+        self._note(0)
 
     @property
     def system(self) -> System:
@@ -236,7 +241,7 @@ class Ordering:
         """Clients and links that have not changed yet."""
         return self.moves - int(self.line.done[0]) + len(self.added)
 
-    def steps(self, progress: Progress | None = None) -> list[Step]:
+    def path(self, progress: Progress | None = None) -> Path:
         """All steps, in order."""
         total = self.left
         while self.left:
@@ -247,19 +252,29 @@ class Ordering:
             stuck = let_go(self.system, self.line, least, most)
             self._note(before)
             if swap and int(self.line.done[0]) - before < most and self._holds(swap[1]):
-                self.made.append(self._do_swap(swap[1]))
+                self._write([swap[1]], self._do_swap(swap[1]))
             elif self.left and (stuck or (int(self.line.done[0]) == before and not swap)):
-                self.made.append(self._together())
+                self._write(*self._together())
             if progress:
                 progress(1 - self.left / max(total, 1), "ordering steps")
-        return self.made
+        client, old, new, messages = (np.concatenate([part[i] for part in self.made]) for i in range(4))
+        size = np.concatenate([np.diff(part.start) for part in self.made])
+        gain = np.concatenate([part.gain for part in self.made])
+        return Path(client, old, new, messages, np.append(0, np.cumsum(size)), gain)
 
     def _note(self, since: int) -> None:
         """Write down the clients that have moved since, a step each."""
-        line, first = self.line, self.problem.limits.first
-        for i in range(since, int(line.done[0])):
-            c = int(line.moved[i])
-            self.made.append(Step([Change(c, (c, int(first[c])), (c, int(line.target[c])))], float(line.gain[i])))
+        line, end = self.line, int(self.line.done[0])
+        client = line.moved[since:end].copy()
+        old = np.column_stack([client, self.problem.limits.first[client]])
+        new = np.column_stack([client, line.target[client]])
+        none, start = np.zeros(len(client)), np.arange(len(client) + 1)
+        self.made.append(Path(client, old, new, none, start, line.gain[since:end].copy()))
+
+    def _write(self, changes: list[Change], gain: float) -> None:
+        """Write down a step."""
+        client, old, new, messages = (np.array([each[i] for each in changes]) for i in range(4))
+        self.made.append(Path(client, old, new, messages, np.array([0, len(changes)]), np.array([gain])))
 
     def _best_swap(self, *, strict: bool) -> tuple[float, Change] | None:
         """The best swap of a link that goes for one that comes, and what it saves."""
@@ -288,7 +303,8 @@ class Ordering:
         """Whether brokers can handle what passes them after a swap."""
         return self.search.bears(replaced(self.search.links, *change.old, *change.new))
 
-    def _do_swap(self, change: Change) -> Step:
+    def _do_swap(self, change: Change) -> float:
+        """Replace a link; what that saves."""
         s = self.search
         before = s.routed()
         s.goto(State(s.home, replaced(s.links, *change.old, *change.new)))
@@ -296,10 +312,10 @@ class Ordering:
         self.removed.discard(change.old)
         self.added.discard(change.new)
         look_at_all(self.system, self.line)
-        return Step([change], float(before - after) - self.problem.swap_price)
+        return float(before - after) - self.problem.swap_price
 
-    def _together(self) -> Step:
-        """Changes one after the other until the limits hold again, as one step."""
+    def _together(self) -> tuple[list[Change], float]:
+        """(changes, what they save): one after the other until the limits hold again, as one step."""
         changes: list[Change] = []
         gain = 0.0
         while self.left:
@@ -307,17 +323,16 @@ class Ordering:
             c, rank = next_of_chain(system, line)
             swap = self._best_swap(strict=False) if rank < 3 else None
             if swap and (c < 0 or (rank == 0 and swap[0] >= line.queue.worth[c])):
-                step = self._do_swap(swap[1])
+                gain += self._do_swap(swap[1])
+                changes.append(swap[1])
             else:
                 saved = saves(system, line, c)
                 go(system, line, c, saved)
-                ends = (c, int(self.problem.limits.first[c])), (c, int(line.target[c]))
-                step = Step([Change(c, *ends)], float(saved))
-            changes += step.changes
-            gain += step.gain
+                gain += saved
+                changes.append(Change(c, (c, int(self.problem.limits.first[c])), (c, int(line.target[c]))))
             if self._all_hold():
                 break
-        return Step(changes, gain)
+        return changes, gain
 
     def _all_hold(self) -> bool:
         limits, loads = self.problem.limits, self.search.system.loads
@@ -327,3 +342,12 @@ class Ordering:
 
 def _pair(a: int, b: int) -> tuple[int, int]:
     return min(a, b), max(a, b)
+
+
+def changes_of(path: Path, step: int) -> list[Change]:
+    """The changes of one step."""
+    made = []
+    for i in range(int(path.start[step]), int(path.start[step + 1])):
+        (a, b), (x, y) = path.old[i].tolist(), path.new[i].tolist()
+        made.append(Change(int(path.client[i]), (a, b), (x, y), float(path.messages[i])))
+    return made

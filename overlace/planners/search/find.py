@@ -1,0 +1,60 @@
+"""What planners ask of the search: the best state within a budget, by one kind of change or by both."""
+
+from __future__ import annotations
+
+from overlace.planners.search.anneal import LINKS, annealed
+from overlace.planners.search.walk import Budget, Kind, Search, State, by_cost
+
+DRAWS = 600_000
+"""Random changes that annealing draws in a system of middle size."""
+MIDDLE = 40_000
+"""Size of a system up to which annealing draws as many, and fewer beyond: brokers x clients, or"""
+WEIGHS = 4
+"""so many times the members of all classes, which a draw of a link looks at."""
+TRIAL, WORTH = 10, 1e-4
+"""A first short annealing takes this part of the draws, and must save this share of the cost for the long one."""
+
+TURNS = 10
+"""Times that it anneals, at most, while a load is above what it should be."""
+
+
+def find(
+    search: Search, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int, *, patient: bool = True
+) -> State:
+    """The best state within the budget, from where the search is."""
+    state = search.path(budget, kinds)
+    spare = search.spare
+    return min(refine(search, state, budget, kinds, draws, seed, patient=patient), spare, key=by_cost)
+
+
+def refine(
+    search: Search,
+    state: State,
+    budget: Budget,
+    kinds: tuple[Kind, ...],
+    draws: int,
+    seed: int,
+    *,
+    patient: bool = True,
+) -> State:
+    """Annealed; unless patient first for a short while, and no longer where that brings nothing.
+
+    One kind of change alone gets as many draws as it has among both.
+    """
+    share = 1.0 if len(kinds) > 1 else LINKS if kinds == ("links",) else 1 - LINKS
+    if not patient:
+        tried = annealed(search, state, budget, kinds, int(share * draws / TRIAL), seed)
+        if tried.lawful == state.lawful and tried.cost > state.cost * (1 - WORTH):
+            return tried
+        state = tried
+    for turn in range(TURNS):
+        state = annealed(search, state, budget, kinds, int(share * draws), seed + turn)
+        if not state.over > 0.0:
+            break
+    return state
+
+
+def draws_for(search: Search, effort: float) -> int:
+    """How many changes to draw: as many as the effort says in small systems, fewer in large ones."""
+    size = max(len(search.problem.node) * len(search.home), WEIGHS * len(search.problem.demand.member))
+    return int(DRAWS * effort * MIDDLE // max(size, MIDDLE))
