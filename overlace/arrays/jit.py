@@ -2,7 +2,8 @@
 
 `@kernel` is numba's `njit` with a cache on disk, put off until the first call: to import numba and to load
 what it compiled costs half a second. A kernel that says how much work a call is (`@kernel(work=size)`) runs
-as plain Python as long as all such calls together are cheaper than that; the results are the same.
+as plain Python as long as all such calls together are cheaper than that, or, if it was never compiled here, than to
+compile it; the results are the same.
 
 The cache lies beside the source where that can be written. Where the package is imported from a zip, as Spark's
 executors do, every application unpacks the zip to another path, and a cache keyed by that path would never be found
@@ -44,6 +45,9 @@ Work = Callable[..., int]
 
 PLAIN = 250_000
 """Units of work, each about a microsecond of plain Python, that a process does before numba pays."""
+COLD, BRIEF = 6_000_000, 20_000
+"""The same for kernels that have not been compiled on this machine, dozens of which take half a minute; and how long
+one call of them may take, since a system whose calls take longer is compiled for anyway."""
 
 
 def size(*given: Any) -> int:
@@ -76,10 +80,11 @@ class Kernel:
     """A function of arrays and numbers, compiled when it is worth it. See `kernel`."""
 
     left: int = PLAIN  # shared by all kernels
+    cold: int = COLD
 
-    def __init__(self, function: Any, work: Work | None) -> None:
+    def __init__(self, function: Any, work: Work | None, brief: int) -> None:
         update_wrapper(self, function)
-        self.py_func, self.work = function, work
+        self.py_func, self.work, self.brief = function, work, brief
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Plain while it is cheaper, compiled from then on."""
@@ -88,12 +93,25 @@ class Kernel:
             if work <= Kernel.left:
                 Kernel.left -= work
                 return self.interpreted(*args, **named)
+            if work <= min(self.brief, Kernel.cold) and "compiled" not in self.__dict__ and self.never_compiled:
+                Kernel.cold -= work
+                return self.interpreted(*args, **named)
         return self.compiled(*map(_passed, args), **{name: _passed(each) for name, each in named.items()})
 
     def interpreted(self, *args: Any, **named: Any) -> Any:
         """Call it as plain Python; whole numbers wrap around without a word, as they do when compiled."""
         with np.errstate(over="ignore"):
             return self.plain(*args, **named)
+
+    @cached_property
+    def never_compiled(self) -> bool:
+        """Whether numba keeps nothing of it beside its source; false where it keeps things elsewhere."""
+        code, file = self.py_func.__code__, Path(self.py_func.__code__.co_filename)
+        if not _cached_beside(file):
+            return False
+        name = f"{file.stem}.{self.py_func.__qualname__}-{code.co_firstlineno}."
+        folder = file.parent / "__pycache__"
+        return not any(each.startswith(name) and each.endswith(".nbi") for each in _names(folder))
 
     @cached_property
     def plain(self) -> Any:
@@ -130,14 +148,14 @@ class Kernel:
 @overload
 def kernel(function: F) -> F: ...
 @overload
-def kernel(*, work: Work) -> Callable[[F], F]: ...
-def kernel(function: Any = None, *, work: Work | None = None) -> Any:
+def kernel(*, work: Work, brief: int = BRIEF) -> Callable[[F], F]: ...
+def kernel(function: Any = None, *, work: Work | None = None, brief: int = BRIEF) -> Any:
     """Compile a function of arrays and numbers at its first call; callable from other kernels.
 
     With `work`, which is told the arguments of a call and says how many microseconds plain Python would
     take for it, give or take, little work is done without numba.
     """
-    return Kernel(function, work) if function else lambda function: Kernel(function, work)
+    return Kernel(function, work, brief) if function else lambda function: Kernel(function, work, brief)
 
 
 @cache
@@ -173,6 +191,12 @@ def _compiled(function: Any, **options: Any) -> Any:
         return numba.njit(function, cache=_cached_beside(file) or _keep_source(function), **options)
     except (RuntimeError, OSError, TypeError):  # nowhere to write, or typed in at a prompt: compile each time
         return numba.njit(function, **options)
+
+
+@cache
+def _names(folder: Path) -> tuple[str, ...]:
+    """The files of a folder when it was first asked for."""
+    return tuple(each.name for each in folder.iterdir()) if folder.is_dir() else ()
 
 
 def _cached_beside(file: Path) -> bool:

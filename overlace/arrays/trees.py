@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.csr import neighbours
-from overlace.arrays.jit import Floats, Ints, Pairs, kernel
+from overlace.arrays.jit import Floats, Ints, Pairs, kernel, size
 
 
 class Rooted(NamedTuple):
@@ -117,7 +117,7 @@ def from_root(tree: Rooted, weight: Floats) -> Floats:
     return total
 
 
-@kernel
+@kernel(work=size)
 def lengths_between(tree: Rooted, length: Floats, left: Ints, right: Ints) -> Floats:
     """Length of the path between each left[i] and right[i]; length[v] is that of v's link up."""
     total = from_root(tree, length)
@@ -128,7 +128,7 @@ def lengths_between(tree: Rooted, length: Floats, left: Ints, right: Ints) -> Fl
     return found
 
 
-@kernel
+@kernel(work=lambda tree, link, node, start, terminals: 8 * len(terminals) + 4 * len(start))
 def subtree_costs(tree: Rooted, link_cost: Floats, node_cost: Floats, start: Ints, terminals: Ints) -> Floats:
     """Cost of the minimal subtree that joins each group of terminals, one node being a subtree too.
 

@@ -18,7 +18,7 @@ from overlace.model import Progress
 from overlace.planners.search.limits import excess, fits
 from overlace.planners.search.links import best_swaps, crossings
 from overlace.planners.search.problem import Problem
-from overlace.planners.search.system import System, full, prices, settle, shift, undo
+from overlace.planners.search.system import System, full, prices, settle, shift, undo, work_of
 from overlace.planners.search.walk import NO_LIMIT, Search, State, home_sets, replaced
 
 FEW = 64
@@ -62,7 +62,7 @@ class Line(NamedTuple):
     price: float  # of a move
 
 
-@kernel
+@kernel(work=lambda system, line, c: work_of(system, 1))
 def saves(system: System, line: Line, c: int) -> float:
     """What the move of a client saves now."""
     out, here, there = system.scratch.out, system.seats.home[c], line.target[c]
@@ -71,7 +71,7 @@ def saves(system: System, line: Line, c: int) -> float:
     return float(out[here] - out[there]) - (line.price if place[here] != place[there] else 0.0)
 
 
-@kernel
+@kernel(work=lambda system, line: work_of(system, int(line.waits.sum())))
 def look_at_all(system: System, line: Line) -> None:
     """Let everybody wait who has not moved, at what its move saves now."""
     for spot in range(len(line.parked)):
@@ -81,7 +81,7 @@ def look_at_all(system: System, line: Line) -> None:
             enqueue(line.queue, c, saves(system, line, c))
 
 
-@kernel
+@kernel(work=lambda system, line, c, gain: work_of(system, 8))
 def go(system: System, line: Line, c: int, gain: float) -> None:
     """A client moves, and those that share a class with it are looked at again."""
     demand = system.demand
@@ -124,7 +124,7 @@ def blocked_by(system: System, c: int, there: int) -> int:
     return len(loads.sent) + worst if worst >= 0 else -1
 
 
-@kernel
+@kernel(work=lambda system, line, least, most: work_of(system, 8 * int(line.waits.sum())))
 def let_go(system: System, line: Line, least: float, most: int) -> int:
     """Let clients move one by one, the best first, while one saves at least so much; why it ended.
 
@@ -182,7 +182,7 @@ def unpark(system: System, line: Line, spot: int, most: int) -> None:
         enqueue(line.queue, c, saves(system, line, c))
 
 
-@kernel
+@kernel(work=lambda system, line: work_of(system, min(TRIED, int(line.queue.size[0]))))
 def next_of_chain(system: System, line: Line) -> tuple[int, int]:
     """(client, rank): of those who wait the best after whom all is well (3), else one that leaves what is too full (2),
     else the best of all (0)."""

@@ -64,7 +64,7 @@ def _shares(problem: Problem, home: Ints, client: Ints) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-@kernel
+@kernel(work=lambda problem, home, clients: 20 * len(clients) * (1 + len(problem.ties.other) // max(1, len(home))))
 def talk(problem: Problem, home: Ints, clients: Ints) -> tuple[Floats, Floats, Ints, Floats, Floats, Floats]:
     """Each client's traffic with its new and its old region, whom it talks with most and how much, its mean ways."""
     n = len(clients)

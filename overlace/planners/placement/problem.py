@@ -164,7 +164,7 @@ def _access(observation: Observation, weight: Weight, distance: Distance) -> tup
     return amount, row, np.concatenate([table, unknown])
 
 
-@kernel
+@kernel(work=lambda tree, length: 3 * len(length) ** 2)
 def distances(tree: Rooted, length: Floats) -> Floats:
     """The distance between every two brokers; length[v] is that of v's link up."""
     n = len(length)

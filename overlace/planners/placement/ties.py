@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.csr import group
-from overlace.arrays.jit import Floats, Ints, kernel
+from overlace.arrays.jit import Floats, Ints, kernel, size
 from overlace.model import Observation
 from overlace.planners.placement.cost import Weight
 
@@ -42,7 +42,7 @@ def ties_between(clients: int, left: Ints, right: Ints, weight: Floats) -> Ties:
     return Ties(*summed(start, far[order], np.concatenate([weight, weight])[order]))
 
 
-@kernel
+@kernel(work=size)
 def summed(start: Ints, other: Ints, weight: Floats) -> tuple[Ints, Ints, Floats]:
     """Rows that agree in both ends made one; others ascend within a group."""
     bounds = np.zeros(len(start), dtype=np.int64)

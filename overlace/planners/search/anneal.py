@@ -15,11 +15,24 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.hashing import mix
-from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
+from overlace.arrays.jit import COLD, Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.vectors import copy_to
 from overlace.planners.search.limits import added_by, excess, fits, priced
 from overlace.planners.search.problem import Problem, talking
-from overlace.planners.search.system import System, Tree, bill, find_open, full, hang, prices, rooted, seat, shift, undo
+from overlace.planners.search.system import (
+    System,
+    Tree,
+    bill,
+    find_open,
+    full,
+    hang,
+    prices,
+    rooted,
+    seat,
+    shift,
+    undo,
+    work_of,
+)
 from overlace.planners.search.walk import TINY, Budget, Kind, Search, State, by_cost
 
 HOT, COOLS = 1.0, 0.02
@@ -117,7 +130,7 @@ def _given(p: Problem, marginal: float, budget: Budget) -> Given:
     )  # fmt: skip
 
 
-@kernel
+@kernel(work=lambda given, now, draws, *_: work_of(now.system, draws), brief=COLD)
 def anneal(given: Given, now: Walk, draws: int, hot: float, cooling: float, shares: tuple[float, float]) -> None:
     """Draw changes while it cools from `hot` to hot x cooling.
 

@@ -9,7 +9,18 @@ import numpy as np
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.arrays.vectors import sort_by
 from overlace.planners.search.limits import added_by, excess
-from overlace.planners.search.system import Demand, System, find_open, full, prices, seat, settle, try_settle, try_shift
+from overlace.planners.search.system import (
+    Demand,
+    System,
+    find_open,
+    full,
+    prices,
+    seat,
+    settle,
+    try_settle,
+    try_shift,
+    work_of,
+)
 
 CLOSE = 1e-9
 """What two costs of a client must differ by, as a share of them, to count as different."""
@@ -26,7 +37,7 @@ def _less(a: float, b: float) -> bool:
     return bool(a < b - CLOSE * max(1.0, abs(b)))
 
 
-@kernel
+@kernel(work=lambda system, reach, clients, *_: work_of(system, len(clients)))
 def sweep(system: System, reach: Floats, clients: Ints, price: float, room: int) -> tuple[float, int]:
     """Visit clients in this order, re-home each where it pays most; (gain, changes added).
 
@@ -65,7 +76,7 @@ def sweep(system: System, reach: Floats, clients: Ints, price: float, room: int)
     return gained, added
 
 
-@kernel
+@kernel(work=lambda system, clients, *_: 4 * work_of(system, len(clients)))
 def relieve(system: System, clients: Ints, sent: Floats, handled: Floats, price: float, room: int) -> tuple[float, int]:
     """Visit clients in this order, re-home each where loads come nearest to what they should be; as `sweep`."""
     limits, home, loads = system.limits, system.seats.home, system.loads
@@ -152,7 +163,7 @@ def _look_up(system: System, leavers: Leavers, broker: int, price: float, back: 
     sort_by(leavers.loss, leavers.client, leavers.start[broker], leavers.start[broker + 1])
 
 
-@kernel
+@kernel(work=lambda system, clients, others, *_: work_of(system, 4 * len(clients) + len(others)))
 def exchange(system: System, clients: Ints, others: Ints, price: float, room: int) -> tuple[float, int]:
     """Clients that want to where there is no room trade places with one of the others that wants or can leave.
 
@@ -214,7 +225,7 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
     return gained, added
 
 
-@kernel
+@kernel(work=lambda demand, moved, clients: 2 * len(demand.member) + len(clients))
 def partners(demand: Demand, moved: Ints, clients: Ints) -> Ints:
     """Of these clients, in their order, those that share a class with one that moved, or are one."""
     met = np.zeros(len(demand.of_start) - 1, dtype=np.bool_)

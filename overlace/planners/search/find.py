@@ -14,8 +14,10 @@ WEIGHS = 4
 TRIAL, WORTH = 10, 1e-4
 """A first short annealing takes this part of the draws, and must save this share of the cost for the long one."""
 
-TURNS = 10
-"""Times that it anneals, at most, while a load is above what it should be."""
+TURNS, VAIN = 10, 3
+"""Times that it anneals, at most, while a load is above what it should be, and times that it does so in vain."""
+FEW = 30
+"""Clients below which once is enough."""
 
 
 def find(
@@ -47,9 +49,12 @@ def refine(
         if tried.lawful == state.lawful and tried.cost > state.cost * (1 - WORTH):
             return tried
         state = tried
+    vain, few = 0, len(search.problem.movable) < FEW
     for turn in range(TURNS):
+        before = by_cost(state)
         state = annealed(search, state, budget, kinds, int(share * draws), seed + turn)
-        if not state.over > 0.0:
+        vain = 0 if by_cost(state) < before else vain + 1
+        if not state.over > 0.0 or vain == (1 if few else VAIN):
             break
     return state
 

@@ -29,6 +29,7 @@ from overlace.planners.search.system import (
     spread,
     try_shift,
     undo,
+    work_of,
 )
 
 TRIED = 3
@@ -65,7 +66,7 @@ def _choose(system: System, groups: Groups, g: int, broker: int) -> int:
     return count
 
 
-@kernel
+@kernel(work=lambda system, reach, groups, *_: work_of(system, 3 * len(groups.member)))
 def move_groups(system: System, reach: Floats, groups: Groups, price: float, room: int) -> tuple[float, int]:
     """Visit groups in this order, bring each where it pays most; (gain, changes added), as `sweep`.
 
@@ -115,7 +116,7 @@ def move_groups(system: System, reach: Floats, groups: Groups, price: float, roo
     return gained, added
 
 
-@kernel
+@kernel(work=lambda system, groups, *_: work_of(system, 2 * len(groups.member)))
 def return_groups(system: System, groups: Groups, price: float) -> int:
     """Send the moved clients of each group home, all together, where they save less than their moves are priced at."""
     who, to, first = system.scratch.who, system.scratch.to, system.limits.first
@@ -272,7 +273,7 @@ def _roomy(limits: Limits, sent: Floats, room: Floats, there: int, more: float) 
     return bool(sent[there] + more <= room[there] and (area < 0 or sent[area] + more <= room[area]))
 
 
-@kernel
+@kernel(work=lambda system, community, *_: work_of(system, 2 * len(community)))
 def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bools, room: Floats, home: Ints) -> None:
     """Give the clients of each group in turn a home, all the same if it has room, else one by one; `home` in place.
 

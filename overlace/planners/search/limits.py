@@ -28,7 +28,7 @@ class Limits(NamedTuple):
     inside: bool  # whether places are of several brokers, so that a client can change its home and is not moved
 
 
-@kernel
+@kernel(work=lambda load, cap: len(cap))
 def fits(load: Floats, cap: Floats) -> bool:
     """Whether no load is above its cap, rounding aside."""
     for b in range(len(cap)):  # noqa: SIM110  kernels know no generators
@@ -37,7 +37,7 @@ def fits(load: Floats, cap: Floats) -> bool:
     return True
 
 
-@kernel
+@kernel(work=lambda load, cap: len(cap))
 def excess(load: Floats, cap: Floats) -> float:
     """By how much loads are above their caps, all together."""
     over = 0.0

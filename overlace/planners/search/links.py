@@ -15,7 +15,7 @@ from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.planners.search.system import Tree, span
 
 
-@kernel
+@kernel(work=lambda tree, start, homes, weight: 10 * len(homes) * len(tree.parent))
 def crossings(tree: Tree, start: Ints, homes: Ints, weight: Floats) -> tuple[Floats, Floats]:
     """(both, straight) for every two links, each named by its lower end; both[e, e] is all that crosses e."""
     n = len(tree.parent)
@@ -71,7 +71,7 @@ def crossings(tree: Tree, start: Ints, homes: Ints, weight: Floats) -> tuple[Flo
     return both, straight
 
 
-@kernel
+@kernel(work=lambda tree, *_: len(tree.parent) ** 3)
 def best_swaps(
     tree: Tree,
     node: Floats,

@@ -95,7 +95,7 @@ def _bits(values: Floats) -> Ints:
     return np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
 
 
-@kernel
+@kernel(work=lambda demand, given, rounds: 8 * rounds * (len(demand.member) + given.size))
 def refine(demand: Demand, given: Ints, rounds: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """(of clients, of classes): hashes that say what is around each, whatever its number."""
     color = np.zeros(len(given), dtype=np.uint64)
