@@ -89,3 +89,13 @@ def test_what_cannot_be_placed_is_said():
         Community().solve(bare)
     with pytest.raises(BadParameter, match="overload"):
         Community(overload=0)
+
+
+def test_by_all_brokers_the_share_of_a_region_is_smaller_by_the_backbone():
+    """R10: 1.2 times the share of all brokers is as much as a smaller multiple of the share of the regions' own."""
+    observation = SmallWorld(messages=3000, clients=60).observation()
+    region = observation.network.region
+    printed = Community(brokers="all").solve(observation)
+    same = Community(overload=1.2 * int((region >= 0).sum()) / len(region)).solve(observation)
+    assert printed.after == same.after
+    assert (region < 0).any()

@@ -70,6 +70,7 @@ def test_equation_3_by_community_and_as_printed():
 
 def test_equation_5_divides_all_messages_by_brokers():
     assert fair_shares(90.0, np.array([3, 6])).tolist() == [30.0, 60.0]
+    assert fair_shares(90.0, np.array([3, 6]), 18).tolist() == [15.0, 30.0]
 
 
 def test_who_arrives_goes_to_the_broker_with_the_lowest_load_and_who_is_there_stays():

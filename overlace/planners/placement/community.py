@@ -5,7 +5,7 @@ those who arrive over the region's brokers. Then communities are cut smaller and
 saves more of the moves than it loses of the performance (objective (1), moves as (2) counts them).
 
 Keeps: nobody moves inside a region; the backbone gets no client.
-Reads: R1 to R9. R5: the last merges are taken back. R6: Rp is the relative growth of the mean hops (both client links
+Reads: R1 to R10. R5: the last merges are taken back. R6: Rp is the relative growth of the mean hops (both client links
 counted), Rm the relative fall of the moves; it stops when Rp > Rm, when no move would be left, or none is left to save.
 Departs: steps come best gain first; the paper gives no order. Loads are not capped on the way.
 """
@@ -49,6 +49,9 @@ class Community:
     )
     proportion: Literal["community", "region"] = field(
         default="community", metadata={"help": "(3) by the community's clients (R1) or the region's, as printed"}
+    )
+    brokers: Literal["regions", "all"] = field(
+        default="regions", metadata={"help": "V(s) is a share of the regions' brokers (R10) or of all, as printed"}
     )
     spill: bool = field(default=True, metadata={"help": "what fits nowhere goes where most room is (R4)"})
     redivide: bool = field(default=True, metadata={"help": "cut communities smaller while that pays (R5, R6)"})
@@ -104,7 +107,8 @@ class Community:
         count = np.zeros((amount, regions), dtype=np.int64)
         np.add.at(count, (community[placed_clients], region[origin[placed_clients]]), 1)
         load = np.bincount(community, weights=problem.sent, minlength=amount).astype(np.float64)
-        limit = self.overload * fair_shares(float(problem.sent.sum()), np.bincount(region[problem.may]))
+        of = len(region) if self.brokers == "all" else None
+        limit = self.overload * fair_shares(float(problem.sent.sum()), np.bincount(region[problem.may]), of)
         part = proportions(count, self.proportion == "region")
         placed = place_communities(part, load, limit, self.test == "each", self.spill)
         wanted = np.full(len(origin), -1)

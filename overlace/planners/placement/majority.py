@@ -25,10 +25,9 @@ class Placed(NamedTuple):
     spilled: int  # communities placed by R4
 
 
-@kernel
-def fair_shares(total: float, brokers: Ints) -> Floats:
-    """V(s), (5): all messages, by the region's share of the brokers."""
-    share: Floats = total * brokers / brokers.sum()
+def fair_shares(total: float, brokers: Ints, of: int | None = None) -> Floats:
+    """V(s), (5): all messages, by the region's share of the brokers that hold clients (R10), or of so many."""
+    share: Floats = total * brokers / (brokers.sum() if of is None else of)
     return share
 
 
