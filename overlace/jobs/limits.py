@@ -48,7 +48,7 @@ def within_cut(planner: Joint, observation: Observation, rows: pa.Table, unit: s
     )
 
 
-def bounds_of(observation: Observation, planner: Joint, document: PlanFile) -> list[str]:
+def bounds_of(observation: Observation, planner: Joint, document: PlanFile, after: Overlay) -> list[str]:
     """What bound the plan, and what lifting it would bring on the part that planned."""
     said, now = [], document.cost_after
     lifts = {
@@ -62,7 +62,7 @@ def bounds_of(observation: Observation, planner: Joint, document: PlanFile) -> l
             said.append(f"{text}; the trace names no other links, so what they would bring is not known")
             continue
         other = replace(planner, effort=0, method="joint", **lifted)  # type: ignore[arg-type]
-        reached = other.cost(observation, other.solve(observation, document.seed).after)
+        reached = other.cost(observation, other.overlay(observation, document.seed, after))
         if document.cost_before > 0 and reached < now - 1e-9 * document.cost_before:
             more = (now - reached) / document.cost_before
             said.append(f"{text}; lifted, the plan would save {more:.1%} more of today's cost on the part that planned")

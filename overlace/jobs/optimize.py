@@ -128,7 +128,8 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     if isinstance(routed, Joint):
         made = parts[0].solved
         broken = broken_by(observation, names, wishes, routed, made.folder, done)
-        bounds = bounds_of(observation, routed, made.document) + list(broken.values())
+        after, _ = read_columns(made.folder, read_plan(made.folder))
+        bounds = bounds_of(observation, routed, made.document, after) + list(broken.values())
         limits = limits_of(observation, routed)
     tell(0.9, "writing the report")
     notes = _notes(done, parts, wishes)

@@ -45,11 +45,11 @@ def earlier_sums(trace: Trace, parts: Cut, known: Known, planner: Planner, seed:
         if mine is None:
             continue
         try:
-            plan = mine.solve(observation, seed)
+            after = mine.overlay(observation, seed)
         except NotObserved:  # a part so short that it holds nothing to plan from
             continue
         window = (origin, following)
-        sums = sums_of(observation, trace, window, observation.overlay, plan.after, metric, known=then, daily=True)
+        sums = sums_of(observation, trace, window, observation.overlay, after, metric, known=then, daily=True)
         if len(sums):
             found.append(sums)
     return found
@@ -86,5 +86,8 @@ def by_then(planner: Joint, observation: Observation, links: Pairs, to: Numbers 
     wire, stay = (
         tuple(sorted(int(rows[r]) for r in ids if rows[r] >= 0)) for ids in (planner.may_wire, planner.keep_links)
     )
+    method = "joint" if planner.method == "best" else planner.method  # its rivals hardly ever find more
     brokers = numbered(planner.keep_brokers, at, observation.network.brokers)
-    return replace(planner, keep=keep, only=only, may_wire=wire, keep_links=stay, keep_brokers=brokers, effort=0)
+    return replace(
+        planner, keep=keep, only=only, may_wire=wire, keep_links=stay, keep_brokers=brokers, effort=0, method=method
+    )

@@ -8,6 +8,7 @@ looked at anew after each swap and from time to time.
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,17 @@ from overlace.model import Progress
 from overlace.planners.search.limits import excess, fits
 from overlace.planners.search.links import best_swaps, crossings
 from overlace.planners.search.problem import Problem
-from overlace.planners.search.system import System, full, prices, settle, shift, undo, work_of
+from overlace.planners.search.system import System, bill, full, prices, rooted, settle, shift, undo, work_of
 from overlace.planners.search.walk import NO_LIMIT, Search, State, home_sets, replaced
 
-FEW = 64
-"""Of those that share a class with a client that has moved, so many are looked at again at once."""
+FEW = 64, 16
+"""Of those that share a class with a client that has moved, so many are looked at again at once; in large systems."""
+ROOMY = 16
+"""After a move, so many brokers are looked at that may be able to handle more now."""
+SWAPS = 4
+"""Swaps that are tried before clients go on."""
+SEEN = 1, 8
+"""Swaps after which all clients and swaps are looked at again, in small and in large systems."""
 LOOKED, TRIED = 4096, 256
 """Of those that wait, so many are looked at for the next of a chain, and so many of them tried."""
 
@@ -60,6 +67,7 @@ class Line(NamedTuple):
     gain: Floats
     done: Ints  # one entry: how many
     price: float  # of a move
+    few: int  # of those that share a class with one that has moved, so many are looked at again at once
 
 
 @kernel(work=lambda system, line, c: work_of(system, 1))
@@ -91,7 +99,7 @@ def go(system: System, line: Line, c: int, gain: float) -> None:
         dequeue(line.queue, c)
     line.moved[line.done[0]], line.gain[line.done[0]] = c, gain
     line.done[0] += 1
-    left = FEW
+    left = line.few
     for j in range(demand.of_start[c], demand.of_start[c + 1]):
         k = demand.of_class[j]
         for i in range(demand.start[k], demand.start[k + 1]):
@@ -165,9 +173,10 @@ def let_go(system: System, line: Line, least: float, most: int) -> int:
         unpark(system, line, here, 4)
         if system.limits.area[here] >= 0:
             unpark(system, line, system.limits.area[here], 4)
-        for b in range(n, 2 * n):
-            if line.parked[b] >= 0 and system.loads.handled[b - n] < system.limits.handled_cap[b - n]:
-                unpark(system, line, b, 2)
+        for i in range(min(n, ROOMY)):  # some of the brokers in turn
+            b = (since * ROOMY + i) % n
+            if line.parked[n + b] >= 0 and system.loads.handled[b] < system.limits.handled_cap[b]:
+                unpark(system, line, n + b, 2)
     return 0
 
 
@@ -223,11 +232,14 @@ class Ordering:
         self.line = Line(
             goal.home.copy(), waits, new_queue(clients), np.full(2 * loads, -1), np.full(clients, -1),
             np.zeros(self.moves, dtype=np.int64), np.zeros(self.moves), np.zeros(1, dtype=np.int64),
-            problem.move_price,
+            problem.move_price, FEW[self.search.large],
         )  # fmt: skip
         had, has = ({(int(a), int(b)) for a, b in links} for links in (problem.links, goal.links))
         self.removed, self.added = had - has, has - had
         self.made: list[Path] = []
+        self.swaps: list[tuple[float, Change, int]] = []  # as a heap: what each costs, and when that was worked out
+        self.swapped = self.seen = self.time = self.looked = 0
+        self.routed = -1, 0.0
         look_at_all(self.system, self.line)
         self._note(0)
 
@@ -245,14 +257,17 @@ class Ordering:
         """All steps, in order."""
         total = self.left
         while self.left:
-            swap = self._best_swap(strict=True)
+            swap = self._best_swap()
             least = swap[0] if swap else -np.inf
             most = max(1, (self.moves - int(self.line.done[0])) // 20) if self.added else NO_LIMIT
             before = int(self.line.done[0])
             stuck = let_go(self.system, self.line, least, most)
             self._note(before)
+            if int(self.line.done[0]) > before:
+                self.time += 1
             if swap and int(self.line.done[0]) - before < most and self._holds(swap[1]):
-                self._write([swap[1]], self._do_swap(swap[1]))
+                change, gained = self._do_swap(swap[1])
+                self._write([change], gained)
             elif self.left and (stuck or (int(self.line.done[0]) == before and not swap)):
                 self._write(*self._together())
             if progress:
@@ -276,10 +291,40 @@ class Ordering:
         client, old, new, messages = (np.array([each[i] for each in changes]) for i in range(4))
         self.made.append(Path(client, old, new, messages, np.array([0, len(changes)]), np.array([gain])))
 
-    def _best_swap(self, *, strict: bool) -> tuple[float, Change] | None:
-        """The best swap of a link that goes for one that comes, and what it saves."""
+    def _best_swap(self) -> tuple[float, Change] | None:
+        """The best swap of a link that goes for one that comes and keeps the limits, and what it saves.
+
+        Swaps are looked at all together from time to time; in between the best is worked out anew until it is the best.
+        """
         if not self.added:
             return None
+        looked = False
+        every = SEEN[self.search.large]
+        if self.swapped >= self.seen + every or not self.swaps or (every == 1 and self.looked != self.time):
+            self._look_at_swaps()
+            looked = True
+        tried = 0
+        while tried < SWAPS:
+            if not self.swaps:
+                if looked:
+                    return None
+                self._look_at_swaps()
+                looked = True
+                continue
+            worth, change, then = self.swaps[0]
+            if then != self.time:
+                heappop(self.swaps)
+                if change.old in self.removed and change.new in self.added and self._joins(change):
+                    heappush(self.swaps, (-self._saved_by(change), change, self.time))
+                continue
+            if self._holds(change):
+                return -worth, change
+            heappop(self.swaps)
+            tried += 1
+        return None
+
+    def _look_at_swaps(self, *, strict: bool = True) -> None:
+        """Find the best swap for each link that goes."""
         s, p = self.search, self.problem
         n = len(p.node)
         wire, fixed = np.full((n, n), np.inf), np.ones((n, n), dtype=np.bool_)
@@ -287,32 +332,67 @@ class Ordering:
             wire[a, b] = wire[b, a] = p.wire[a, b]
         for a, b in self.removed:
             fixed[a, b] = fixed[b, a] = False
-        both, straight = crossings(s.tree, *home_sets(p.demand, s.home))
+        both, straight = crossings(s.tree, fixed, *home_sets(p.demand, s.home))
         most = p.max_degree if strict else np.full(n, NO_LIMIT)
         score, left, right = best_swaps(s.tree, p.node, wire, both, straight, p.first, fixed, most, 0.0, NO_LIMIT)
-        for e in np.lexsort((np.arange(n), score)).tolist():
-            if not np.isfinite(score[e]):
-                break
-            up = int(s.tree.parent[e])
-            change = Change(-1, _pair(e, up), _pair(int(left[e]), int(right[e])), float(both[e, e]))
-            if not strict or self._holds(change):
-                return -float(score[e]) - p.swap_price, change
-        return None
+        self.swaps = []
+        for e in np.flatnonzero(np.isfinite(score)).tolist():
+            change = Change(-1, _pair(e, int(s.tree.parent[e])), _pair(int(left[e]), int(right[e])))
+            self.swaps.append((float(score[e]) + p.swap_price, change, self.time))
+        heapify(self.swaps)
+        self.seen, self.looked = self.swapped, self.time
+
+    def _joins(self, change: Change) -> bool:
+        """Whether a swap leaves a tree, and nobody with more links than it may have."""
+        (a, b), (x, y) = change.old, change.new
+        parent, degree = self.search.tree.parent, self.search.tree.degree
+        low, inside = a if parent[a] == b else b, []
+        for v in (x, y):
+            if degree[v] + 1 - (v in change.old) > self.problem.max_degree[v]:
+                return False
+            while v not in (-1, low):
+                v = int(parent[v])
+            inside.append(v == low)
+        return inside[0] != inside[1]
+
+    def _saved_by(self, change: Change) -> float:
+        """What a swap saves now."""
+        p, s = self.problem, self.search
+        if self.routed[0] != self.time:
+            self.routed = self.time, s.routed()
+        tree = rooted(replaced(s.links, *change.old, *change.new), p.wire)
+        after = bill(p.demand, s.home, tree, p.node, p.limits.area, len(p.limits.sent_cap))[0]
+        return float(self.routed[1] - after) - p.swap_price
 
     def _holds(self, change: Change) -> bool:
         """Whether brokers can handle what passes them after a swap."""
         return self.search.bears(replaced(self.search.links, *change.old, *change.new))
 
-    def _do_swap(self, change: Change) -> float:
-        """Replace a link; what that saves."""
+    def _do_swap(self, change: Change) -> tuple[Change, float]:
+        """(the change with the messages that crossed its link, what it saves): replace a link."""
         s = self.search
-        before = s.routed()
+        before, crossed = s.routed(), self._crossing(change.old)
         s.goto(State(s.home, replaced(s.links, *change.old, *change.new)))
         after = s.routed()
         self.removed.discard(change.old)
         self.added.discard(change.new)
-        look_at_all(self.system, self.line)
-        return float(before - after) - self.problem.swap_price
+        self.swapped += 1
+        self.time += 1
+        if self.swapped % SEEN[s.large] == 0 or not self.added:
+            look_at_all(self.system, self.line)
+        return change._replace(messages=crossed), float(before - after) - self.problem.swap_price
+
+    def _crossing(self, link: tuple[int, int]) -> float:
+        """The messages that cross a link now."""
+        tree, demand = self.search.tree, self.problem.demand
+        low = link[0] if tree.parent[link[0]] == link[1] else link[1]
+        below = np.zeros(len(tree.parent), dtype=np.bool_)
+        below[low] = True
+        for v in tree.order[1:].tolist():
+            below[v] |= below[tree.parent[v]]
+        inside = np.append(0, np.cumsum(below[self.search.home[demand.member]]))
+        many = inside[demand.start[1:]] - inside[demand.start[:-1]]
+        return float(demand.demand[(many > 0) & (many < np.diff(demand.start))].sum())
 
     def _together(self) -> tuple[list[Change], float]:
         """(changes, what they save): one after the other until the limits hold again, as one step."""
@@ -320,16 +400,24 @@ class Ordering:
         gain = 0.0
         while self.left:
             system, line = self.system, self.line
+            if not line.queue.size[0]:
+                look_at_all(system, line)
             c, rank = next_of_chain(system, line)
-            swap = self._best_swap(strict=False) if rank < 3 else None
-            if swap and (c < 0 or (rank == 0 and swap[0] >= line.queue.worth[c])):
-                gain += self._do_swap(swap[1])
-                changes.append(swap[1])
+            swap = None
+            if rank < 3 and self.added:
+                self._look_at_swaps(strict=False)
+                swap = self.swaps[0]
+                self.swaps = []
+            if swap and (c < 0 or (rank == 0 and -swap[0] >= line.queue.worth[c])):
+                change, saved = self._do_swap(swap[1])
+                gain += saved
+                changes.append(change)
             else:
                 saved = saves(system, line, c)
                 go(system, line, c, saved)
                 gain += saved
                 changes.append(Change(c, (c, int(self.problem.limits.first[c])), (c, int(line.target[c]))))
+                self.time += 1
             if self._all_hold():
                 break
         return changes, gain

@@ -194,7 +194,7 @@ def test_reach_is_the_longest_way_to_a_broker(observation, beta):
 def test_the_best_replacement_of_every_link_is_found(observation, beta):
     p = problem(observation, beta)
     tree, home = rooted(p.links, p.wire), p.limits.first
-    both, straight = crossings(tree, *home_sets(p.demand, home))
+    both, straight = crossings(tree, p.fixed, *home_sets(p.demand, home))
     unlimited = np.full(len(p.node), NO_LIMIT)
     score, _, _ = best_swaps(tree, p.node, p.wire, both, straight, p.first, p.fixed, unlimited, 0.0, NO_LIMIT)
     now = billed(p, home)[0]

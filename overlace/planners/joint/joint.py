@@ -25,10 +25,9 @@ from overlace.planners.joint.problem import Caps, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
 from overlace.planners.ordering import Ordering, Path, changes_of
 from overlace.planners.placement import cost as placement_cost
-from overlace.planners.search.find import draws_for, find, refine
-from overlace.planners.search.groups import find_communities
+from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.problem import Problem, renumbered
-from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
+from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost, is_large
 from overlace.planners.tree import cost as tree_cost
 
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
@@ -127,14 +126,31 @@ class Joint:
         problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, borne)
         return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
 
+    def overlay(self, observation: Observation, seed: int = 0, begin: Overlay | None = None) -> Overlay:
+        """What the search comes to, without the steps; in a large system it goes on from an overlay that is known."""
+        problem = self.problem(observation)
+        if begin is not None and is_large(problem):
+            known = State(np.maximum(begin.homes(observation.clients), 0), np.sort(begin.tree, axis=1).reshape(-1, 2))
+            search = Search(replace(problem, least=self.min_gain * Search(problem).first.cost))
+            best = search.improve(known, self._budget(), BOTH)
+        else:
+            best = min(self.states(problem, seed).values(), key=by_cost)
+        before = observation.overlay
+        homes = np.where(before.homes(observation.clients) >= 0, best.home, -1)
+        placed = before.placement.copy()
+        placed[:, 1] = np.where(homes[placed[:, 0]] >= 0, homes[placed[:, 0]], placed[:, 1])
+        return replace(before, placement=placed, tree=best.links)
+
+    def _budget(self) -> Budget:
+        limits = (self.max_moves, self.max_swaps, self.budget)
+        return Budget(*(NO_LIMIT if each is None else each for each in limits))
+
     def states(self, problem: Problem, seed: int, progress: Progress | None = None) -> dict[str, State]:
         """What each method finds within the budget."""
-        limits = (self.max_moves, self.max_swaps, self.budget)
-        budget = Budget(*(NO_LIMIT if each is None else each for each in limits))
+        budget = self._budget()
         problem, number = renumbered(problem)
         problem = replace(problem, least=self.min_gain * Search(problem).first.cost)
-        apart = find_communities(problem.demand, problem.limits, problem.movable, seed) if budget.moves else []
-        search = Search(problem, apart)
+        search = search_over(problem, budget, seed)
         found: dict[str, State] = {"as it is": search.first}
         ways: tuple[str, ...] = WAYS if self.method == "best" else (self.method,)
         both = problem.rewires and budget.swaps and len(problem.movable) and budget.moves

@@ -25,10 +25,10 @@ from overlace.planners.placement.caps import FIELDS, caps_of, check_caps, loads_
 from overlace.planners.placement.moves import REASONS, plan_of
 from overlace.planners.placement.problem import Problem, check, problem_of, region_numbers, searched
 from overlace.planners.placement.ties import Ties
-from overlace.planners.search.find import draws_for, find
-from overlace.planners.search.groups import communities_at, find_communities
+from overlace.planners.search.find import draws_for, find, search_over
+from overlace.planners.search.groups import communities_at
 from overlace.planners.search.problem import renumbered
-from overlace.planners.search.walk import NO_BUDGET, Budget, Search, by_cost
+from overlace.planners.search.walk import NO_BUDGET, Budget, by_cost
 
 DRAWS = 1_200
 """Random changes that annealing draws for each client and unit of effort, at most."""
@@ -101,12 +101,11 @@ class Leiden:
         """The best homes that are found."""
         given, number = renumbered(searched(problem, across=self.across))
         tell(0.05, "communities")
-        apart = find_communities(given.demand, given.limits, given.movable, seed)
-        search = Search(given, apart)
+        budget = NO_BUDGET if self.max_moves is None else Budget(moves=self.max_moves)
+        search = search_over(given, budget, seed)
         tell(0.3, "local search")
         few = len(number) if len(number) <= MOST_CLIENTS else 0
         draws = min(DRAWS * few * self.effort, draws_for(search, self.effort))
-        budget = NO_BUDGET if self.max_moves is None else Budget(moves=self.max_moves)
         found = min(search.first, find(search, budget, ("clients",), draws, seed), key=by_cost)
         home = np.empty_like(number)
         home[number] = found.home

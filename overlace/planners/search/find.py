@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from overlace.planners.search.anneal import LINKS, annealed
-from overlace.planners.search.walk import Budget, Kind, Search, State, by_cost
+from overlace.planners.search.groups import find_communities
+from overlace.planners.search.problem import Problem
+from overlace.planners.search.walk import Budget, Kind, Search, State, by_cost, is_large
 
 DRAWS = 600_000
 """Random changes that annealing draws in a system of middle size."""
@@ -16,6 +18,8 @@ TRIAL, WORTH = 10, 1e-4
 
 TURNS, VAIN = 10, 3
 """Times that it anneals, at most, while a load is above what it should be, and times that it does so in vain."""
+PART = 20
+"""In large systems communities are looked for where one in so many clients can move."""
 FEW = 30
 """Clients below which once is enough."""
 
@@ -57,6 +61,14 @@ def refine(
         if not state.over > 0.0 or vain == (1 if few else VAIN):
             break
     return state
+
+
+def search_over(problem: Problem, budget: Budget, seed: int) -> Search:
+    """A search that knows communities, where the budget is large enough to move them."""
+    moves, movable = min(budget.moves, budget.both), len(problem.movable)
+    if not moves or (is_large(problem) and moves * PART < movable):
+        return Search(problem)
+    return Search(problem, find_communities(problem.demand, problem.limits, problem.movable, seed))
 
 
 def draws_for(search: Search, effort: float) -> int:

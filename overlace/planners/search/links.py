@@ -15,9 +15,9 @@ from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.planners.search.system import Tree, span
 
 
-@kernel(work=lambda tree, start, homes, weight: 10 * len(homes) * len(tree.parent))
-def crossings(tree: Tree, start: Ints, homes: Ints, weight: Floats) -> tuple[Floats, Floats]:
-    """(both, straight) for every two links, each named by its lower end; both[e, e] is all that crosses e."""
+@kernel(work=lambda tree, fixed, start, homes, weight: 10 * len(homes) * len(tree.parent))
+def crossings(tree: Tree, fixed: Bools, start: Ints, homes: Ints, weight: Floats) -> tuple[Floats, Floats]:
+    """(both, straight) for a link that may go and any other, each named by its lower end; both[e, e]: all across e."""
     n = len(tree.parent)
     both = np.zeros((n, n), dtype=np.float64)
     straight = np.zeros((n, n), dtype=np.float64)
@@ -63,6 +63,8 @@ def crossings(tree: Tree, start: Ints, homes: Ints, weight: Floats) -> tuple[Flo
                     segment[nodes[i]] = one
         for i in range(size - 1):
             e = nodes[i]
+            if fixed[e, tree.parent[e]]:
+                continue
             for j in range(size - 1):
                 f = nodes[j]
                 both[e, f] += weight[k]

@@ -16,6 +16,9 @@ from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.vectors import copy_to, fill
 from overlace.planners.search.limits import Limits, fits, priced
 
+WORK = 20_000
+"""Members of classes above which nothing is tried in plain Python."""
+
 
 @by_address
 class Demand(NamedTuple):
@@ -264,9 +267,12 @@ class System(NamedTuple):
 
 
 def work_of(system: System, clients: int) -> int:
-    """About the microseconds that plain Python takes to price so many clients everywhere."""
+    """About the microseconds that plain Python takes to price so many clients everywhere; much for large systems."""
     demand = system.demand
-    return clients * (40 + 5 * len(system.node) + 4 * len(demand.member) // max(1, len(demand.of_start)))
+    if len(demand.member) > WORK:
+        return clients * WORK
+    size = np.diff(demand.start)
+    return clients * (40 + 5 * len(system.node) + 4 * int(size @ size) // max(1, len(demand.of_start)))
 
 
 @kernel

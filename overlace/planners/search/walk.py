@@ -51,8 +51,8 @@ TRIED = 8  # of the best swaps, where brokers cannot handle what the first would
 TINY = 1e-9
 FAR = 0.5
 """What is left of the cost of a state where another is far better."""
-RISE = 1.5
-"""How the price rises from one level to the next where changes are undone."""
+RISE = 1.5, 2.0
+"""How the price rises from one level to the next where changes are undone, in small and in large systems."""
 NO_LIMIT = 1 << 60
 
 
@@ -110,7 +110,7 @@ class Search:
 
     def __init__(self, problem: Problem, communities: Sequence[Ints] = ()) -> None:
         self.problem = problem
-        self.large = len(problem.limits.first) * len(problem.node) > SMALL
+        self.large = is_large(problem)
         self.starts, self.groups = communities[-1:] if self.large else communities[-2:], NO_GROUPS
         if len(communities):
             self.groups = groups_of(problem.demand, problem.movable, communities, SHARE[self.large])
@@ -261,7 +261,7 @@ class Search:
         if not np.array_equal(self._summed.home, self.home):
             self._summed = Summed(self.home.copy(), home_sets(self.problem.demand, self.home))
         if self._summed.tree is not self.tree:
-            crossed = crossings(self.tree, *self._summed.sets)
+            crossed = crossings(self.tree, self.problem.fixed, *self._summed.sets)
             self._summed = self._summed._replace(tree=self.tree, crossed=crossed)
         return self._summed.crossed
 
@@ -301,6 +301,8 @@ class Search:
         """
         if self.large and "clients" in kinds and min(budget.moves, budget.both) >= len(self.problem.movable):
             return self._from_all(budget, kinds)
+        if self.large and "clients" in kinds and len(self.starts):
+            return self._from_far(budget, kinds)
         best, marginal, links = self._fall(budget, kinds), self.marginal, self.links
         self.spare = best
         for community in self.starts if "clients" in kinds else ():
@@ -316,6 +318,32 @@ class Search:
                 best, marginal = state, self.marginal
         self.marginal = marginal
         return best
+
+    def improve(self, state: State, budget: Budget, kinds: tuple[Kind, ...]) -> State:
+        """The best state that is found from one that is known, with hardly more work than to look at it."""
+        self.goto(state)
+        best, each = self.state(), max(0.0, self.first.cost - self.cost) / max(1, self.moved + self.swapped)
+        self.descend(0.0, budget, kinds, trade=True)
+        best = min(best, self.state(), key=by_cost)
+        return self._swing(best, each / 4, budget, kinds) if budget.used(best) else best
+
+    def _from_far(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
+        """In a large system back from packed communities, and from where it is only if that is no great gain."""
+        begin, home = self.state(), packed(self.system, self.starts[-1], self.problem.movable, self.problem.sent_goal)
+        self.goto(State(home, begin.links))
+        self.descend(0.0, NO_BUDGET, kinds)
+        each = max(0.0, begin.cost - self.cost) / max(1, self.moved + self.swapped)
+        best = self._rise(budget, kinds, each)
+        marginal = self.marginal
+        if not by_cost(best) < by_cost(replace(begin, cost=FAR * begin.cost)):
+            self.goto(begin)
+            best, marginal = min(
+                (best, marginal), (self._fall(budget, kinds), self.marginal), key=lambda x: by_cost(x[0])
+            )
+        self.goto(best)
+        self.descend(0.0, budget, kinds, trade=True)
+        self.marginal, self.spare = marginal, min(best, self.state(), key=by_cost)
+        return self.spare
 
     def _from_all(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
         """The best end from where it is and from packed communities, where changes need no price."""
@@ -349,18 +377,18 @@ class Search:
 
     def _rise(self, budget: Budget, kinds: tuple[Kind, ...], price: float) -> State:
         """Let the price rise until so much is undone that the budget holds; then swing around there."""
-        price = max(price / RISE**6, 1e-6 * self.first.cost / max(1, len(self.home)))
-        top = RISE * max(self.top_gain(kinds), self.first.cost)
+        price = max(price / 10, 1e-6 * self.first.cost / max(1, len(self.home)))
+        top = 2 * max(self.top_gain(kinds), self.first.cost)
         while not budget.holds(self.state()) and price < top:
             self._undo(price)
-            self.descend(price, NO_BUDGET, kinds)
-            price *= RISE
+            self.descend(price, NO_BUDGET, kinds, groups=not self.large)
+            price *= RISE[self.large]
         if not budget.holds(self.state()):
             return self.first
-        self.descend(0.0, budget, kinds, trade=True)
+        self.descend(0.0, budget, kinds, trade=not self.large)
         best = self.state()
         self.marginal = price if budget.used(best) else 0.0
-        return self._swing(best, price, budget, kinds) if budget.used(best) else best
+        return self._swing(best, price, budget, kinds) if budget.used(best) and not self.large else best
 
     def _undo(self, price: float) -> None:
         """Send groups home whose moves do not pay their price all together."""
@@ -379,6 +407,11 @@ class Search:
             self.descend(0.0, budget, kinds, trade=True)
             best = min(best, self.state(), key=by_cost)
         return best
+
+
+def is_large(problem: Problem) -> bool:
+    """Whether a system is so large that the search makes bigger steps."""
+    return len(problem.limits.first) * len(problem.node) > SMALL
 
 
 def by_cost(state: State) -> tuple[bool, float, float, int]:
