@@ -20,6 +20,7 @@ import gc
 import hashlib
 import inspect
 import os
+import pickle
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -188,9 +189,29 @@ def _compiled(function: Any, **options: Any) -> Any:
     numba = _numba()
     try:
         file = Path(inspect.getfile(function))
-        return numba.njit(function, cache=_cached_beside(file) or _keep_source(function), **options)
+        beside = _cached_beside(file)
+        if beside:
+            _drop_unreadable(function)
+        return numba.njit(function, cache=beside or _keep_source(function), **options)
     except (RuntimeError, OSError, TypeError):  # nowhere to write, or typed in at a prompt: compile each time
         return numba.njit(function, **options)
+
+
+def _drop_unreadable(function: Any) -> None:
+    """Delete what an older version left of a kernel, if it names classes that are no more: numba would stop at it."""
+    code = function.__code__
+    folder = Path(code.co_filename).parent / "__pycache__"
+    name = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}."
+    for each in _names(folder):
+        if each.startswith(name) and each.endswith(".nbi"):
+            try:
+                with (folder / each).open("rb") as index:
+                    pickle.load(index)
+                    pickle.loads(index.read())  # as numba does, which reads it again
+            except OSError:
+                continue
+            except Exception:  # whatever a pickle of something that has changed may raise
+                (folder / each).unlink(missing_ok=True)
 
 
 @cache

@@ -162,3 +162,34 @@ def test_little_work_is_plain_until_it_has_added_up(monkeypatch):
 
 def test_a_kernel_is_pickled_by_its_name():
     assert pickle.loads(pickle.dumps(group)) is group
+
+
+def test_a_kernel_that_was_never_compiled_stays_plain_for_longer_if_its_calls_are_brief(monkeypatch):
+    monkeypatch.setattr(Kernel, "left", 0)
+    monkeypatch.setattr(Kernel, "cold", 25)
+    called = []
+    watched = kernel(work=size, brief=10)(lambda values: called.append("plain") or values.sum())
+    fresh = {"never_compiled": True}
+    watched.__dict__.update(fresh)
+    for n in (10, 9):
+        assert watched(np.ones(n, np.int64)) == n
+    watched.__dict__["compiled"] = lambda values: called.append("compiled") or values.sum()
+    assert watched(np.ones(3, np.int64)) == 3  # once it is compiled there is nothing to save
+    assert called == ["plain", "plain", "compiled"]
+    assert Kernel.cold == 6
+    assert group.never_compiled in (True, False)
+
+
+def test_what_an_older_version_left_of_a_kernel_is_dropped_if_it_cannot_be_read(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from overlace.arrays.jit import kernel\n\n\n@kernel\ndef double(x: int) -> int:\n    return 2 * x\n"
+    )
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import mine; print(mine.double(21))"
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    for _ in range(2):
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.stdout.strip() == "42", done.stderr
+        (index,) = (tmp_path / "__pycache__").glob("mine.double-*.nbi")
+        index.write_bytes(index.read_bytes()[:40] + b"cno.such\nname\n.")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "42", done.stderr

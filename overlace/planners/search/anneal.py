@@ -216,7 +216,7 @@ def _draw_client(given: Given, now: Walk, heat: float, fine: float) -> None:
     find_open(system, c, room)
     open_to = system.scratch.open
     open_to[here] = True
-    blind = now.over[0] > 0.0 and _random(now) < BLIND  # what costs more may yet relieve a broker
+    blind = now.over[1] > 0.0 and _random(now) < BLIND  # what costs more may yet relieve a broker
     least = out[here]
     for b in range(len(out)):
         if open_to[b]:
