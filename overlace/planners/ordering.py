@@ -232,7 +232,7 @@ class Ordering:
         self.line = Line(
             goal.home.copy(), waits, new_queue(clients), np.full(2 * loads, -1), np.full(clients, -1),
             np.zeros(self.moves, dtype=np.int64), np.zeros(self.moves), np.zeros(1, dtype=np.int64),
-            problem.move_price, FEW[self.search.large],
+            problem.move_price, FEW[self.search.huge],
         )  # fmt: skip
         had, has = ({(int(a), int(b)) for a, b in links} for links in (problem.links, goal.links))
         self.removed, self.added = had - has, has - had
@@ -299,7 +299,7 @@ class Ordering:
         if not self.added:
             return None
         looked = False
-        every = SEEN[self.search.large]
+        every = SEEN[self.search.huge]
         if self.swapped >= self.seen + every or not self.swaps or (every == 1 and self.looked != self.time):
             self._look_at_swaps()
             looked = True
@@ -378,7 +378,7 @@ class Ordering:
         self.added.discard(change.new)
         self.swapped += 1
         self.time += 1
-        if self.swapped % SEEN[s.large] == 0 or not self.added:
+        if self.swapped % SEEN[s.huge] == 0 or not self.added:
             look_at_all(self.system, self.line)
         return change._replace(messages=crossed), float(before - after) - self.problem.swap_price
 

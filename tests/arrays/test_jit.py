@@ -180,6 +180,7 @@ def test_a_kernel_that_was_never_compiled_stays_plain_for_longer_if_its_calls_ar
     assert group.never_compiled in (True, False)
 
 
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="it is the compiled cache that is tested")
 def test_what_an_older_version_left_of_a_kernel_is_dropped_if_it_cannot_be_read(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from overlace.arrays.jit import kernel\n\n\n@kernel\ndef double(x: int) -> int:\n    return 2 * x\n"

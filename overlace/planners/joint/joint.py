@@ -27,7 +27,7 @@ from overlace.planners.ordering import Ordering, Path, changes_of
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.problem import Problem, renumbered
-from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost, is_large
+from overlace.planners.search.walk import MIDDLE, NO_LIMIT, Budget, Search, State, by_cost, size_of
 from overlace.planners.tree import cost as tree_cost
 
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
@@ -129,7 +129,7 @@ class Joint:
     def overlay(self, observation: Observation, seed: int = 0, begin: Overlay | None = None) -> Overlay:
         """What the search comes to, without the steps; in a large system it goes on from an overlay that is known."""
         problem = self.problem(observation)
-        if begin is not None and is_large(problem):
+        if begin is not None and size_of(problem) > MIDDLE:
             known = State(np.maximum(begin.homes(observation.clients), 0), np.sort(begin.tree, axis=1).reshape(-1, 2))
             search = Search(replace(problem, least=self.min_gain * Search(problem).first.cost))
             best = search.improve(known, self._budget(), BOTH)
@@ -162,13 +162,13 @@ class Joint:
                 progress(0.8 * i / len(ways), f"searching {way}")
             search.goto(search.first)
             turns = KINDS[way]
-            patient = way in ("joint", self.method)
+            rival = found.get("joint")
             if len(turns) == 1:
-                found[way] = find(search, budget, turns[0], draws, seed, patient=patient)
+                found[way] = find(search, budget, turns[0], draws, seed, rival)
             else:
                 state = alternating(search, budget)
                 for kinds in turns:
-                    state = refine(search, state, budget, kinds, draws, seed, patient=patient)
+                    state = refine(search, state, budget, kinds, draws, seed, rival)
                 found[way] = state
             marginal = search.marginal if way == "joint" else marginal
         best = min(found.values(), key=by_cost)

@@ -30,8 +30,9 @@ from overlace.planners.search.groups import communities_at
 from overlace.planners.search.problem import renumbered
 from overlace.planners.search.walk import NO_BUDGET, Budget, by_cost
 
-DRAWS = 1_200
-"""Random changes that annealing draws for each client and unit of effort, at most."""
+DRAWS, FEWER, EACH = 3_000, 1_200, 15
+"""Random changes that annealing draws for each client and unit of effort, at most; and among few clients, where so many
+for each of the others are enough."""
 MOST_CLIENTS = 20_000
 """Above so many clients nothing is annealed."""
 
@@ -104,8 +105,8 @@ class Leiden:
         budget = NO_BUDGET if self.max_moves is None else Budget(moves=self.max_moves)
         search = search_over(given, budget, seed)
         tell(0.3, "local search")
-        few = len(number) if len(number) <= MOST_CLIENTS else 0
-        draws = min(DRAWS * few * self.effort, draws_for(search, self.effort))
+        clients = len(number) if len(number) <= MOST_CLIENTS else 0
+        draws = min(int(np.clip(EACH * clients, FEWER, DRAWS)) * clients * self.effort, draws_for(search, self.effort))
         found = min(search.first, find(search, budget, ("clients",), draws, seed), key=by_cost)
         home = np.empty_like(number)
         home[number] = found.home

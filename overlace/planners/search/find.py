@@ -5,7 +5,8 @@ from __future__ import annotations
 from overlace.planners.search.anneal import LINKS, annealed
 from overlace.planners.search.groups import find_communities
 from overlace.planners.search.problem import Problem
-from overlace.planners.search.walk import Budget, Kind, Search, State, by_cost, is_large
+from overlace.planners.search.walk import MIDDLE as LARGEST
+from overlace.planners.search.walk import Budget, Kind, Search, State, by_cost, size_of
 
 DRAWS = 600_000
 """Random changes that annealing draws in a system of middle size."""
@@ -13,42 +14,37 @@ MIDDLE = 40_000
 """Size of a system up to which annealing draws as many, and fewer beyond: brokers x clients, or"""
 WEIGHS = 4
 """so many times the members of all classes, which a draw of a link looks at."""
-TRIAL, WORTH = 10, 1e-4
-"""A first short annealing takes this part of the draws, and must save this share of the cost for the long one."""
+FAR, TRIAL, WORTH = 1.05, 10, 1e-4
+"""What costs so many times as much as a rival is annealed for a part of the draws, and for all of them only where that
+saves this share of the cost."""
 
 TURNS, VAIN = 10, 3
 """Times that it anneals, at most, while a load is above what it should be, and times that it does so in vain."""
 PART = 20
-"""In large systems communities are looked for where one in so many clients can move."""
+"""In the largest systems communities are looked for where one in so many clients can move."""
 FEW = 30
 """Clients below which once is enough."""
 
 
 def find(
-    search: Search, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int, *, patient: bool = True
+    search: Search, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int, rival: State | None = None
 ) -> State:
     """The best state within the budget, from where the search is."""
     state = search.path(budget, kinds)
     spare = search.spare
-    return min(refine(search, state, budget, kinds, draws, seed, patient=patient), spare, key=by_cost)
+    return min(refine(search, state, budget, kinds, draws, seed, rival), spare, key=by_cost)
 
 
 def refine(
-    search: Search,
-    state: State,
-    budget: Budget,
-    kinds: tuple[Kind, ...],
-    draws: int,
-    seed: int,
-    *,
-    patient: bool = True,
-) -> State:
-    """Annealed; unless patient first for a short while, and no longer where that brings nothing.
+    search: Search, state: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int,
+    rival: State | None = None,
+) -> State:  # fmt: skip
+    """Annealed; where a rival is far better, first for a short while, and no longer where that brings nothing.
 
     One kind of change alone gets as many draws as it has among both.
     """
     share = 1.0 if len(kinds) > 1 else LINKS if kinds == ("links",) else 1 - LINKS
-    if not patient:
+    if rival is not None and state.cost > FAR * rival.cost:
         tried = annealed(search, state, budget, kinds, int(share * draws / TRIAL), seed)
         if tried.lawful == state.lawful and tried.cost > state.cost * (1 - WORTH):
             return tried
@@ -66,7 +62,7 @@ def refine(
 def search_over(problem: Problem, budget: Budget, seed: int) -> Search:
     """A search that knows communities, where the budget is large enough to move them."""
     moves, movable = min(budget.moves, budget.both), len(problem.movable)
-    if not moves or (is_large(problem) and moves * PART < movable):
+    if not moves or (size_of(problem) > LARGEST and moves * PART < movable):
         return Search(problem)
     return Search(problem, find_communities(problem.demand, problem.limits, problem.movable, seed))
 

@@ -41,10 +41,12 @@ FALL = 0.75, 0.5
 ENOUGH = 1e-9, 1e-3
 """The share of the cost that a round must save for another one to follow."""
 ROUND = 1e-9, 1e-4
-"""The share of the cost that a visit of clients must save for their partners to be visited too."""
+"""The share of the cost that a visit of clients must save for their partners to be visited too, and in the largest."""
 SWINGS = (1.6, 1.3, 1.15, 2.0), (1.5,)
 SMALL = 9_000
 """Brokers times clients up to which the price falls slowly and swings several times."""
+MIDDLE = 200_000
+"""Brokers times clients above which it makes the largest steps."""
 SHARE = 4.0, 1.0
 """How long to look at groups, times as long as at every client alone, in small and in large systems."""
 TRIED = 8  # of the best swaps, where brokers cannot handle what the first would bring
@@ -52,7 +54,7 @@ TINY = 1e-9
 FAR = 0.5
 """What is left of the cost of a state where another is far better."""
 RISE = 1.5, 2.0
-"""How the price rises from one level to the next where changes are undone, in small and in large systems."""
+"""How the price rises from one level to the next where changes are undone, and in the largest systems."""
 NO_LIMIT = 1 << 60
 
 
@@ -110,7 +112,7 @@ class Search:
 
     def __init__(self, problem: Problem, communities: Sequence[Ints] = ()) -> None:
         self.problem = problem
-        self.large = is_large(problem)
+        self.large, self.huge = (size_of(problem) > most for most in (SMALL, MIDDLE))
         self.starts, self.groups = communities[-1:] if self.large else communities[-2:], NO_GROUPS
         if len(communities):
             self.groups = groups_of(problem.demand, problem.movable, communities, SHARE[self.large])
@@ -223,10 +225,10 @@ class Search:
                 gained, added = self._visit(way, clients, price, room)
                 self.moved += added
                 self.cost -= gained - (p.move_price + p.least) * added
-                if gained - price * added <= ROUND[self.large] * max(1.0, self.cost):
+                if gained - price * added <= ROUND[self.huge] * max(1.0, self.cost):
                     break
                 moved = True
-                if way == "group" or (way == "trade" and self.large):
+                if way == "group" or (way == "trade" and self.huge):
                     break
                 clients = partners(p.demand, np.flatnonzero(home != self.home), p.movable)
         if moved:
@@ -299,9 +301,9 @@ class Search:
 
         Annealing goes on from the first, unless the other is far better: it mends small faults, not large ones.
         """
-        if self.large and "clients" in kinds and min(budget.moves, budget.both) >= len(self.problem.movable):
+        if self.huge and "clients" in kinds and min(budget.moves, budget.both) >= len(self.problem.movable):
             return self._from_all(budget, kinds)
-        if self.large and "clients" in kinds and len(self.starts):
+        if self.huge and "clients" in kinds and len(self.starts):
             return self._from_far(budget, kinds)
         best, marginal, links = self._fall(budget, kinds), self.marginal, self.links
         self.spare = best
@@ -363,15 +365,17 @@ class Search:
     def _fall(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
         """Let the price fall until the budget is used, swing around there, and take the best state."""
         price, least = self.top_gain(kinds), max(self.problem.least, TINY * max(1.0, self.cost))
-        best = self.state()
+        best, crowded = self.state(), self.over > 0  # whoever relieves a broker moves at any price
         while price > least:
             self.descend(price, budget, kinds)
             best = min(best, self.state(), key=by_cost)
-            if budget.used(best):
+            if budget.used(best) and not crowded:
                 break
             price *= FALL[self.large] if price > 1e-4 * self.first.cost else 0.1
         self.descend(0.0, budget, kinds, trade=True)
         best = min(best, self.state(), key=by_cost)
+        if crowded:
+            price = max(0.0, self.first.cost - best.cost) / max(1, best.changes) / 4
         self.marginal = price if budget.used(best) else 0.0
         return self._swing(best, price, budget, kinds) if budget.used(best) else best
 
@@ -381,14 +385,14 @@ class Search:
         top = 2 * max(self.top_gain(kinds), self.first.cost)
         while not budget.holds(self.state()) and price < top:
             self._undo(price)
-            self.descend(price, NO_BUDGET, kinds, groups=not self.large)
-            price *= RISE[self.large]
+            self.descend(price, NO_BUDGET, kinds, groups=not self.huge)
+            price *= RISE[self.huge]
         if not budget.holds(self.state()):
             return self.first
-        self.descend(0.0, budget, kinds, trade=not self.large)
+        self.descend(0.0, budget, kinds, trade=not self.huge)
         best = self.state()
         self.marginal = price if budget.used(best) else 0.0
-        return self._swing(best, price, budget, kinds) if budget.used(best) and not self.large else best
+        return self._swing(best, price, budget, kinds) if budget.used(best) and not self.huge else best
 
     def _undo(self, price: float) -> None:
         """Send groups home whose moves do not pay their price all together."""
@@ -409,9 +413,9 @@ class Search:
         return best
 
 
-def is_large(problem: Problem) -> bool:
-    """Whether a system is so large that the search makes bigger steps."""
-    return len(problem.limits.first) * len(problem.node) > SMALL
+def size_of(problem: Problem) -> int:
+    """Brokers times clients."""
+    return len(problem.limits.first) * len(problem.node)
 
 
 def by_cost(state: State) -> tuple[bool, float, float, int]:
