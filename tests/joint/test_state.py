@@ -11,7 +11,19 @@ from overlace.model import Classes, Flows
 from overlace.planners.joint.problem import Caps, problem_of
 from overlace.planners.search.links import best_swaps, crossings
 from overlace.planners.search.problem import renumbered
-from overlace.planners.search.system import bill, group_prices, prices, reach_of, rooted, seat, seated, try_settle
+from overlace.planners.search.system import (
+    bill,
+    group_prices,
+    prices,
+    reach_of,
+    rooted,
+    seat,
+    seated,
+    shift,
+    try_settle,
+    try_shift,
+    undo,
+)
 from overlace.planners.search.walk import NO_LIMIT, Search, State, home_sets, replaced
 from tests.strategies import observations
 
@@ -89,6 +101,32 @@ def test_loads_stay_true_as_clients_settle_and_a_move_that_does_not_hold_leaves_
     recount.goto(State(search.home, search.links))
     assert np.allclose(recount.system.loads.sent, sent)
     assert np.allclose(recount.system.loads.handled, handled)
+
+
+@given(observations(least=2).filter(some), st.data())
+def test_a_shift_of_several_clients_and_its_undo_leave_everything_bit_by_bit_as_it_was(observation, data):
+    p = in_areas(problem(observation, 0.5), data.draw(st.integers(1, 3)))
+    search = Search(p)
+    system, n = search.system, len(p.node)
+    who = data.draw(st.lists(st.integers(0, observation.clients - 1), min_size=1, max_size=6, unique=True))
+    to = data.draw(st.lists(st.integers(0, n - 1), min_size=len(who), max_size=len(who)))
+    system.scratch.who[: len(who)], system.scratch.to[: len(who)] = who, to
+    before = [each.copy() for each in (search.home, system.seats.many, system.loads.sent, system.loads.handled)]
+    shift(system, len(who))
+    assert search.home[who].tolist() == to
+    sent, handled = loads_by_hand(p, search.home)
+    assert np.allclose(system.loads.sent, sent)
+    assert np.allclose(system.loads.handled, handled)
+    undo(system, len(who))
+    after = (search.home, system.seats.many, system.loads.sent, system.loads.handled)
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    system.scratch.to[: len(who)] = to
+    shift(system, len(who))
+    full = system._replace(limits=system.limits._replace(handled_cap=np.full(len(handled), -1.0)))
+    there = search.home.copy()
+    system.scratch.to[: len(who)] = before[0][who]
+    assert not try_shift(full, len(who))
+    assert search.home.tolist() == there.tolist()
 
 
 def in_areas(p, areas):
