@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
-from protocol import peak_bytes, seconds, short, table, write
+from protocol import Measured, peak_bytes, seconds, short, table, write
 
+import overlace
 from overlace.arrays.components import components_per_group
 from overlace.arrays.trees import common_ancestors, hops_between, root_at, subtree_costs
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
@@ -136,5 +141,44 @@ class Links(Stay):
         return 0.0
 
 
+def cold() -> str:
+    """CPU seconds of the first commands after an install, and of the same ones again."""
+    rows = []
+    package = Path(overlace.__file__).parent
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+
+        def run(*words: str, at: Path = package.parent) -> float:
+            code = "import sys; from overlace.cli import main; sys.exit(main())"
+            with Measured() as spent:
+                subprocess.run(
+                    [sys.executable, "-c", code, *words],
+                    check=True, capture_output=True, cwd=home, env={**os.environ, "PYTHONPATH": str(at)},
+                )  # fmt: skip
+            return spent.cpu
+
+        few = "--clients", "12", "--topics", "8", "--messages", "2000"
+        run("generate", "sites", "--out", "trace", *few)
+        run("observe", "trace", "--out", "run")
+        asked = {
+            "solve placement.leiden, 12 clients at 24 brokers": ("solve", "placement.leiden", "run", "--force"),
+            "solve joint, the same": ("solve", "joint", "run", "--force"),
+            "demo": ("demo", "--out", "shown", "--force"),
+        }
+        for name, words in asked.items():
+            fresh = home / "fresh"
+            shutil.copytree(package, fresh / "overlace", ignore=shutil.ignore_patterns("__pycache__"))
+            rows.append((name, *(f"{run(*words, at=fresh):.1f} s" for _ in range(2))))
+            shutil.rmtree(fresh)
+    return "## The first commands, CPU\n\n" + table(("command", "nothing compiled", "again"), rows)
+
+
+PARTS = {each.__name__: each for each in (differences, tree_kernels, topics, plan_files, cold)}
+
 if __name__ == "__main__":
-    write(__file__, "Core", [differences(), tree_kernels(), topics(), plan_files()])
+    asked_for = sys.argv[1:] or list(PARTS)
+    made = [PARTS[each]() for each in asked_for]
+    if len(asked_for) == len(PARTS):
+        write(__file__, "Core", made)
+    else:
+        print("\n\n".join(made))
