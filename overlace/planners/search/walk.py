@@ -348,12 +348,14 @@ class Search:
         return self.spare
 
     def _from_all(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
-        """The best end from where it is and from packed communities, where changes need no price."""
+        """The best end from packed communities and, if that is no great gain, from where it is; changes are free."""
         begin = self.state()
-        self.marginal, ends = 0.0, []
+        self.marginal, ends = 0.0, [begin]
         self.goto(self.first)
         starts = [packed(self.system, each, self.problem.movable, self.problem.sent_goal) for each in self.starts]
-        for home in (begin.home, *starts):
+        for home in (*starts, begin.home):
+            if by_cost(min(ends, key=by_cost)) < by_cost(replace(begin, cost=FAR * begin.cost)):
+                break
             self.goto(State(home, begin.links))
             self.descend(0.0, budget, kinds)
             ends.append(self.state())
