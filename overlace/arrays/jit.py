@@ -107,12 +107,7 @@ class Kernel:
     @cached_property
     def never_compiled(self) -> bool:
         """Whether numba keeps nothing of it beside its source; false where it keeps things elsewhere."""
-        code, file = self.py_func.__code__, Path(self.py_func.__code__.co_filename)
-        if not _cached_beside(file):
-            return False
-        name = f"{file.stem}.{self.py_func.__qualname__}-{code.co_firstlineno}."
-        folder = file.parent / "__pycache__"
-        return not any(each.startswith(name) and each.endswith(".nbi") for each in _names(folder))
+        return _cached_beside(Path(self.py_func.__code__.co_filename)) and not _kept_of(self.py_func)
 
     @cached_property
     def plain(self) -> Any:
@@ -199,19 +194,22 @@ def _compiled(function: Any, **options: Any) -> Any:
 
 def _drop_unreadable(function: Any) -> None:
     """Delete what an older version left of a kernel, if it names classes that are no more: numba would stop at it."""
-    code = function.__code__
-    folder = Path(code.co_filename).parent / "__pycache__"
-    name = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}."
-    for each in _names(folder):
-        if each.startswith(name) and each.endswith(".nbi"):
-            try:
-                with (folder / each).open("rb") as index:
-                    pickle.load(index)
-                    pickle.loads(index.read())  # as numba does, which reads it again
-            except OSError:
-                continue
-            except Exception:  # whatever a pickle of something that has changed may raise
-                (folder / each).unlink(missing_ok=True)
+    for path in _kept_of(function):
+        try:
+            with path.open("rb") as index:
+                pickle.load(index)
+                pickle.loads(index.read())  # as numba does, which reads it again
+        except OSError:
+            continue
+        except Exception:  # whatever a pickle of something that has changed may raise
+            path.unlink(missing_ok=True)
+
+
+def _kept_of(function: Any) -> list[Path]:
+    """The index files that numba keeps of a kernel beside its source."""
+    code, file = function.__code__, Path(function.__code__.co_filename)
+    name, folder = f"{file.stem}.{function.__qualname__}-{code.co_firstlineno}.", file.parent / "__pycache__"
+    return [folder / each for each in _names(folder) if each.startswith(name) and each.endswith(".nbi")]
 
 
 @cache

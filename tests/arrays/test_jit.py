@@ -169,15 +169,13 @@ def test_a_kernel_that_was_never_compiled_stays_plain_for_longer_if_its_calls_ar
     monkeypatch.setattr(Kernel, "cold", 25)
     called = []
     watched = kernel(work=size, brief=10)(lambda values: called.append("plain") or values.sum())
-    fresh = {"never_compiled": True}
-    watched.__dict__.update(fresh)
+    watched.__dict__["never_compiled"] = True
     for n in (10, 9):
         assert watched(np.ones(n, np.int64)) == n
     watched.__dict__["compiled"] = lambda values: called.append("compiled") or values.sum()
     assert watched(np.ones(3, np.int64)) == 3  # once it is compiled there is nothing to save
     assert called == ["plain", "plain", "compiled"]
     assert Kernel.cold == 6
-    assert group.never_compiled in (True, False)
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="it is the compiled cache that is tested")

@@ -48,11 +48,15 @@ def demand_of(start: Ints, member: Ints, demand: Floats, clients: int) -> Demand
 
 def loads_at(limits: Limits, load: Demand, home: Ints, links: Pairs, wire: Floats) -> tuple[Floats, Floats]:
     """(sent, handled): what each broker and area bears when clients have these homes."""
-    loads, node = len(limits.sent_cap), np.zeros(len(limits.area))
+    node = np.zeros(len(limits.area))
+    return sent_at(limits, home), bill(load, home, rooted(links, wire), node, limits.area, len(limits.sent_cap))[1]
+
+
+def sent_at(limits: Limits, home: Ints) -> Floats:
+    """What clients with these homes send, by broker and area."""
+    loads, known = len(limits.sent_cap), limits.area[home] >= 0
     sent = np.bincount(home, weights=limits.sent, minlength=loads).astype(np.float64)
-    known = limits.area[home] >= 0
-    sent += np.bincount(limits.area[home[known]], weights=limits.sent[known], minlength=loads)
-    return sent, bill(load, home, rooted(links, wire), node, limits.area, loads)[1]
+    return sent + np.bincount(limits.area[home[known]], weights=limits.sent[known], minlength=loads)
 
 
 def talking(demand: Demand) -> Ints:

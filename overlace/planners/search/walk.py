@@ -21,7 +21,7 @@ from overlace.planners.search.clients import exchange, partners, relieve, sweep
 from overlace.planners.search.groups import NO_GROUPS, groups_of, move_groups, packed, return_groups
 from overlace.planners.search.limits import excess, fits
 from overlace.planners.search.links import best_swaps, crossings
-from overlace.planners.search.problem import Problem
+from overlace.planners.search.problem import Problem, sent_at
 from overlace.planners.search.system import (
     Demand,
     Loads,
@@ -155,9 +155,7 @@ class Search:
         if p.load is not p.demand:
             handled = bill(p.load, self.home, self.tree, p.node, limits.area, loads)[1]
             seats = scanned(p.load, self.home)
-        sent = np.bincount(self.home, weights=limits.sent, minlength=loads).astype(np.float64)
-        known = limits.area[self.home] >= 0
-        sent += np.bincount(limits.area[self.home[known]], weights=limits.sent[known], minlength=loads)
+        sent = sent_at(limits, self.home)
         self.over = excess(sent, p.sent_goal) + (excess(handled, p.handled_goal) if p.capped else 0.0)
         self.lawful = fits(sent, limits.sent_cap) and (not p.capped or fits(handled, limits.handled_cap))
         if self.over > 0:  # what is above its goal must not grow, and what has fallen stays down
