@@ -1,4 +1,5 @@
-"""Random numbers by place: the draw for (seed, stream, row) is the same whoever makes it, in whatever order."""
+"""Random numbers: by place, where the draw for (seed, stream, row) is the same whoever makes it, in whatever order; and
+one after the other, from a state that a kernel keeps."""
 
 from __future__ import annotations
 
@@ -41,3 +42,30 @@ def scattered(seed: int, stream: int, rows: Ints, size: int, most: int) -> tuple
                 held += 1
         members[i * size : (i + 1) * size].sort()
     return start, members
+
+
+def drawing(seed: int) -> Ints:
+    """The state of draws that follow a seed."""
+    return np.array([seed & LAST], dtype=np.int64)
+
+
+LAST = (1 << 63) - 1
+
+
+@kernel
+def draw(state: Ints) -> float:
+    """The next draw in [0, 1)."""
+    return float((_next(state) >> np.uint64(11)) * 2.0**-53)
+
+
+@kernel
+def draw_below(state: Ints, bound: int) -> int:
+    """The next draw among 0 to bound - 1."""
+    return np.int64((_next(state) >> np.uint64(11)) % np.uint64(bound))  # type: ignore[return-value]
+
+
+@kernel
+def _next(state: Ints) -> np.uint64:
+    word = mix(np.uint64(state[0]))
+    state[0] = np.int64(word >> np.uint64(1))
+    return word

@@ -120,7 +120,7 @@ def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Bo
     """What each broker bears with an overlay."""
     brokers = observation.network.brokers
     home = overlay.homes(observation.clients)
-    tree, area = rooted(overlay.tree, problem.wire), problem.limits.area
+    tree, area = rooted(overlay.tree, problem.wires), problem.limits.area
     _, handled = bill(problem.load, np.maximum(home, 0), tree, problem.node, area, len(problem.node))
     placed = home >= 0
     sent = np.bincount(home[placed], weights=observation.sent[placed], minlength=brokers).astype(np.float64)

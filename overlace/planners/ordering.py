@@ -8,19 +8,28 @@ looked at anew after each swap and from time to time.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
 from overlace.arrays.heap import Queue, dequeue, enqueue, new_queue
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
-from overlace.model import Progress
+from overlace.arrays.pairs import as_pairs, positions
+from overlace.model import FACETS, Changes, Progress
+from overlace.planners.search.cut import desk_for
 from overlace.planners.search.limits import excess, fits
-from overlace.planners.search.links import best_swaps, crossings
 from overlace.planners.search.problem import Problem
-from overlace.planners.search.system import System, bill, full, prices, rooted, settle, shift, undo, work_of
-from overlace.planners.search.walk import NO_LIMIT, Search, State, home_sets, replaced
+from overlace.planners.search.rewiring import (
+    EXCESS,
+    TIME,
+    next_of_several,
+    next_swap,
+    replace_link,
+    rewiring,
+)
+from overlace.planners.search.spans import Spans
+from overlace.planners.search.system import System, full, prices, settle, shift, undo, work_of
+from overlace.planners.search.walk import NO_LIMIT, Search, State
 
 FEW = 64, 16
 """Of those that share a class with a client that has moved, so many are looked at again at once; in large systems."""
@@ -40,7 +49,10 @@ class Change(NamedTuple):
     client: int
     old: tuple[int, int]
     new: tuple[int, int]
+    saves: float = 0.0
     messages: float = 0.0  # that crossed the link which goes
+    who: int = -1  # the class that saves most by a link replaced
+    most: float = 0.0  # and how much
 
 
 class Path(NamedTuple):
@@ -49,7 +61,10 @@ class Path(NamedTuple):
     client: Ints
     old: Pairs  # (client, broker), or both ends of a link
     new: Pairs
+    saves: Floats
     messages: Floats  # that crossed the link which goes
+    who: Ints  # the class that saves most by a link replaced
+    most: Floats  # and how much
     start: Ints  # where each step begins
     gain: Floats  # what each step saves
 
@@ -223,8 +238,8 @@ def next_of_chain(system: System, line: Line) -> tuple[int, int]:
 class Ordering:
     """Where the order stands."""
 
-    def __init__(self, problem: Problem, goal: State) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, goal: State, most: int = NO_LIMIT) -> None:
+        self.problem, self.most = problem, most
         self.search = Search(problem)
         clients, loads = len(goal.home), len(problem.limits.sent_cap)
         waits = goal.home != self.search.home
@@ -234,13 +249,14 @@ class Ordering:
             np.zeros(self.moves, dtype=np.int64), np.zeros(self.moves), np.zeros(1, dtype=np.int64),
             problem.move_price, FEW[self.search.huge],
         )  # fmt: skip
-        had, has = ({(int(a), int(b)) for a, b in links} for links in (problem.links, goal.links))
-        self.removed, self.added = had - has, has - had
+        had, has = as_pairs(problem.links), as_pairs(goal.links)
+        goes, added = np.flatnonzero(positions(has, problem.links) < 0), has[positions(had, has) < 0]
+        self.spans = self.search.spans()
+        self.rewiring = rewiring(self.spans, problem.links, goes, added)
+        self.links, self.swapped = problem.links.copy(), 0
         self.made: list[Path] = []
-        self.swaps: list[tuple[float, Change, int]] = []  # as a heap: what each costs, and when that was worked out
-        self.swapped = self.seen = self.time = self.looked = 0
-        self.routed = -1, 0.0
-        look_at_all(self.system, self.line)
+        if self.moves:
+            look_at_all(self.system, self.line)
         self._note(0)
 
     @property
@@ -249,33 +265,37 @@ class Ordering:
         return self.search.system._replace(limits=self.problem.limits)
 
     @property
+    def swaps(self) -> int:
+        """Links that have not been replaced yet."""
+        return min(len(self.rewiring.slots), self.most) - self.swapped
+
+    @property
     def left(self) -> int:
         """Clients and links that have not changed yet."""
-        return self.moves - int(self.line.done[0]) + len(self.added)
+        return self.moves - int(self.line.done[0]) + self.swaps
 
     def path(self, progress: Progress | None = None) -> Path:
         """All steps, in order."""
         total = self.left
         while self.left:
             swap = self._best_swap()
-            least = swap[0] if swap else -np.inf
-            most = max(1, (self.moves - int(self.line.done[0])) // 20) if self.added else NO_LIMIT
-            before = int(self.line.done[0])
-            stuck = let_go(self.system, self.line, least, most)
-            self._note(before)
-            if int(self.line.done[0]) > before:
-                self.time += 1
-            if swap and int(self.line.done[0]) - before < most and self._holds(swap[1]):
-                change, gained = self._do_swap(swap[1])
-                self._write([change], gained)
-            elif self.left and (stuck or (int(self.line.done[0]) == before and not swap)):
-                self._write(*self._together())
+            least = swap[2] if swap else -np.inf
+            most = max(1, (self.moves - int(self.line.done[0])) // 20) if self.swaps else NO_LIMIT
+            before, stuck = int(self.line.done[0]), 0
+            if self.moves > before:
+                stuck = let_go(self.system, self.line, least, most)
+                self._note(before)
+            moved = int(self.line.done[0]) - before
+            if swap and moved < most and (not moved or self._holds(*swap[:2])):
+                self._write([self._do_swap(*swap[:2])])
+            elif self.left and (stuck or (not moved and not swap)):
+                self._write(self._together())
             if progress:
                 progress(1 - self.left / max(total, 1), "ordering steps")
-        client, old, new, messages = (np.concatenate([part[i] for part in self.made]) for i in range(4))
+        columns = [np.concatenate([part[i] for part in self.made]) for i in range(7)]
         size = np.concatenate([np.diff(part.start) for part in self.made])
         gain = np.concatenate([part.gain for part in self.made])
-        return Path(client, old, new, messages, np.append(0, np.cumsum(size)), gain)
+        return Path._make([*columns, np.append(0, np.cumsum(size)), gain])
 
     def _note(self, since: int) -> None:
         """Write down the clients that have moved since, a step each."""
@@ -283,153 +303,94 @@ class Ordering:
         client = line.moved[since:end].copy()
         old = np.column_stack([client, self.problem.limits.first[client]])
         new = np.column_stack([client, line.target[client]])
-        none, start = np.zeros(len(client)), np.arange(len(client) + 1)
-        self.made.append(Path(client, old, new, none, start, line.gain[since:end].copy()))
+        none, start, gain = np.zeros(len(client)), np.arange(len(client) + 1), line.gain[since:end].copy()
+        self.made.append(Path(client, old, new, gain, none, np.full(len(client), -1), none, start, gain))
 
-    def _write(self, changes: list[Change], gain: float) -> None:
+    def _write(self, changes: list[Change]) -> None:
         """Write down a step."""
-        client, old, new, messages = (np.array([each[i] for each in changes]) for i in range(4))
-        self.made.append(Path(client, old, new, messages, np.array([0, len(changes)]), np.array([gain])))
+        if not changes:
+            return
+        columns = [np.array([each[i] for each in changes]) for i in range(7)]
+        gain = sum(each.saves for each in changes)
+        self.made.append(Path._make([*columns, np.array([0, len(changes)]), np.array([gain])]))
 
-    def _best_swap(self) -> tuple[float, Change] | None:
-        """The best swap of a link that goes for one that comes and keeps the limits, and what it saves.
-
-        Swaps are looked at all together from time to time; in between the best is worked out anew until it is the best.
-        """
-        if not self.added:
+    def _best_swap(self) -> tuple[int, int, float] | None:
+        """(where it stands among those that go, among those that come, what it saves): the best swap within limits."""
+        if not self.swaps:
             return None
-        looked = False
-        every = SEEN[self.search.huge]
-        if self.swapped >= self.seen + every or not self.swaps or (every == 1 and self.looked != self.time):
-            self._look_at_swaps()
-            looked = True
-        tried = 0
-        while tried < SWAPS:
-            if not self.swaps:
-                if looked:
-                    return None
-                self._look_at_swaps()
-                looked = True
-                continue
-            worth, change, then = self.swaps[0]
-            if then != self.time:
-                heappop(self.swaps)
-                if change.old in self.removed and change.new in self.added and self._joins(change):
-                    heappush(self.swaps, (-self._saved_by(change), change, self.time))
-                continue
-            if self._holds(change):
-                return -worth, change
-            heappop(self.swaps)
-            tried += 1
+        spans = self._look()
+        for _ in range(SWAPS):
+            pick, place, gain = next_swap(spans, self.rewiring, self.problem.swap_price)
+            if pick < 0:
+                return None
+            if self._holds(pick, place):
+                return pick, place, gain
+            self.rewiring.stale[pick] = -np.inf
         return None
 
-    def _look_at_swaps(self, *, strict: bool = True) -> None:
-        """Find the best swap for each link that goes."""
-        s, p = self.search, self.problem
-        n = len(p.node)
-        wire, fixed = np.full((n, n), np.inf), np.ones((n, n), dtype=np.bool_)
-        for a, b in self.added:
-            wire[a, b] = wire[b, a] = p.wire[a, b]
-        for a, b in self.removed:
-            fixed[a, b] = fixed[b, a] = False
-        both, straight = crossings(s.tree, fixed, *home_sets(p.demand, s.home))
-        most = p.max_degree if strict else np.full(n, NO_LIMIT)
-        score, left, right = best_swaps(s.tree, p.node, wire, both, straight, p.first, fixed, most, 0.0, NO_LIMIT)
-        self.swaps = []
-        for e in np.flatnonzero(np.isfinite(score)).tolist():
-            change = Change(-1, _pair(e, int(s.tree.parent[e])), _pair(int(left[e]), int(right[e])))
-            self.swaps.append((float(score[e]) + p.swap_price, change, self.time))
-        heapify(self.swaps)
-        self.seen, self.looked = self.swapped, self.time
+    def _look(self) -> Spans:
+        """What classes span now; where clients have moved, swaps are looked at anew, in large systems as they come."""
+        spans = self.search.spans()
+        if spans is not self.spans:
+            self.spans, self.rewiring = spans, self.rewiring._replace(desk=desk_for(spans))
+            self.rewiring.state[TIME] += 1
+            if not self.search.huge:
+                self.rewiring.stale[:] = np.inf
+        return spans
 
-    def _joins(self, change: Change) -> bool:
-        """Whether a swap leaves a tree, and nobody with more links than it may have."""
-        (a, b), (x, y) = change.old, change.new
-        parent, degree = self.search.tree.parent, self.search.tree.degree
-        low, inside = a if parent[a] == b else b, []
-        for v in (x, y):
-            if degree[v] + 1 - (v in change.old) > self.problem.max_degree[v]:
-                return False
-            while v not in (-1, low):
-                v = int(parent[v])
-            inside.append(v == low)
-        return inside[0] != inside[1]
+    def _replaced(self, pick: int, place: int) -> Pairs:
+        """The links after a swap."""
+        made = self.links.copy()
+        made[self.rewiring.slots[pick]] = self.rewiring.added[self.rewiring.left[place]]
+        return made
 
-    def _saved_by(self, change: Change) -> float:
-        """What a swap saves now."""
-        p, s = self.problem, self.search
-        if self.routed[0] != self.time:
-            self.routed = self.time, s.routed()
-        tree = rooted(replaced(s.links, *change.old, *change.new), p.wire)
-        after = bill(p.demand, s.home, tree, p.node, p.limits.area, len(p.limits.sent_cap))[0]
-        return float(self.routed[1] - after) - p.swap_price
-
-    def _holds(self, change: Change) -> bool:
+    def _holds(self, pick: int, place: int) -> bool:
         """Whether brokers can handle what passes them after a swap."""
-        return self.search.bears(replaced(self.search.links, *change.old, *change.new))
+        return not self.problem.capped or self.search.bears(self._replaced(pick, place))
 
-    def _do_swap(self, change: Change) -> tuple[Change, float]:
-        """(the change with the messages that crossed its link, what it saves): replace a link."""
-        s = self.search
-        before, crossed = s.routed(), self._crossing(change.old)
-        s.goto(State(s.home, replaced(s.links, *change.old, *change.new)))
-        after = s.routed()
-        self.removed.discard(change.old)
-        self.added.discard(change.new)
+    def _do_swap(self, pick: int, place: int) -> Change:
+        """Replace a link."""
+        spans, r = self._look(), self.rewiring
+        old = self.links[r.slots[pick]]
+        new = r.added[r.left[place]]
+        change = Change(-1, (int(old[0]), int(old[1])), (int(new[0]), int(new[1])))
+        self.links = self._replaced(pick, place)
+        gain, crossed, who, most = replace_link(spans, r, pick, place)
         self.swapped += 1
-        self.time += 1
-        if self.swapped % SEEN[s.huge] == 0 or not self.added:
+        waiting = int(self.line.done[0]) < self.moves
+        if waiting or self.problem.capped:
+            self.search.goto(State(self.search.home, self.links))
+        if waiting and (self.swapped % SEEN[self.search.huge] == 0 or not self.swaps):
             look_at_all(self.system, self.line)
-        return change._replace(messages=crossed), float(before - after) - self.problem.swap_price
+        shown = int(spans.example[who]) if who >= 0 else -1
+        return change._replace(saves=gain - self.problem.swap_price, messages=crossed, who=shown, most=most)
 
-    def _crossing(self, link: tuple[int, int]) -> float:
-        """The messages that cross a link now."""
-        tree, demand = self.search.tree, self.problem.demand
-        low = link[0] if tree.parent[link[0]] == link[1] else link[1]
-        below = np.zeros(len(tree.parent), dtype=np.bool_)
-        below[low] = True
-        for v in tree.order[1:].tolist():
-            below[v] |= below[tree.parent[v]]
-        inside = np.append(0, np.cumsum(below[self.search.home[demand.member]]))
-        many = inside[demand.start[1:]] - inside[demand.start[:-1]]
-        return float(demand.demand[(many > 0) & (many < np.diff(demand.start))].sum())
-
-    def _together(self) -> tuple[list[Change], float]:
-        """(changes, what they save): one after the other until the limits hold again, as one step."""
+    def _together(self) -> list[Change]:
+        """Changes one after the other until the limits hold again, as one step; none where they never do."""
         changes: list[Change] = []
-        gain = 0.0
         while self.left:
             system, line = self.system, self.line
-            if not line.queue.size[0]:
+            if not line.queue.size[0] and self.moves > int(line.done[0]):
                 look_at_all(system, line)
             c, rank = next_of_chain(system, line)
             swap = None
-            if rank < 3 and self.added:
-                self._look_at_swaps(strict=False)
-                swap = self.swaps[0]
-                self.swaps = []
-            if swap and (c < 0 or (rank == 0 and -swap[0] >= line.queue.worth[c])):
-                change, saved = self._do_swap(swap[1])
-                gain += saved
-                changes.append(change)
+            if rank < 3 and self.swaps:
+                swap = next_of_several(self._look(), self.rewiring)
+            if swap and (c < 0 or (rank == 0 and swap[2] - self.problem.swap_price >= line.queue.worth[c])):
+                changes.append(self._do_swap(*swap[:2]))
             else:
                 saved = saves(system, line, c)
                 go(system, line, c, saved)
-                gain += saved
-                changes.append(Change(c, (c, int(self.problem.limits.first[c])), (c, int(line.target[c]))))
-                self.time += 1
+                changes.append(Change(c, (c, int(self.problem.limits.first[c])), (c, int(line.target[c])), saved))
             if self._all_hold():
-                break
-        return changes, gain
+                return changes
+        return []
 
     def _all_hold(self) -> bool:
         limits, loads = self.problem.limits, self.search.system.loads
-        degrees = bool((self.search.tree.degree <= self.problem.max_degree).all())
-        return degrees and fits(loads.sent, limits.sent_cap) and fits(loads.handled, limits.handled_cap)
-
-
-def _pair(a: int, b: int) -> tuple[int, int]:
-    return min(a, b), max(a, b)
+        if self.rewiring.state[EXCESS] > 0:
+            return False
+        return fits(loads.sent, limits.sent_cap) and fits(loads.handled, limits.handled_cap)
 
 
 def changes_of(path: Path, step: int) -> list[Change]:
@@ -437,5 +398,12 @@ def changes_of(path: Path, step: int) -> list[Change]:
     made = []
     for i in range(int(path.start[step]), int(path.start[step + 1])):
         (a, b), (x, y) = path.old[i].tolist(), path.new[i].tolist()
-        made.append(Change(int(path.client[i]), (a, b), (x, y), float(path.messages[i])))
+        made.append(Change(int(path.client[i]), (a, b), (x, y), float(path.saves[i]), float(path.messages[i])))
     return made
+
+
+def changes_in(path: Path, count: int | None = None) -> Changes:
+    """The first changes of a path as those of a plan: what goes, then what comes."""
+    facet = np.where(path.client[:count] < 0, FACETS.index("tree"), FACETS.index("placement"))
+    rows = np.stack([path.old[:count], path.new[:count]], axis=1).reshape(-1, 2)
+    return Changes(np.repeat(facet, 2), np.tile([-1, 1], len(facet)), rows[:, 0], rows[:, 1])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from overlace.model import Classes, Flows
 from overlace.planners.joint.problem import Caps, problem_of
-from overlace.planners.search.links import best_swaps, crossings
+from overlace.planners.search.links import best_join, stand
 from overlace.planners.search.problem import renumbered
 from overlace.planners.search.system import (
     bill,
@@ -24,7 +24,8 @@ from overlace.planners.search.system import (
     try_shift,
     undo,
 )
-from overlace.planners.search.walk import NO_LIMIT, Search, State, home_sets, replaced
+from overlace.planners.search.walk import NO_LIMIT, Search, State, home_spans
+from overlace.planners.search.wires import FULL, SPARSE, all_alike, nearest, price_of, wires_over
 from tests.strategies import observations
 
 
@@ -33,7 +34,7 @@ def problem(observation, beta):
 
 
 def billed(p, home):
-    return bill(p.demand, home, rooted(p.links, p.wire), p.node, p.limits.area, len(p.node))
+    return bill(p.demand, home, rooted(p.links, p.wires), p.node, p.limits.area, len(p.node))
 
 
 def some(observation):
@@ -220,30 +221,52 @@ def test_reach_is_the_longest_way_to_a_broker(observation, beta):
 
     p = problem(observation, beta)
     graph = nx.Graph()
-    graph.add_weighted_edges_from((a, b, p.wire[a, b]) for a, b in p.links.tolist())
-    reach = reach_of(rooted(p.links, p.wire), p.node)
+    graph.add_weighted_edges_from((a, b, price_of(p.wires, a, b)) for a, b in p.links.tolist())
+    reach = reach_of(rooted(p.links, p.wires), p.node)
     for x, ways in nx.all_pairs_dijkstra_path(graph):
-        paid = [sum(p.wire[a, b] for a, b in zip(way, way[1:], strict=False)) for way in ways.values()]
+        paid = [sum(price_of(p.wires, a, b) for a, b in zip(way, way[1:], strict=False)) for way in ways.values()]
         passed = [p.node[way].sum() - p.node[way[-1]] for way in ways.values()]
         assert np.isclose(reach[x], max(a + b for a, b in zip(paid, passed, strict=True)))
 
 
 @given(observations(least=3).filter(some), st.sampled_from([0.0, 0.5]))
 def test_the_best_replacement_of_every_link_is_found(observation, beta):
-    p = problem(observation, beta)
-    tree, home = rooted(p.links, p.wire), p.limits.first
-    both, straight = crossings(tree, p.fixed, *home_sets(p.demand, home))
-    unlimited = np.full(len(p.node), NO_LIMIT)
-    score, _, _ = best_swaps(tree, p.node, p.wire, both, straight, p.first, p.fixed, unlimited, 0.0, NO_LIMIT)
-    now = billed(p, home)[0]
-    for e in range(1, len(p.node)):
-        up, best = int(tree.parent[e]), np.inf
-        for x in range(len(p.node)):
+    p = replace(problem(observation, beta), max_degree=np.full(observation.network.brokers, NO_LIMIT))
+    home, n = p.limits.first, len(p.node)
+    rules = Search(p).rules(n, 0.0)
+    spans, now = home_spans(p, home), billed(p, home)[0]
+    standing = stand(spans, p.links, rules)
+    for slot in range(len(p.links)):
+        best = np.inf
+        for x in range(n):
             for y in range(x):
-                links = replaced(p.links, e, up, x, y)
-                if {x, y} != {e, up} and is_tree(links, len(p.node)):
+                links = p.links.copy()
+                links[slot] = y, x
+                if [y, x] != p.links[slot].tolist() and is_tree(links, n):
                     best = min(best, billed(replace(p, links=links), home)[0] - now)
-        assert np.isclose(score[e], best) or score[e] == best == np.inf
+        gain, a, _ = best_join(spans, standing, rules, slot, -np.inf)
+        if a < 0 or (gain == 0 and best > 0):  # the link itself is the best
+            assert best > -1e-9
+        else:
+            assert np.isclose(-gain, min(best, 0.0 if best > 0 else best))
+
+
+@given(st.integers(2, 7), st.data())
+def test_prices_of_links_are_looked_up_and_the_nearest_come_first(n, data):
+    pairs = [(a, b) for a in range(n) for b in range(a + 1, n)]
+    chosen = sorted(data.draw(st.sets(st.sampled_from(pairs), min_size=1)))
+    price = data.draw(st.lists(st.integers(1, 4), min_size=len(chosen), max_size=len(chosen)))
+    wires = wires_over(n, np.array(chosen), np.array(price, dtype=float))
+    assert wires.kind == (FULL if len(chosen) == len(pairs) else SPARSE)
+    known = dict(zip(chosen, price, strict=True))
+    for a, b in pairs:
+        assert price_of(wires, a, b) == price_of(wires, b, a) == known.get((a, b), np.inf)
+        assert price_of(all_alike(n, 2.5), a, b) == 2.5
+    near = nearest(wires, 3)
+    for x in range(n):
+        others = [(known[min(x, y), max(x, y)], y) for y in range(n) if (min(x, y), max(x, y)) in known]
+        wanted = [y for _, y in sorted(others)][:3]
+        assert near[x].tolist() == wanted + [x] * (3 - len(wanted))
 
 
 def is_tree(links, n):
@@ -258,6 +281,6 @@ def test_sets_of_homes_are_merged_and_keep_their_demand():
 
     observation = three_in_a_row()
     p = problem(observation, 0.0)
-    start, homes, weight = home_sets(p.demand, p.limits.first)
-    assert (start.tolist(), homes.tolist(), weight.tolist()) == ([0, 2], [0, 2], [14])
+    spans = home_spans(p, p.limits.first)
+    assert (spans.start.tolist(), spans.terminal.tolist(), spans.weight.tolist()) == ([0, 2], [0, 2], [14])
     assert len(Classes.of([[0, 1]], [14])) == 1

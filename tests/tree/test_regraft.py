@@ -4,14 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlace.arrays.wiring import links_of, wire
 from overlace.errors import BadOverlay, NothingBetter
-from overlace.planners.tree.cut import desk_for, weigh
-from overlace.planners.tree.descent import best_join, search_over, steepest
+from overlace.planners.search.cut import desk_for, weigh
+from overlace.planners.search.links import best_join, descend, stand, steepest
+from overlace.planners.search.walk import Search
+from overlace.planners.search.wires import prices_of
 from overlace.planners.tree.exact import Exact
-from overlace.planners.tree.problem import prices_of
-from overlace.planners.tree.regraft import Regraft, rules_of
-from overlace.planners.tree.setting import setting_of
-from overlace.planners.tree.wiring import links_of, wire
+from overlace.planners.tree.regraft import Regraft
+from overlace.planners.tree.setting import searched, setting_of
 from overlace.testing import check_planner
 from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
@@ -26,11 +27,11 @@ def test_the_cost_of_joining_two_parts_is_equation_1(observation, weights, data)
     setting = setting_of(planner, observation)
     p = setting.problem
     slot = data.draw(st.integers(0, len(setting.start) - 1))
-    w, d = wire(len(p.toll), setting.start, prices_of(p, setting.start)), desk_for(p)
+    w, d = wire(len(p.toll), setting.start, prices_of(p.wires, setting.start)), desk_for(p)
     load, size, _ = weigh(p, w, d, slot)
     first, second = d.order[:size].tolist(), d.order[size:].tolist()
     a, b = setting.start[slot].tolist()
-    price = {tuple(row): c for row, c in zip(observation.network.links.tolist(), p.price, strict=True)}
+    price = {tuple(row): c for row, c in zip(observation.network.links.tolist(), p.wires.price, strict=True)}
     others = [row for row in setting.start.tolist() if row != [a, b]]
     here = planner.cost(observation, observation.overlay)
     now = load * price[a, b] + d.reach[a] + d.reach[b]
@@ -42,17 +43,21 @@ def test_the_cost_of_joining_two_parts_is_equation_1(observation, weights, data)
 
 
 @settings(max_examples=20)
-@given(observations(2, 7))
-def test_what_a_descent_says_it_saved_it_saved_and_no_swap_is_left(observation):
+@given(observations(2, 7), st.sampled_from(["best first", "lazily", "link by link"]))
+def test_what_a_descent_says_it_saved_it_saved_and_no_swap_is_left(observation, way):
     planner = Regraft()
     setting = setting_of(planner, observation)
-    rules = rules_of(planner, setting)
-    search = search_over(setting.problem, setting.start, rules)
-    saved = steepest(setting.problem, search, rules, 1e-9)
-    after = replace(observation.overlay, tree=links_of(search.wiring))
+    p = setting.problem
+    rules = Search(searched(planner, observation, setting)).rules(len(setting.start), 0.0)
+    standing = stand(p, setting.start, rules)
+    if way == "link by link":
+        saved = descend(p, standing, rules, 1e-9, True)
+    else:
+        saved = steepest(p, standing, rules, 1e-9, way == "best first")
+    after = replace(observation.overlay, tree=links_of(standing.wiring))
     assert planner.cost(observation, observation.overlay) - planner.cost(observation, after) == pytest.approx(saved)
     for slot in range(len(setting.start)):
-        assert best_join(setting.problem, search, rules, slot, 1e-9)[2] == -1
+        assert best_join(p, standing, rules, slot, 1e-9)[1] == -1
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from overlace.errors import BadParameter
-from overlace.model import FACETS, Changes, Facet, Observation, Overlay, Plan, Progress, Steps
+from overlace.model import Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.planners.joint.objective import Objective, at_home, viewed
 from overlace.planners.joint.problem import Caps, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
-from overlace.planners.ordering import Ordering, Path, changes_of
+from overlace.planners.ordering import Ordering, Path, changes_in, changes_of
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.problem import Problem, renumbered
@@ -222,8 +222,6 @@ def _plan(
             args[name].append(value)
         for change in made:
             now.do(change)
-    facet = np.where(path.client < 0, FACETS.index("tree"), FACETS.index("placement"))
-    rows = np.stack([path.old, path.new], axis=1).reshape(-1, 2)
-    changes = Changes(np.repeat(facet, 2), np.tile([-1, 1], len(facet)), rows[:, 0], rows[:, 1])
+    changes = changes_in(path)
     steps = Steps(2 * path.start, path.gain, reasons, {k: np.asarray(v) for k, v in args.items()})
     return Plan(planner, seed, observation.overlay, observation.overlay.apply(changes), changes, steps, beside)

@@ -11,12 +11,11 @@ from overlace.arrays.pairs import positions
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import Observation
 from overlace.planners.search.limits import Limits
-from overlace.planners.search.problem import Problem, demand_of, talking
+from overlace.planners.search.problem import Problem, talking
 from overlace.planners.search.system import Demand, bill, rooted
+from overlace.planners.search.wires import wires_over
 from overlace.planners.tree import cost as tree_cost
-
-MOST_BROKERS = 4000
-"""Beyond this the matrices of brokers by brokers do not fit in memory."""
+from overlace.planners.tree.problem import classes_of
 
 
 @dataclass(frozen=True)
@@ -45,47 +44,34 @@ def problem_of(
     network, overlay, classes = observation.network, observation.overlay, observation.classes
     if len(classes) == 0:
         raise NotObserved("joint: no traffic classes were observed. Ingest a log that says who received what.")
-    if network.brokers > MOST_BROKERS:
-        raise BadParameter(f"joint: {network.brokers:,} brokers; this planner takes up to {MOST_BROKERS:,}")
     if network.brokers > 1 and len(overlay.tree) == 0:
         raise NotObserved("joint: there is no tree to start from. Ingest links that are wired.")
     tree_cost.class_costs(observation, overlay)  # refuses clients without homes and what is no tree
     demand = classes_of(observation, weight)
     load = demand if borne is None and weight == "messages" else classes_of(borne or observation, "messages")
-    wire, first = _wires(observation, alpha, caps)
+    candidates = _candidates(observation, caps)
+    wires = wires_over(network.brokers, candidates, alpha * network.costs_of(candidates))
     node = beta * network.broker_cost
     home = observation.overlay.homes(observation.clients)
     links = np.sort(overlay.tree, axis=1).reshape(-1, 2)
     none = np.full(network.brokers, -1, dtype=np.int64)
-    _, handled = bill(load, np.maximum(home, 0), rooted(links, wire), node, none, network.brokers)
+    tree = rooted(links, wires)
+    _, handled = bill(load, np.maximum(home, 0), tree, node, none, network.brokers)
     limits, capped = _limits(observation, borne or observation, demand, home, handled, weight, caps)
     degree = np.bincount(links.ravel(), minlength=network.brokers)
     most = network.max_degree if caps.max_degree is None else np.minimum(network.max_degree, caps.max_degree)
-    fixed = _kept(observation, wire, first, limits, caps)
+    stays = _stays(observation, tree.parent, caps)
+    limits.may[:, list(caps.keep_brokers)] = False
     return Problem(
-        demand, wire, node, links, first, fixed, np.maximum(most, degree), limits, capped,
+        demand, wires, node, links, tree.parent.copy(), stays, np.maximum(most, degree), limits, capped,
         _movable(observation, home, demand, limits, caps), limits.sent_cap, limits.handled_cap, load,
-        _rewires(links, wire, first, fixed),
+        bool((~stays[tree.parent >= 0]).any() and len(candidates) > len(links)),
     )  # fmt: skip
 
 
-def _rewires(links: Pairs, wire: Floats, first: Bools, fixed: Bools) -> bool:
-    """Whether some link may go and some other may come."""
-    return bool((~fixed[links[:, 0], links[:, 1]]).any() and (np.isfinite(wire) & ~first).any())
-
-
-def classes_of(observation: Observation, weight: tree_cost.Weight) -> Demand:
-    """Classes that weigh something, and the classes of each client."""
-    classes = observation.classes
-    amount = (classes.demand if weight == "messages" else classes.bytes).astype(np.float64)
-    return demand_of(classes.start, classes.members, amount, observation.clients)
-
-
-def _wires(observation: Observation, alpha: float, caps: Caps) -> tuple[Floats, Bools]:
-    """(cost of each possible link, whether it is there)."""
+def _candidates(observation: Observation, caps: Caps) -> Pairs:
+    """The links that may be: those of the tree, and others that the network names."""
     network, tree = observation.network, observation.overlay.tree
-    n = network.brokers
-    wire = np.full((n, n), np.inf)
     links = network.links if len(network.links) else tree
     if caps.wired_only and len(network.links):
         wrong = [row for row in caps.may_wire if not 0 <= row < len(links)]
@@ -94,15 +80,13 @@ def _wires(observation: Observation, alpha: float, caps: Caps) -> tuple[Floats, 
         allowed = positions(tree, links) >= 0
         allowed[list(caps.may_wire)] = True
         links = links[allowed]
-    wire[links[:, 0], links[:, 1]] = alpha * network.costs_of(links)
-    first = np.zeros((n, n), dtype=np.bool_)
-    first[tree[:, 0], tree[:, 1]] = True
-    return np.minimum(wire, wire.T), first | first.T
+    at_kept = np.isin(links, caps.keep_brokers).any(axis=1) & (positions(tree, links) < 0)
+    return np.ascontiguousarray(links[~at_kept])
 
 
-def _kept(observation: Observation, wire: Floats, first: Bools, limits: Limits, caps: Caps) -> Bools:
-    """Links that stay; at brokers that stay as they are nothing is wired and nobody comes (changed in place)."""
-    network, fixed = observation.network, np.zeros_like(first)
+def _stays(observation: Observation, parent: Ints, caps: Caps) -> Bools:
+    """Per broker whether the link to its parent stays."""
+    network = observation.network
     for name, given, most in (
         ("brokers", caps.keep_brokers, network.brokers),
         ("links", caps.keep_links, len(network.links)),
@@ -110,15 +94,10 @@ def _kept(observation: Observation, wire: Floats, first: Bools, limits: Limits, 
         wrong = [each for each in given if not 0 <= each < most]
         if wrong:
             raise BadParameter(f"joint: keep_{name} names {wrong[0]}; there are {most} {name}")
-    brokers = list(caps.keep_brokers)
-    fixed[brokers, :] = fixed[:, brokers] = True
-    limits.may[:, brokers] = False
-    fresh = ~first
-    fresh[[b for b in range(network.brokers) if b not in caps.keep_brokers]] = False
-    wire[fresh | fresh.T] = np.inf
-    for left, right in network.links[list(caps.keep_links)]:
-        fixed[left, right] = fixed[right, left] = True
-    return fixed
+    stays = np.isin(np.arange(network.brokers), caps.keep_brokers) | np.isin(parent, caps.keep_brokers)
+    for a, b in network.links[list(caps.keep_links)].tolist():
+        stays[[v for v, up in ((a, b), (b, a)) if parent[v] == up]] = True
+    return stays
 
 
 def _limits(

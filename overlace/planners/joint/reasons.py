@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
-from overlace.arrays.jit import Ints
+from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.planners.ordering import Change
 from overlace.planners.search.problem import Problem
+from overlace.planners.search.system import Demand, Tree, rooted
 
 TALKS, SWAPS, TOGETHER, ACCESS = range(4)
 """Places in the planner's REASONS."""
@@ -20,6 +19,7 @@ class Present:
     def __init__(self, problem: Problem, home: Ints) -> None:
         self.problem, self.home = problem, home.copy()
         self.links = {(int(a), int(b)) for a, b in problem.links}
+        self.tree: Tree | None = None
 
     def do(self, change: Change) -> None:
         """Carry out a change."""
@@ -27,6 +27,7 @@ class Present:
             self.home[change.client] = change.new[1]
         else:
             self.links = (self.links - {change.old}) | {change.new}
+            self.tree = None
 
     def access(self, client: int, broker: int) -> float:
         """What the client pays for the way to a broker."""
@@ -35,19 +36,48 @@ class Present:
 
     def partners(self, client: int, here: int, there: int) -> tuple[int, float, float]:
         """(broker, share, share): where most of a client's partners are, and how many are nearer to there than here."""
-        d, p = self.problem.demand, self.problem
-        weight = np.zeros(len(p.node))
-        for k in d.of_class[d.of_start[client] : d.of_start[client + 1]]:
-            others = d.member[d.start[k] : d.start[k + 1]]
-            np.add.at(weight, self.home[others[others != client]], d.demand[k])
+        p = self.problem
+        if self.tree is None:
+            self.tree = rooted(np.array(sorted(self.links), dtype=np.int64).reshape(-1, 2), p.wires)
+        weight = partners_at(p.demand, self.home, client, len(p.node))
         total = weight.sum()
         if not total:
             return 0, 0.0, 0.0
-        links = np.array(sorted(self.links), dtype=np.int64).reshape(-1, 2)
-        far = csr_array((p.wire[links[:, 0], links[:, 1]] + 1e-12, (links[:, 0], links[:, 1])), shape=p.wire.shape)
-        to = dijkstra(far, directed=False, indices=[here, there])
         near = int(weight.argmax())
-        return near, float(weight[near] / total), float(weight[to[1] < to[0]].sum() / total)
+        to_here, to_there = (ways_to(self.tree, b) for b in (here, there))
+        return near, float(weight[near] / total), float(weight[to_there < to_here].sum() / total)
+
+
+def _work(demand: Demand, home: Ints, client: int, brokers: int) -> int:
+    own = demand.of_class[demand.of_start[client] : demand.of_start[client + 1]]
+    return 30 + int((demand.start[own + 1] - demand.start[own]).sum())
+
+
+@kernel(work=_work)
+def partners_at(demand: Demand, home: Ints, client: int, brokers: int) -> Floats:
+    """What a client shares with others, by their brokers."""
+    weight = np.zeros(brokers, dtype=np.float64)
+    for j in range(demand.of_start[client], demand.of_start[client + 1]):
+        k = demand.of_class[j]
+        for i in range(demand.start[k], demand.start[k + 1]):
+            if demand.member[i] != client:
+                weight[home[demand.member[i]]] += demand.demand[k]
+    return weight
+
+
+@kernel(work=lambda tree, b: 2 * len(tree.parent))
+def ways_to(tree: Tree, b: int) -> Floats:
+    """What the links from each broker to one of them cost."""
+    far = np.full(len(tree.parent), -1.0)
+    far[b] = 0.0
+    v = b
+    while tree.parent[v] >= 0:
+        far[tree.parent[v]] = far[v] + tree.up[v]
+        v = tree.parent[v]
+    for v in tree.order:
+        if far[v] < 0:
+            far[v] = far[tree.parent[v]] + tree.up[v]
+    return far
 
 
 def reason_of(changes: list[Change], gain: float, now: Present) -> tuple[int, dict[str, float | int]]:

@@ -56,7 +56,7 @@ def loads_of(problem: Problem, home: Ints) -> tuple[Floats, Floats, Floats, Floa
     n, regions = len(problem.region), int(problem.region.max()) + 1
     given = searched(problem)
     limits = given.limits._replace(area=n + problem.region, sent_cap=np.zeros(n + regions))
-    sent, handled = loads_at(limits, given.load, np.maximum(home, 0), given.links, given.wire)
+    sent, handled = loads_at(limits, given.load, np.maximum(home, 0), given.links, given.wires)
     return sent[:n], sent[n:], handled[:n], handled[n:]
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
-from overlace.model import Changes, Observation, Overlay, Plan, Planner, Steps
-from overlace.planners.ordering import Ordering
+from overlace.model import Observation, Overlay, Plan, Planner, Steps
+from overlace.planners.ordering import Ordering, changes_in
 from overlace.planners.placement.problem import Problem, searched
 from overlace.planners.search.walk import State
 
@@ -35,15 +35,9 @@ def plan_of(planner: Planner, observation: Observation, seed: int, problem: Prob
     """The plan from the observed placement to these homes."""
     before = observation.overlay
     given = searched(problem)
-    client, _, _, _, start, gain = Ordering(
-        given, State(np.where(home >= 0, home, given.limits.first), given.links)
-    ).path()
-    old, new = problem.origin[client], home[client]
-    n = len(client)
-    rows = np.empty((2 * n, 2), dtype=np.int64)
-    rows[0::2, 0] = rows[1::2, 0] = client
-    rows[0::2, 1], rows[1::2, 1] = old, new
-    changes = Changes(np.zeros(2 * n), np.tile([-1, 1], n), rows[:, 0], rows[:, 1])
+    path = Ordering(given, State(np.where(home >= 0, home, given.limits.first), given.links)).path()
+    client, start, gain = path.client, path.start, path.gain
+    n, changes = len(client), changes_in(path)
     placement = before.placement.copy()
     placement[:, 1] = np.where(home[placement[:, 0]] >= 0, home[placement[:, 0]], placement[:, 1])
     after = Overlay(placement=placement, tree=before.tree, channels=before.channels, mesh=before.mesh)

@@ -23,7 +23,8 @@ from overlace.planners.placement.ties import Ties, ties_of
 from overlace.planners.search import problem as search
 from overlace.planners.search.limits import Limits
 from overlace.planners.search.problem import loads_at
-from overlace.planners.search.system import Demand
+from overlace.planners.search.system import Demand, rooted
+from overlace.planners.search.wires import wires_over
 
 
 @by_address
@@ -204,9 +205,7 @@ def searched(problem: Problem, *, across: bool = False) -> search.Problem:
         load = search.demand_of(problem.class_start, problem.class_member, problem.demand, len(first))
     child = np.flatnonzero(problem.tree.parent >= 0)
     links = np.sort(np.column_stack([child, problem.tree.parent[child]]), axis=1)
-    wire = np.full((n, n), np.inf)
-    for a, b in (links.T, links.T[::-1]):
-        wire[a, b] = problem.apart[a, b]
+    wires = wires_over(n, links, problem.apart[links[:, 0], links[:, 1]])
     areas = bool(np.isfinite(problem.region_sent).any() or np.isfinite(problem.region_handled).any())
     sent_goal, handled_goal = problem.broker_sent, problem.broker_handled
     if areas:
@@ -220,12 +219,11 @@ def searched(problem: Problem, *, across: bool = False) -> search.Problem:
         np.where(placed, problem.amount, 0.0), _talk(problem.ties), np.where(may, access, np.inf).min(axis=1),
         problem.region if across else np.arange(n), problem.region, problem.move_cost, across,
     )  # fmt: skip
-    sent, handled = loads_at(limits, load, first, links, wire)
+    sent, handled = loads_at(limits, load, first, links, wires)
     limits = limits._replace(sent_cap=np.maximum(sent_goal, sent), handled_cap=np.maximum(handled_goal, handled))
-    none, never = np.zeros((n, n), dtype=np.bool_), np.ones((n, n), dtype=np.bool_)
-    none[links[:, 0], links[:, 1]] = none[links[:, 1], links[:, 0]] = True
     return search.Problem(
-        demand, wire, np.zeros(n), links, none, never, np.full(n, n), limits, bool(np.isfinite(handled_goal).any()),
+        demand, wires, np.zeros(n), links, rooted(links, wires).parent, np.ones(n, dtype=np.bool_), np.full(n, n),
+        limits, bool(np.isfinite(handled_goal).any()),
         np.flatnonzero(problem.movable), sent_goal, handled_goal, load, rewires=False,
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overlace.arrays.hashing import mix
+from overlace.arrays.draws import draw, drawing
 from overlace.arrays.jit import COLD, Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.vectors import copy_to
 from overlace.planners.search.limits import added_by, excess, fits, priced
@@ -34,6 +34,7 @@ from overlace.planners.search.system import (
     work_of,
 )
 from overlace.planners.search.walk import TINY, Budget, Kind, Search, State, by_cost
+from overlace.planners.search.wires import Wires, nearest, price_of
 
 HOT, COOLS = 1.0, 0.02
 """What a change may cost at first with a chance of 1 in e, as a share of what a client pays, and what of it at last."""
@@ -44,7 +45,6 @@ LONG, LEAST = 2_000, 0.05
 """Draws for each client that so much heat needs to cool again; with fewer it begins colder, down to this share."""
 HARDLY = 1e-6
 """The share of what a client pays that a change must save to stay in the plan."""
-SEEDS = (1 << 63) - 1
 NEAR = 8
 """Brokers of which a new link leads to one, the nearest most often."""
 SOFT = 1.0
@@ -57,10 +57,10 @@ LINKS, EXCHANGES = 0.15, 0.25
 class Given(NamedTuple):
     """What does not change while it anneals."""
 
-    wire: Floats
+    wires: Wires
     near: Ints  # (brokers, NEAR): by the cost of a link
-    first: Bools  # links as they were
-    fixed: Bools
+    parent: Ints  # the tree as it was
+    stays: Bools
     max_degree: Ints
     movable: Ints
     apart: bool  # whether what passes brokers is counted by other classes than what is paid for
@@ -82,7 +82,7 @@ class Walk(NamedTuple):
     changed: Ints  # clients, links
     best_home: Ints
     best_links: Pairs
-    state: Ints  # of the random numbers
+    random: Ints  # the state of draws
     over: Floats  # by how much what is handled is above what it should be: now, and at the best
 
 
@@ -92,9 +92,9 @@ def annealed(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...
     each = best.cost / max(1, len(talking(p.demand)))
     if draws < 1 or len(best.links) < 1 or not each > 0:
         return best
-    now, draw = opened(search, best, budget, kinds, seed)
+    now, run = opened(search, best, budget, kinds, seed)
     hot = HOT * each * float(np.clip(draws / (LONG * max(1, len(p.movable))), LEAST, 1.0))
-    draw(draws, hot, COOLS if not best.over > 0.0 else COLDER)
+    run(draws, hot, COOLS if not best.over > 0.0 else COLDER)
     search.goto(State(now.best_home, now.best_links))
     search.descend(HARDLY * each, budget, kinds)  # whoever went astray on equal terms goes home
     search.descend(0.0, budget, kinds, trade=True)
@@ -113,18 +113,17 @@ def opened(
     p, area = search.problem, search.problem.limits.area
     besides = search.cost - bill(p.demand, search.home, search.tree, p.node, area, len(search.system.loads.sent))[0]
     figures = np.array([search.cost, search.cost, besides]), np.array([search.moved, search.swapped])
-    kept = best.home.copy(), best.links.copy(), np.array([seed & SEEDS], dtype=np.int64)
+    kept = best.home.copy(), best.links.copy(), drawing(seed)
     system = search.system._replace(limits=search.system.limits._replace(handled_cap=p.handled_goal))
     over = np.full(2, excess(system.loads.handled, p.handled_goal) if p.capped else 0.0)
-    now = Walk(system, rooted(search.links, p.wire), search.links.copy(), *figures, *kept, over)
+    now = Walk(system, rooted(search.links, p.wires), search.links.copy(), *figures, *kept, over)
     return now, lambda draws, heat, cooling: anneal(given, now, draws, heat, cooling, shares)
 
 
 def _given(p: Problem, marginal: float, budget: Budget) -> Given:
-    apart = np.where(np.eye(len(p.node), dtype=bool), np.inf, p.wire)
-    near = np.argsort(apart, axis=1, kind="stable")[:, : min(NEAR, len(p.node) - 1)].copy()
     return Given(
-        p.wire, near, p.first, p.fixed, p.max_degree, p.movable, p.load is not p.demand,
+        p.wires, nearest(p.wires, min(NEAR, len(p.node) - 1)), p.parent, p.stays, p.max_degree,
+        p.movable, p.load is not p.demand,
         p.move_price + p.least, p.swap_price + p.least, marginal, (budget.moves, budget.swaps, budget.both),
         p.limits.handled_cap,
     )  # fmt: skip
@@ -142,7 +141,7 @@ def anneal(given: Given, now: Walk, draws: int, hot: float, cooling: float, shar
     for i in range(draws):
         heat = hot * cooling ** (i / draws)
         fine = SOFT * link * (hot / heat) * (DEARER if strict else 1.0)
-        kind = _random(now)
+        kind = draw(now.random)
         if kind < shares[0]:
             _draw_link(given, now, heat, fine)
         elif kind < shares[0] + shares[1]:
@@ -170,17 +169,9 @@ def _remember(given: Given, now: Walk) -> None:
 
 
 @kernel
-def _random(now: Walk) -> float:
-    """The next draw in [0, 1)."""
-    drawn = mix(np.uint64(now.state[0]))
-    now.state[0] = np.int64(drawn >> np.uint64(1))
-    return float((drawn >> np.uint64(11)) * 2.0**-53)
-
-
-@kernel
 def _taken(now: Walk, more: float, heat: float) -> bool:
     """Whether a change is taken that costs more."""
-    return bool(more <= 0.0 or _random(now) < math.exp(-more / heat))
+    return bool(more <= 0.0 or draw(now.random) < math.exp(-more / heat))
 
 
 @kernel
@@ -208,7 +199,7 @@ def _draw_client(given: Given, now: Walk, heat: float, fine: float) -> None:
     """A client goes to a broker by chance, to a cheap one more often."""
     system = now.system
     limits, home, out, chance = system.limits, system.seats.home, system.scratch.out, system.scratch.other
-    c = given.movable[int(_random(now) * len(given.movable))]
+    c = given.movable[int(draw(now.random) * len(given.movable))]
     here, room = home[c], _room(given, now, 0)
     if here == limits.first[c] and room <= 0:
         return
@@ -216,7 +207,7 @@ def _draw_client(given: Given, now: Walk, heat: float, fine: float) -> None:
     find_open(system, c, room)
     open_to = system.scratch.open
     open_to[here] = True
-    blind = now.over[1] > 0.0 and _random(now) < BLIND  # what costs more may yet relieve a broker
+    blind = now.over[1] > 0.0 and draw(now.random) < BLIND  # what costs more may yet relieve a broker
     least = out[here]
     for b in range(len(out)):
         if open_to[b]:
@@ -229,7 +220,7 @@ def _draw_client(given: Given, now: Walk, heat: float, fine: float) -> None:
         elif open_to[b] and out[b] - least < 40.0 * heat:
             chance[b] = math.exp((least - out[b]) / heat)
         total += chance[b]
-    drawn, there = _random(now) * total, here
+    drawn, there = draw(now.random) * total, here
     for b in range(len(out)):
         drawn -= chance[b]
         if drawn < 0.0:
@@ -260,8 +251,8 @@ def _draw_exchange(given: Given, now: Walk, heat: float, fine: float) -> None:
     """Two clients of two brokers trade places."""
     system = now.system
     limits, seats, out = system.limits, system.seats, system.scratch.out
-    c = given.movable[int(_random(now) * len(given.movable))]
-    d = given.movable[int(_random(now) * len(given.movable))]
+    c = given.movable[int(draw(now.random) * len(given.movable))]
+    d = given.movable[int(draw(now.random) * len(given.movable))]
     here, there = seats.home[c], seats.home[d]
     if here == there or not (limits.may[limits.group[c], there] and limits.may[limits.group[d], here]):
         return
@@ -292,22 +283,36 @@ def _draw_exchange(given: Given, now: Walk, heat: float, fine: float) -> None:
 
 
 @kernel
+def _fresh(given: Given, a: int, b: int) -> int:
+    """1 for a link that was not there, 0 for one that was."""
+    return 0 if given.parent[a] == b or given.parent[b] == a else 1
+
+
+@kernel
+def _stays(given: Given, a: int, b: int) -> bool:
+    """Whether a link must stay."""
+    if given.parent[a] == b:
+        return bool(given.stays[a])
+    return bool(given.parent[b] == a and given.stays[b])
+
+
+@kernel
 def _draw_link(given: Given, now: Walk, heat: float, fine: float) -> None:
     """A link to a broker nearby comes, one on the ring that it closes goes."""
     system = now.system
     tree, limits, n = system.tree, system.limits, len(system.node)
-    x = int(_random(now) * n)
-    y = given.near[x, int(_random(now) ** 2 * given.near.shape[1])]
-    if not given.wire[x, y] < np.inf or tree.parent[x] == y or tree.parent[y] == x:
+    x = int(draw(now.random) * n)
+    y = given.near[x, int(draw(now.random) ** 2 * given.near.shape[1])]
+    if x == y or not price_of(given.wires, x, y) < np.inf or tree.parent[x] == y or tree.parent[y] == x:
         return
     gone, seen = -1, 0
     a, b = x, y
     while a != b:
         if tree.depth[a] < tree.depth[b]:
             a, b = b, a
-        if not given.fixed[a, tree.parent[a]]:
+        if not _stays(given, a, tree.parent[a]):
             seen += 1
-            if _random(now) * seen < 1.0:
+            if draw(now.random) * seen < 1.0:
                 gone = a
         a = tree.parent[a]
     if gone < 0:
@@ -316,7 +321,7 @@ def _draw_link(given: Given, now: Walk, heat: float, fine: float) -> None:
     for v in (x, y):
         if tree.degree[v] + 1 - (1 if v in (gone, up) else 0) > given.max_degree[v]:
             return
-    change = (0 if given.first[x, y] else 1) - (0 if given.first[gone, up] else 1)
+    change = _fresh(given, x, y) - _fresh(given, gone, up)
     if change > _room(given, now, 1):
         return
     row = 0
@@ -324,7 +329,7 @@ def _draw_link(given: Given, now: Walk, heat: float, fine: float) -> None:
         row += 1
     now.links[row, 0], now.links[row, 1] = min(x, y), max(x, y)
     grown, home = now.spare, system.seats.home
-    hang(grown, now.links, given.wire)
+    hang(grown, now.links, given.wires)
     after, handled = bill(system.demand, home, grown, system.node, limits.area, len(system.loads.handled))
     if given.apart:
         _, handled = bill(system.loads.demand, home, grown, system.node, limits.area, len(handled))
@@ -333,7 +338,7 @@ def _draw_link(given: Given, now: Walk, heat: float, fine: float) -> None:
     if not _taken(now, more + given.marginal * change + fine * (over - now.over[0]), heat):
         now.links[row, 0], now.links[row, 1] = min(gone, up), max(gone, up)
         return
-    hang(tree, now.links, given.wire)
+    hang(tree, now.links, given.wires)
     copy_to(system.loads.handled, handled)
     now.over[0] = over
     now.changed[1] += change

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
 
 
@@ -26,6 +28,17 @@ class Limits(NamedTuple):
     region: Ints  # per broker
     leave: float  # what it costs that a client leaves its region
     inside: bool  # whether places are of several brokers, so that a client can change its home and is not moved
+
+
+def no_limits(home: Ints, brokers: int) -> Limits:
+    """Nothing is limited, access is free, and nobody is counted as sending anything."""
+    clients = len(home)
+    none, free, nobody = np.zeros(clients), np.full(brokers, np.inf), np.zeros(clients, dtype=np.int64)
+    return Limits(
+        home, none, free, free, np.full(brokers, -1), np.ones((1, brokers), dtype=np.bool_), nobody,
+        np.zeros((1, brokers)), none, none, np.zeros(1), np.arange(brokers), np.zeros(brokers, dtype=np.int64), 0.0,
+        False,
+    )  # fmt: skip
 
 
 @kernel(work=lambda load, cap: len(cap))

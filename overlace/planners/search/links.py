@@ -1,164 +1,317 @@
-"""The best link to replace, and what by: drop a link, reconnect the two halves at the best pair.
+"""Links replaced: take one out, join the two parts where it is cheapest; what pays most first.
 
-For a link e that is dropped, the classes that cross it pay anew for the way from their part of each half to the
-new link's end there. Moving that end over a link f, away from e, costs a class more unless it also crosses f, and
-less if it has nothing between e and f. So two matrices say it all: `both`, the demand that crosses e and f, and
-`straight`, the demand whose subtree runs from e to f without a client or a fork between. They are summed once
-over the distinct sets of homes; then every link and every pair of ends is looked at.
+Every swap of one link for another is looked at, by difference (`cut.py`). Pairs of nodes are left out by bounds: a pair
+cannot be cheaper than the reaches of its two ends and the cheapest link at one of them. What was found for a link is
+remembered; after a swap the most promising one is looked at anew until the best is up to date, and when nothing that is
+known pays, the links around the loops that changed are looked at again, then all: at the end no single swap over the
+whole tree pays. Kicks are a few random swaps that throw a tree out of its dent, kept if what follows ends lower.
+
+Keeps: a tree; no broker above its limit; links that must stay; no more than so many links that differ from the first
+tree, each of which counts `fee` more.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.planners.search.system import Tree, span
+from overlace.arrays.draws import draw_below
+from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
+from overlace.arrays.vectors import fill
+from overlace.arrays.wiring import Wiring, attach, detach, links_of, wire
+from overlace.planners.search.cut import Desk, desk_for, weigh
+from overlace.planners.search.spans import Spans
+from overlace.planners.search.wires import SPARSE, price_of, prices_of
 
 
-@kernel(work=lambda tree, fixed, start, homes, weight: 10 * len(homes) * len(tree.parent))
-def crossings(tree: Tree, fixed: Bools, start: Ints, homes: Ints, weight: Floats) -> tuple[Floats, Floats]:
-    """(both, straight) for a link that may go and any other, each named by its lower end; both[e, e]: all across e."""
-    n = len(tree.parent)
-    both = np.zeros((n, n), dtype=np.float64)
-    straight = np.zeros((n, n), dtype=np.float64)
-    mark = np.full(n, -1, dtype=np.int64)
-    nodes = np.empty(n, dtype=np.int64)
-    degree = np.zeros(n, dtype=np.int64)
-    ends = np.full(n, -1, dtype=np.int64)
-    segment = np.zeros(n, dtype=np.int64)
-    below = np.zeros(n, dtype=np.int64)
-    for k in range(len(weight)):
-        count = start[k + 1] - start[k]
-        if count < 2:
-            continue
-        terminals = homes[start[k] : start[k + 1]]
-        size = span(tree, terminals, count, mark, k, nodes)
-        for i in range(count):
-            ends[terminals[i]] = k
-        for i in range(size):
-            degree[nodes[i]] = 0
-        top = nodes[size - 1]
-        for i in range(size - 1):
-            v = nodes[i]
-            degree[v] += 1
-            degree[tree.parent[v]] += 1
-            below[tree.parent[v]] = v
-        # links of a run without client or fork share a segment, named by its lowest link
-        for i in range(size - 1):
-            v = nodes[i]
-            low = v
-            while ends[low] != k and degree[low] == 2:
-                low = below[low]
-            segment[v] = low
-        if ends[top] != k and degree[top] == 2:
-            one = two = -1
-            for i in range(size - 1):
-                if tree.parent[nodes[i]] == top:
-                    if one < 0:
-                        one = segment[nodes[i]]
-                    else:
-                        two = segment[nodes[i]]
-            for i in range(size - 1):
-                if segment[nodes[i]] == two:
-                    segment[nodes[i]] = one
-        for i in range(size - 1):
-            e = nodes[i]
-            if fixed[e, tree.parent[e]]:
-                continue
-            for j in range(size - 1):
-                f = nodes[j]
-                both[e, f] += weight[k]
-                if segment[e] == segment[f]:
-                    straight[e, f] += weight[k]
-    return both, straight
+@by_address
+class Rules(NamedTuple):
+    """What a search for links must keep to."""
+
+    kept: Bools  # per slot: its link must stay
+    cap: Ints  # per node: most links
+    parent: Ints  # the first tree, hung up at node 0
+    most: int  # links that may differ from it
+    fee: float  # what each of them counts
 
 
-@kernel(work=lambda tree, *_: len(tree.parent) ** 3)
-def best_swaps(
-    tree: Tree,
-    node: Floats,
-    wire: Floats,
-    both: Floats,
-    straight: Floats,
-    first: Bools,
-    fixed: Bools,
-    max_degree: Ints,
-    price: float,
-    room: int,
-) -> tuple[Floats, Ints, Ints]:
-    """For each link (by its lower end) the best replacement: (change of cost and price, left, right).
+@by_address
+class Standing(NamedTuple):
+    """A tree under search."""
 
-    A link that was not there before the plan pays the price, one that comes back earns it. Infinite where a link
-    is fixed or nothing may replace it.
+    wiring: Wiring
+    desk: Desk
+    fresh: Bools  # per slot: its link is not of the first tree
+    waiting: Bools  # per slot: something around it has changed since it was looked at
+    gain: Floats  # per slot: what the best swap saved when it was looked at
+    found: Ints  # (slots, 3): its ends, and how many swaps ago
+    near: Ints  # room for the nodes that one side's bound leaves
+    far: Ints
+    state: Ints  # links that differ from the first tree; swaps so far
+
+
+@kernel
+def stand(p: Spans, links: Pairs, rules: Rules) -> Standing:
+    """A search that stands at these links."""
+    n, slots = len(p.toll), len(links)
+    fresh = np.zeros(slots, dtype=np.bool_)
+    state = np.zeros(2, dtype=np.int64)
+    for k in range(slots):
+        fresh[k] = not is_first(rules, links[k, 0], links[k, 1])
+        state[0] += fresh[k]
+    return Standing(
+        wire(n, links, prices_of(p.wires, links)), desk_for(p), fresh, np.ones(slots, dtype=np.bool_),
+        np.zeros(slots), np.full((slots, 3), -1), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), state,
+    )  # fmt: skip
+
+
+@kernel
+def is_first(rules: Rules, a: int, b: int) -> bool:
+    """Whether a link is one of the first tree."""
+    return bool(rules.parent[a] == b or rules.parent[b] == a)
+
+
+@kernel
+def may_join(s: Standing, rules: Rules, slot: int, a: int) -> bool:
+    """Whether a node may have one more link once the slot's is out."""
+    ends = (s.wiring.to[2 * slot] == a) + (s.wiring.to[2 * slot + 1] == a)
+    return bool(s.wiring.degree[a] - ends + 1 <= rules.cap[a])
+
+
+@kernel
+def best_join(p: Spans, s: Standing, rules: Rules, slot: int, below: float) -> tuple[float, int, int]:
+    """(gain, a, b): the pair at which to join the parts of a slot's cut, if it gains more than `below`.
+
+    a is -1 where no pair does.
     """
-    n = len(node)
-    score = np.full(n, np.inf, dtype=np.float64)
-    left = np.full(n, -1, dtype=np.int64)
-    right = np.full(n, -1, dtype=np.int64)
-    inside = np.zeros(n, dtype=np.bool_)
-    more = np.zeros(n, dtype=np.float64)
-    lower = np.empty(n, dtype=np.int64)
-    upper = np.empty(n, dtype=np.int64)
-    for i in range(1, n):
-        e = tree.order[i]
-        p = tree.parent[e]
-        if fixed[e, p]:
+    w, d, wires = s.wiring, s.desk, p.wires
+    load, size, _ = weigh(p, w, d, slot)
+    u, v = w.to[2 * slot + 1], w.to[2 * slot]
+    current = load * w.price[slot] + d.reach[u] + d.reach[v]
+    if s.fresh[slot]:
+        current += rules.fee
+    limit = current - below
+    n = len(d.order)
+    more = s.state[0] - s.fresh[slot] < rules.most  # a link that is not of the first tree may come in
+    low_0 = low_1 = np.inf
+    for i in range(n):
+        if i < size:
+            low_0 = min(low_0, d.reach[d.order[i]])
+        else:
+            low_1 = min(low_1, d.reach[d.order[i]])
+    near = far = 0
+    for i in range(n):
+        x = d.order[i]
+        other = low_1 if i < size else low_0
+        if d.reach[x] + other + load * wires.cheapest[x] < limit and may_join(s, rules, slot, x):
+            if i < size:
+                s.near[near] = x
+                near += 1
+            else:
+                s.far[far] = x
+                far += 1
+    best_a, best_b = -1, -1
+    for i in range(near):
+        a = s.near[i]
+        base = d.reach[a]
+        if base + low_1 + load * wires.cheapest[a] >= limit:
             continue
-        crossing = both[e, e]
-        inside[:] = False
-        inside[e] = True
-        more[e] = 0.0
-        lows = 0
-        for j in range(i, n):
-            v = tree.order[j]
-            q = tree.parent[v]
-            if v != e and not inside[q]:
+        sparse = wires.kind == SPARSE
+        for j in range(wires.start[a] if sparse else 0, wires.start[a + 1] if sparse else far):
+            b = wires.other[j] if sparse else s.far[j]
+            if sparse and (d.side[b] == 0 or not may_join(s, rules, slot, b)):
                 continue
-            inside[v] = True
-            lower[lows] = v
-            lows += 1
-            if v != e:
-                gone, back = crossing - both[e, v], straight[e, v]
-                more[v] = more[q] + gone * (tree.up[v] + node[v]) - back * (tree.up[v] + node[q])
-        # the upper half: from p up to the root, then down everywhere else
-        more[p] = 0.0
-        inside[p] = True
-        ups = 1
-        upper[0] = p
-        v = p
-        while tree.parent[v] >= 0:
-            q = tree.parent[v]
-            gone, back = crossing - both[e, v], straight[e, v]
-            more[q] = more[v] + gone * (tree.up[v] + node[q]) - back * (tree.up[v] + node[v])
-            inside[q] = True
-            upper[ups] = q
-            ups += 1
-            v = q
-        for j in range(1, n):
-            v = tree.order[j]
-            if inside[v]:
+            if base + d.reach[b] + load * wires.cheapest[b] >= limit:
                 continue
-            q = tree.parent[v]
-            gone, back = crossing - both[e, v], straight[e, v]
-            more[v] = more[q] + gone * (tree.up[v] + node[v]) - back * (tree.up[v] + node[q])
-            inside[v] = True
-            upper[ups] = v
-            ups += 1
-        leaves = 0 if first[e, p] else -1
-        for a in range(lows):
-            x = lower[a]
-            spare_x = tree.degree[x] - (1 if x == e else 0) < max_degree[x]
-            if not spare_x:
+            value = base + d.reach[b] + load * (wires.each[j] if sparse else price_of(wires, a, b))
+            if value >= limit:
                 continue
-            for b in range(ups):
-                y = upper[b]
-                w = wire[x, y]
-                if not w < np.inf or (x == e and y == p):
+            first = is_first(rules, a, b)
+            value += 0.0 if first else rules.fee
+            if value < limit and (first or more):
+                limit, best_a, best_b = value, a, b
+    return current - limit, best_a, best_b
+
+
+@kernel
+def look_at(p: Spans, s: Standing, rules: Rules, slot: int, least: float) -> None:
+    """Find the best swap for a slot and remember it."""
+    gain, a, b = best_join(p, s, rules, slot, least)
+    s.gain[slot] = gain if a >= 0 else 0.0
+    s.found[slot, 0], s.found[slot, 1], s.found[slot, 2] = a, b, s.state[1]
+    s.waiting[slot] = False
+
+
+@kernel
+def best_swap(p: Spans, s: Standing, rules: Rules, least: float, eager: bool) -> int:
+    """The slot whose swap saves most; -1 where none saves more than `least`.
+
+    Eager: all are looked at anew; else those around which something has changed and those that promise most, and all
+    where none does.
+    """
+    slots = len(s.fresh)
+    while True:
+        best = -1
+        for slot in range(slots):
+            if (eager or s.waiting[slot]) and s.found[slot, 2] != s.state[1] and not rules.kept[slot]:
+                look_at(p, s, rules, slot, least)
+            if s.gain[slot] > least and (best < 0 or s.gain[slot] > s.gain[best]):
+                best = slot
+        if best >= 0:
+            if s.found[best, 2] == s.state[1]:
+                return best
+            look_at(p, s, rules, best, least)
+            continue
+        for slot in range(slots):
+            if s.found[slot, 2] != s.state[1] and not rules.kept[slot]:
+                look_at(p, s, rules, slot, least)
+                if s.gain[slot] > least:
+                    best = slot
+        if best < 0:
+            return best
+
+
+@kernel
+def swap(p: Spans, s: Standing, rules: Rules, slot: int, a: int, b: int) -> None:
+    """Put a-b into a slot, and have the links around the loop looked at again."""
+    w, d = s.wiring, s.desk
+    weigh(p, w, d, slot)
+    for end in (a, b):
+        x = end
+        while x >= 0:
+            half = w.first[x]
+            while half >= 0:
+                s.waiting[half >> 1] = True
+                half = w.after[half]
+            x = d.up[x]
+    put(p, s, rules, slot, a, b)
+    s.waiting[slot] = True
+    s.gain[slot] = 0.0
+    s.state[1] += 1
+
+
+@kernel
+def put(p: Spans, s: Standing, rules: Rules, slot: int, a: int, b: int) -> None:
+    """Put a-b into a slot."""
+    detach(s.wiring, slot)
+    attach(s.wiring, slot, a, b, price_of(p.wires, a, b))
+    fresh = not is_first(rules, a, b)
+    s.state[0] += np.int64(fresh) - np.int64(s.fresh[slot])
+    s.fresh[slot] = fresh
+
+
+@kernel
+def descend(p: Spans, s: Standing, rules: Rules, least: float, whole: bool) -> float:
+    """Take swaps that pay, link by link, until none does; with `whole`, none over the whole tree. What was saved."""
+    saved = 0.0
+    again = True
+    while again:
+        again = False
+        for turn in range(2 if whole else 1):
+            for slot in range(len(s.fresh)):
+                if rules.kept[slot] or (turn == 0 and not s.waiting[slot]):
                     continue
-                enters = 0 if first[x, y] else 1
-                if enters + leaves > room:
-                    continue
-                total = more[x] + more[y] + crossing * (w - tree.up[e]) + price * (enters + leaves)
-                if total < score[e] - 1e-12 and tree.degree[y] - (1 if y == p else 0) < max_degree[y]:
-                    score[e], left[e], right[e] = total, x, y
-    return score, left, right
+                look_at(p, s, rules, slot, least)
+                if s.gain[slot] > least:
+                    saved += s.gain[slot]
+                    swap(p, s, rules, slot, s.found[slot, 0], s.found[slot, 1])
+                    again = True
+            if again:
+                break
+    return saved
+
+
+@kernel
+def steepest(p: Spans, s: Standing, rules: Rules, least: float, eager: bool) -> float:
+    """Take the swap that pays most, again and again. Returns what was saved."""
+    saved = 0.0
+    while True:
+        slot = best_swap(p, s, rules, least, eager)
+        if slot < 0:
+            return saved
+        saved += s.gain[slot]
+        swap(p, s, rules, slot, s.found[slot, 0], s.found[slot, 1])
+
+
+@kernel
+def relieve(p: Spans, s: Standing, rules: Rules) -> int:
+    """Take links away from brokers above their limits, the cheapest way first; a broker it fails at, or -1."""
+    for v in range(p.wires.brokers):
+        while s.wiring.degree[v] > rules.cap[v]:
+            best, at, best_a, best_b = -np.inf, -1, -1, -1
+            half = s.wiring.first[v]
+            while half >= 0:
+                if not rules.kept[half >> 1]:
+                    gain, a, b = best_join(p, s, rules, half >> 1, best)
+                    if a >= 0:
+                        best, at, best_a, best_b = gain, half >> 1, a, b
+                half = s.wiring.after[half]
+            if at < 0:
+                return v
+            swap(p, s, rules, at, best_a, best_b)
+    return -1
+
+
+@kernel
+def kick(p: Spans, s: Standing, rules: Rules, random: Ints, tries: int) -> float:
+    """Swap a random link for the cheapest of a few random pairs that join its parts. Returns what it costs."""
+    slot = draw_below(random, len(s.fresh))
+    if rules.kept[slot]:
+        return 0.0
+    w, d, wires = s.wiring, s.desk, p.wires
+    load, size, _ = weigh(p, w, d, slot)
+    u, v = w.to[2 * slot + 1], w.to[2 * slot]
+    current = load * w.price[slot] + d.reach[u] + d.reach[v] + (rules.fee if s.fresh[slot] else 0.0)
+    more = s.state[0] - s.fresh[slot] < rules.most
+    best, best_a, best_b = np.inf, -1, -1
+    for _ in range(tries):
+        a = d.order[draw_below(random, size)]
+        if wires.kind == SPARSE:
+            b = wires.other[wires.start[a] + draw_below(random, wires.start[a + 1] - wires.start[a])]
+        else:
+            b = d.order[size + draw_below(random, len(d.order) - size)]
+        if d.side[b] == 0 or (a == u and b == v):
+            continue
+        first = is_first(rules, a, b)
+        if not (first or more) or not may_join(s, rules, slot, a) or not may_join(s, rules, slot, b):
+            continue
+        value = d.reach[a] + d.reach[b] + load * price_of(wires, a, b) + (0.0 if first else rules.fee)
+        if value < best:
+            best, best_a, best_b = value, a, b
+    if best_a < 0 or best == np.inf:
+        return 0.0
+    swap(p, s, rules, slot, best_a, best_b)
+    return float(best - current)
+
+
+@kernel
+def keep_trying(p: Spans, s: Standing, rules: Rules, least: float, kicks: int, random: Ints) -> float:
+    """Kick, descend again, and go back unless that paid; so many times. Returns what was saved."""
+    best = links_of(s.wiring)
+    saved = 0.0
+    for _ in range(kicks):
+        for k in range(len(best)):
+            s.waiting[k] = False
+        fill(s.gain, 0.0)
+        change = 0.0
+        for _ in range(1 + draw_below(random, 3)):
+            change -= kick(p, s, rules, random, 6)
+        change += descend(p, s, rules, least, False)
+        if change > least:
+            saved += change
+            best = links_of(s.wiring)
+        else:
+            go_back(p, s, rules, best)
+    return saved
+
+
+@kernel
+def go_back(p: Spans, s: Standing, rules: Rules, links: Pairs) -> None:
+    """Stand at these links again."""
+    w = s.wiring
+    for k in range(len(links)):
+        a, b = w.to[2 * k + 1], w.to[2 * k]
+        if min(a, b) != links[k, 0] or max(a, b) != links[k, 1]:
+            put(p, s, rules, k, links[k, 0], links[k, 1])
+    s.state[1] += 1

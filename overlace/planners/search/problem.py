@@ -12,6 +12,7 @@ from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
 from overlace.planners.search.limits import Limits
 from overlace.planners.search.system import Demand, bill, rooted
+from overlace.planners.search.wires import Wires
 
 ROUNDS = 4
 
@@ -21,11 +22,11 @@ class Problem:
     """Demand, costs, limits, and the system as it was."""
 
     demand: Demand
-    wire: Floats  # (brokers, brokers): cost of a link, infinite where none may be
+    wires: Wires  # cost of a link, infinite where none may be
     node: Floats  # cost of a broker
     links: Pairs  # the tree as it was
-    first: Bools  # (brokers, brokers): links as they were
-    fixed: Bools  # links that stay
+    parent: Ints  # the same tree, hung up at broker 0
+    stays: Bools  # per broker: the link to its parent there stays
     max_degree: Ints
     limits: Limits
     capped: bool  # whether a broker has a limit on what it handles
@@ -38,6 +39,16 @@ class Problem:
     swap_price: float = 0.0  # what a changed link costs
     least: float = 0.0  # what a change must save besides
 
+    def is_first(self, links: Pairs) -> Bools:
+        """Whether each link is one of the tree as it was."""
+        a, b = links[:, 0], links[:, 1]
+        return np.asarray((self.parent[a] == b) | (self.parent[b] == a))
+
+    def must_stay(self, links: Pairs) -> Bools:
+        """Whether each link is one that stays."""
+        a, b = links[:, 0], links[:, 1]
+        return np.asarray(((self.parent[a] == b) & self.stays[a]) | ((self.parent[b] == a) & self.stays[b]))
+
 
 def demand_of(start: Ints, member: Ints, demand: Floats, clients: int) -> Demand:
     """Classes by their clients, and clients by their classes."""
@@ -46,10 +57,10 @@ def demand_of(start: Ints, member: Ints, demand: Floats, clients: int) -> Demand
     return Demand(start, member, demand, bounds, of_class[order])
 
 
-def loads_at(limits: Limits, load: Demand, home: Ints, links: Pairs, wire: Floats) -> tuple[Floats, Floats]:
+def loads_at(limits: Limits, load: Demand, home: Ints, links: Pairs, wires: Wires) -> tuple[Floats, Floats]:
     """(sent, handled): what each broker and area bears when clients have these homes."""
     node = np.zeros(len(limits.area))
-    return sent_at(limits, home), bill(load, home, rooted(links, wire), node, limits.area, len(limits.sent_cap))[1]
+    return sent_at(limits, home), bill(load, home, rooted(links, wires), node, limits.area, len(limits.sent_cap))[1]
 
 
 def sent_at(limits: Limits, home: Ints) -> Floats:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.vectors import copy_to, fill
 from overlace.planners.search.limits import Limits, fits, priced
+from overlace.planners.search.wires import Wires, price_of
 
 WORK = 20_000
 """Members of classes above which nothing is tried in plain Python."""
@@ -42,17 +43,17 @@ class Tree(NamedTuple):
     degree: Ints
 
 
-def rooted(links: Pairs, wire: Floats) -> Tree:
+def rooted(links: Pairs, wires: Wires) -> Tree:
     """The tree of these links, its root at broker 0."""
     n = len(links) + 1
     whole = np.zeros((4, n), dtype=np.int64)
     tree = Tree(whole[0], np.zeros(n), whole[1], whole[2], whole[3])
-    hang(tree, links, wire)
+    hang(tree, links, wires)
     return tree
 
 
 @kernel(work=lambda tree, *_: 6 * len(tree.parent))
-def hang(tree: Tree, links: Pairs, wire: Floats) -> None:
+def hang(tree: Tree, links: Pairs, wires: Wires) -> None:
     """Make a tree that of these links, its root at broker 0."""
     parent, up, order, depth, degree = tree.parent, tree.up, tree.order, tree.depth, tree.degree
     n = len(parent)
@@ -76,7 +77,7 @@ def hang(tree: Tree, links: Pairs, wire: Floats) -> None:
         for k in range(place[v] - degree[v], place[v]):
             w = other[k]
             if w != parent[v]:
-                parent[w], depth[w], up[w] = v, depth[v] + 1, wire[v, w]
+                parent[w], depth[w], up[w] = v, depth[v] + 1, price_of(wires, v, w)
                 order[filled] = w
                 filled += 1
 

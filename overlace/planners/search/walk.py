@@ -14,16 +14,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from overlace.arrays.csr import sort_groups
-from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Floats, Ints, Pairs
+from overlace.arrays.wiring import links_of
 from overlace.planners.search.clients import exchange, partners, relieve, sweep
 from overlace.planners.search.groups import NO_GROUPS, groups_of, move_groups, packed, return_groups
 from overlace.planners.search.limits import excess, fits
-from overlace.planners.search.links import best_swaps, crossings
+from overlace.planners.search.links import Rules, Standing, best_swap, descend, stand, steepest, swap
 from overlace.planners.search.problem import Problem, sent_at
+from overlace.planners.search.spans import Spans, spans_of
 from overlace.planners.search.system import (
-    Demand,
     Loads,
     System,
     Tree,
@@ -49,6 +48,10 @@ MIDDLE = 200_000
 """Brokers times clients above which it makes the largest steps."""
 SHARE = 4.0, 1.0
 """How long to look at groups, times as long as at every client alone, in small and in large systems."""
+STEEP = 128
+"""Brokers up to which the best swap of all is taken; above, the best one of each link in turn."""
+MANY = 2_000
+"""Brokers above which links alone are not replaced at a falling price."""
 TRIED = 8  # of the best swaps, where brokers cannot handle what the first would bring
 TINY = 1e-9
 FAR = 0.5
@@ -95,18 +98,6 @@ class Budget(NamedTuple):
 NO_BUDGET = Budget()
 
 
-class Summed(NamedTuple):
-    """Sets of homes and what crosses every two links, and the homes and tree that they were summed for."""
-
-    home: Ints
-    sets: tuple[Ints, Ints, Floats]
-    tree: Tree | None = None
-    crossed: tuple[Floats, Floats] = (np.empty((0, 0)), np.empty((0, 0)))
-
-
-NOTHING = Summed(np.empty(0, dtype=np.int64), (np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)))
-
-
 class Search:
     """Walks from state to state; what follows from a state is kept beside it."""
 
@@ -116,7 +107,8 @@ class Search:
         self.starts, self.groups = communities[-1:] if self.large else communities[-2:], NO_GROUPS
         if len(communities):
             self.groups = groups_of(problem.demand, problem.movable, communities, SHARE[self.large])
-        self._summed = NOTHING
+        self._spans: tuple[Ints, Spans] | None = None
+        self._reach: Floats | None = None
         clients = len(problem.limits.first)
         loads = len(problem.limits.sent_cap)
         self.scratch = new_scratch(len(problem.node), loads, len(problem.demand.demand), clients)
@@ -127,6 +119,7 @@ class Search:
 
     def goto(self, state: State) -> None:
         """Take up a state."""
+        self._traded: Ints | None = None
         self.seats = seated(self.problem.demand, state.home.copy(), len(self.problem.node))
         self.rewire(state.links)
         self._count()
@@ -140,11 +133,18 @@ class Search:
         """Where the search is."""
         return State(self.home.copy(), self.links, self.cost, self.moved, self.swapped, self.over, self.lawful)
 
+    @property
+    def reach(self) -> Floats:
+        """What the way from the farthest broker to each costs."""
+        if self._reach is None:
+            self._reach = reach_of(self.tree, self.problem.node)
+        return self._reach
+
     def rewire(self, links: Pairs) -> None:
         """Take up other links; `goto` or `descend` must follow."""
         self.links = links
-        self.tree: Tree = rooted(links, self.problem.wire)
-        self.reach = reach_of(self.tree, self.problem.node)
+        self.tree: Tree = rooted(links, self.problem.wires)
+        self._reach = None
 
     def _count(self) -> None:
         p = self.problem
@@ -168,7 +168,7 @@ class Search:
         )
         place, first = limits.place, limits.first
         self.moved = int((place[self.home] != place[first]).sum())
-        self.swapped = int((~p.first[self.links[:, 0], self.links[:, 1]]).sum())
+        self.swapped = int((~p.is_first(self.links)).sum())
         left = limits.leave * int((limits.region[self.home] != limits.region[first]).sum())
         access = limits.access[limits.group, self.home] * limits.amount
         paid = (p.move_price + p.least) * self.moved + (p.swap_price + p.least) * self.swapped
@@ -184,7 +184,7 @@ class Search:
     ) -> None:
         """Improve until no change pays its price, or in large systems until a round brings hardly anything.
 
-        Groups are looked at first, once.
+        Groups are looked at first, once; in the largest systems pairs trade places where something has changed since.
         """
         before = np.inf
         while True:
@@ -198,7 +198,7 @@ class Search:
                 going |= self._rehome(price, budget, trade, groups)
             if "links" in kinds:
                 going |= self._regraft(price, budget)
-            if not going:
+            if not going or kinds == ("links",):  # links alone are replaced until none pays
                 return
             groups = False
 
@@ -217,6 +217,10 @@ class Search:
         price = max(price, p.least) + p.move_price
         for way in ("group",) * groups + ("one",) + ("trade",) * trade:
             clients = p.movable
+            if way == "trade" and self.huge:
+                if self._traded is not None:
+                    clients = partners(p.demand, np.flatnonzero(self._traded != self.home), clients)
+                self._traded = self.home.copy()
             while len(clients):
                 room = min(budget.moves - self.moved, budget.both - self.moved - self.swapped)
                 home = self.home.copy()
@@ -242,47 +246,60 @@ class Search:
         return sweep(self.system, self.reach, clients, price, room)
 
     def _regraft(self, price: float, budget: Budget) -> bool:
-        p, moved = self.problem, False
+        """Replace links as long as that pays; where brokers can handle only so much, one by one."""
+        p = self.problem
+        room = min(budget.swaps - self.swapped, budget.both - self.moved - self.swapped)
         if not p.rewires:
             return False
-        price = max(price, p.least) + p.swap_price
-        while True:
-            both, straight = self._crossings()
-            room = min(budget.swaps - self.swapped, budget.both - self.moved - self.swapped)
-            score, left, right = best_swaps(
-                self.tree, p.node, p.wire, both, straight, p.first, p.fixed, p.max_degree, price, room
-            )
-            if not self._swap(score, left, right):
-                return moved
-            moved = True
-
-    def _crossings(self) -> tuple[Floats, Floats]:
-        """What crosses every two links; summed again only where something has changed."""
-        if not np.array_equal(self._summed.home, self.home):
-            self._summed = Summed(self.home.copy(), home_sets(self.problem.demand, self.home))
-        if self._summed.tree is not self.tree:
-            crossed = crossings(self.tree, self.problem.fixed, *self._summed.sets)
-            self._summed = self._summed._replace(tree=self.tree, crossed=crossed)
-        return self._summed.crossed
-
-    def _swap(self, score: Floats, left: Ints, right: Ints) -> bool:
-        """Carry out the best swap that keeps what brokers handle within their limits."""
-        pays = np.flatnonzero(score < -TINY * max(1.0, self.cost))
-        for e in pays[np.lexsort((pays, score[pays]))][:TRIED].tolist():
-            links = replaced(self.links, e, int(self.tree.parent[e]), int(left[e]), int(right[e]))
-            if not self.bears(links):
-                continue
-            self.rewire(links)
+        rules = self.rules(self.swapped + room, max(price, p.least) + p.swap_price)
+        spans, least = self.spans(), TINY * max(1.0, self.cost)
+        standing: Standing = stand(spans, self.links, rules)
+        if p.capped:
+            moved = self._swap_within(spans, standing, rules, least)
+        else:
+            steep = len(p.node) <= STEEP
+            few = rules.most < len(self.links)
+            saved = steepest(spans, standing, rules, least, steep) if steep or few else 0.0
+            moved = saved + descend(spans, standing, rules, least, True) > 0.0
+        if moved:
+            self.rewire(links_of(standing.wiring))
             self._count()
-            return True
-        return False
+        return moved
+
+    def rules(self, most: int, fee: float) -> Rules:
+        """What a search for links must keep to, from where it is."""
+        p = self.problem
+        return Rules(p.must_stay(self.links), p.max_degree, p.parent, most, fee)
+
+    def spans(self) -> Spans:
+        """What each class spans; found again only where clients have moved."""
+        if self._spans is None or not np.array_equal(self._spans[0], self.home):
+            self._spans = self.home.copy(), home_spans(self.problem, self.home)
+        return self._spans[1]
+
+    def _swap_within(self, spans: Spans, standing: Standing, rules: Rules, least: float) -> bool:
+        """Carry out the best swaps that keep what brokers handle within their limits."""
+        moved, links, vain = False, self.links, 0
+        while vain < TRIED:
+            slot = best_swap(spans, standing, rules, least, len(self.problem.node) <= STEEP)
+            if slot < 0:
+                break
+            made = links.copy()
+            made[slot] = np.sort(standing.found[slot, :2])
+            if self.bears(made):
+                swap(spans, standing, rules, slot, *made[slot].tolist())
+                moved, links, vain = True, made, 0
+            else:
+                standing.gain[slot] = 0.0
+                vain += 1
+        return moved
 
     def bears(self, links: Pairs) -> bool:
         """Whether brokers can handle what would pass them with these links."""
         p = self.problem
         if not p.capped:
             return True
-        tree, limits = rooted(links, p.wire), p.limits
+        tree, limits = rooted(links, p.wires), p.limits
         handled = bill(p.load, self.home, tree, p.node, limits.area, len(limits.handled_cap))[1]
         return fits(handled, limits.handled_cap)
 
@@ -299,6 +316,12 @@ class Search:
 
         Annealing goes on from the first, unless the other is far better: it mends small faults, not large ones.
         """
+        if "clients" not in kinds and (
+            min(budget.swaps, budget.both) >= len(self.links) or len(self.problem.node) > MANY
+        ):
+            self.descend(0.0, budget, kinds)
+            self.marginal, self.spare = 0.0, self.state()
+            return self.spare
         if self.huge and "clients" in kinds and min(budget.moves, budget.both) >= len(self.problem.movable):
             return self._from_all(budget, kinds)
         if self.huge and "clients" in kinds and len(self.starts):
@@ -432,15 +455,8 @@ def replaced(links: Pairs, a: int, b: int, x: int, y: int) -> Pairs:
     return made
 
 
-def home_sets(demand: Demand, home: Ints) -> tuple[Ints, Ints, Floats]:
-    """(start, homes, weight): the distinct sets of homes that classes of several clients span."""
-    start, homes = sort_groups(demand.start, home[demand.member])
-    group, first, clash = distinct_groups(hash_groups(start, homes), start, homes)
+def home_spans(p: Problem, home: Ints) -> Spans:
+    """What the classes of a problem span with these homes."""
+    demand = p.demand
     paid = np.where(np.diff(demand.start) > 1, demand.demand, 0.0)
-    if clash >= 0:
-        return start, homes, paid
-    weight = np.bincount(group, weights=paid, minlength=len(first)).astype(np.float64)
-    size = (start[1:] - start[:-1])[first]
-    bounds = np.append(0, np.cumsum(size))
-    at = np.repeat(start[first] - bounds[:-1], size) + np.arange(bounds[-1])
-    return bounds, homes[at], weight
+    return spans_of(demand.start, home[demand.member], paid, p.wires, p.node, p.max_degree)

@@ -19,9 +19,10 @@ import numpy as np
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
 from overlace.errors import BadObservation, NothingBetter
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.search.spans import Spans
+from overlace.planners.search.wires import price_of
 from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree import fields
-from overlace.planners.tree.problem import Problem, price_of
 from overlace.planners.tree.setting import Setting, setting_of
 from overlace.planners.tree.steps import REASONS, plan_to
 
@@ -98,13 +99,13 @@ def _hang(parent: Ints, links: Pairs) -> None:
 
 
 @kernel
-def price_matrix(p: Problem, nodes: Ints) -> Floats:
+def price_matrix(p: Spans, nodes: Ints) -> Floats:
     """The price of a link between each two of some nodes."""
     k = len(nodes)
     price = np.full((k, k), np.inf)
     for i in range(k):
         for j in range(i):
-            price[i, j] = price[j, i] = price_of(p, nodes[i], nodes[j])
+            price[i, j] = price[j, i] = price_of(p.wires, nodes[i], nodes[j])
     return price
 
 

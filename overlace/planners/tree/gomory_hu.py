@@ -22,10 +22,11 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.errors import BadObservation
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.search.spans import Spans
+from overlace.planners.search.wires import SPARSE
 from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree import fields
 from overlace.planners.tree.limits import within_limits
-from overlace.planners.tree.problem import SPARSE, Problem
 from overlace.planners.tree.setting import setting_of
 from overlace.planners.tree.steps import REASONS, plan_to
 
@@ -52,14 +53,14 @@ class GomoryHu:
         """Swap by swap from the observed tree to the cut tree."""
         setting = setting_of(self, observation)
         p = setting.problem
-        if p.kind == SPARSE:
-            missing = p.brokers * (p.brokers - 1) // 2 - len(observation.network.links)
+        if p.wires.kind == SPARSE:
+            missing = p.wires.brokers * (p.wires.brokers - 1) // 2 - len(observation.network.links)
             raise BadObservation(
-                f"tree.gomory-hu needs a candidate link between every two of the {p.brokers} brokers; {missing} are "
-                "missing. Use tree.regraft or tree.hub-safe."
+                f"tree.gomory-hu needs a candidate link between every two of the {p.wires.brokers} brokers; {missing} "
+                "are missing. Use tree.regraft or tree.hub-safe."
             )
         parent, _ = cut_tree(p)
-        below = np.arange(1, p.brokers)
+        below = np.arange(1, p.wires.brokers)
         wanted = np.column_stack([np.minimum(below, parent[1:]), np.maximum(below, parent[1:])])
         return plan_to(self, observation, seed, setting, within_limits(setting, wanted), progress)
 
@@ -78,7 +79,7 @@ class Flow(NamedTuple):
 
 
 @kernel
-def flow_of(p: Problem) -> Flow:
+def flow_of(p: Spans) -> Flow:
     """The network in which a least cut is a least cut of the brokers by classes."""
     classes = len(p.weight)
     arcs = 0
@@ -86,7 +87,7 @@ def flow_of(p: Problem) -> Flow:
         size = p.start[k + 1] - p.start[k]
         arcs += 2 if size == 2 else 4 * size + 2
     f = Flow(
-        np.full(p.brokers + 2 * classes, -1, dtype=np.int64), np.empty(arcs, dtype=np.int64),
+        np.full(p.wires.brokers + 2 * classes, -1, dtype=np.int64), np.empty(arcs, dtype=np.int64),
         np.empty(arcs, dtype=np.int64), np.empty(arcs),
     )  # fmt: skip
     filled = 0
@@ -95,7 +96,7 @@ def flow_of(p: Problem) -> Flow:
         if end - begin == 2:
             filled = add_arc(f, filled, p.terminal[begin], p.terminal[begin + 1], p.weight[k], p.weight[k])
             continue
-        into, out = p.brokers + 2 * k, p.brokers + 2 * k + 1
+        into, out = p.wires.brokers + 2 * k, p.wires.brokers + 2 * k + 1
         filled = add_arc(f, filled, into, out, p.weight[k], 0.0)
         for i in range(begin, end):
             filled = add_arc(f, filled, p.terminal[i], into, np.inf, 0.0)
@@ -177,20 +178,20 @@ def least_cut(f: Flow, source: int, sink: int, room: Floats, level: Ints, queue:
 
 
 @kernel
-def cut_tree(p: Problem) -> tuple[Ints, Floats]:
+def cut_tree(p: Spans) -> tuple[Ints, Floats]:
     """(parent, weight): the cut tree hung up at broker 0, and what crosses each broker's link up."""
     f = flow_of(p)
     nodes = len(f.first)
     room = np.empty(len(f.room))
     level, queue = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     at, way = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
-    parent = np.zeros(p.brokers, dtype=np.int64)
-    crosses = np.zeros(p.brokers)
-    for s in range(1, p.brokers):
+    parent = np.zeros(p.wires.brokers, dtype=np.int64)
+    crosses = np.zeros(p.wires.brokers)
+    for s in range(1, p.wires.brokers):
         t = parent[s]
         weight = least_cut(f, s, t, room, level, queue, at, way)
         crosses[s] = weight
-        for i in range(p.brokers):
+        for i in range(p.wires.brokers):
             if i != s and level[i] >= 0 and parent[i] == t:
                 parent[i] = s
         if level[parent[t]] >= 0:

@@ -55,7 +55,7 @@ class HubSafe:
         setting = begun(setting_of(self, observation))
         links = self.run(setting, seed, progress).links
         if self.finish:
-            links = regrafted(self, setting, 0, seed, progress, links)
+            links = regrafted(self, observation, setting, 0, seed, progress, links)
         return plan_to(self, observation, seed, setting, links, progress)
 
     def run(self, setting: Setting, seed: int = 0, progress: Progress | None = None) -> Run:

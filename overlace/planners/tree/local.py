@@ -1,7 +1,7 @@
 """A neighbourhood rearranged without chance: exactly where it is small, by prune and regraft where it is large.
 
 Up to `EXACT` nodes the cheapest tree is found (`exact.py`); above, swaps are taken until no swap inside the
-neighbourhood pays (`descent.py`), which takes a hub of a thousand links apart as well.
+neighbourhood pays (`search/links.py`), which takes a hub of a thousand links apart as well.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import numpy as np
 
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.planners.tree.descent import Rules, descend, search_over
+from overlace.planners.search.links import Rules, descend, stand
+from overlace.planners.search.spans import Spans
+from overlace.planners.search.wires import FULL, Wires, price_of
 from overlace.planners.tree.exact import best_tree, price_matrix, tree_total
-from overlace.planners.tree.problem import FULL, Problem, price_of
 from overlace.planners.tree.view import BITS
 
 EXACT = 9
@@ -20,7 +21,7 @@ EXACT = 9
 
 @kernel
 def improve(
-    p: Problem, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, least: float
+    p: Spans, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, least: float
 ) -> tuple[float, Ints]:
     """(gain, parent): a better tree over a neighbourhood, hung up at its master, node 0."""
     if len(nodes) <= EXACT:
@@ -30,7 +31,7 @@ def improve(
 
 @kernel
 def exactly(
-    p: Problem, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, least: float
+    p: Spans, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, least: float
 ) -> tuple[float, Ints]:
     """The cheapest tree over a neighbourhood."""
     k = len(nodes)
@@ -53,7 +54,7 @@ def exactly(
 
 @kernel
 def by_regraft(
-    p: Problem, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, least: float
+    p: Spans, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, least: float
 ) -> tuple[float, Ints]:
     """A tree over a neighbourhood in which no swap pays."""
     k = len(nodes)
@@ -64,7 +65,7 @@ def by_regraft(
         links[i - 1, 0], links[i - 1, 1] = 0, i
     q = own_problem(p, nodes, room, masks, weight)
     rules = Rules(fixed[1:].copy(), room, star, k, 0.0)
-    search = search_over(q, links, rules)
+    search = stand(q, links, rules)
     gain = descend(q, search, rules, least, True)
     if gain <= least:
         return 0.0, star
@@ -84,7 +85,7 @@ def by_regraft(
 
 
 @kernel
-def own_problem(p: Problem, nodes: Ints, room: Ints, masks: Ints, weight: Floats) -> Problem:
+def own_problem(p: Spans, nodes: Ints, room: Ints, masks: Ints, weight: Floats) -> Spans:
     """The problem of a neighbourhood: its nodes, the classes seen there, the prices between them."""
     k = len(nodes)
     start = np.zeros(len(weight) + 1, dtype=np.int64)
@@ -113,25 +114,10 @@ def own_problem(p: Problem, nodes: Ints, room: Ints, masks: Ints, weight: Floats
     for i in range(k):
         toll[i] = p.toll[nodes[i]]
         for j in range(i + 1, k):
-            price[row] = price_of(p, nodes[i], nodes[j])
+            price[row] = price_of(p.wires, nodes[i], nodes[j])
             cheapest[i] = min(cheapest[i], price[row])
             cheapest[j] = min(cheapest[j], price[row])
             row += 1
     none = np.empty(0, dtype=np.int64)
-    return Problem(
-        k,
-        start,
-        terminal,
-        weight,
-        none,
-        at_start,
-        owner[order],
-        FULL,
-        price,
-        none,
-        none,
-        np.empty(0),
-        cheapest,
-        toll,
-        room,
-    )
+    wires = Wires(k, FULL, price, none, none, np.empty(0), cheapest)
+    return Spans(start, terminal, weight, none, at_start, owner[order], wires, toll, room)

@@ -5,7 +5,7 @@ does not look at the traffic: a baseline. Swaps bring in the cheapest new link f
 costliest link of the loop that it closes; the traffic's cost may grow on the way.
 
 Keeps: a tree over all brokers after every step. With degree limits, links that must stay or a least gain, the tree is
-changed until it keeps them and the swaps come in the order of `order.py`.
+changed until it keeps them and the swaps come in the order of `ordering.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.model import Changes, Facet, Observation, Overlay, Plan, Progress, Steps
+from overlace.planners.search.rewiring import gains_in_order
 from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree import fields
 from overlace.planners.tree.limits import within_limits
-from overlace.planners.tree.order import gains_in_order
-from overlace.planners.tree.problem import prices_of
 from overlace.planners.tree.setting import all_links, setting_of, spanning_tree
 from overlace.planners.tree.steps import BUILDS, REASONS, plan_to
 from overlace.planners.tree.swaps import swaps
@@ -64,7 +63,7 @@ class Mst:
         old, new = before.tree[removed], wanted[added]
         rows = np.stack([old, new], axis=1).reshape(-1, 2)  # the old link first: brokers must never see a loop
         changes = Changes(np.ones(2 * n), np.tile([-1, 1], n), rows[:, 0], rows[:, 1])
-        gain = gains_in_order(setting.problem, setting.start, prices_of(setting.problem, setting.start), removed, new)
+        gain = gains_in_order(setting.problem, setting.start, removed, new)
         args = {
             "left_broker": new[:, 0], "right_broker": new[:, 1], "new": new_cost[added],
             "from_broker": old[:, 0], "to_broker": old[:, 1], "old": old_cost[removed],

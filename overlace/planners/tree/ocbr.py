@@ -22,12 +22,11 @@ from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree import fields
 from overlace.planners.tree.limits import begun
-from overlace.planners.tree.moves import MOVED, parted, plan_with_moves
-from overlace.planners.tree.problem import nodes_tree, problem_of
+from overlace.planners.tree.problem import nodes_tree, parted, problem_of
 from overlace.planners.tree.regraft import smallest_gain
 from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
 from overlace.planners.tree.setting import Setting, setting_of
-from overlace.planners.tree.steps import REASONS, plan_to
+from overlace.planners.tree.steps import MOVED, REASONS, plan_to
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ class Ocbr:
         run = self.run(setting, seed, progress, observation if self.rehome else None)
         if not self.rehome:
             return plan_to(self, observation, seed, setting, run.links, progress)
-        wired, homes = parted(run.links, observation.network.brokers)
+        wired, home = parted(run.links, observation.network.brokers)
         bare = replace(self, max_swaps=None, min_gain=0.0)  # the rounds have minded them, links and clients together
-        plan = plan_with_moves(bare, observation, seed, wired, homes, progress)
+        plan = plan_to(bare, observation, seed, setting, wired, progress, home=home)
         if self.min_gain > 0 and len(plan.steps) == 0:
             raise NothingBetter(
                 f"no link or client that changes saves {self.min_gain:g} or more. Lower min_gain, or leave it all."

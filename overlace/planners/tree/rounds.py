@@ -20,8 +20,8 @@ from overlace.arrays.jit import Bools, Ints, Pairs, kernel
 from overlace.arrays.pairs import as_pairs
 from overlace.arrays.trees import root_at
 from overlace.model import Progress
+from overlace.planners.search.spans import Spans
 from overlace.planners.tree.local import improve
-from overlace.planners.tree.problem import Problem
 from overlace.planners.tree.tabu import optimize
 from overlace.planners.tree.view import local_classes, neighbourhood, views_of
 
@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
 
 def run_rounds(
-    p: Problem, links: Pairs, kept: Bools, protocol: Protocol, rounds: int | None, seed: int,
+    p: Spans, links: Pairs, kept: Bools, protocol: Protocol, rounds: int | None, seed: int,
     progress: Progress | None = None,
 ) -> Run:  # fmt: skip
     """Rounds from a tree until nobody finds anything better, or as many as are allowed."""
@@ -69,11 +69,11 @@ def run_rounds(
     parent = root_at(len(p.toll), links, 0).parent
     keeper = np.zeros(len(p.toll), dtype=np.bool_)
     keeper[links[kept].ravel()] = True
-    idle = np.zeros(p.brokers, dtype=np.bool_)
+    idle = np.zeros(p.wires.brokers, dtype=np.bool_)
     done: list[Round] = []
     rng = np.random.default_rng(seed)
     while len(links) and (rounds is None or len(done) < rounds):
-        order = rng.permutation(p.brokers)
+        order = rng.permutation(p.wires.brokers)
         links = np.array(as_pairs(np.sort(links, axis=1)))
         random = rng.integers(0, 2**62, 1)
         links, tally, gain = one_round(p, links, order, parent, keeper, idle, protocol, random)
@@ -88,7 +88,7 @@ def run_rounds(
 
 @kernel
 def one_round(
-    p: Problem, links: Pairs, order: Ints, parent: Ints, keeper: Bools, idle: Bools, protocol: Protocol, random: Ints
+    p: Spans, links: Pairs, order: Ints, parent: Ints, keeper: Bools, idle: Bools, protocol: Protocol, random: Ints
 ) -> tuple[Pairs, Ints, float]:
     """(links, tally, gain) after every broker has asked once; idle are those that need not ask again.
 
@@ -100,7 +100,7 @@ def one_round(
     degree = np.zeros(n, dtype=np.int64)
     changed = 0
     for k in range(len(links)):
-        if max(links[k, 0], links[k, 1]) < p.brokers:  # a client's link is no link of the tree
+        if max(links[k, 0], links[k, 1]) < p.wires.brokers:  # a client's link is no link of the tree
             degree[links[k, 0]] += 1
             degree[links[k, 1]] += 1
         changed += not (parent[links[k, 0]] == links[k, 1] or parent[links[k, 1]] == links[k, 0])
@@ -130,7 +130,7 @@ def one_round(
         fixed = np.zeros(k, dtype=np.bool_)
         for i in range(k):
             v = nodes[i]
-            if v < p.brokers:
+            if v < p.wires.brokers:
                 here = degree[v] if i == 0 else 1
                 room[i] = min(k, max(p.cap[v], degree[v]) - (degree[v] - here))
             wired = parent[v] == master or parent[master] == v
@@ -154,12 +154,12 @@ def one_round(
         rows = views.near_link[views.near_start[master] : views.near_start[master + 1]]
         for i in range(1, k):
             links[rows[i - 1], 0], links[rows[i - 1], 1] = nodes[i], nodes[tree[i]]
-            if nodes[i] < p.brokers:
+            if nodes[i] < p.wires.brokers:
                 degree[nodes[tree[i]]] += 1
                 degree[master] -= 1
         for i in range(k):
             locked[nodes[i]] = True
-            if nodes[i] < p.brokers:
+            if nodes[i] < p.wires.brokers:
                 idle[nodes[i]] = False
         changed += more
         saved += gain

@@ -9,16 +9,20 @@ import numpy as np
 from overlace.arrays.components import components, spanning_forest
 from overlace.arrays.jit import Bools, Ints, Pairs
 from overlace.arrays.pairs import positions
+from overlace.arrays.trees import root_at
 from overlace.errors import BadObservation, BadOverlay, NotObserved
 from overlace.model import Network, Observation, Overlay, name_of
+from overlace.planners.search import problem as search
+from overlace.planners.search.limits import no_limits
+from overlace.planners.search.spans import Spans
 from overlace.planners.tree.fields import TreePlanner
-from overlace.planners.tree.problem import Problem, problem_of
+from overlace.planners.tree.problem import classes_of, problem_of
 
 
 class Setting(NamedTuple):
     """The problem and the tree to start from."""
 
-    problem: Problem
+    problem: Spans
     start: Pairs  # the observed tree, or the minimum spanning tree where there is none yet
     built: bool  # whether it is the observed one
     kept: Bools  # per link of start: it must stay
@@ -43,6 +47,23 @@ def setting_of(planner: TreePlanner, observation: Observation, overlay: Overlay 
     start = np.array(before.tree if built else all_links(network)[spanning_tree(network, before.tree)])
     kept = np.isin(start, planner.keep).all(axis=1) & built
     return Setting(problem, np.ascontiguousarray(start), built, np.asarray(kept))
+
+
+def searched(planner: TreePlanner, observation: Observation, setting: Setting) -> search.Problem:
+    """The problem as the search takes it: nobody moves, and every link that differs must save `min_gain`."""
+    p = setting.problem
+    demand = classes_of(observation, planner.weight)
+    parent = root_at(p.wires.brokers, setting.start, 0).parent
+    stays = np.zeros(p.wires.brokers, dtype=np.bool_)
+    for a, b in setting.start[setting.kept].tolist():
+        stays[a if parent[a] == b else b] = True
+    home = np.maximum(observation.overlay.homes(observation.clients), 0)
+    limits = no_limits(home, p.wires.brokers)
+    free, nobody = limits.sent_cap, np.empty(0, dtype=np.int64)
+    return search.Problem(
+        demand, p.wires, p.toll, setting.start, parent, stays, p.cap, limits, False, nobody, free, free, demand,
+        least=planner.min_gain if setting.built else 0.0,
+    )  # fmt: skip
 
 
 def all_links(network: Network) -> Pairs:

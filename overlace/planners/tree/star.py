@@ -13,12 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from overlace.arrays.jit import Floats, Pairs, kernel
+from overlace.arrays.jit import Pairs, kernel
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.search.spans import Spans
+from overlace.planners.search.trees import star_costs
+from overlace.planners.search.wires import SPARSE
 from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree import fields
 from overlace.planners.tree.limits import within_limits
-from overlace.planners.tree.problem import SPARSE, Problem, price_of
 from overlace.planners.tree.setting import setting_of
 from overlace.planners.tree.steps import REASONS, plan_to
 
@@ -45,13 +47,13 @@ class Star:
         """Swap by swap from the observed tree to the star."""
         setting = setting_of(self, observation)
         p = setting.problem
-        if p.brokers < 2:
+        if p.wires.brokers < 2:
             wanted = setting.start
-        elif p.kind == SPARSE:
-            wanted = nearest_hops(p, int(np.argmax(np.diff(p.link_start))))
+        elif p.wires.kind == SPARSE:
+            wanted = nearest_hops(p, int(np.argmax(np.diff(p.wires.start))))
         else:
             hub = int(np.argmin(star_costs(p)))
-            others = np.delete(np.arange(p.brokers), hub)
+            others = np.delete(np.arange(p.wires.brokers), hub)
             wanted = np.column_stack([np.minimum(others, hub), np.maximum(others, hub)])
         return plan_to(self, observation, seed, setting, within_limits(setting, wanted), progress)
 
@@ -61,35 +63,20 @@ class Star:
 
 
 @kernel
-def star_costs(p: Problem) -> Floats:
-    """What (1) is with each broker as the hub."""
-    costs = np.zeros(p.brokers)
-    for hub in range(p.brokers):
-        for k in range(len(p.weight)):
-            each = p.toll[hub]
-            for i in range(p.start[k], p.start[k + 1]):
-                v = p.terminal[i]
-                if v != hub:
-                    each += price_of(p, hub, v) + p.toll[v]
-            costs[hub] += p.weight[k] * each
-    return costs
-
-
-@kernel
-def nearest_hops(p: Problem, hub: int) -> Pairs:
+def nearest_hops(p: Spans, hub: int) -> Pairs:
     """The tree of the fewest hops to the hub over candidate links; of equal ones the cheapest link."""
-    hops = np.full(p.brokers, -1, dtype=np.int64)
+    hops = np.full(p.wires.brokers, -1, dtype=np.int64)
     hops[hub] = 0
-    queue = np.empty(p.brokers, dtype=np.int64)
+    queue = np.empty(p.wires.brokers, dtype=np.int64)
     queue[0] = hub
     filled = 1
     i = 0
-    links = np.empty((p.brokers - 1, 2), dtype=np.int64)
+    links = np.empty((p.wires.brokers - 1, 2), dtype=np.int64)
     while i < filled:
         v = queue[i]
         i += 1
-        for j in range(p.link_start[v], p.link_start[v + 1]):
-            x = p.link_other[j]
+        for j in range(p.wires.start[v], p.wires.start[v + 1]):
+            x = p.wires.other[j]
             if hops[x] < 0:
                 hops[x] = hops[v] + 1
                 queue[filled] = x
@@ -97,9 +84,9 @@ def nearest_hops(p: Problem, hub: int) -> Pairs:
     for i in range(1, filled):
         x = queue[i]
         best = -1
-        for j in range(p.link_start[x], p.link_start[x + 1]):
-            near = hops[p.link_other[j]] == hops[x] - 1
-            if near and (best < 0 or p.link_price[j] < p.link_price[best]):
+        for j in range(p.wires.start[x], p.wires.start[x + 1]):
+            near = hops[p.wires.other[j]] == hops[x] - 1
+            if near and (best < 0 or p.wires.each[j] < p.wires.each[best]):
                 best = j
-        links[i - 1, 0], links[i - 1, 1] = min(x, p.link_other[best]), max(x, p.link_other[best])
+        links[i - 1, 0], links[i - 1, 1] = min(x, p.wires.other[best]), max(x, p.wires.other[best])
     return links

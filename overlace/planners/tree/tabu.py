@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from overlace.arrays.draws import draw_below
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.planners.tree.kicks import draw
-from overlace.planners.tree.problem import Problem, price_of
+from overlace.planners.search.spans import Spans
+from overlace.planners.search.wires import price_of
 from overlace.planners.tree.view import BITS
 
 LISTED = 2_000
@@ -26,7 +27,7 @@ LISTED = 2_000
 
 @kernel
 def optimize(
-    p: Problem, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, iterations: int, samples: int,
+    p: Spans, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, iterations: int, samples: int,
     tenure: int, least: float, random: Ints,
 ) -> tuple[float, Ints]:  # fmt: skip
     """(gain, parent): the best tree found over a neighbourhood, hung up at its master, node 0.
@@ -46,7 +47,7 @@ def optimize(
     degree = np.ones(k, dtype=np.int64)  # links to brokers
     degree[0] = 0
     for i in range(1, k):
-        degree[0] += nodes[i] < p.brokers
+        degree[0] += nodes[i] < p.wires.brokers
     drawn = np.empty(max(1, k * (k - 1) // 2 if k * (k - 1) // 2 <= LISTED else 50 * samples), dtype=np.int64)
     for step in range(iterations):  # F3:6
         depth, below = hang(current, masks.shape[1])
@@ -74,7 +75,7 @@ def optimize(
         added[step] = key(k, u, v)  # F3:17
         removed[step] = key(k, goes, current[goes])  # F3:18
         saved += gain[top]
-        if nodes[goes] < p.brokers:
+        if nodes[goes] < p.wires.brokers:
             degree[u] += 1
             degree[v] += 1
             degree[goes] -= 1
@@ -104,15 +105,15 @@ def is_tabu(marked: Ints, step: int, tenure: int, link: int) -> bool:
 
 
 @kernel
-def may_add(p: Problem, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, u: int, v: int) -> bool:
+def may_add(p: Spans, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, u: int, v: int) -> bool:
     """Whether a link could be wired, is not there and was not just removed."""
     if u == v or current[u] == v or current[v] == u or is_tabu(removed, step, tenure, key(len(nodes), u, v)):
         return False
-    return price_of(p, nodes[u], nodes[v]) < np.inf
+    return price_of(p.wires, nodes[u], nodes[v]) < np.inf
 
 
 @kernel
-def list_links(p: Problem, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, drawn: Ints) -> int:
+def list_links(p: Spans, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, drawn: Ints) -> int:
     """Fill drawn with all links that may be added, where they are few; returns how many, else -1."""
     k = len(nodes)
     if k * (k - 1) // 2 > LISTED:
@@ -128,7 +129,7 @@ def list_links(p: Problem, nodes: Ints, current: Ints, removed: Ints, step: int,
 
 @kernel
 def draw_link(
-    p: Problem, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, drawn: Ints, pool: int,
+    p: Spans, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, drawn: Ints, pool: int,
     left: int, random: Ints,
 ) -> tuple[int, int, int]:  # fmt: skip
     """(left, u, v): a link not drawn before in this iteration; u is -1 where none is left (R2)."""
@@ -136,13 +137,13 @@ def draw_link(
     if pool >= 0:
         if left == pool:
             return left, -1, -1
-        at = left + draw(random, pool - left)
+        at = left + draw_below(random, pool - left)
         drawn[left], drawn[at] = drawn[at], drawn[left]
         return left + 1, drawn[left] // k, drawn[left] % k
     for _ in range(len(drawn)):
         if left == len(drawn):
             break
-        u, v = draw(random, k), draw(random, k)
+        u, v = draw_below(random, k), draw_below(random, k)
         if u > v:
             u, v = v, u
         again = False
@@ -192,7 +193,7 @@ def rehang(parent: Ints, u: int, v: int, goes: int) -> None:
 
 @kernel
 def best_link_to_remove(
-    p: Problem, nodes: Ints, parent: Ints, depth: Ints, below: Ints, degree: Ints, room: Ints, fixed: Bools,
+    p: Spans, nodes: Ints, parent: Ints, depth: Ints, below: Ints, degree: Ints, room: Ints, fixed: Bools,
     masks: Ints, weight: Floats, u: int, v: int,
 ) -> tuple[float, int]:  # fmt: skip
     """(gain, node): the node below the link whose removal from the loop of u-v saves most; -1 if none may go."""
@@ -239,13 +240,13 @@ def best_link_to_remove(
     for i in range(links):
         low = goes[i]
         high = parent[low]
-        if (nodes[u] >= p.brokers and low != u) or (nodes[v] >= p.brokers and low != v):
+        if (nodes[u] >= p.wires.brokers and low != u) or (nodes[v] >= p.wires.brokers and low != v):
             continue
         if high == 0 and fixed[low]:
             continue
         full_u = degree[u] >= room[u] and u != low and u != high
         full_v = degree[v] >= room[v] and v != low and v != high
-        if nodes[low] < p.brokers and (full_u or full_v):
+        if nodes[low] < p.wires.brokers and (full_u or full_v):
             continue
         if saves[i] > most:
             best, most = low, saves[i]
@@ -253,14 +254,14 @@ def best_link_to_remove(
 
 
 @kernel
-def gaps(p: Problem, nodes: Ints, loop: Ints, hung: Ints, masks: Ints, weight: Floats) -> Floats:
+def gaps(p: Spans, nodes: Ints, loop: Ints, hung: Ints, masks: Ints, weight: Floats) -> Floats:
     """For each link of a loop, the new one last, the cost that its absence spares the classes."""
     links = len(loop) - 1
     words = masks.shape[1]
     price = np.zeros(links + 2)  # sums of the prices before each link of the loop
     toll = np.zeros(links + 2)  # and of the tolls before each node
     for i in range(links + 1):
-        price[i + 1] = price[i] + price_of(p, nodes[loop[i]], nodes[loop[0 if i == links else i + 1]])
+        price[i + 1] = price[i] + price_of(p.wires, nodes[loop[i]], nodes[loop[0 if i == links else i + 1]])
         toll[i + 1] = toll[i] + p.toll[nodes[loop[i]]]
     steps = np.zeros(links + 2)
     for c in range(len(weight)):

@@ -22,7 +22,7 @@ from overlace.arrays.hashing import group_rows
 from overlace.arrays.jit import Floats, Ints, Pairs, kernel
 from overlace.arrays.pairs import as_pairs
 from overlace.arrays.trees import root_at, subtree_links
-from overlace.planners.tree.problem import Problem
+from overlace.planners.search.spans import Spans
 
 BITS = 62
 
@@ -46,7 +46,7 @@ class LocalView(NamedTuple):
     weight: Floats
 
 
-def local_view(p: Problem, links: Pairs, master: int) -> LocalView:
+def local_view(p: Spans, links: Pairs, master: int) -> LocalView:
     """What one master sees in this tree."""
     views = views_of(p, as_pairs(links))
     masks, weight = local_classes(p, views, master)
@@ -64,7 +64,7 @@ def neighbourhood(views: Views, master: int) -> Ints:
 
 
 @kernel
-def views_of(p: Problem, links: Pairs) -> Views:
+def views_of(p: Spans, links: Pairs) -> Views:
     """The views of all nodes of a tree."""
     n = len(p.toll)
     near_start, near, near_link = neighbours(n, links)
@@ -102,7 +102,7 @@ def views_of(p: Problem, links: Pairs) -> Views:
 
 
 @kernel
-def local_classes(p: Problem, views: Views, master: int) -> tuple[Ints, Floats]:
+def local_classes(p: Spans, views: Views, master: int) -> tuple[Ints, Floats]:
     """(masks, weight): the classes that pass a master, as it sees them, equal ones as one."""
     begin, end = views.start[master], views.start[master + 1]
     size = views.near_start[master + 1] - views.near_start[master] + 1

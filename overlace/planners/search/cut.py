@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overlace.arrays.jit import Floats, Ints, kernel
-from overlace.planners.tree.problem import Problem, price_of
-from overlace.planners.tree.wiring import Wiring
+from overlace.arrays.jit import Floats, Ints, by_address, kernel
+from overlace.arrays.wiring import Wiring
+from overlace.planners.search.spans import Spans
+from overlace.planners.search.wires import price_of
 
 
+@by_address
 class Desk(NamedTuple):
     """Room to work in, made once: one entry a node, or a class."""
 
@@ -39,7 +41,7 @@ class Desk(NamedTuple):
 
 
 @kernel
-def desk_for(p: Problem) -> Desk:
+def desk_for(p: Spans) -> Desk:
     """Room for a problem."""
     n, classes = len(p.toll), len(p.weight)
     return Desk(
@@ -51,7 +53,7 @@ def desk_for(p: Problem) -> Desk:
 
 
 @kernel
-def spread(p: Problem, w: Wiring, d: Desk, slot: int) -> int:
+def spread(p: Spans, w: Wiring, d: Desk, slot: int) -> int:
     """Fill order, up, side, depth, rise and length of both parts; returns the size of the first."""
     filled = 0
     size = 0
@@ -87,7 +89,7 @@ def spread(p: Problem, w: Wiring, d: Desk, slot: int) -> int:
 
 
 @kernel
-def find_crossing(p: Problem, d: Desk, size: int) -> int:
+def find_crossing(p: Spans, d: Desk, size: int) -> int:
     """Fill crossing with the classes that have terminals in both parts; returns how many."""
     n = len(d.order)
     begin, end = (0, size) if 2 * size <= n else (size, n)
@@ -111,7 +113,7 @@ def find_crossing(p: Problem, d: Desk, size: int) -> int:
 
 
 @kernel
-def climb(p: Problem, d: Desk, k: int, side: int, weight: float) -> int:
+def climb(p: Spans, d: Desk, k: int, side: int, weight: float) -> int:
     """Mark the ways from class k's terminals in a part to the cut link; returns where they first meet."""
     d.tick[0] += 1
     mark = d.tick[0]
@@ -133,7 +135,7 @@ def climb(p: Problem, d: Desk, k: int, side: int, weight: float) -> int:
 
 
 @kernel
-def weigh(p: Problem, w: Wiring, d: Desk, slot: int) -> tuple[float, int, int]:
+def weigh(p: Spans, w: Wiring, d: Desk, slot: int) -> tuple[float, int, int]:
     """(load, size, crossing) of the cut at a slot: what crosses it, the first part's size; fills reach."""
     size = spread(p, w, d, slot)
     crossing = find_crossing(p, d, size)
@@ -160,7 +162,7 @@ def weigh(p: Problem, w: Wiring, d: Desk, slot: int) -> tuple[float, int, int]:
 
 
 @kernel
-def way(p: Problem, d: Desk, k: int, side: int, end: int) -> float:
+def way(p: Spans, d: Desk, k: int, side: int, end: int) -> float:
     """What the way from a node of a part to class k's subtree in it costs."""
     low = climb(p, d, k, side, 0.0)
     mark = d.tick[0]
@@ -175,11 +177,11 @@ def way(p: Problem, d: Desk, k: int, side: int, end: int) -> float:
 
 
 @kernel
-def most_saved(p: Problem, w: Wiring, d: Desk, slot: int, crossing: int, a: int, b: int) -> tuple[int, float]:
+def most_saved(p: Spans, w: Wiring, d: Desk, slot: int, crossing: int, a: int, b: int) -> tuple[int, float]:
     """(class, saving): who saves most when the link at a slot gives way to a-b; call after weigh."""
     if d.side[a] == 1:
         a, b = b, a
-    fresh = price_of(p, a, b)
+    fresh = price_of(p.wires, a, b)
     best, most = -1, -np.inf
     for i in range(crossing):
         k = d.crossing[i]

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overlace.arrays.jit import Floats, Ints, Pairs, kernel
+from overlace.arrays.jit import Floats, Ints, Pairs, by_address, kernel
 
 
+@by_address
 class Wiring(NamedTuple):
     """The links of a tree by slot, and at each node a list of its half-links."""
 
