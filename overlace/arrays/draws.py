@@ -10,12 +10,24 @@ from overlace.arrays.jit import Floats, Ints, kernel
 
 
 @kernel
+def share_of(word: np.uint64) -> float:
+    """A random word as a number in [0, 1)."""
+    return float((word >> np.uint64(11)) * 2.0**-53)
+
+
+@kernel
+def below(word: np.uint64, bound: int) -> int:
+    """A random word as one of 0 to bound - 1."""
+    return int(np.int64(word >> np.uint64(33)) % bound)
+
+
+@kernel
 def uniform(seed: int, stream: int, first: int, count: int) -> Floats:
     """Uniform draws in [0, 1) for rows first to first + count of a stream."""
     base = mix(mix(np.uint64(seed)) ^ np.uint64(stream))
     out = np.empty(count, dtype=np.float64)
     for i in range(count):
-        out[i] = (mix(base ^ np.uint64(first + i)) >> np.uint64(11)) * 2.0**-53
+        out[i] = share_of(mix(base ^ np.uint64(first + i)))
     return out
 
 
@@ -55,13 +67,13 @@ LAST = (1 << 63) - 1
 @kernel
 def draw(state: Ints) -> float:
     """The next draw in [0, 1)."""
-    return float((_next(state) >> np.uint64(11)) * 2.0**-53)
+    return share_of(_next(state))
 
 
 @kernel
 def draw_below(state: Ints, bound: int) -> int:
     """The next draw among 0 to bound - 1."""
-    return np.int64((_next(state) >> np.uint64(11)) % np.uint64(bound))  # type: ignore[return-value]
+    return below(_next(state), bound)
 
 
 @kernel

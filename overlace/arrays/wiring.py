@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, Pairs, by_address, kernel
+from overlace.arrays.lists import put_in, take_out
 
 
 @by_address
@@ -49,11 +50,7 @@ def attach(w: Wiring, slot: int, a: int, b: int, price: float) -> None:
         half = 2 * slot + side
         node, other = (a, b) if side == 0 else (b, a)
         w.to[half] = other
-        w.before[half] = -1
-        w.after[half] = w.first[node]
-        if w.first[node] >= 0:
-            w.before[w.first[node]] = half
-        w.first[node] = half
+        put_in(w.first, w.after, w.before, node, half)
         w.degree[node] += 1
 
 
@@ -63,12 +60,7 @@ def detach(w: Wiring, slot: int) -> None:
     for side in range(2):
         half = 2 * slot + side
         node = w.to[half ^ 1]
-        if w.before[half] >= 0:
-            w.after[w.before[half]] = w.after[half]
-        else:
-            w.first[node] = w.after[half]
-        if w.after[half] >= 0:
-            w.before[w.after[half]] = w.before[half]
+        take_out(w.first, w.after, w.before, node, half)
         w.degree[node] -= 1
 
 

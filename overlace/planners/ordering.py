@@ -8,7 +8,7 @@ looked at anew after each swap and from time to time.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -235,8 +235,32 @@ def next_of_chain(system: System, line: Line) -> tuple[int, int]:
     return int(best), rank
 
 
+class Way(Protocol):
+    """Changes that are left, as a facet sees them."""
+
+    @property
+    def left(self) -> int:
+        """How many."""
+
+    def alone(self) -> bool:
+        """Carry out single changes, the best first, as long as one keeps the limits; whether any did."""
+
+    def together(self) -> None:
+        """Carry out several as one step, until the limits hold again."""
+
+
+def carry_out(way: Way, progress: Progress | None = None) -> None:
+    """All changes: single ones as long as one keeps the limits, and where none does, several as one step."""
+    total = way.left
+    while way.left:
+        if not way.alone() and way.left:
+            way.together()
+        if progress:
+            progress(1 - way.left / max(total, 1), "ordering steps")
+
+
 class Ordering:
-    """Where the order stands."""
+    """Where the order of clients and links stands."""
 
     def __init__(self, problem: Problem, goal: State, most: int = NO_LIMIT) -> None:
         self.problem, self.most = problem, most
@@ -276,26 +300,30 @@ class Ordering:
 
     def path(self, progress: Progress | None = None) -> Path:
         """All steps, in order."""
-        total = self.left
-        while self.left:
-            swap = self._best_swap()
-            least = swap[2] if swap else -np.inf
-            most = max(1, (self.moves - int(self.line.done[0])) // 20) if self.swaps else NO_LIMIT
-            before, stuck = int(self.line.done[0]), 0
-            if self.moves > before:
-                stuck = let_go(self.system, self.line, least, most)
-                self._note(before)
-            moved = int(self.line.done[0]) - before
-            if swap and moved < most and (not moved or self._holds(*swap[:2])):
-                self._write([self._do_swap(*swap[:2])])
-            elif self.left and (stuck or (not moved and not swap)):
-                self._write(self._together())
-            if progress:
-                progress(1 - self.left / max(total, 1), "ordering steps")
+        carry_out(self, progress)
         columns = [np.concatenate([part[i] for part in self.made]) for i in range(7)]
         size = np.concatenate([np.diff(part.start) for part in self.made])
         gain = np.concatenate([part.gain for part in self.made])
         return Path._make([*columns, np.append(0, np.cumsum(size)), gain])
+
+    def alone(self) -> bool:
+        """Let clients move, and replace a link, as long as that keeps the limits; whether any did."""
+        swap = self._best_swap()
+        least = swap[2] if swap else -np.inf
+        before, stuck = int(self.line.done[0]), 0
+        most = max(1, (self.moves - before) // 20) if self.swaps else NO_LIMIT
+        if self.moves > before:
+            stuck = let_go(self.system, self.line, least, most)
+            self._note(before)
+        moved = int(self.line.done[0]) - before
+        if swap and moved < most and (not moved or self._holds(*swap[:2])):
+            self._write([self._do_swap(*swap[:2])])
+            return True
+        return moved > 0 and not stuck
+
+    def together(self) -> None:
+        """Let changes that only together keep the limits be one step."""
+        self._write(self._together())
 
     def _note(self, since: int) -> None:
         """Write down the clients that have moved since, a step each."""

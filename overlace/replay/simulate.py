@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from overlace.arrays.draws import share_of
 from overlace.arrays.hashing import mix
 from overlace.arrays.heap import pop, push
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
@@ -109,7 +110,7 @@ def run(
         took = service_us
         if exponential and service_us > 0:
             draw = mix(mix(base ^ np.uint64(m)) ^ np.uint64(b))
-            took = -service_us * np.log(1.0 - (draw >> np.uint64(11)) * 2.0**-53)
+            took = -service_us * np.log(1.0 - share_of(draw))
         begin = max(now, free[b])
         done = begin + took
         waits = 0

@@ -10,6 +10,7 @@ from overlace.planners.joint.joint import Joint
 from overlace.planners.search.anneal import annealed, opened
 from overlace.planners.search.limits import fits
 from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
+from overlace.testing import check_planner
 from overlace.workloads.square import square
 
 BUDGETS = [Budget(), Budget(both=5), Budget(moves=3, swaps=1), Budget(swaps=0), Budget(moves=0)]
@@ -79,6 +80,25 @@ def test_it_finds_what_no_single_move_leads_to():
     plan = planner.solve(observation)
     assert planner.cost(observation, plan.after) == 0
     assert len(plan.steps) == 8
+
+
+def three_in_a_ring():
+    """Three full brokers around a hub; each has a client that belongs to the next one, and nowhere else but here."""
+    talks = [[i, 3 + (i + 1) % 3] for i in range(3)] + [[i, 3 + i] for i in range(3)]
+    return Observation(
+        overlay=Overlay(placement=[[c, c % 3] for c in range(6)], tree=[[0, 3], [1, 3], [2, 3]]),
+        network=Network(region=[0, 0, 0, -1], links=[[0, 3], [1, 3], [2, 3]], link_cost=[1.0, 1.0, 1.0]),
+        classes=Classes.of(talks, [3, 3, 3, 2, 2, 2]), clients=6, sent=[1] * 6,
+    )  # fmt: skip
+
+
+def test_a_chain_passes_above_a_limit_and_ends_within_it():
+    """No client alone has room, no two gain by trading places: only all three together do, as one step."""
+    observation = three_in_a_ring()
+    planner = Joint(sent_cap=1.0, handled_cap=None, effort=0, keep=(3, 4, 5))
+    plan = check_planner(planner, observation)
+    assert plan.after.homes(6).tolist() == [1, 2, 0, 0, 1, 2]
+    assert (len(plan.steps), plan.gain) == (1, 6.0)
 
 
 def test_clients_that_talk_to_nobody_stay_and_change_nothing():

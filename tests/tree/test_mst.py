@@ -74,7 +74,7 @@ def test_the_guide_to_adding_a_planner_quotes_the_code_as_it_is():
     root = Path(__file__).parents[2]
     files = [
         "overlace/planners/tree/mst.py",
-        "overlace/planners/tree/fields.py",
+        "overlace/planners/tree/planner.py",
         "overlace/catalog.py",
         "tests/tree/test_mst.py",
     ]

@@ -18,6 +18,7 @@ import numpy as np
 
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, kernel
+from overlace.arrays.lists import put_in, take_out
 from overlace.planners.channels.book import Book
 
 CHANNELS, SPARE, STAMP, DRAWS, VERSION, CHANGED, RETUNED, BORN, HELD, BEFORE = range(10)
@@ -125,13 +126,7 @@ def put(book: Book, now: Partition, a: int, c: int) -> None:
     """Move one combination to channel c (-1: to none); loads of types are not looked at."""
     old = now.channel[a]
     if old >= 0:
-        before, behind = now.preceding[a], now.following[a]
-        if before >= 0:
-            now.following[before] = behind
-        else:
-            now.head[old] = behind
-        if behind >= 0:
-            now.preceding[behind] = before
+        take_out(now.head, now.following, now.preceding, old, a)
         now.size[old] -= 1
         now.subscribers[old] -= book.weight[a]
         now.tight_in[old] -= now.tight_on[a]
@@ -150,11 +145,7 @@ def put(book: Book, now: Partition, a: int, c: int) -> None:
     if c >= 0:
         if now.size[c] == 0:
             now.counts[CHANNELS] += 1
-        now.preceding[a] = -1
-        now.following[a] = now.head[c]
-        if now.head[c] >= 0:
-            now.preceding[now.head[c]] = a
-        now.head[c] = a
+        put_in(now.head, now.following, now.preceding, c, a)
         now.size[c] += 1
         now.subscribers[c] += book.weight[a]
         now.tight_in[c] += now.tight_on[a]

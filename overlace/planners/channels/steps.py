@@ -12,6 +12,8 @@ a connection for it (R3).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
@@ -19,6 +21,7 @@ from overlace.model import UNLIMITED, Changes, Observation, Plan, Planner, Progr
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.changes import shift
 from overlace.planners.channels.partition import BORN, SPARE, STAMP, Partition, empty_partition, meet, put
+from overlace.planners.ordering import carry_out
 
 REASONS: tuple[str, ...] = (
     "builds {channels} channels for {combinations} combinations: {saved:,} messages fewer are received",
@@ -180,7 +183,13 @@ def _ordered(
     none = 0 if ids[0] < 0 else -1
     connect(book, now, np.arange(len(now.limit)), none)
     cap = np.maximum(now.limit, now.connections) if limited else np.full(len(now.limit), UNLIMITED)
-    return moves_in_order(book, now, target, moving, cap, none, bool(limited and len(moving) <= MANY))
+    made = moving_to(now, target, moving, cap, none, search=bool(limited and len(moving) <= MANY))
+    carry_out(InOrder(book, now, made))
+    steps = int(made.done[1])
+    return (
+        made.order, made.start[: steps + 1], made.gain[:steps], made.relieved[:steps], made.burdened[:steps],
+        made.eased[:steps],
+    )  # fmt: skip
 
 
 @kernel
@@ -237,70 +246,110 @@ def weigh(book: Book, now: Partition, a: int, target: int, cap: Ints, none: int)
     return before - after, relieved, burdened, broken, eased
 
 
-@kernel
-def moves_in_order(
-    book: Book, now: Partition, target: Ints, moving: Ints, cap: Ints, none: int, search: bool
-) -> tuple[Ints, Ints, Floats, Ints, Ints, Ints]:
-    """(order, start, gain, relieved, burdened, eased): moves such that no type is beyond its cap between two steps."""
+class Moving(NamedTuple):
+    """Combinations that wait to move, and those that have moved by steps; changed in place."""
+
+    target: Ints
+    moving: Ints
+    pending: Bools
+    place: Ints  # per combination its place in moving, or -1
+    cap: Ints  # per type
+    none: int  # where those in no channel are, or -1
+    search: bool  # whether what costs waits for what saves
+    order: Ints
+    start: Ints
+    gain: Floats
+    relieved: Ints
+    burdened: Ints
+    eased: Ints
+    done: Ints  # combinations, steps
+
+
+def moving_to(now: Partition, target: Ints, moving: Ints, cap: Ints, none: int, *, search: bool) -> Moving:
+    """Nobody has moved yet."""
     n = len(moving)
-    order, start = np.empty(n, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
-    gain, relieved, burdened = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    eased = np.full(n, -1, dtype=np.int64)
-    pending = np.ones(n, dtype=np.bool_)
-    place = np.full(len(now.channel), -1, dtype=np.int64)
-    for m in range(n):
-        place[moving[m]] = m
-    done = steps = 0
-    while done < n:
-        chosen, most = -1, 0
-        progressed = False
-        for m in range(n):  # first whatever saves and breaks nothing; else the least loss
-            if not pending[m]:
-                continue
-            saves, less, more, broken, first = weigh(book, now, moving[m], target[moving[m]], cap, none)
-            if broken > 0:
-                continue
-            if saves >= 0 or not search:
-                go(book, now, moving[m], target[moving[m]], none)
-                pending[m] = False
-                order[done] = moving[m]
-                gain[steps], relieved[steps], burdened[steps], eased[steps] = saves, less, more, first
-                done += 1
-                steps += 1
-                start[steps] = done
-                progressed = True
-            elif chosen < 0 or saves > most:
-                chosen, most = m, saves
-        if progressed:
-            continue
-        beyond = 0
-        had = now.connections.copy()
-        while done < n:  # one move, and what else it takes until nobody is beyond their cap
-            if chosen < 0:
-                chosen = next_together(book, now, target, place, pending, moving, cap, none, beyond)
-            a = moving[chosen]
-            saves, _, _, broken, _ = weigh(book, now, a, target[a], cap, none)
-            go(book, now, a, target[a], none)
-            pending[chosen] = False
-            order[done] = a
-            gain[steps] += saves
-            done += 1
-            beyond += broken
-            chosen = -1
-            if beyond <= 0:
-                break
-        for t in range(len(had)):  # what all of it together did
-            if now.connections[t] < had[t]:
-                relieved[steps] += now.present[t]
-                eased[steps] = t if eased[steps] < 0 else eased[steps]
-            elif now.connections[t] > had[t]:
-                burdened[steps] += now.present[t]
-        steps += 1
-        start[steps] = done
-    return (
-        order, start[: steps + 1].copy(), gain[:steps].copy(), relieved[:steps].copy(), burdened[:steps].copy(),
-        eased[:steps].copy(),
+    place = np.full(len(now.channel), -1)
+    place[moving] = np.arange(n)
+    relieved, burdened = np.zeros((2, n), dtype=np.int64)
+    return Moving(
+        target, moving, np.ones(n, dtype=np.bool_), place, cap, none, search, np.empty(n, dtype=np.int64),
+        np.zeros(n + 1, dtype=np.int64), np.zeros(n), relieved, burdened, np.full(n, -1), np.zeros(2, dtype=np.int64),
     )  # fmt: skip
+
+
+class InOrder:
+    """The way of all combinations to their channels, for `ordering.carry_out`."""
+
+    def __init__(self, book: Book, now: Partition, moving: Moving) -> None:
+        self.book, self.now, self.moving, self.next = book, now, moving, -1
+
+    @property
+    def left(self) -> int:
+        """Combinations that have not moved yet."""
+        return len(self.moving.moving) - int(self.moving.done[0])
+
+    def alone(self) -> bool:
+        """Move one by one whatever saves and breaks nothing."""
+        before = self.left
+        self.next = move_alone(self.book, self.now, self.moving)
+        return self.left < before
+
+    def together(self) -> None:
+        """Move the one that loses least, and what else it takes until nobody is beyond their cap."""
+        move_together(self.book, self.now, self.moving, self.next)
+
+
+@kernel
+def move_alone(book: Book, now: Partition, m: Moving) -> int:
+    """Move whatever saves and breaks nothing; what loses least of the others that break nothing, or -1."""
+    chosen, most = -1, 0
+    for i in range(len(m.moving)):
+        if not m.pending[i]:
+            continue
+        a = m.moving[i]
+        saves, less, more, broken, first = weigh(book, now, a, m.target[a], m.cap, m.none)
+        if broken > 0:
+            continue
+        if saves >= 0 or not m.search:
+            go(book, now, a, m.target[a], m.none)
+            m.pending[i] = False
+            done, step = m.done[0], m.done[1]
+            m.order[done] = a
+            m.gain[step], m.relieved[step], m.burdened[step], m.eased[step] = saves, less, more, first
+            m.start[step + 1] = done + 1
+            m.done[0], m.done[1] = done + 1, step + 1
+        elif chosen < 0 or saves > most:
+            chosen, most = i, saves
+    return chosen
+
+
+@kernel
+def move_together(book: Book, now: Partition, m: Moving, chosen: int) -> None:
+    """Move one, and what else it takes until nobody is beyond their cap, as one step."""
+    step, beyond = m.done[1], 0
+    had = now.connections.copy()
+    while m.done[0] < len(m.moving):
+        if chosen < 0:
+            chosen = next_together(book, now, m.target, m.place, m.pending, m.moving, m.cap, m.none, beyond)
+        a = m.moving[chosen]
+        saves, _, _, broken, _ = weigh(book, now, a, m.target[a], m.cap, m.none)
+        go(book, now, a, m.target[a], m.none)
+        m.pending[chosen] = False
+        m.order[m.done[0]] = a
+        m.gain[step] += saves
+        m.done[0] += 1
+        beyond += broken
+        chosen = -1
+        if beyond <= 0:
+            break
+    for t in range(len(had)):  # what all of it together did
+        if now.connections[t] < had[t]:
+            m.relieved[step] += now.present[t]
+            m.eased[step] = t if m.eased[step] < 0 else m.eased[step]
+        elif now.connections[t] > had[t]:
+            m.burdened[step] += now.present[t]
+    m.start[step + 1] = m.done[0]
+    m.done[1] += 1
 
 
 @kernel

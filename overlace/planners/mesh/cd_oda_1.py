@@ -17,9 +17,9 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.jit import kernel
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Interests, Ties, check_ties
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import (
     STAR_REASONS,
     Stars,
@@ -33,13 +33,12 @@ from overlace.planners.mesh.stars import (
 
 
 @dataclass(frozen=True)
-class CdOda1:
+class CdOda1(MeshPlanner):
     """Stars around the clients whose topics have most subscribers: diameter 2, a high maximum degree."""
 
     ties: Ties = field(
         default="lowest", metadata={"help": "who is chosen among equals: the lowest id, or a random one"}
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
     paper: ClassVar[str] = "TDCD17 (2)"
     REASONS: ClassVar[tuple[str, ...]] = STAR_REASONS
 
@@ -49,10 +48,6 @@ class CdOda1:
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Star by star; then what the old mesh had beyond that goes."""
         return star_plan(self, "mesh.cd-oda-1", observation, seed, self.ties, stars_by_weight, progress)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)
 
 
 @kernel

@@ -13,22 +13,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.cd_oda import stars_by_neighbours
 from overlace.planners.mesh.interests import Interests, Ties, check_ties
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import STAR_REASONS, Stars, star_plan
 
 
 @dataclass(frozen=True)
-class CdOda2:
+class CdOda2(MeshPlanner):
     """Stars around the densest clients: diameter 2 with few links, a high maximum degree."""
 
     ties: Ties = field(
         default="lowest", metadata={"help": "who is chosen among equals: the lowest id, or a random one"}
     )
     itself: bool = field(default=True, metadata={"help": "count a client among its own neighbours, as (3) does (R8)"})
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
     paper: ClassVar[str] = "TDCD17 (3)"
     REASONS: ClassVar[tuple[str, ...]] = STAR_REASONS
 
@@ -42,7 +41,3 @@ class CdOda2:
             return stars_by_neighbours(given, True, self.itself, len(given.start))
 
         return star_plan(self, "mesh.cd-oda-2", observation, seed, self.ties, choose, progress)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)

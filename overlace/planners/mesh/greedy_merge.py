@@ -20,9 +20,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
-from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Planner, Progress
 from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 
@@ -30,13 +30,12 @@ LINK_REASONS = ("{left_client} and {right_client} join {joined} components of th
 
 
 @dataclass(frozen=True)
-class GreedyMerge:
+class GreedyMerge(MeshPlanner):
     """The link that joins most topic components, again and again: few links, low degrees, long ways."""
 
     ties: Ties = field(
         default="lowest", metadata={"help": "which link is chosen among equals: the lowest ids, or a random one"}
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
     paper: ClassVar[str] = "TDCD17 §III"
     REASONS: ClassVar[tuple[str, ...]] = LINK_REASONS
 
@@ -60,10 +59,6 @@ class GreedyMerge:
                 links = merge_level(state, level, links)
             level = min(level - 1, int(state.bound.max(initial=0)))
         return link_plan(self, observation, seed, state, links)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)
 
 
 class Merging(NamedTuple):

@@ -20,9 +20,9 @@ import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.errors import BadParameter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Ids, Interests, interests_of
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 
@@ -30,15 +30,13 @@ MOST = 48
 
 
 @dataclass(frozen=True)
-class HubTree:
+class HubTree(MeshPlanner):
     """A bound on every topic's diameter, and links shared by topics; longer ways mostly need fewer links."""
 
     diameter: int = field(default=4, metadata={"help": "longest way between two subscribers of a topic; 2 or more"})
     spread: float = field(
         default=0.2, metadata={"help": "topics that a link must serve more for each link its ends have; 0 or more"}
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
-    paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = ("{links} links bring all of {topic} within {ways} steps", REMOVED)
 
     def __post_init__(self) -> None:
@@ -57,10 +55,6 @@ class HubTree:
             progress(0.8, "steps")
         args = {"topic": order, "ways": np.full(len(order), self.diameter)}
         return mesh_plan(self, observation, seed, Wanted(one, other, start, args))
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)
 
 
 @kernel

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.draws import below, share_of
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, Pairs, kernel
+from overlace.arrays.lists import put_in, take_out
 from overlace.planners.mesh.interests import Ids, Interests
 
 HOT, COLD = 2.0, 0.12  # links that a move may cost, at the beginning and at the end, with a chance of 1 in e
@@ -60,26 +62,6 @@ def hub_lists(hubs: Pairs, clients: int) -> tuple[Ints, Ints, Ints]:
             if hubs[t, j] >= 0:
                 put_in(head, after, before, hubs[t, j], t * slots + j)
     return head, after, before
-
-
-@kernel
-def put_in(head: Ints, after: Ints, before: Ints, v: int, k: int) -> None:
-    """Put k at the head of v's list."""
-    after[k], before[k] = head[v], -1
-    if head[v] >= 0:
-        before[head[v]] = k
-    head[v] = k
-
-
-@kernel
-def take_out(head: Ints, after: Ints, before: Ints, v: int, k: int) -> None:
-    """Take k out of v's list."""
-    if before[k] >= 0:
-        after[before[k]] = after[k]
-    else:
-        head[v] = after[k]
-    if after[k] >= 0:
-        before[after[k]] = before[k]
 
 
 @kernel
@@ -161,7 +143,7 @@ def anneal(given: Interests, hubs: Pairs, degree: Ints, cap: int, steps: int, se
     for step in range(steps if topics else 0):
         heat *= cooling
         state = mix(state)
-        t = open_[np.int64(state >> np.uint64(33)) % topics]
+        t = open_[below(state, topics)]
         low, high = given.first[t], given.first[t + 1]
         state = mix(state)
         drawn = np.int64(state >> np.uint64(33))
@@ -188,7 +170,7 @@ def anneal(given: Interests, hubs: Pairs, degree: Ints, cap: int, steps: int, se
         rise = gained - lost + PRICE * more
         if rise > 0:
             state = mix(state)
-            if (state >> np.uint64(11)) * 2.0**-53 >= np.exp(-rise / heat):
+            if share_of(state) >= np.exp(-rise / heat):
                 continue
         for m in range(low, high):
             x = given.member[m]

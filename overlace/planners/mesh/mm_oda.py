@@ -18,8 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.greedy_merge import (
     LINK_REASONS,
     Merging,
@@ -30,16 +29,16 @@ from overlace.planners.mesh.greedy_merge import (
     merging,
 )
 from overlace.planners.mesh.interests import Ties, check_ties, interests_of, shuffled
+from overlace.planners.mesh.planner import MeshPlanner
 
 
 @dataclass(frozen=True)
-class MmOda:
+class MmOda(MeshPlanner):
     """GM that keeps the maximum degree as low as it can at every link."""
 
     ties: Ties = field(
         default="lowest", metadata={"help": "who is chosen among equals: the lowest ids, or random ones"}
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
     paper: ClassVar[str] = "Onus, Richa 2009"
     REASONS: ClassVar[tuple[str, ...]] = LINK_REASONS
 
@@ -68,10 +67,6 @@ class MmOda:
                 progress(min(state.joined[:links].sum() / total, 1.0), f"links under a maximum degree of {most}")
         left, right = who[state.left[:links]].astype(np.int32), who[state.right[:links]].astype(np.int32)
         return link_plan(self, observation, seed, state._replace(left=left, right=right), links)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)
 
 
 @kernel

@@ -16,22 +16,21 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.components import find, join
+from overlace.arrays.draws import below
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadParameter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Ids, Interests, interests_of
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan, ordered
 
 
 @dataclass(frozen=True)
-class RandomMesh:
+class RandomMesh(MeshPlanner):
     """Random links for each topic, as gossip draws them: a baseline."""
 
     degree: int = field(default=6, metadata={"help": "links that a client dials for in each topic; 1 or more"})
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
-    paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = ("{links} random links of {topic}", REMOVED)
 
     def __post_init__(self) -> None:
@@ -47,10 +46,6 @@ class RandomMesh:
         if progress:
             progress(0.7, "steps")
         return mesh_plan(self, observation, seed, Wanted(one, other, start, {"topic": np.arange(observation.topics)}))
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)
 
 
 @kernel
@@ -70,7 +65,7 @@ def random_links(given: Interests, degree: int, seed: int) -> tuple[Ids, Ids, In
         n = len(own)
         for i in range(n - 1, 0, -1):  # in a random order
             state = mix(state)
-            k = int(state >> np.uint64(33)) % (i + 1)
+            k = below(state, i + 1)
             own[i], own[k] = own[k], own[i]
         held, leader = np.zeros(n, dtype=np.int64), np.arange(n)
         head = np.full(n, -1, dtype=np.int64)  # the links of each, as lists: link k at both its ends
@@ -80,7 +75,7 @@ def random_links(given: Interests, degree: int, seed: int) -> tuple[Ids, Ids, In
             while held[i] < min(degree, n - 1) and tries < 8 * degree:
                 state = mix(state)
                 tries += 1
-                j = int(state >> np.uint64(33)) % n
+                j = below(state, n)
                 fresh = j != i
                 k = head[i]
                 while fresh and k >= 0:
@@ -97,7 +92,7 @@ def random_links(given: Interests, degree: int, seed: int) -> tuple[Ids, Ids, In
         for i in range(1, n):
             if find(leader, i) != find(leader, 0):
                 state = mix(state)
-                j = int(state >> np.uint64(33)) % i
+                j = below(state, i)
                 while find(leader, j) == find(leader, i):
                     j = (j + 1) % n
                 one[links], other[links] = i, j

@@ -22,11 +22,11 @@ import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, Pairs
 from overlace.errors import BadParameter, NothingBetter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.capped import centres_under, first_centres
 from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links
 from overlace.planners.mesh.interests import Interests, interests_of
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.prune import needed_links
 from overlace.planners.mesh.stars import STAR_REASONS
 from overlace.planners.mesh.steps import Wanted, mesh_plan
@@ -34,7 +34,7 @@ from overlace.planners.mesh.td_cd_oda import stars_of_few
 
 
 @dataclass(frozen=True)
-class StarCap:
+class StarCap(MeshPlanner):
     """A star for each topic under a degree cap: diameter 2, the maximum degree you choose, few links."""
 
     cap: int | None = field(
@@ -44,8 +44,6 @@ class StarCap:
     budget: float | None = field(
         default=None, metadata={"help": "most average degree; without a cap, the least cap within it is looked for"}
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
-    paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = STAR_REASONS
 
     def __post_init__(self) -> None:
@@ -112,10 +110,6 @@ class StarCap:
             f"{star_bound(given)} links at its centre (its subscribers less one{pruned}); the least cap found is "
             f"{least}. Raise the cap, or the effort."
         )
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)
 
 
 class Found(NamedTuple):

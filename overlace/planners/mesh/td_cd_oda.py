@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from overlace.arrays.jit import kernel
 from overlace.errors import BadParameter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Interests, Ties, check_ties
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import STAR_REASONS, Stars, fall, first_of, ranks, room_for_links, star_plan
 
 
 @dataclass(frozen=True)
-class TdCdOda:
+class TdCdOda(MeshPlanner):
     """Stars around the clients whose topics have the fewest subscribers: diameter 2, low maximum degree."""
 
     ties: Ties = field(
@@ -37,7 +37,6 @@ class TdCdOda:
     size: Literal["start", "left"] = field(
         default="start", metadata={"help": "what q divides by: a client's topics at the start, or those left (R2)"}
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
     paper: ClassVar[str] = "TDCD17 Algorithm 1"
     REASONS: ClassVar[tuple[str, ...]] = STAR_REASONS
 
@@ -56,10 +55,6 @@ class TdCdOda:
             return stars_of_few(given, by_start, rows)
 
         return star_plan(self, "mesh.td-cd-oda", observation, seed, self.ties, choose, progress)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)
 
 
 @kernel

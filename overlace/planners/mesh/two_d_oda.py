@@ -19,15 +19,15 @@ import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.errors import BadParameter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of, shuffled
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import first_of, rank, ranks, room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 
 
 @dataclass(frozen=True)
-class TwoDOda:
+class TwoDOda(MeshPlanner):
     """A star for each topic around the client of the greatest topic density: diameter 2."""
 
     ties: Ties = field(
@@ -36,7 +36,6 @@ class TwoDOda:
     weight: Literal["left", "all"] = field(
         default="left", metadata={"help": "which topics of a client its weight adds up: those left, or all (R6)"}
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
     paper: ClassVar[str] = "TDCD17 (4)"
     REASONS: ClassVar[tuple[str, ...]] = ("{client} becomes the centre of {topic}: {links} links join it", REMOVED)
 
@@ -61,10 +60,6 @@ class TwoDOda:
         left = np.repeat(centre.astype(np.int32), np.diff(start))
         args = {"client": centre, "topic": topic}
         return mesh_plan(self, observation, seed, Wanted(left, who[leaf].astype(np.int32), start, args))
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)
 
 
 @kernel

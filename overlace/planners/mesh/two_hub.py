@@ -19,24 +19,22 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter, NothingBetter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.mesh import cost as mesh_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.capped import linked_most, put_hub
 from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links
 from overlace.planners.mesh.interests import Interests, interests_of
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.star_cap import least_solved, star_bound
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 
 
 @dataclass(frozen=True)
-class TwoHub:
+class TwoHub(MeshPlanner):
     """Several hubs for each topic, so that no client's loss takes a topic apart: diameter 2, twice the links."""
 
     hubs: int = field(default=2, metadata={"help": "hubs of each topic; it survives the loss of one fewer; 1 or more"})
     cap: int | None = field(default=None, metadata={"help": "most links a client may have; none: unlimited"})
     effort: int = field(default=100_000, metadata={"help": "annealing steps, each moves a hub; 0: none"})
-    facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
-    paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = ("{client} becomes a hub of {topics} topics: {links} new links", REMOVED)
 
     def __post_init__(self) -> None:
@@ -76,10 +74,6 @@ class TwoHub:
             hubs, _ = anneal(given, hubs, degrees(found, clients), cap, self.effort, seed)
             found = hub_links(given, hubs, order)
         return found, int(degrees(found, clients).max(initial=0))
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """clients x components too many + links."""
-        return mesh_cost.cost(observation, overlay)
 
 
 @kernel

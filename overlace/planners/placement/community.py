@@ -19,11 +19,11 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
 from overlace.errors import BadParameter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.placement import cost as placement_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.placement.majority import Placed, balanced, fair_shares, place_communities, proportions
 from overlace.planners.placement.modularity import communities_after, merges
-from overlace.planners.placement.moves import REASONS, plan_of
+from overlace.planners.placement.moves import plan_of
+from overlace.planners.placement.planner import PlacementPlanner
 from overlace.planners.placement.problem import Problem, check, problem_of, total_cost
 
 CLIENT_LINKS = 2
@@ -40,7 +40,7 @@ class Round(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Community:
+class Community(PlacementPlanner):
     """The paper's three phases: communities by modularity to the region where most of each already is."""
 
     overload: float = field(default=1.2, metadata={"help": "a region is overloaded above this times its share V(s)"})
@@ -58,9 +58,7 @@ class Community:
     performance: Literal["hops", "saved"] = field(
         default="hops", metadata={"help": "Rp is relative to the mean hops, or to the hops that the plan saves (R6)"}
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("placement",)
     paper: ClassVar[str] = "CC12 Algorithm 1"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
 
     def __post_init__(self) -> None:
         if not self.overload > 0:
@@ -78,10 +76,6 @@ class Community:
         plan = plan_of(self, observation, seed, problem, best.home)
         tell(1.0, "done")
         return plan
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """Messages x hops between homes."""
-        return placement_cost.cost(observation, overlay)
 
     def rounds(self, observation: Observation, problem: Problem, made: Pairs, tell: Progress) -> list[Round]:
         """The passes that were kept, each with smaller communities than the one before."""

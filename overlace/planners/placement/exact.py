@@ -10,31 +10,25 @@ Keeps: nothing that respects the caps costs less. Refused where there would be m
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.trees import common_ancestor
 from overlace.errors import BadObservation, BadParameter, NothingBetter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.placement import cost as placement_cost
+from overlace.model import Observation, Overlay, Plan, Progress
 from overlace.planners.placement.leiden import Leiden
 from overlace.planners.placement.modularity import strengths
-from overlace.planners.placement.moves import REASONS, plan_of
+from overlace.planners.placement.moves import plan_of
+from overlace.planners.placement.planner import WeighedPlacement
 from overlace.planners.placement.problem import Problem, total_cost
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(WeighedPlacement):
     """Tries all placements that can still be the best: for tiny cases, and to check the others."""
 
-    weight: placement_cost.Weight = field(
-        default="messages", metadata={"help": "what a flow weighs: its messages or its bytes"}
-    )
-    distance: placement_cost.Distance = field(
-        default="hops", metadata={"help": "what a link counts: one hop, its cost, or its latency"}
-    )
     move_cost: float = field(default=0.0, metadata={"help": "price of a client that leaves its region; 0 or more"})
     region_sent: float | None = field(
         default=None, metadata={"help": "cap on what a region's clients send, times its fair share (5)"}
@@ -46,9 +40,6 @@ class Exact:
         default=None, metadata={"help": "cap on what a broker handles, times the largest such load at the start"}
     )
     most: int = field(default=2_000_000, metadata={"help": "branches to look at before it gives up (exit 3)"})
-    facets: ClassVar[tuple[Facet, ...]] = ("placement",)
-    paper: ClassVar[str] = ""
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
 
     def __post_init__(self) -> None:
         if self.most < 1:

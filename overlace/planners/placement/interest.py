@@ -21,10 +21,10 @@ from scipy.optimize import linear_sum_assignment
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadParameter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.placement import cost as placement_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.placement.majority import balanced
-from overlace.planners.placement.moves import REASONS, plan_of
+from overlace.planners.placement.moves import plan_of
+from overlace.planners.placement.planner import PlacementPlanner
 from overlace.planners.placement.problem import check, problem_of
 
 SAMPLE = 400
@@ -32,7 +32,7 @@ SAMPLE = 400
 
 
 @dataclass(frozen=True)
-class Interest:
+class Interest(PlacementPlanner):
     """Clients with similar subscriptions to the same region: the baseline that CC12 compares with."""
 
     method: Literal["k-means", "k-medoids"] = field(
@@ -40,9 +40,7 @@ class Interest:
     )
     rounds: int = field(default=50, metadata={"help": "rounds of the grouping, at most"})
     restarts: int = field(default=5, metadata={"help": "how often it starts anew; the best grouping counts"})
-    facets: ClassVar[tuple[Facet, ...]] = ("placement",)
     paper: ClassVar[str] = "CC12 (6)"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
 
     def __post_init__(self) -> None:
         for name in ("rounds", "restarts"):
@@ -69,10 +67,6 @@ class Interest:
         plan = plan_of(self, observation, seed, problem, home)
         tell(1.0, "done")
         return plan
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """Messages x hops between homes."""
-        return placement_cost.cost(observation, overlay)
 
     def _groups(self, start: Ints, topic: Ints, topics: int, who: Ints, k: int, seed: int, tell: Progress) -> Ints:
         best, least = np.zeros(len(who), dtype=np.int64), np.inf

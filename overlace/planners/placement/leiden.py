@@ -13,16 +13,15 @@ Where `max_moves` binds, a move has the price at which the moves just fit.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter, NothingBetter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress, name_of
-from overlace.planners.placement import cost as placement_cost
+from overlace.model import Observation, Overlay, Plan, Progress, name_of
 from overlace.planners.placement.caps import FIELDS, caps_of, check_caps, loads_of
-from overlace.planners.placement.moves import REASONS, plan_of
+from overlace.planners.placement.moves import plan_of
+from overlace.planners.placement.planner import WeighedPlacement
 from overlace.planners.placement.problem import Problem, check, problem_of, region_numbers, searched
 from overlace.planners.placement.ties import Ties
 from overlace.planners.search.find import draws_for, find, search_over
@@ -38,15 +37,9 @@ MOST_CLIENTS = 20_000
 
 
 @dataclass(frozen=True)
-class Leiden:
+class Leiden(WeighedPlacement):
     """Communities by Leiden under caps, then local search on messages x distance and moves."""
 
-    weight: placement_cost.Weight = field(
-        default="messages", metadata={"help": "what a flow weighs: its messages or its bytes"}
-    )
-    distance: placement_cost.Distance = field(
-        default="hops", metadata={"help": "what a link counts: one hop, its cost, or its latency"}
-    )
     move_cost: float = field(default=0.0, metadata={"help": "price of a client that leaves its region; 0 or more"})
     max_moves: int | None = field(default=None, metadata={"help": "clients that may change their home"})
     across: bool = field(default=False, metadata={"help": "max_moves counts only moves across regions, as CC12 (2)"})
@@ -73,9 +66,6 @@ class Leiden:
     strict: bool = field(
         default=False, metadata={"help": "refuse (exit 3) if a cap broken at the start is still broken at the end"}
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("placement",)
-    paper: ClassVar[str] = ""
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.move_cost) and self.move_cost >= 0):
@@ -114,7 +104,7 @@ class Leiden:
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Messages (or bytes) x distance and access, plus the price of the moves from the observed placement."""
-        base = placement_cost.cost(observation, overlay, weight=self.weight, distance=self.distance)
+        base = super().cost(observation, overlay)
         region = observation.network.region
         old, new = (each.homes(observation.clients) for each in (observation.overlay, overlay))
         moved = (old >= 0) & (new >= 0)

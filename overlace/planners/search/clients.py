@@ -7,18 +7,20 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.arrays.vectors import sort_by
+from overlace.arrays.vectors import copy_to, sort_by
 from overlace.planners.search.limits import added_by, excess
 from overlace.planners.search.system import (
     Demand,
     System,
     find_open,
     full,
+    holds,
     prices,
     seat,
     settle,
     try_settle,
     try_shift,
+    undo,
     work_of,
 )
 
@@ -27,6 +29,8 @@ CLOSE = 1e-9
 TRIED = 4
 """Of the brokers that pay most, and of the clients at a full broker that lose least by leaving, so many are tried."""
 
+LONGEST = 5
+"""Clients of a chain, at most."""
 RELIEF = 200_000
 """As many brokers are tried for all clients together to relieve one that is too full, if that is more."""
 
@@ -222,6 +226,64 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
         change = added_by(limits, c, here, best) + added_by(limits, chosen, best, place)
         added += change
         gained += most + price * change
+    return gained, added
+
+
+@kernel(work=lambda system, clients, others, *_: work_of(system, 8 * len(clients) + len(others)))
+def chain(system: System, clients: Ints, others: Ints, price: float, room: int) -> tuple[float, int]:
+    """Clients go to where there is no room, somebody there goes on to where there is none either, and so on.
+
+    On the way limits are exceeded; where no end within them pays, all stays as it was. As `sweep`.
+    """
+    limits, home, scratch = system.limits, system.seats.home, system.scratch
+    out, open_to, who, to = scratch.out, scratch.open, scratch.who, scratch.to
+    everyone, moved = _at(system, others, False), _at(system, others, True)
+    gained, added = 0.0, 0
+    for c in clients:
+        copy_to(scratch.loads[0], system.loads.sent)
+        copy_to(scratch.loads[1], system.loads.handled)
+        goes, wins, changes, count, held = c, 0.0, 0, 0, False
+        while count < LONGEST:
+            here = home[goes]
+            prices(system, goes, price, out)
+            find_open(system, goes, 1)
+            best, ends, may = -1, -1, limits.may[limits.group[goes]]
+            for b in range(len(out)):
+                pays = b != here and may[b] and _less(out[b], out[here] + wins)
+                if pays and added + changes + added_by(limits, goes, here, b) <= room:
+                    if open_to[b] and count > 0 and (ends < 0 or _less(out[b], out[ends])):
+                        ends = b
+                    if not open_to[b] and (best < 0 or _less(out[b], out[best])):
+                        best = b
+            there = ends if ends >= 0 else best
+            if there < 0:
+                break
+            who[count], to[count] = goes, here
+            count += 1
+            wins += out[here] - out[there]
+            changes += added_by(limits, goes, here, there)
+            settle(system, goes, there)
+            if there == ends:
+                held = holds(system) and wins > CLOSE * max(1.0, abs(out[there]))
+                break
+            leavers = everyone if added + changes < room else moved
+            _look_up(system, leavers, there, price, False)
+            goes = -1
+            for i in range(leavers.start[there], leavers.start[there + 1]):
+                d = leavers.client[i]
+                fresh = home[d] == there
+                for k in range(count):
+                    fresh = fresh and who[k] != d
+                if fresh and not full(system, there, there, -limits.sent[d]) and limits.sent[d] > 0.0:
+                    goes = d
+                    break
+            if goes < 0:
+                break
+        if not held:
+            undo(system, count)
+            continue
+        added += changes
+        gained += wins + price * changes
     return gained, added
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.arrays.wiring import links_of
-from overlace.planners.search.clients import exchange, partners, relieve, sweep
+from overlace.planners.search.clients import chain, exchange, partners, relieve, sweep
 from overlace.planners.search.groups import NO_GROUPS, groups_of, move_groups, packed, return_groups
 from overlace.planners.search.limits import excess, fits
 from overlace.planners.search.links import Rules, Standing, best_swap, descend, stand, steepest, swap
@@ -215,7 +215,7 @@ class Search:
     def _rehome(self, price: float, budget: Budget, trade: bool, groups: bool) -> bool:
         p, moved = self.problem, False
         price = max(price, p.least) + p.move_price
-        for way in ("group",) * groups + ("one",) + ("trade",) * trade:
+        for way in ("group",) * groups + ("one",) + ("trade",) * trade + ("chain",) * (trade and not self.large):
             clients = p.movable
             if way == "trade" and self.huge:
                 if self._traded is not None:
@@ -241,6 +241,8 @@ class Search:
         """(gain, changes added): these clients re-homed one by one, or exchanged with any other, or groups moved."""
         if way == "trade":
             return exchange(self.system, clients, self.problem.movable, price, room)
+        if way == "chain":
+            return chain(self.system, clients, self.problem.movable, price, room)
         if way == "group":
             return move_groups(self.system, self.reach, self.groups, price, room)
         return sweep(self.system, self.reach, clients, price, room)

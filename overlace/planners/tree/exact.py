@@ -18,47 +18,28 @@ import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
 from overlace.errors import BadObservation, NothingBetter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Observation, Progress
 from overlace.planners.search.spans import Spans
 from overlace.planners.search.wires import price_of
-from overlace.planners.tree import cost as tree_cost
-from overlace.planners.tree import fields
-from overlace.planners.tree.setting import Setting, setting_of
-from overlace.planners.tree.steps import REASONS, plan_to
+from overlace.planners.tree.planner import TreePlanner
+from overlace.planners.tree.setting import Setting
 
 MOST = 14
 """Brokers; with more the sets are too many."""
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(TreePlanner):
     """The cheapest tree there is, for up to 14 brokers; knows the whole tree and all classes."""
 
-    alpha: float = fields.alpha()
-    beta: float = fields.beta()
-    weight: tree_cost.Weight = fields.weight()
-    max_degree: int | None = fields.max_degree()
-    max_swaps: int | None = fields.max_swaps()
-    min_gain: float = fields.min_gain()
-    keep: tuple[int, ...] = fields.keep()
-    facets: ClassVar[tuple[Facet, ...]] = ("tree",)
     paper: ClassVar[str] = "beyond OCBR07"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
 
-    def __post_init__(self) -> None:
-        fields.check_fields(self)
-
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """Swap by swap from the observed tree to the cheapest."""
+    def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
+        """The cheapest tree."""
         brokers = observation.network.brokers
         if brokers > MOST:
             raise BadObservation(f"tree.exact takes up to {MOST} brokers, found {brokers}. Use tree.regraft.")
-        setting = setting_of(self, observation)
-        return plan_to(self, observation, seed, setting, optimum(setting), progress)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """OCBR07 (1)."""
-        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
+        return optimum(setting)
 
 
 def optimum(setting: Setting) -> Pairs:

@@ -19,39 +19,24 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from overlace.arrays.jit import Floats, Ints, kernel
+from overlace.arrays.jit import Floats, Ints, Pairs, kernel
 from overlace.errors import BadObservation
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Observation, Progress
 from overlace.planners.search.spans import Spans
 from overlace.planners.search.wires import SPARSE
-from overlace.planners.tree import cost as tree_cost
-from overlace.planners.tree import fields
 from overlace.planners.tree.limits import within_limits
-from overlace.planners.tree.setting import setting_of
-from overlace.planners.tree.steps import REASONS, plan_to
+from overlace.planners.tree.planner import TreePlanner
+from overlace.planners.tree.setting import Setting
 
 
 @dataclass(frozen=True)
-class GomoryHu:
+class GomoryHu(TreePlanner):
     """The tree in which least crosses the links; optimal where all cost the same. Knows all classes."""
 
-    alpha: float = fields.alpha()
-    beta: float = fields.beta()
-    weight: tree_cost.Weight = fields.weight()
-    max_degree: int | None = fields.max_degree()
-    max_swaps: int | None = fields.max_swaps()
-    min_gain: float = fields.min_gain()
-    keep: tuple[int, ...] = fields.keep()
-    facets: ClassVar[tuple[Facet, ...]] = ("tree",)
     paper: ClassVar[str] = "beyond OCBR07"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
 
-    def __post_init__(self) -> None:
-        fields.check_fields(self)
-
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """Swap by swap from the observed tree to the cut tree."""
-        setting = setting_of(self, observation)
+    def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
+        """The cut tree, within the limits."""
         p = setting.problem
         if p.wires.kind == SPARSE:
             missing = p.wires.brokers * (p.wires.brokers - 1) // 2 - len(observation.network.links)
@@ -62,11 +47,7 @@ class GomoryHu:
         parent, _ = cut_tree(p)
         below = np.arange(1, p.wires.brokers)
         wanted = np.column_stack([np.minimum(below, parent[1:]), np.maximum(below, parent[1:])])
-        return plan_to(self, observation, seed, setting, within_limits(setting, wanted), progress)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """OCBR07 (1)."""
-        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
+        return within_limits(setting, wanted)
 
 
 class Flow(NamedTuple):

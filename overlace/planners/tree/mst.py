@@ -15,37 +15,24 @@ from typing import ClassVar
 
 import numpy as np
 
-from overlace.model import Changes, Facet, Observation, Overlay, Plan, Progress, Steps
+from overlace.model import Changes, Observation, Plan, Progress, Steps
 from overlace.planners.search.rewiring import gains_in_order
-from overlace.planners.tree import cost as tree_cost
-from overlace.planners.tree import fields
 from overlace.planners.tree.limits import within_limits
+from overlace.planners.tree.planner import TreePlanner
 from overlace.planners.tree.setting import all_links, setting_of, spanning_tree
 from overlace.planners.tree.steps import BUILDS, REASONS, plan_to
 from overlace.planners.tree.swaps import swaps
 
 
 @dataclass(frozen=True)
-class Mst:
+class Mst(TreePlanner):
     """The cheapest links that join all brokers, whatever the traffic."""
 
-    alpha: float = fields.alpha()
-    beta: float = fields.beta()
-    weight: tree_cost.Weight = fields.weight()
-    max_degree: int | None = fields.max_degree()
-    max_swaps: int | None = fields.max_swaps()
-    min_gain: float = fields.min_gain()
-    keep: tuple[int, ...] = fields.keep()
-    facets: ClassVar[tuple[Facet, ...]] = ("tree",)
-    paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = (
         REASONS[BUILDS],
         "{left_broker}-{right_broker} costs {new:g} and joins what {from_broker}-{to_broker} joined for {old:g}",
         *REASONS[BUILDS + 1 :],
     )
-
-    def __post_init__(self) -> None:
-        fields.check_fields(self)
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Swap by swap from the observed tree to the minimum spanning tree."""
@@ -72,7 +59,3 @@ class Mst:
             progress(1.0, "swaps")
         steps = Steps(np.arange(0, 2 * n + 1, 2), gain, np.ones(n), args)
         return Plan(self, seed, before, before.apply(changes), changes, steps)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """OCBR07 (1)."""
-        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)

@@ -18,10 +18,9 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.errors import NothingBetter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
-from overlace.planners.tree import cost as tree_cost
-from overlace.planners.tree import fields
+from overlace.model import Facet, Observation, Plan, Progress
 from overlace.planners.tree.limits import begun
+from overlace.planners.tree.planner import TreePlanner, check_least
 from overlace.planners.tree.problem import nodes_tree, parted, problem_of
 from overlace.planners.tree.regraft import smallest_gain
 from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
@@ -30,12 +29,9 @@ from overlace.planners.tree.steps import MOVED, REASONS, plan_to
 
 
 @dataclass(frozen=True)
-class Ocbr:
+class Ocbr(TreePlanner):
     """Brokers rearrange their neighbourhoods by tabu search, in rounds; each knows only its neighbourhood."""
 
-    alpha: float = fields.alpha()
-    beta: float = fields.beta()
-    weight: tree_cost.Weight = fields.weight()
     iterations: int = field(default=20, metadata={"help": "iterations n of a master's search (F3:6); 1 or more"})
     samples: int = field(
         default=20,
@@ -51,17 +47,13 @@ class Ocbr:
     rehome: bool = field(
         default=False, metadata={"help": "a master's own clients may move to its neighbours, where caps let them (R5)"}
     )
-    max_degree: int | None = fields.max_degree()
-    max_swaps: int | None = fields.max_swaps()
-    min_gain: float = fields.min_gain()
-    keep: tuple[int, ...] = fields.keep()
     facets: ClassVar[tuple[Facet, ...]] = ("tree", "placement")
     paper: ClassVar[str] = "OCBR07 Figure 3"
     REASONS: ClassVar[tuple[str, ...]] = (*REASONS, MOVED)
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
-        fields.check_least(self, iterations=1, samples=1, tenure=0, rounds=1)
+        super().__post_init__()
+        check_least(self, iterations=1, samples=1, tenure=0, rounds=1)
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Swap by swap from the observed tree to where the rounds lead."""
@@ -95,7 +87,3 @@ class Ocbr:
             links = nodes_tree(replace(clients.overlay, tree=links), clients.network.brokers, clients.clients)
             kept = np.concatenate([kept, np.zeros(clients.clients, dtype=np.bool_)])
         return run_rounds(problem, links, kept, protocol, self.rounds, seed, progress)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """OCBR07 (1)."""
-        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)

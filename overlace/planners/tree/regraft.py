@@ -19,49 +19,32 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.jit import Pairs
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Observation, Progress
 from overlace.planners.search.find import find_links
 from overlace.planners.search.walk import Budget, Search, State
-from overlace.planners.tree import cost as tree_cost
-from overlace.planners.tree import fields
 from overlace.planners.tree.limits import relieved
-from overlace.planners.tree.setting import Setting, searched, setting_of
-from overlace.planners.tree.steps import REASONS, plan_to
+from overlace.planners.tree.planner import TreePlanner, check_least
+from overlace.planners.tree.setting import Setting, searched
 
 
 @dataclass(frozen=True)
-class Regraft:
+class Regraft(TreePlanner):
     """Takes links out and joins the parts where it is cheapest; knows the whole tree and all classes."""
 
-    alpha: float = fields.alpha()
-    beta: float = fields.beta()
-    weight: tree_cost.Weight = fields.weight()
     kicks: int = field(default=300, metadata={"help": "how often to kick the tree and search again; 0 or more"})
-    max_degree: int | None = fields.max_degree()
-    max_swaps: int | None = fields.max_swaps()
-    min_gain: float = fields.min_gain()
-    keep: tuple[int, ...] = fields.keep()
-    facets: ClassVar[tuple[Facet, ...]] = ("tree",)
     paper: ClassVar[str] = "beyond OCBR07"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
-        fields.check_least(self, kicks=0)
+        super().__post_init__()
+        check_least(self, kicks=0)
 
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """Swap by swap from the observed tree to the best one found."""
-        setting = setting_of(self, observation)
-        wanted = regrafted(self, observation, setting, self.kicks, seed, progress)
-        return plan_to(self, observation, seed, setting, wanted, progress)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """OCBR07 (1)."""
-        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
+    def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
+        """The best tree found."""
+        return regrafted(self, observation, setting, self.kicks, seed, progress)
 
 
 def regrafted(
-    planner: fields.TreePlanner, observation: Observation, setting: Setting, kicks: int, seed: int,
+    planner: TreePlanner, observation: Observation, setting: Setting, kicks: int, seed: int,
     progress: Progress | None = None, start: Pairs | None = None,
 ) -> Pairs:  # fmt: skip
     """The links of the best tree found, from the observed tree or from another one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from overlace.model import Network, Observation, Overlay, name_of
 from overlace.planners.search import problem as search
 from overlace.planners.search.limits import no_limits
 from overlace.planners.search.spans import Spans
-from overlace.planners.tree.fields import TreePlanner
 from overlace.planners.tree.problem import classes_of, problem_of
+
+if TYPE_CHECKING:
+    from overlace.planners.tree.planner import TreePlanner
 
 
 class Setting(NamedTuple):

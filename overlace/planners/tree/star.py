@@ -9,43 +9,25 @@ Keeps: a tree over candidate links; with degree limits, links are taken from the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import Pairs, kernel
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Observation, Progress
 from overlace.planners.search.spans import Spans
 from overlace.planners.search.trees import star_costs
 from overlace.planners.search.wires import SPARSE
-from overlace.planners.tree import cost as tree_cost
-from overlace.planners.tree import fields
 from overlace.planners.tree.limits import within_limits
-from overlace.planners.tree.setting import setting_of
-from overlace.planners.tree.steps import REASONS, plan_to
+from overlace.planners.tree.planner import TreePlanner
+from overlace.planners.tree.setting import Setting
 
 
 @dataclass(frozen=True)
-class Star:
+class Star(TreePlanner):
     """All brokers linked to the best hub; knows the whole tree and all classes."""
 
-    alpha: float = fields.alpha()
-    beta: float = fields.beta()
-    weight: tree_cost.Weight = fields.weight()
-    max_degree: int | None = fields.max_degree()
-    max_swaps: int | None = fields.max_swaps()
-    min_gain: float = fields.min_gain()
-    keep: tuple[int, ...] = fields.keep()
-    facets: ClassVar[tuple[Facet, ...]] = ("tree",)
-    paper: ClassVar[str] = ""
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
-
-    def __post_init__(self) -> None:
-        fields.check_fields(self)
-
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """Swap by swap from the observed tree to the star."""
-        setting = setting_of(self, observation)
+    def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
+        """The star, within the limits."""
         p = setting.problem
         if p.wires.brokers < 2:
             wanted = setting.start
@@ -55,11 +37,7 @@ class Star:
             hub = int(np.argmin(star_costs(p)))
             others = np.delete(np.arange(p.wires.brokers), hub)
             wanted = np.column_stack([np.minimum(others, hub), np.maximum(others, hub)])
-        return plan_to(self, observation, seed, setting, within_limits(setting, wanted), progress)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """OCBR07 (1)."""
-        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
+        return within_limits(setting, wanted)
 
 
 @kernel

@@ -7,6 +7,8 @@ every replaced link costs that much.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, Pairs
@@ -15,7 +17,6 @@ from overlace.errors import NothingBetter
 from overlace.model import Changes, Observation, Plan, Progress, Steps
 from overlace.planners.ordering import Ordering, Path, changes_in
 from overlace.planners.search.walk import NO_LIMIT, State
-from overlace.planners.tree.fields import TreePlanner
 from overlace.planners.tree.setting import Setting, searched
 
 REASONS: tuple[str, ...] = (
@@ -32,6 +33,9 @@ MOVED = "{moved_client} moves from {from_broker} to {to_broker}: {saved:g}"
 """Why a client moves; stands after the reasons that all tree planners share."""
 
 BUILDS, SAVES, COSTS, TOGETHER = range(4)
+
+if TYPE_CHECKING:
+    from overlace.planners.tree.planner import TreePlanner
 
 
 def plan_to(

@@ -1,0 +1,66 @@
+"""What all tree planners share: fields with help and ranges, the cost, and the way from a wanted tree to steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from overlace.arrays.jit import Pairs
+from overlace.errors import BadParameter
+from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.planners.tree import cost as tree_cost
+from overlace.planners.tree.setting import Setting, setting_of
+from overlace.planners.tree.steps import REASONS, plan_to
+
+
+def option(default: Any, help: str, **more: Any) -> Any:
+    """A field with its help."""
+    return field(default=default, metadata={"help": help, **more})
+
+
+@dataclass(frozen=True)
+class TreePlanner:
+    """A planner is the tree it wants: `wanted` says which, all else stands here."""
+
+    alpha: float = option(1.0, "what a unit of link cost counts in (1); 0 or more")
+    beta: float = option(0.0, "what a unit of broker cost counts in (1); 0 or more")
+    weight: tree_cost.Weight = option("messages", "what a traffic class weighs: its messages or its bytes")
+    max_degree: int | None = option(
+        None, "most links of a broker, besides its own limit in the table brokers; 1 or more"
+    )
+    max_swaps: int | None = option(None, "most links that are replaced; 0 or more")
+    min_gain: float = option(0.0, "what each replaced link must save, so that small gains change nothing; 0 or more")
+    keep: tuple[int, ...] = option((), "wired links between these brokers stay as they are", ids="broker")
+    facets: ClassVar[tuple[Facet, ...]] = ("tree",)
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = REASONS
+
+    def __post_init__(self) -> None:
+        tree_cost.check_weights(self.alpha, self.beta)
+        if self.weight not in ("messages", "bytes"):
+            raise BadParameter(f"weight is {self.weight!r}; expected messages or bytes")
+        check_least(self, max_degree=1, max_swaps=0)
+        if not (math.isfinite(self.min_gain) and self.min_gain >= 0):
+            raise BadParameter(f"min_gain is {self.min_gain}; expected a number of 0 or more")
+
+    def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
+        """The links of the tree that the plan leads to."""
+        raise NotImplementedError
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Swap by swap from the observed tree to the wanted one."""
+        setting = setting_of(self, observation)
+        return plan_to(self, observation, seed, setting, self.wanted(observation, setting, seed, progress), progress)
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """OCBR07 (1)."""
+        return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
+
+
+def check_least(planner: object, **least: int) -> None:
+    """Refuse whole numbers below their least; None is unlimited."""
+    for name, bound in least.items():
+        value = getattr(planner, name)
+        if value is not None and value < bound:
+            raise BadParameter(f"{name} is {value}; expected {bound} or more")
