@@ -8,6 +8,7 @@ import pytest
 from overlace.model import Classes, Network, Observation, Overlay
 from overlace.planners.joint.joint import Joint
 from overlace.planners.search.anneal import annealed, opened
+from overlace.planners.search.clients import chain, exchange, sweep
 from overlace.planners.search.limits import fits
 from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
 from overlace.testing import check_planner
@@ -96,8 +97,17 @@ def test_a_chain_passes_above_a_limit_and_ends_within_it():
     """No client alone has room, no two gain by trading places: only all three together do, as one step."""
     observation = three_in_a_ring()
     planner = Joint(sent_cap=1.0, handled_cap=None, effort=0, keep=(3, 4, 5))
+    problem = planner.problem(observation)
+    search, clients = Search(problem), problem.movable
+    assert sweep(search.system, search.reach, clients, 0.0, 9) == (0.0, 0)
+    assert exchange(search.system, clients, clients, 0.0, 9) == (0.0, 0)
+    before = search.home.copy(), search.system.loads.sent.copy()
+    assert chain(search.system, clients, clients, 0.0, 2) == (0.0, 0)  # three changes are needed
+    assert search.home.tolist() == before[0].tolist()
+    assert search.system.loads.sent.tolist() == before[1].tolist()
+    assert chain(search.system, clients, clients, 0.0, 9) == (6.0, 3)
+    assert search.home[:3].tolist() == [1, 2, 0]
     plan = check_planner(planner, observation)
-    assert plan.after.homes(6).tolist() == [1, 2, 0, 0, 1, 2]
     assert (len(plan.steps), plan.gain) == (1, 6.0)
 
 
