@@ -154,8 +154,11 @@ def _gone(brokers: Columns, window: Window) -> Ints:
 
 def _distinct(parts: Iterable[Ints]) -> Ints:
     """The ids in any of the arrays, those below 0 (none) left out."""
-    every = np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
-    return every[every >= 0].astype(np.int64)
+    given = [each[each >= 0] if each.min(initial=0) < 0 else each for each in parts]
+    seen = np.zeros(max((int(each.max(initial=-1)) for each in given), default=-1) + 1, dtype=np.bool_)
+    for each in given:
+        seen[each] = True
+    return np.flatnonzero(seen)
 
 
 def _bits(masks: Iterable[Ints]) -> Ints:

@@ -8,7 +8,7 @@ its members, lowest id first. A window that cuts a bucket reads that bucket's me
 from __future__ import annotations
 
 from math import lcm
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -72,8 +72,10 @@ class Logged(NamedTuple):
 
 def read_traffic(trace: Trace, window: tuple[int, int] | None = None) -> Logged:
     """The traffic of a window (default: all)."""
-    audiences = trace.read("audiences")
-    return Logged(_within(trace, window), numbers(audiences["audience"]), *groups(audiences["receivers"]))
+    if "audiences" not in trace.kept:
+        audiences = trace.read("audiences")
+        trace.kept["audiences"] = numbers(audiences["audience"]), *groups(audiences["receivers"])
+    return Logged(_within(trace, window), *trace.kept["audiences"])
 
 
 def traffic_of(
@@ -143,20 +145,34 @@ def _logged(rows: Rows, hashes: Ints) -> Heard:
 
 def _within(trace: Trace, window: tuple[int, int] | None) -> Rows:
     """Rows of traffic in the window; of a bucket that it cuts, its messages."""
-    read = trace.read("traffic", Rows._fields)
-    rows = Rows(*(numbers(read[name], NONE if name in _OPTIONAL else None).astype(np.int64) for name in Rows._fields))
+    rows, rising = _all_rows(trace)
     parts = [rows]
     if window is not None:
         since, until = window
         width = trace.bucket_us
         inner = (-(-since // width) * width, until // width * width)
-        whole = (rows.bucket >= inner[0]) & (rows.bucket < inner[1])
+        whole: Any = (rows.bucket >= inner[0]) & (rows.bucket < inner[1])
+        if rising:
+            whole = slice(*np.searchsorted(rows.bucket, (inner[0], max(inner))))
         edges = [(since, min(inner[0], until))] if since < inner[0] else []
         edges += [(max(inner[1], since), until)] if inner[1] < until and inner[1] >= inner[0] else []
         parts = [Rows(*(each[whole] for each in rows))]
         parts += [_from_messages(trace, edge) for edge in edges if edge[0] < edge[1]]
     found = Rows(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
     return _added(found) if len(trace.parts.get("traffic", ())) > 1 else found
+
+
+def _all_rows(trace: Trace) -> tuple[Rows, bool]:
+    """(all rows of traffic, whether they come in the order of their buckets); read once."""
+    if "traffic" not in trace.kept:
+        read = trace.read("traffic", Rows._fields)
+        each = (numbers(read[name], NONE if name in _OPTIONAL else None).astype(np.int64) for name in Rows._fields)
+        rows = Rows(*each)
+        for column in rows:
+            column.setflags(write=False)
+        trace.kept["traffic"] = rows, bool((rows.bucket[1:] >= rows.bucket[:-1]).all())
+    found: tuple[Rows, bool] = trace.kept["traffic"]
+    return found
 
 
 _OPTIONAL = ("topic", "attributes")

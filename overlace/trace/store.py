@@ -164,12 +164,21 @@ class Trace:
             found.setdefault(kind, []).append(name)
         return found
 
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What was read once and is asked for again, for as long as this object lives."""
+        return {}
+
     def count(self, kind: str) -> int:
         """How many things of a kind have an id."""
         return len(self.names.get(kind, ()))
 
     def span(self) -> tuple[int, int]:
         """First and last-plus-one microsecond of its traffic, whole buckets; (0, 0) without traffic."""
+        return self._span
+
+    @cached_property
+    def _span(self) -> tuple[int, int]:
         bucket = self.read("traffic", ["bucket"])["bucket"]
         if len(bucket) == 0:
             return (0, 0)

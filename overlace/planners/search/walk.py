@@ -119,7 +119,7 @@ class Search:
 
     def goto(self, state: State) -> None:
         """Take up a state."""
-        self._traded: Ints | None = None
+        self._traded = self.problem.limits.first
         self.seats = seated(self.problem.demand, state.home.copy(), len(self.problem.node))
         self.rewire(state.links)
         self._count()
@@ -218,8 +218,7 @@ class Search:
         for way in ("group",) * groups + ("one",) + ("trade",) * trade + ("chain",) * (trade and not self.large):
             clients = p.movable
             if way == "trade" and self.huge:
-                if self._traded is not None:
-                    clients = partners(p.demand, np.flatnonzero(self._traded != self.home), clients)
+                clients = partners(p.demand, np.flatnonzero(self._traded != self.home), clients)
                 self._traded = self.home.copy()
             while len(clients):
                 room = min(budget.moves - self.moved, budget.both - self.moved - self.swapped)
