@@ -12,14 +12,15 @@ import numpy as np
 from protocol import Measured, seconds, short, table, write
 
 from overlace.model import Observation
-from overlace.planners.tree.cut import weigh
-from overlace.planners.tree.descent import best_join, search_over
+from overlace.planners.search.cut import weigh
+from overlace.planners.search.links import best_join, stand
+from overlace.planners.search.walk import Search
 from overlace.planners.tree.hub_safe import HubSafe
 from overlace.planners.tree.local import improve
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.problem import problem_of
-from overlace.planners.tree.regraft import Regraft, rules_of
-from overlace.planners.tree.setting import setting_of
+from overlace.planners.tree.regraft import Regraft
+from overlace.planners.tree.setting import searched, setting_of
 from overlace.planners.tree.tabu import optimize
 from overlace.planners.tree.view import local_view
 from overlace.workloads.square import square
@@ -75,7 +76,7 @@ def networkx_step(view, p) -> tuple[float, float]:
 
     def price(a, b):
         a, b = sorted((int(view.nodes[a]), int(view.nodes[b])))
-        return float(p.price[a * (2 * p.brokers - a - 1) // 2 + b - a - 1])
+        return float(p.wires.price[a * (2 * p.wires.brokers - a - 1) // 2 + b - a - 1])
 
     def total(graph):
         result = 0.0
@@ -155,11 +156,11 @@ def one_swap() -> str:
         observation = square(brokers, 4 * brokers, 3 * brokers, near=None if brokers < 10_000 else 24, seed=1)
         planner = Regraft()
         setting = setting_of(planner, observation)
-        rules = rules_of(planner, setting)
+        rules = Search(searched(planner, observation, setting)).rules(len(setting.start), 0.0)
         p = setting.problem
         good = HubSafe().run(setting).links
         for tree, links in (("as it was", setting.start), ("after hub-safe", good)):
-            search = search_over(p, np.ascontiguousarray(np.sort(links, axis=1)), rules)
+            search = stand(p, np.ascontiguousarray(np.sort(links, axis=1)), rules)
             slots = np.random.default_rng(0).choice(len(setting.start), 50)
 
             def look():
