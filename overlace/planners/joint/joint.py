@@ -113,22 +113,24 @@ class Joint:
         beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
         return _plan(self, seed, observation, problem, path, beside)
 
-    def problem(self, observation: Observation) -> Problem:
-        """What is searched: demand, costs and limits."""
+    def problem(self, observation: Observation, plain: Observation | None = None) -> Problem:
+        """What is searched: demand, costs and limits; of a forecast, limits count the plain traffic."""
         caps = Caps(
             self.sent_cap, self.handled_cap, self.max_degree, self.within_region, self.keep, self.only,
             self.wired_only, self.may_wire, self.max_cut, self.keep_brokers, self.keep_links,
             self.head_room,
         )  # fmt: skip
         seen, borne = viewed(observation, self.objective), None
-        if self.objective in ("hops", "latency"):
-            borne = at_home(observation)
+        if plain is not None or self.objective in ("hops", "latency"):
+            borne = at_home(plain or observation)
         problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, borne)
         return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
 
-    def overlay(self, observation: Observation, seed: int = 0, begin: Overlay | None = None) -> Overlay:
+    def overlay(
+        self, observation: Observation, seed: int = 0, begin: Overlay | None = None, plain: Observation | None = None
+    ) -> Overlay:
         """What the search comes to, without the steps; in a large system it goes on from an overlay that is known."""
-        problem = self.problem(observation)
+        problem = self.problem(observation, plain)
         if begin is not None and size_of(problem) > MIDDLE:
             known = State(np.maximum(begin.homes(observation.clients), 0), np.sort(begin.tree, axis=1).reshape(-1, 2))
             search = Search(replace(problem, least=self.min_gain * Search(problem).first.cost))

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from overlace.arrays.communities import communities_at
 from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter, NothingBetter
 from overlace.model import Observation, Overlay, Plan, Progress, name_of
@@ -25,7 +26,6 @@ from overlace.planners.placement.planner import WeighedPlacement
 from overlace.planners.placement.problem import Problem, check, problem_of, region_numbers, searched
 from overlace.planners.placement.ties import Ties
 from overlace.planners.search.find import draws_for, find, search_over
-from overlace.planners.search.groups import communities_at
 from overlace.planners.search.problem import renumbered
 from overlace.planners.search.walk import NO_BUDGET, Budget, by_cost
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.communities import communities_at
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
 from overlace.arrays.vectors import fill
@@ -38,7 +39,6 @@ CLIQUE, FRIENDS = 24, 8
 """Classes up to this size tie all their clients to one another, larger ones each to so many."""
 MOST = 1_000
 """How many classes may be groups, and up to how many groups are packed by whom they talk with."""
-SEEDS = (1 << 63) - 1
 RESOLUTIONS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
@@ -217,25 +217,6 @@ def ties_between(demand: Demand, clients: int) -> tuple[Ints, Ints, Floats]:
     kept = pairs // clients != pairs % clients
     summed = np.bincount(place.reshape(-1), weights=weight, minlength=len(pairs))
     return pairs[kept] // clients, pairs[kept] % clients, summed[kept]
-
-
-def communities_at(left: Ints, right: Ints, weight: Floats, clients: int, seed: int, resolution: float) -> Ints:
-    """The community of each client by NetworKit's Leiden, one thread, numbered by their lowest client."""
-    import networkit as nk
-
-    threads = nk.getMaxNumberOfThreads()
-    nk.setNumberOfThreads(1)
-    nk.setSeed(seed & SEEDS, False)
-    try:
-        graph = nk.GraphFromCoo((weight, (left, right)), n=clients, weighted=True)
-        found = nk.community.ParallelLeiden(graph, randomize=True, iterations=3, gamma=resolution)
-        community = np.array(found.run().getPartition().getVector(), dtype=np.int64)
-    finally:
-        nk.setNumberOfThreads(threads)
-    _, first, number = np.unique(community, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    return rank[number.reshape(-1)]
 
 
 def find_communities(demand: Demand, limits: Limits, movable: Ints, seed: int) -> list[Ints]:

@@ -1,0 +1,241 @@
+"""What to plan for: an estimate of the traffic to come, from the traffic that was.
+
+A plan is worth what it saves later. Where traffic changes, what was said lately says more of what comes than what was
+said long ago; where few messages were seen of each pair, who belongs together says more than who has talked. So classes
+and flows count by their age, a part of them plainly, and a part of the demand is drawn from communities: a sender by
+its traffic, and a partner by traffic from the community that its real partner is in.
+
+How fast traffic ages is asked of the log itself: the half-life is the longest whose client totals, decayed up to some
+moment, are nearly as much like those after it as the best are, at three moments of the window.
+
+Amounts are whole numbers in an observation; those of a forecast are in thousandths of a message, and nobody reads them
+but planners. Limits are about messages: they count plain traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from overlace.arrays.communities import communities_at
+from overlace.arrays.csr import take_groups
+from overlace.arrays.hashing import distinct_groups, hash_groups
+from overlace.arrays.jit import Floats, Ints
+from overlace.errors import BadParameter
+from overlace.model import Classes, Flows, Observation
+from overlace.observe.known import Known
+from overlace.observe.observation import sums_in
+from overlace.trace.store import DAY_US, Runner, Trace, here
+from overlace.trace.traffic import add_up
+
+HALF_LIVES: tuple[float | None, ...] = (None, 120, 60, 30, 14, 7, 3, 1)
+"""Days after which a message counts half, the longest first; None: it always counts as much."""
+MOMENTS = (1 / 2, 5 / 7, 6 / 7)
+"""Shares of the window at which what was is held against what came."""
+NEARLY = 0.003
+"""How far a mean cosine may be below the best one."""
+PLAIN = 0.2
+"""The share of demand that does not age."""
+BLOCKS = (0.0, 0.2, 0.5)
+"""Shares of demand drawn from communities that are tried."""
+DRAWS = 200_000
+"""Pairs that are drawn, at most; four for each flow where those are fewer."""
+UNIT = 1_000
+"""Amounts of a forecast are in such parts of a message."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How the traffic to come is estimated."""
+
+    half_life: float | None = None  # days
+    blocks: float = 0.0  # the share of demand drawn from communities
+
+    def __post_init__(self) -> None:
+        if self.half_life is not None and not self.half_life > 0:
+            raise BadParameter(f"half_life is {self.half_life}; expected days above 0, or none")
+        if not 0 <= self.blocks < 1:
+            raise BadParameter(f"blocks is {self.blocks}; expected a share of 0 or more, below 1")
+
+    def __str__(self) -> str:
+        age = "no ageing" if self.half_life is None else f"half-life {self.half_life:g} days"
+        return f"{age}, {self.blocks:.0%} community blocks"
+
+
+class Slices(NamedTuple):
+    """Traffic by slices of time: which classes and flows there were when, and how much of each."""
+
+    begin: Ints  # microseconds, one entry a slice
+    end: Ints
+    start: Ints  # members[start[k]:start[k + 1]] are the clients of class k
+    members: Ints
+    classes: tuple[Ints, Ints, Ints, Ints]  # slice, class, messages, bytes
+    flows: tuple[Ints, Ints, Ints, Ints, Ints]  # slice, sender, receiver, messages, bytes
+
+
+def sliced(trace: Trace, window: tuple[int, int], known: Known, run: Runner = here) -> Slices:
+    """The traffic of a window by days, from its end back; clients as an observation numbers them."""
+    begin, end = window
+    width = max(DAY_US // trace.bucket_us, 1) * trace.bucket_us
+    edges = [begin, *range(end - (end - begin - 1) // width * width, end + 1, width)]
+    parts = [(a, b) for a, b in pairwise(sorted(set(edges))) if b > a]
+    return joined(parts, [sums_in(trace, each, known, run).objects() for each in parts])
+
+
+def joined(windows: Sequence[tuple[int, int]], parts: Sequence[tuple[Flows, Classes]]) -> Slices:
+    """The flows and classes of several windows together."""
+    sizes = [np.diff(classes.start) for _, classes in parts]
+    start = np.append(0, np.cumsum(np.concatenate([*sizes, np.empty(0, np.int64)]))).astype(np.int64)
+    members = np.concatenate([*(classes.members for _, classes in parts), np.empty(0, np.int64)]).astype(np.int64)
+    which, first, clash = distinct_groups(hash_groups(start, members), start, members)
+    if clash >= 0:  # two sets with one hash: every class of every window for itself
+        which, first = np.arange(len(start) - 1), np.arange(len(start) - 1)
+    bounds, kept = take_groups(start, members, first)
+    when = np.repeat(np.arange(len(parts)), [len(classes) for _, classes in parts])
+    spoken = [np.concatenate([*(getattr(classes, name) for _, classes in parts), np.empty(0, np.int64)])
+              for name in ("demand", "bytes")]  # fmt: skip
+    names = ("sender", "receiver", "messages", "bytes")
+    flows = [np.concatenate([*(getattr(each, name) for each, _ in parts), np.empty(0, np.int64)]) for name in names]
+    at = np.repeat(np.arange(len(parts)), [len(each.sender) for each, _ in parts])
+    begin, end = np.array(windows, dtype=np.int64).reshape(-1, 2).T
+    return Slices(begin, end, bounds, kept, (when, which, *spoken), (at, *flows))  # type: ignore[arg-type]
+
+
+def half_life_of(slices: Slices, clients: int) -> float | None:
+    """The longest half-life whose decayed client totals are nearly the best guess of those that follow."""
+    if not len(slices.begin):
+        return None
+    begin, end = int(slices.begin[0]), int(slices.end[-1])
+    totals = _totals(slices, clients)
+    score = np.zeros(len(HALF_LIVES))
+    used = 0
+    for share in MOMENTS:
+        moment = begin + share * (end - begin)
+        before = slices.end <= moment
+        after = (~before).astype(np.float64) @ totals
+        if not after.any() or not (before.astype(np.float64) @ totals).any():
+            continue
+        used += 1
+        for i, days in enumerate(HALF_LIVES):
+            score[i] += _cosine(np.where(before, weights(slices.end, int(moment), days), 0.0) @ totals, after)
+    if not used:
+        return None
+    score /= used
+    return HALF_LIVES[int(np.flatnonzero(score >= score.max() - NEARLY)[0])]
+
+
+def weights(ends: Ints, moment: int, half_life: float | None) -> Floats:
+    """What slices that end then count at a moment."""
+    if half_life is None:
+        return np.ones(len(ends))
+    return np.asarray(0.5 ** (np.maximum(moment - ends, 0) / (half_life * DAY_US)))
+
+
+def expected(observation: Observation, slices: Slices, forecast: Forecast, seed: int = 0) -> Observation:
+    """The observation with the traffic to expect after its window, in thousandths of a message.
+
+    All amounts together are what they were. Who is connected where, and what links cost, stays as it is.
+    """
+    age = weights(slices.end, int(slices.end.max(initial=0)), forecast.half_life)
+    when, which, messages, size = slices.classes
+    at, sender, receiver, flown, flown_bytes = slices.flows
+    amount = UNIT * (1.0 - forecast.blocks)
+    demand, bytes_ = (
+        np.bincount(which, weights=amount * _aged(each, age[when]), minlength=len(slices.start) - 1)
+        for each in (messages, size)
+    )
+    flows = [amount * _aged(each, age[at]) for each in (flown, flown_bytes)]
+    start, members, ends = slices.start, slices.members, (sender, receiver)
+    if forecast.blocks > 0 and len(sender):
+        one, two, drawn, drawn_bytes = _blocks(observation.clients, sender, receiver, flows, forecast.blocks, seed)
+        start = np.append(start, start[-1] + 2 * np.arange(1, len(one) + 1))
+        members = np.append(members, np.column_stack([np.minimum(one, two), np.maximum(one, two)]).reshape(-1))
+        scale = [each.sum() / max(1e-9, drawn.sum()) for each in (demand, bytes_)]
+        part = forecast.blocks / (1.0 - forecast.blocks)
+        demand = np.append(demand, part * scale[0] * drawn)
+        bytes_ = np.append(bytes_, part * scale[1] * drawn)
+        ends = np.append(sender, one), np.append(receiver, two)
+        flows = [np.append(flows[0], part * drawn), np.append(flows[1], part * drawn_bytes)]
+    (one, two), (flown, flown_bytes) = add_up(list(ends), [np.rint(each).astype(np.int64) for each in flows])
+    kept = np.rint(demand) > 0
+    start, members = take_groups(start, members, np.flatnonzero(kept))
+    classes = Classes(start, members, *(np.rint(each[kept]).astype(np.int64) for each in (demand, bytes_)))
+    heard = flown > 0
+    known = Flows(*(each[heard] for each in (one, two, flown, flown_bytes)))
+    sent = [_sent(observation, slices, age, i) for i in (0, 1)]
+    return replace(observation, classes=classes, flows=known, sent=sent[0], sent_bytes=sent[1])
+
+
+def _aged(amount: Ints, age: Floats) -> Floats:
+    """Amounts by their age and plainly, all together as much as they were."""
+    decayed = amount * age
+    total = float(decayed.sum())
+    if not total > 0:
+        return amount.astype(np.float64)
+    return np.asarray((1 - PLAIN) * decayed * (amount.sum() / total) + PLAIN * amount)
+
+
+def _sent(observation: Observation, slices: Slices, age: Floats, which: int) -> Ints:
+    """What each client is expected to send: as much of what it sent as its flows are expected to grow or fall by."""
+    at, sender, amount = slices.flows[0], slices.flows[1], slices.flows[3 + which]
+    then, now = (
+        np.bincount(sender, weights=each, minlength=observation.clients)
+        for each in (amount.astype(np.float64), _aged(amount, age[at]))
+    )
+    plain = observation.sent if which == 0 else observation.sent_bytes
+    return np.rint(UNIT * plain * np.divide(now, then, out=np.ones_like(now), where=then > 0)).astype(np.int64)
+
+
+def _blocks(
+    clients: int, sender: Ints, receiver: Ints, flows: list[Floats], share: float, seed: int
+) -> tuple[Ints, Ints, Floats, Floats]:
+    """(sender, receiver, messages, bytes): flows whose receiver is another one of its community, by their traffic.
+
+    A class of two for each that is drawn; a client drawn as its own partner is left as it is.
+    """
+    messages, size = flows
+    apart = np.flatnonzero((sender != receiver) & (messages > 0))
+    if not len(apart):
+        none = np.empty(0, dtype=np.int64)
+        return none, none, np.empty(0), np.empty(0)
+    low, high = np.minimum(sender[apart], receiver[apart]), np.maximum(sender[apart], receiver[apart])
+    (left, right), (weight,) = add_up([low, high], [np.rint(messages[apart]).astype(np.int64)])
+    community = communities_at(left, right, np.maximum(weight, 1).astype(np.float64), clients, seed)
+    traffic = np.bincount(sender[apart], messages[apart], clients) + np.bincount(
+        receiver[apart], messages[apart], clients
+    )
+    order = np.lexsort((np.arange(clients), community))
+    total = np.append(0.0, np.cumsum(traffic[order]))
+    first = np.searchsorted(community[order], np.arange(community.max() + 2))
+    rng = np.random.default_rng(seed)
+    count = int(min(DRAWS, 4 * len(apart)))
+    real = apart[np.searchsorted(np.cumsum(messages[apart]), rng.random(count) * messages[apart].sum(), side="right")]
+    there = community[receiver[real]]
+    begin, end = total[first[there]], total[first[there + 1]]
+    drawn = order[
+        np.minimum(np.searchsorted(total, begin + rng.random(count) * (end - begin), side="right") - 1, clients - 1)
+    ]
+    partner = np.where(drawn == sender[real], receiver[real], drawn)
+    each, of_size = messages[apart].sum() / count, size[apart].sum() / count
+    return sender[real], partner, np.full(count, each), np.full(count, of_size)
+
+
+def _totals(slices: Slices, clients: int) -> csr_array:
+    """(slices, clients): the messages of each client's classes in each slice."""
+    when, which, messages, _ = slices.classes
+    size = np.diff(slices.start)[which]
+    rows = np.repeat(when, size)
+    at = np.repeat(slices.start[which] - np.append(0, np.cumsum(size))[:-1], size) + np.arange(int(size.sum()))
+    known = slices.members[at] < clients
+    amount = np.repeat(messages, size)[known].astype(np.float64)
+    return csr_array((amount, (rows[known], slices.members[at][known])), shape=(len(slices.begin), clients))
+
+
+def _cosine(one: Floats, two: Floats) -> float:
+    length = float(np.linalg.norm(one) * np.linalg.norm(two))
+    return float(one @ two) / length if length else 0.0
