@@ -74,7 +74,10 @@ def read_traffic(trace: Trace, window: tuple[int, int] | None = None) -> Logged:
     """The traffic of a window (default: all)."""
     if "audiences" not in trace.kept:
         audiences = trace.read("audiences")
-        trace.kept["audiences"] = numbers(audiences["audience"]), *groups(audiences["receivers"])
+        found = numbers(audiences["audience"]), *groups(audiences["receivers"])
+        for each in found:
+            each.setflags(write=False)
+        trace.kept["audiences"] = found
     return Logged(_within(trace, window), *trace.kept["audiences"])
 
 

@@ -85,7 +85,7 @@ def test_min_gain_takes_only_what_is_worth_it():
     plan = check_planner(Exact(min_gain=least), observation)
     assert 0 < len(plan.steps) < len(gains)
     assert plan.gain >= least * len(plan.steps)
-    with pytest.raises(NothingBetter, match="best swap found saves"):
+    with pytest.raises(NothingBetter, match="best steps found save"):
         Exact(min_gain=1e12).solve(observation)
 
 

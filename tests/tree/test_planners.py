@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from overlace.planners.tree.hub_safe import HubSafe
 from overlace.planners.tree.mst import Mst
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
+from overlace.planners.tree.setting import setting_of
 from overlace.planners.tree.star import Star
+from overlace.planners.tree.steps import plan_to
 from overlace.testing import check_planner
 from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
@@ -130,3 +133,27 @@ def test_progress_is_told_up_to_the_end():
         kind().solve(square(9, 20, 30), progress=lambda share, what, told=told: told.append(share))
         assert told == sorted(told)
         assert told[-1] == 1.0
+
+
+def five(tree=(), max_degree=(9, 9, 9, 9, 9), classes=()):
+    """Five brokers, any two of which could be linked, with a client each."""
+    return Observation(
+        overlay=Overlay(placement=[[c, c] for c in range(5)], tree=tree),
+        network=Network(region=range(5), max_degree=max_degree, links=list(combinations(range(5), 2))),
+        classes=Classes.of([pair for pair, _ in classes], [amount for _, amount in classes]), clients=5,
+    )  # fmt: skip
+
+
+def test_a_broker_above_its_limit_may_end_as_it_was_and_all_steps_are_made():
+    """On the way it comes down to its limit; the wanted tree has it above again, no further than today."""
+    observation = five([(0, 2), (0, 3), (0, 4), (1, 2)], [2, 9, 9, 9, 9], [([2, 4], 1), ([1, 3], 1), ([1, 2], 1)])
+    planner = HubSafe()
+    wanted = np.array([(0, 1), (0, 2), (0, 3), (3, 4)])
+    plan = plan_to(planner, observation, 0, setting_of(planner, observation), wanted)
+    assert plan.after.tree.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("planner", [Regraft(max_swaps=0), HubSafe(max_swaps=0), Ocbr(max_swaps=0)])
+def test_where_there_is_no_tree_yet_no_limit_on_swaps_binds(planner):
+    observation = five(classes=[([1, 2], 50), ([2, 3], 50), ([3, 4], 50)])
+    assert planner.cost(observation, planner.solve(observation).after) == 150

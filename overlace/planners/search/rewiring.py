@@ -36,7 +36,7 @@ class Rewiring(NamedTuple):
     left: Ints  # their rows, as many as are left
     stale: Floats  # per place of slots: what its best swap saved when it was looked at
     seen: Ints  # and when that was
-    cap: Ints  # most links of each broker
+    cap: Ints  # most links of each broker, or as many as it has at the end
     allowed: Ints  # that, or what it has now
     state: Ints
 
@@ -44,10 +44,12 @@ class Rewiring(NamedTuple):
 def rewiring(p: Spans, links: Pairs, goes: Ints, added: Pairs) -> Rewiring:
     """Nothing is replaced yet."""
     wiring = wire(len(p.toll), links, prices_of(p.wires, links))
-    many = len(goes)
+    many, brokers = len(goes), len(p.cap)
+    then = wiring.degree[:brokers] - np.bincount(links[goes].ravel(), minlength=brokers)
+    cap = np.maximum(p.cap, then + np.bincount(added.ravel(), minlength=brokers))
     return Rewiring(
         wiring, desk_for(p), goes.astype(np.int64), np.ascontiguousarray(added), np.arange(many), np.full(many, np.inf),
-        np.full(many, -1), p.cap, np.maximum(p.cap, wiring.degree[: len(p.cap)]), np.array([many, 0, 0]),
+        np.full(many, -1), cap, np.maximum(cap, wiring.degree[:brokers]), np.array([many, 0, 0]),
     )  # fmt: skip
 
 

@@ -50,6 +50,8 @@ class HubSafe(TreePlanner):
 
     def run(self, setting: Setting, seed: int = 0, progress: Progress | None = None) -> Run:
         """The rounds, with what happened in each."""
-        most = len(setting.start) if self.max_swaps is None else self.max_swaps
-        protocol = Protocol(False, 0, 0, -1, self.locks == "relaxed", most, self.min_gain, smallest_gain(setting))
+        free = self.max_swaps is None or not setting.built
+        most = len(setting.start) if free or self.max_swaps is None else self.max_swaps
+        fee = self.min_gain if setting.built else 0.0
+        protocol = Protocol(False, 0, 0, -1, self.locks == "relaxed", most, fee, smallest_gain(setting))
         return run_rounds(setting.problem, setting.start, setting.kept, protocol, self.rounds, seed, progress)

@@ -76,7 +76,8 @@ class Ocbr(TreePlanner):
         """The rounds, with what happened in each; with an observation of clients these may move."""
         protocol = Protocol(
             True, self.iterations, self.samples, -1 if self.tenure is None else self.tenure, self.locks == "relaxed",
-            10**9 if self.max_swaps is None else self.max_swaps, self.min_gain, smallest_gain(setting),
+            10**9 if self.max_swaps is None or not setting.built else self.max_swaps,
+            self.min_gain if setting.built else 0.0, smallest_gain(setting),
         )  # fmt: skip
         problem, links, kept = setting.problem, setting.start, setting.kept
         if clients is not None:

@@ -30,7 +30,7 @@ class TreePlanner:
         None, "most links of a broker, besides its own limit in the table brokers; 1 or more"
     )
     max_swaps: int | None = option(None, "most links that are replaced; 0 or more")
-    min_gain: float = option(0.0, "what each replaced link must save, so that small gains change nothing; 0 or more")
+    min_gain: float = option(0.0, "what each replaced link must save, even where a limit asks for it; 0 or more")
     keep: tuple[int, ...] = option((), "wired links between these brokers stay as they are", ids="broker")
     facets: ClassVar[tuple[Facet, ...]] = ("tree",)
     paper: ClassVar[str] = ""

@@ -60,9 +60,10 @@ def plan_to(
     ends = path.start[1:]
     ends = ends[: _worth(path.saves, ends, planner.min_gain)]
     if planner.min_gain > 0 and len(ends) == 0:
-        found = float(path.saves.max(initial=0.0))
+        each = np.cumsum(path.gain) / np.maximum(path.start[1:], 1)
+        found = max(0.0, float(each.max(initial=0.0)))
         raise NothingBetter(
-            f"no replaced link saves {planner.min_gain:g} or more: the best swap found saves {found:g}. "
+            f"no replaced link saves {planner.min_gain:g} or more: the best steps found save {found:g} a link. "
             "Lower min_gain, or leave the tree as it is."
         )
     starts = np.append(0, ends)
