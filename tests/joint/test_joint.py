@@ -321,3 +321,16 @@ def renamed(observation, order):
         classes=replace(Classes.of([lists[k] for k in by], classes.demand[by]), bytes=classes.bytes[by]),
         overlay=replace(observation.overlay, placement=placement[np.argsort(placement[:, 0])]),
     )  # fmt: skip
+
+
+def test_of_a_forecast_limits_count_the_plain_traffic():
+    observation = square(8, 40, 60, seed=1)
+    louder = replace(observation, classes=replace(observation.classes, demand=7 * observation.classes.demand))
+    planner = Joint(handled_cap=1.0, sent_cap=1.5)
+    plain, ahead = planner.problem(observation), planner.problem(louder, observation)
+    assert ahead.demand.demand.tolist() == (7 * plain.demand.demand).tolist()
+    assert ahead.load.demand.tolist() == plain.demand.demand.tolist()
+    assert ahead.limits.handled_cap.tolist() == plain.limits.handled_cap.tolist()
+    assert ahead.limits.sent_cap.tolist() == plain.limits.sent_cap.tolist()
+    one, two = planner.overlay(observation), planner.overlay(louder, plain=observation)
+    assert planner.cost(observation, two) == pytest.approx(planner.cost(observation, one), rel=0.1)

@@ -1,7 +1,5 @@
 """A forecast is the same traffic, other parts of it counting more."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,9 +10,7 @@ from overlace.model import Classes, Flows, Observation
 from overlace.observe.forecast import PLAIN, UNIT, Forecast, expected, half_life_of, joined, sliced, weights
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe
-from overlace.planners.joint.joint import Joint
 from overlace.trace.store import DAY_US, HOUR_US
-from overlace.workloads.square import square
 from tests.traces import trace_of
 
 CLIENTS = 6
@@ -111,19 +107,6 @@ def test_partners_are_drawn_from_the_community_of_the_real_one():
     assert not [pair for pair in found if (pair[0] < 3) != (pair[1] < 3)]
     drawn = sum(amount for pair, amount in found.items() if pair in {(0, 2), (3, 5)})
     assert 0 < drawn < 0.5 * UNIT * 360
-
-
-def test_limits_count_the_plain_traffic():
-    observation = square(8, 40, 60, seed=1)
-    louder = replace(observation, classes=replace(observation.classes, demand=7 * observation.classes.demand))
-    planner = Joint(handled_cap=1.0, sent_cap=1.5)
-    plain, ahead = planner.problem(observation), planner.problem(louder, observation)
-    assert ahead.demand.demand.tolist() == (7 * plain.demand.demand).tolist()
-    assert ahead.load.demand.tolist() == plain.demand.demand.tolist()
-    assert ahead.limits.handled_cap.tolist() == plain.limits.handled_cap.tolist()
-    assert ahead.limits.sent_cap.tolist() == plain.limits.sent_cap.tolist()
-    one, two = planner.overlay(observation), planner.overlay(louder, plain=observation)
-    assert planner.cost(observation, two) == pytest.approx(planner.cost(observation, one), rel=0.1)
 
 
 def test_the_days_of_a_trace_are_all_of_its_traffic(tmp_path):
