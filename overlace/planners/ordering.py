@@ -8,6 +8,7 @@ looked at anew after each swap and from time to time.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from overlace.planners.search.problem import Problem
 from overlace.planners.search.rewiring import (
     EXCESS,
     TIME,
+    Rewiring,
     next_of_several,
     next_swap,
     replace_link,
@@ -273,10 +275,10 @@ class Ordering:
             np.zeros(self.moves, dtype=np.int64), np.zeros(self.moves), np.zeros(1, dtype=np.int64),
             problem.move_price, FEW[self.search.huge],
         )  # fmt: skip
-        had, has = as_pairs(problem.links), as_pairs(goal.links)
-        goes, added = np.flatnonzero(positions(has, problem.links) < 0), has[positions(had, has) < 0]
-        self.spans = self.search.spans()
-        self.rewiring = rewiring(self.spans, problem.links, goes, added)
+        self.goes, self.added = np.empty(0, dtype=np.int64), goal.links[:0]
+        if not np.array_equal(goal.links, problem.links):
+            had, has = as_pairs(problem.links), as_pairs(goal.links)
+            self.goes, self.added = np.flatnonzero(positions(has, problem.links) < 0), has[positions(had, has) < 0]
         self.links, self.swapped = problem.links.copy(), 0
         self.made: list[Path] = []
         if self.moves:
@@ -291,7 +293,17 @@ class Ordering:
     @property
     def swaps(self) -> int:
         """Links that have not been replaced yet."""
-        return min(len(self.rewiring.slots), self.most) - self.swapped
+        return min(len(self.goes), self.most) - self.swapped
+
+    @cached_property
+    def spans(self) -> Spans:
+        """What classes span, as swaps were looked at last."""
+        return self.search.spans()
+
+    @cached_property
+    def rewiring(self) -> Rewiring:
+        """The links that go and come; made when the first is asked for."""
+        return rewiring(self.spans, self.problem.links, self.goes, self.added)
 
     @property
     def left(self) -> int:
@@ -416,7 +428,7 @@ class Ordering:
 
     def _all_hold(self) -> bool:
         limits, loads = self.problem.limits, self.search.system.loads
-        if self.rewiring.state[EXCESS] > 0:
+        if self.swapped and self.rewiring.state[EXCESS] > 0:
             return False
         return fits(loads.sent, limits.sent_cap) and fits(loads.handled, limits.handled_cap)
 
