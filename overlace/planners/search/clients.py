@@ -229,7 +229,7 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
     return gained, added
 
 
-@kernel(work=lambda system, clients, others, *_: work_of(system, 8 * len(clients) + len(others)))
+@kernel(work=lambda system, clients, others, *_: work_of(system, len(clients) + len(others)))
 def chain(system: System, clients: Ints, others: Ints, price: float, room: int) -> tuple[float, int]:
     """Clients go to where there is no room, somebody there goes on to where there is none either, and so on.
 
