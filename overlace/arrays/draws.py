@@ -22,23 +22,34 @@ def below(word: np.uint64, bound: int) -> int:
 
 
 @kernel
+def word_at(seed: int, stream: int, row: int) -> np.uint64:
+    """The random word of a row of a stream."""
+    return mix(mix(mix(np.uint64(seed)) ^ np.uint64(stream)) ^ np.uint64(row))
+
+
+@kernel
+def draw_counted(counts: Ints, at: int, bound: int) -> int:
+    """The next draw among 0 to bound - 1 where what is kept is the number of the last one."""
+    counts[at] += 1
+    return int(np.int64(mix(np.uint64(counts[at])) % np.uint64(bound)))
+
+
+@kernel
 def uniform(seed: int, stream: int, first: int, count: int) -> Floats:
     """Uniform draws in [0, 1) for rows first to first + count of a stream."""
-    base = mix(mix(np.uint64(seed)) ^ np.uint64(stream))
     out = np.empty(count, dtype=np.float64)
     for i in range(count):
-        out[i] = share_of(mix(base ^ np.uint64(first + i)))
+        out[i] = share_of(word_at(seed, stream, first + i))
     return out
 
 
 @kernel
 def scattered(seed: int, stream: int, rows: Ints, size: int, most: int) -> tuple[Ints, Ints]:
     """(start, members): for each row `size` distinct sorted numbers below most, by its own draws."""
-    base = mix(mix(np.uint64(seed)) ^ np.uint64(stream))
     start = size * np.arange(len(rows) + 1)
     members = np.empty(size * len(rows), dtype=np.int64)
     for i in range(len(rows)):
-        state = mix(base ^ np.uint64(rows[i]))
+        state = word_at(seed, stream, rows[i])
         held = 0
         while held < size:
             state = mix(state)

@@ -27,26 +27,33 @@ class Rooted(NamedTuple):
     order: Ints  # nodes from the root down: order[position[v]] == v
 
 
+@kernel
+def go_down(start: Ints, other: Ints, root: int, parent: Ints, depth: Ints, order: Ints, at: Ints) -> None:
+    """Fill in what a root makes of a tree: each node's parent (-1 at the root), its depth, an order with parents before
+    children, and where among the neighbours of its parent it stands."""
+    parent[root], depth[root], order[0], at[root] = -1, 0, root, -1
+    filled = 1
+    for i in range(len(parent)):
+        v = order[i]
+        for k in range(start[v], start[v + 1]):
+            w = other[k]
+            if w != parent[v]:
+                parent[w], depth[w], order[filled], at[w] = v, depth[v] + 1, w, k
+                filled += 1
+
+
 @kernel(work=lambda n, links, root: 8 * n)
 def root_at(n: int, links: Pairs, root: int) -> Rooted:
     """Root the tree of n nodes. Call it only on trees: n - 1 links that join all nodes."""
     start, other, link_at = neighbours(n, links)
-    parent = np.full(n, -1, dtype=np.int64)
-    link = np.full(n, -1, dtype=np.int64)
-    depth = np.zeros(n, dtype=np.int64)
+    parent = np.empty(n, dtype=np.int64)
+    depth = np.empty(n, dtype=np.int64)
     queue = np.empty(n, dtype=np.int64)
-    queue[0] = root
-    filled = 1
-    for i in range(n):
-        v = queue[i]
-        for k in range(start[v], start[v + 1]):
-            w = other[k]
-            if w != parent[v]:
-                parent[w] = v
-                link[w] = link_at[k]
-                depth[w] = depth[v] + 1
-                queue[filled] = w
-                filled += 1
+    at = np.empty(n, dtype=np.int64)
+    go_down(start, other, root, parent, depth, queue, at)
+    link = np.full(n, -1, dtype=np.int64)
+    for i in range(1, n):
+        link[queue[i]] = link_at[at[queue[i]]]
     size = np.ones(n, dtype=np.int64)
     heavy = np.full(n, -1, dtype=np.int64)
     for i in range(n - 1, 0, -1):

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import group, take_groups
-from overlace.arrays.draws import uniform
+from overlace.arrays.draws import uniform, word_at
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter
@@ -207,12 +207,11 @@ def walks(
     """(client, topic) of messages first to first + count: who publishes what, composition by composition."""
     client = np.empty(count, dtype=np.int64)
     topic = np.empty(count, dtype=np.int64)
-    base = mix(mix(np.uint64(seed)) ^ np.uint64(stream))
     clients = len(own) - 1
     filled = 0
     composition = first // length
     while filled < count:
-        state = mix(base ^ np.uint64(composition))
+        state = word_at(seed, stream, composition)
         at = np.int64(-1)
         for step in range(length):
             while at < 0 or own[at] == own[at + 1]:  # nobody listens to it: another one

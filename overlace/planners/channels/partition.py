@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.draws import draw_counted
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, kernel
 from overlace.arrays.lists import put_in, take_out
@@ -117,8 +118,7 @@ def meet(book: Book, now: Partition, t: int) -> int:
 @kernel
 def draw(now: Partition, below: int) -> int:
     """A uniform draw from 0 to below - 1."""
-    now.counts[DRAWS] += 1
-    return int(np.int64(mix(np.uint64(now.counts[DRAWS])) % np.uint64(below)))
+    return draw_counted(now.counts, DRAWS, below)
 
 
 @kernel

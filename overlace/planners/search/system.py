@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from overlace.arrays.csr import neighbours
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
+from overlace.arrays.trees import go_down
 from overlace.arrays.vectors import copy_to, fill
 from overlace.planners.search.limits import Limits, fits, priced
 from overlace.planners.search.wires import Wires, price_of
@@ -55,31 +57,12 @@ def rooted(links: Pairs, wires: Wires) -> Tree:
 @kernel(work=lambda tree, *_: 6 * len(tree.parent))
 def hang(tree: Tree, links: Pairs, wires: Wires) -> None:
     """Make a tree that of these links, its root at broker 0."""
-    parent, up, order, depth, degree = tree.parent, tree.up, tree.order, tree.depth, tree.degree
-    n = len(parent)
+    n = len(tree.parent)
+    start, other, _ = neighbours(n, links)
+    go_down(start, other, 0, tree.parent, tree.depth, tree.order, tree.degree)
     for v in range(n):
-        parent[v], depth[v], degree[v], order[v], up[v] = -1, 0, 0, 0, 0.0
-    for k in range(n - 1):
-        degree[links[k, 0]] += 1
-        degree[links[k, 1]] += 1
-    place = np.zeros(n + 1, dtype=np.int64)  # where the links of a broker begin
-    for v in range(n):
-        place[v + 1] = place[v] + degree[v]
-    other = np.zeros(2 * n, dtype=np.int64)
-    for k in range(n - 1):
-        for side in range(2):
-            v = links[k, side]
-            other[place[v]] = links[k, 1 - side]
-            place[v] += 1
-    filled = 1
-    for i in range(n):
-        v = order[i]
-        for k in range(place[v] - degree[v], place[v]):
-            w = other[k]
-            if w != parent[v]:
-                parent[w], depth[w], up[w] = v, depth[v] + 1, price_of(wires, v, w)
-                order[filled] = w
-                filled += 1
+        tree.degree[v] = start[v + 1] - start[v]
+        tree.up[v] = price_of(wires, v, tree.parent[v]) if tree.parent[v] >= 0 else 0.0
 
 
 @kernel

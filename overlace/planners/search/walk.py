@@ -447,15 +447,6 @@ def by_cost(state: State) -> tuple[bool, float, float, int]:
     return not state.lawful, round(state.over, 6), state.cost, state.changes
 
 
-def replaced(links: Pairs, a: int, b: int, x: int, y: int) -> Pairs:
-    """The links with a-b taken out and x-y put in."""
-    low, high = min(a, b), max(a, b)
-    made = links.copy()
-    row = int(np.flatnonzero((links[:, 0] == low) & (links[:, 1] == high))[0])
-    made[row] = min(x, y), max(x, y)
-    return made
-
-
 def home_spans(p: Problem, home: Ints) -> Spans:
     """What the classes of a problem span with these homes."""
     demand = p.demand

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
+from overlace.arrays.trees import root_at
 from overlace.errors import BadObservation, NothingBetter
 from overlace.model import Observation, Progress
 from overlace.planners.search.spans import Spans
@@ -54,29 +55,13 @@ def optimum(setting: Setting) -> Pairs:
     best, parent = best_tree(price, p.toll, masks, p.weight, p.cap, kept)
     if not np.isfinite(best):
         raise NothingBetter("no tree over the candidate links keeps all degree limits and the links that must stay")
-    start = np.full(n, -1, dtype=np.int64)
-    _hang(start, setting.start)
+    start = root_at(n, setting.start, 0).parent
     if (
         tree_total(price, p.toll, masks, p.weight, start) <= best * (1 + 1e-12)
         and (np.bincount(setting.start.ravel(), minlength=n) <= p.cap).all()
     ):
         return setting.start
     return np.array([(min(v, parent[v]), max(v, parent[v])) for v in range(1, n)], dtype=np.int64).reshape(-1, 2)
-
-
-def _hang(parent: Ints, links: Pairs) -> None:
-    """Fill parent with the tree of some links, hung up at node 0."""
-    near: dict[int, list[int]] = {}
-    for a, b in links.tolist():
-        near.setdefault(a, []).append(b)
-        near.setdefault(b, []).append(a)
-    todo = [0]
-    while todo:
-        v = todo.pop()
-        for w in near.get(v, ()):
-            if w != parent[v]:
-                parent[w] = v
-                todo.append(w)
 
 
 @kernel
