@@ -399,6 +399,10 @@ class Requests(Record):
         self._lengths("client", "attributes")
 
 
+PARTS = 1_000
+"""Amounts are whole numbers; those of an estimate of traffic to come are in such parts of a message."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Observation(Record):
     """What a window of the log says: the overlay as it was, the network, and the traffic.

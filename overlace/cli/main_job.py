@@ -51,6 +51,13 @@ def optimize_command(
     only: Annotated[
         Several, typer.Option(help="what may change, named as for --keep; of a kind that is not named: all")
     ] = None,
+    forecast: Annotated[
+        str | None,
+        typer.Option(
+            help="what is planned for: the traffic to come, as chosen from the first part, or its plain sums"
+            " (chosen; or: plain)"
+        ),
+    ] = None,
     effort: Annotated[
         int | None, typer.Option(help="how long to anneal after the first search (100); 0: quickest")
     ] = None,
@@ -80,7 +87,8 @@ def optimize_command(
 
 WISHES = (
     "objective", "train", "train_until", "budget", "max_moves", "max_swaps", "min_gain", "min_step", "max_cut",
-    "sent_cap", "handled_cap", "head_room", "max_degree", "placement", "could_wire", "keep", "only", "effort", "seed",
+    "sent_cap", "handled_cap", "head_room", "max_degree", "placement", "could_wire", "keep", "only", "forecast",
+    "effort", "seed",
 )  # fmt: skip
 
 
@@ -96,14 +104,33 @@ def told(found: Any) -> list[str]:
         where = "traffic that the plan has not seen" if part.part == "held-out" else "the traffic that planned"
         what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric})"
         lines.append(f"[bold]{part.name}[/bold] on {where}: {what}: {less(part.saving.share)} ({part.saving})")
-        planned = f"; on the part that planned {less(part.train)}" if part.part == "held-out" else ""
-        lines.append(
-            f"  {counted(part.moves, 'client')} moved, {counted(part.swaps, 'link')} changed{planned}; "
-            f"{shown(part.solved.folder)}"
-        )
+        changes = f"{counted(part.moves, 'client')} moved, {counted(part.swaps, 'link')} changed"
+        lines.append(f"  {changes}; {shown(part.solved.folder)}")
+        lines += [f"  {line}" for line in ahead_lines(part, found.ahead)]
     lines += [f"bound by: {shown(text)}" for text in found.bounds]
     lines += [f"[yellow]note:[/yellow] {shown(text)}" for text in found.notes]
     lines += [f"[dim]left out: {shown(facet)}: {shown(why)}[/dim]" for facet, why in found.left_out]
+    return lines
+
+
+def ahead_lines(part: Any, ahead: Any) -> list[str]:
+    """What was planned for, what was expected of it and what came, and what became of newcomers."""
+    judged, lines = part.solved.document.judged, [f"forecast: {shown(ahead)}"]
+    saved = [f"on the part that planned {part.train:.1%}"]
+    if sure := judged.expected:
+        saved.insert(0, f"expected {sure.share:.1%} ({sure.low:.1%} to {sure.high:.1%})")
+    if part.part == "held-out":
+        saved.append(f"held out {part.saving.share:.1%}")
+    lines.append(f"saved: {', '.join(saved)}")
+    rule = part.solved.document.newcomers
+    if judged.apart and part.before:
+        known, new = judged.apart
+        lines.append(
+            f"newcomers ({new.before / part.before:.0%} of what is paid today): {less(new.saved)}, "
+            f"{shown(rule) if rule else 'left where they connect'}; known clients: {less(known.saved)}"
+        )
+    elif rule:
+        lines.append(f"newcomers: {shown(rule)}")
     return lines
 
 
@@ -160,7 +187,7 @@ def drift_command(
         in_place_line(found.in_place),
         f"{found.unseen:.1%} of the messages come from clients that the plan never saw",
         table,
-        f"planning again from there would save {found.again:.1%} of what this traffic costs now"
+        f"planning again from there, on the first part of this traffic, would save {found.again:.1%} of the rest"
         + ("" if pays else f", less than {least:.1%}"),
         *([f"[yellow]on this traffic the overlay as {overlay} costs more than what was there before[/yellow]"] * harms),
     )

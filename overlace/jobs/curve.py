@@ -10,13 +10,14 @@ Reads: how many points there are follows from the size of the traffic, never fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.jit import Ints
-from overlace.model import Metrics, Observation, Steps
+from overlace.model import Metrics, Overlay, Steps
+from overlace.observe.later import Later
 from overlace.replay.measure import measure
 from overlace.trace.plan_tables import Columns, changed
 from overlace.trace.plans import Point
@@ -31,10 +32,14 @@ KEPT = ("link_messages", "mean_hops", "mean_latency_us", "local_share", "max_bro
 
 
 def curve_of(
-    observation: Observation, columns: Columns, rows: pa.Table, unit: str, metric: str, cost: float,
+    later: Later, columns: Columns, shown: Callable[[Overlay], Overlay], unit: str, metric: str, cost: float,
     ends: tuple[Metrics, Metrics],
 ) -> list[Point]:  # fmt: skip
-    """The curve of a plan on these rows; cost is the planner's own at first, ends are what was measured already."""
+    """The curve of a plan on later traffic; cost is the planner's own at first, ends are what was measured already.
+
+    `shown` puts the newcomers of that traffic into an overlay.
+    """
+    observation, rows = later.observation, later.rows()
     changes, steps = columns
     if not len(steps) or not (ends[0].metric == metric).any():
         return []
@@ -43,7 +48,7 @@ def curve_of(
     for k in points_of(steps, how_many(rows, observation.clients)).tolist():
         end = int(steps.start[k])
         overlay, done = overlay.apply(changes.between(done, end)), end
-        metrics = measure(observation, overlay, rows, unit) if 0 < k < len(steps) else ends[k > 0]
+        metrics = measure(later.stage, shown(overlay), rows, unit) if 0 < k < len(steps) else ends[k > 0]
         moves, links = changed(changes.between(0, end))
         kept = _kept(metrics, (metric, "total_cost", "cost", *KEPT))
         found.append(Point(steps=k, moves=moves, links=links, own_cost=float(own[k]), metrics=kept))

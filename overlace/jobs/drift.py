@@ -3,7 +3,8 @@
 The overlay as it was and the one that stands now are replayed on the newer trace, clients and brokers joined by name.
 What stands now is the plan (clients that it never saw are where the newer trace has them), or what the newer trace
 itself shows: homes by its sessions, and the links that are wired there. Then the plan's own planner plans again from
-there: if that saves less than `min_gain`, nothing should be done.
+there, on the first part of the newer trace, for what it planned for before, and is judged on the rest: if that saves
+less than `min_gain`, nothing should be done. Where the newer trace is too short to cut, all of it plans and judges.
 """
 
 from __future__ import annotations
@@ -18,9 +19,14 @@ import pyarrow as pa
 from overlace.arrays.jit import Floats
 from overlace.catalog import PLANNERS
 from overlace.errors import BadPlan, BadTrace, Unknown
+from overlace.jobs.interval import total
 from overlace.jobs.joined import InPlace, Joined
+from overlace.jobs.solve import plan_for
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
+from overlace.observe.cut import Cut, cut
+from overlace.observe.forecast import Forecast, expected, sliced
 from overlace.observe.known import known_as
+from overlace.observe.later import later
 from overlace.observe.observation import observe_with_names
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure
@@ -46,7 +52,7 @@ class Drift(NamedTuple):
     after: float  # the overlay that stands now, on the newer traffic
     unseen: float  # share of the newer messages that clients sent whom the plan never saw
     loads: list[tuple[str, float, float]]  # broker, share of messages sent there then and now, most changed first
-    again: float  # share that planning again would save
+    again: float  # share that planning again on the first part of the newer traffic saves of the rest
     min_gain: float  # what the plan itself had to save
     in_place: InPlace
 
@@ -82,8 +88,7 @@ def drift(
     )
     costs = [_measured(start, each, rows, trace, metric) for each in (before, after)]
     tell(0.7, "planning again")
-    planner = joined.planner(made.planner, observation.network)
-    fresh, now = planner.solve(start, made.seed), planner.cost(start, after)
+    again = _planned_again(folder, made, trace, observation, names, overlay, metric)
     then = _shares(observation, made.after)[np.argsort(joined.broker)]
     judged = read_plan(folder).judged
     return Drift(
@@ -95,10 +100,38 @@ def drift(
         after=costs[1],
         unseen=joined.unseen(observation),
         loads=_changed(then, _shares(start, after), newer_names),
-        again=fresh.gain / now if now else 0.0,
+        again=again,
         min_gain=judged.min_gain(MIN_GAIN) if judged else MIN_GAIN,
         in_place=joined.in_place(made),
     )
+
+
+def _planned_again(
+    folder: Path, made: Plan, trace: Trace, observation: Observation, names: Names, overlay: Standing, metric: str
+) -> float:
+    """The share that planning again saves on the rest of a newer trace, planned on its first part."""
+    try:
+        parts = cut(trace)
+        first, first_names = observe_with_names(trace, parts.train)
+        joined = Joined(observation.network, names, first, first_names)
+        after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
+    except BadTrace:  # too short to cut, or not all of the system was there by then
+        parts = Cut(trace.span(), trace.span(), 1.0)
+        first, first_names = observe_with_names(trace)
+        joined = Joined(observation.network, names, first, first_names)
+        after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
+    start, known = replace(joined.newer, network=joined.network, overlay=after), known_as(trace, first_names)
+    ahead, forecast = None, read_plan(folder).forecast
+    if forecast is not None:
+        slices = sliced(trace, parts.train, known)
+        ahead = expected(start, slices, Forecast(forecast.half_life_days, forecast.blocks), made.seed)
+    fresh = plan_for(joined.planner(made.planner, observation.network), start, ahead, made.seed)
+    rest = later(trace, parts.held_out, known, start)
+    rows = rest.rows()
+    if not rows.num_rows:
+        return 0.0
+    costs = [total(rest.stage, rest.overlay(each), rows, trace.unit, metric) for each in (after, fresh.after)]
+    return 1 - costs[1] / costs[0] if costs[0] else 0.0
 
 
 def _plan_of(run: Path, plan: str | None) -> Path:

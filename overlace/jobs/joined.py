@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overlace.arrays.jit import Bools, Ints, Pairs
+from overlace.arrays.jit import Ints, Pairs
 from overlace.arrays.pairs import difference, positions
 from overlace.errors import BadTrace
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner
+from overlace.observe.later import had_traffic
 
 
 class InPlace(NamedTuple):
@@ -53,8 +54,8 @@ class Joined:
         self.newer = newer
 
     def unseen(self, observation: Observation) -> float:
-        """The share of the newer messages whose senders had no home and no traffic in an observation of the run."""
-        known = np.append(_known(observation), False)  # the last stands for those that have no id there
+        """The share of the newer messages whose senders had no traffic in an observation of the run."""
+        known = np.append(had_traffic(observation), False)  # the last stands for those that have no id there
         there = np.where((self.client >= 0) & (self.client < observation.clients), self.client, -1)
         sent = self.newer.sent
         return float(sent[~known[there]].sum() / sent.sum()) if sent.sum() else 0.0
@@ -133,13 +134,6 @@ def _placed(homes: Ints, tree: Pairs) -> Overlay:
     """The overlay of homes (-1: none) and links."""
     placed = np.flatnonzero(homes >= 0)
     return Overlay(placement=np.column_stack([placed, homes[placed]]), tree=tree)
-
-
-def _known(observation: Observation) -> Bools:
-    """Whether each client has a home or traffic in an observation."""
-    known = (observation.overlay.homes(observation.clients) >= 0) | (observation.sent > 0)
-    known[observation.classes.members] = True
-    return np.asarray(known, dtype=np.bool_)
 
 
 def _renumbered(network: Network, broker: Ints, newer: Observation) -> Network:

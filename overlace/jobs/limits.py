@@ -26,7 +26,9 @@ from overlace.trace.plans import PlanFile, read_columns, read_plan
 TIGHTER = 6  # tries to keep max_cut
 
 
-def within_cut(planner: Joint, observation: Observation, rows: pa.Table, unit: str, wishes: Wishes) -> Joint:
+def within_cut(
+    planner: Joint, observation: Observation, ahead: Observation | None, rows: pa.Table, unit: str, wishes: Wishes
+) -> Joint:
     """The planner with its limit so tight that no broker is on the way of more deliveries than the user allows.
 
     The planner counts messages that pass a broker, `max_cut` is about deliveries that fail with it: where the plan
@@ -38,7 +40,7 @@ def within_cut(planner: Joint, observation: Observation, rows: pa.Table, unit: s
 
     allowed = max(wishes.max_cut or 1.0, cut_share(observation.overlay))
     for _ in range(TIGHTER):
-        reached = cut_share(planner.solve(observation, wishes.seed).after)
+        reached = cut_share(planner.solve(observation, wishes.seed, ahead=ahead).after)
         if reached <= allowed + 1e-12:
             return planner
         planner = replace(planner, max_cut=0.98 * (planner.max_cut or 1.0) * allowed / reached)
@@ -48,9 +50,13 @@ def within_cut(planner: Joint, observation: Observation, rows: pa.Table, unit: s
     )
 
 
-def bounds_of(observation: Observation, planner: Joint, document: PlanFile, after: Overlay) -> list[str]:
-    """What bound the plan, and what lifting it would bring on the part that planned."""
-    said, now = [], document.cost_after
+def bounds_of(
+    observation: Observation, ahead: Observation | None, planner: Joint, document: PlanFile, after: Overlay
+) -> list[str]:
+    """What bound the plan, and what lifting it would bring on the traffic that it was made for."""
+    said, plain = [], observation if ahead is not None else None
+    for_traffic = ahead if ahead is not None else observation
+    today, now = (planner.cost(for_traffic, each) for each in (observation.overlay, after))
     lifts = {
         "nobody leaves its region (--placement anywhere lifts it)": {"within_region": False},
         "only wired links are used (--could-wire 'LEFT*:RIGHT*' allows others)": {"wired_only": False},
@@ -62,10 +68,10 @@ def bounds_of(observation: Observation, planner: Joint, document: PlanFile, afte
             said.append(f"{text}; the trace names no other links, so what they would bring is not known")
             continue
         other = replace(planner, effort=0, method="joint", **lifted)  # type: ignore[arg-type]
-        reached = other.cost(observation, other.overlay(observation, document.seed, after))
-        if document.cost_before > 0 and reached < now - 1e-9 * document.cost_before:
-            more = (now - reached) / document.cost_before
-            said.append(f"{text}; lifted, the plan would save {more:.1%} more of today's cost on the part that planned")
+        reached = other.cost(for_traffic, other.overlay(for_traffic, document.seed, after, plain))
+        if today > 0 and reached < now - 1e-9 * today:
+            more, what = (now - reached) / today, "on the part that planned" if ahead is None else "as forecast"
+            said.append(f"{text}; lifted, the plan would save {more:.1%} more of today's cost {what}")
     return said
 
 

@@ -13,19 +13,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from overlace.arrays.jit import Floats
 from overlace.errors import NothingBetter, NotObserved
+from overlace.jobs.ahead import NOTHING, Ahead, look_ahead
 from overlace.jobs.curve import curve_of
-from overlace.jobs.interval import saving, sums_of
+from overlace.jobs.interval import saving, slices_of, sums_of
 from overlace.jobs.limits import bounds_of, broken_by, limits_of, within_cut
+from overlace.jobs.newcomers import apart, placed, rule_named
 from overlace.jobs.observe import observe, trace_of
-from overlace.jobs.origins import earlier_sums
 from overlace.jobs.replay import Replayed, replay
-from overlace.jobs.solve import Solved, solve
+from overlace.jobs.solve import Solved, Wanted, solve
 from overlace.jobs.wishes import Wishes, check_names, kept_by, link_rows
-from overlace.model import Names, Observation, Planner, Progress
+from overlace.model import Names, Observation, Overlay, Planner, Progress
 from overlace.observe.cut import Cut
 from overlace.observe.known import Known, known_as
+from overlace.observe.later import later, strangers
 from overlace.observe.traffic import traffic_of
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.joint.joint import Joint
@@ -34,7 +35,7 @@ from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.report.curve import flattens
 from overlace.report.page import write_report
 from overlace.trace.plan_tables import changed
-from overlace.trace.plans import Judgement, Measure, Point, Sure, judge, read_columns, read_plan
+from overlace.trace.plans import Apart, Judgement, Measure, PlannedFor, Point, Sure, judge, read_columns, read_plan
 from overlace.trace.runs import read_observation, write_json
 from overlace.trace.store import Trace
 
@@ -78,6 +79,7 @@ class Answer:
     parts: list[Part]
     left_out: list[tuple[str, str]]
     wishes: Wishes
+    ahead: Ahead = NOTHING
     bounds: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warning: str = ""
@@ -107,44 +109,54 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
         raise NotObserved(f"{path}: nothing can be planned from this trace. {why}")
     trace, cut = trace_of(run)
     known = known_as(trace, names)
-    solved = {}
+    solved, looked, ahead = {}, NOTHING, None
     for i, (name, planner) in enumerate(planners.items()):
-        tell(0.1 + 0.4 * i / len(planners), f"planning {name}")
-        if isinstance(planner, Joint) and planner.max_cut is not None:
-            planner = planners[name] = within_cut(
-                planner, observation, traffic_of(trace, cut.train, known), trace.unit, wishes
-            )
-        solved[name] = solve(planner, observation, run, names, seed=wishes.seed)
+        wanted = Wanted()
+        if isinstance(planner, Joint):
+            tell(0.1, "choosing a forecast")
+            metric = metric_of(name, observation, wishes)
+            looked, ahead = look_ahead(
+                trace, cut.train, known, observation, planner, wishes.seed, metric, _within(tell, 0.1, 0.3),
+                plain=wishes.forecast == "plain",
+            )  # fmt: skip
+            wanted = wanted_of(looked, ahead)
+            if planner.max_cut is not None:
+                rows = traffic_of(trace, cut.train, known)
+                planner = planners[name] = within_cut(planner, observation, ahead, rows, trace.unit, wishes)
+        tell(0.3 + 0.2 * i / len(planners), f"planning {name}")
+        solved[name] = solve(planner, observation, run, names, seed=wishes.seed, wanted=wanted)
     tell(0.5, "replaying")
     done = replay(run)
     tell(0.6, "judging")
     parts = []
     for name, each in solved.items():
-        planner = planners[name]
-        earlier = earlier_sums(trace, cut, known, planner, wishes.seed, metric_of(name, observation, wishes))
-        parts.append(_judged(name, each, done, observation, trace, known, cut, wishes, earlier))
+        parts.append(_judged(name, planners[name], each, done, observation, trace, known, cut, wishes, looked))
     tell(0.8, "asking what binds the plan")
     routed, broken, bounds, limits = planners.get(ROUTED), {}, [], {}
     if isinstance(routed, Joint):
         made = parts[0].solved
         broken = broken_by(observation, names, wishes, routed, made.folder, done)
         after, _ = read_columns(made.folder, read_plan(made.folder))
-        bounds = bounds_of(observation, routed, made.document, after) + list(broken.values())
+        bounds = bounds_of(observation, ahead, routed, made.document, after) + list(broken.values())
         limits = limits_of(observation, routed)
     tell(0.9, "writing the report")
     notes = _notes(done, parts, wishes)
-    answer = Answer(run, parts, left_out, wishes, bounds, notes, observed.cut.warning, run / "report.html")
+    if parts and parts[0].name == ROUTED and (said := gap_of(parts[0], trace, known, observation, cut)):
+        notes.insert(0, said)
+    answer = Answer(run, parts, left_out, wishes, looked, bounds, notes, observed.cut.warning, run / "report.html")
     write_json(run / "answer.json", as_document(answer) | {"limits": limits})
     report = write_report(run)
     tell(1.0, "done")
     for name in sorted(broken.keys() & wishes.model_fields_set):
         raise Refused(f"no plan was found that keeps {name}: {broken[name]}. The nearest is in {report}", answer)
     if not any(_pays(part, wishes) for part in parts):
-        best = max(part.saving.share if part.saving else part.train for part in parts)
+        best = max(map(worth, parts))
+        where = "on the part of the log that it has not seen"
+        if cut.held_out[1] <= cut.held_out[0]:
+            where = "as far as plans from earlier times tell" if looked.expected else "on the part that planned"
         raise Refused(
-            f"nothing beats what is there by {wishes.min_gain:.1%}: the best plan found saves {best:.1%} on the part "
-            f"of the log that {'it has not seen' if cut.held_out[1] > cut.held_out[0] else 'planned'}. The report says "
-            f"why: {report}",
+            f"nothing beats what is there by {wishes.min_gain:.1%}: the best plan found saves {best:.1%} {where}. The "
+            f"report says why: {report}",
             answer,
         )
     return answer
@@ -216,9 +228,22 @@ def metric_of(name: str, observation: Observation, wishes: Wishes) -> str:
     return "total_cost" if paid else METRIC[wishes.objective]
 
 
+def wanted_of(looked: Ahead, ahead: Observation | None) -> Wanted:
+    """What was chosen, as a plan is made for it."""
+    forecast = looked.forecast
+    if forecast is None or ahead is None:
+        return Wanted(None, None, looked.rule)
+    return Wanted(PlannedFor(half_life_days=forecast.half_life, blocks=forecast.blocks), ahead, looked.rule)
+
+
+def _within(tell: Progress, low: float, high: float) -> Progress:
+    """Progress as a part of a whole."""
+    return lambda share, what: tell(low + (high - low) * share, what)
+
+
 def _judged(
-    name: str, solved: Solved, done: list[Replayed], observation: Observation, trace: Trace, known: Known, cut: Cut,
-    wishes: Wishes, earlier: list[Floats],
+    name: str, planner: Planner, solved: Solved, done: list[Replayed], observation: Observation, trace: Trace,
+    known: Known, cut: Cut, wishes: Wishes, looked: Ahead,
 ) -> Part:  # fmt: skip
     """Before and after on both parts, how sure that is, and all of it written into the plan."""
     metric, plan = metric_of(name, observation, wishes), solved.folder.name
@@ -234,19 +259,33 @@ def _judged(
     after, columns = read_columns(solved.folder, read_plan(solved.folder))
     judged: Sure | None = None
     curve: list[Point] = []
-    if name == ROUTED:
+    split: list[Apart] = []
+    if name == ROUTED and isinstance(planner, Joint):
         window = cut.held_out if "held-out" in parts else cut.train
-        rows = traffic_of(trace, None if window == (0, 0) else window, known)
+        follows = later(trace, window, known, observation)
+        rule = looked.rule if "held-out" in parts else ""
+
+        def shown(overlay: Overlay) -> Overlay:
+            return placed(planner, follows, overlay, rule_named(rule, observation, overlay, wishes.seed))
+
+        before, then = follows.overlay(observation.overlay), shown(after)
         ends = found["", parts[-1]], found[plan, parts[-1]]
-        curve = curve_of(observation, columns, rows, trace.unit, metric, solved.document.cost_before, ends)
-        sums = sums_of(observation, trace, window, observation.overlay, after, metric, known=known, daily=bool(earlier))
-        judged = saving(sums, earlier)
+        curve = curve_of(follows, columns, shown, trace.unit, metric, solved.document.cost_before, ends)
+        slices = slices_of(_times(window, trace), trace.bucket_us, daily=bool(looked.sums))
+        judged = saving(sums_of(follows, before, then, trace.unit, metric, slices), looked.sums)
+        if follows.fresh.any():
+            costs = apart(follows, before, then, trace.unit, metric)
+            split = [
+                Apart(clients="known", before=costs.known[0], after=costs.known[1]),
+                Apart(clients="newcomers", before=costs.new[0], after=costs.new[1]),
+            ]
     measured = [each for each in ALSO[name] if any((m.metric == each).any() for m in found.values())]
     document = judge(
         solved.folder,
         Judgement(
             train=list(cut.train), held_out=list(cut.held_out), objective=wishes.objective,
-            limits=wishes.model_dump(mode="json"), saving=judged, curve=curve,
+            limits=wishes.model_dump(mode="json"), saving=judged, curve=curve, apart=split,
+            expected=looked.expected if name == ROUTED else None,
             metrics=[
                 Measure(metric=each, part=part, before=value("", part, each), after=value(plan, part, each))
                 for part in parts for each in dict.fromkeys((metric, *measured))
@@ -261,6 +300,11 @@ def _judged(
     )  # fmt: skip
 
 
+def _times(window: tuple[int, int], trace: Trace) -> tuple[int, int]:
+    """A window as times; (0, 0) is all of the log."""
+    return window if window != (0, 0) else trace.span()
+
+
 def _notes(done: list[Replayed], parts: list[Part], wishes: Wishes) -> list[str]:
     """What a reader of the figures must know."""
     said = []
@@ -270,8 +314,8 @@ def _notes(done: list[Replayed], parts: list[Part], wishes: Wishes) -> list[str]
         if part.name == ROUTED and lost:
             share = lost / (lost + metrics.of("deliveries"))
             said.append(
-                f"{share:.1%} of the deliveries that judge are not counted: their sender or receiver had no home in "
-                "the part that planned"
+                f"{share:.1%} of the deliveries that judge are not counted: the log does not show where their sender "
+                "or receiver was connected"
             )
         ignored = {"budget", "min_gain", "keep", "only", "max_moves", "max_swaps"} & wishes.model_fields_set
         if part.name != ROUTED and ignored:
@@ -282,11 +326,55 @@ def _notes(done: list[Replayed], parts: list[Part], wishes: Wishes) -> list[str]
     return said
 
 
+def gap_of(part: Part, trace: Trace, known: Known, observation: Observation, cut: Cut) -> str:
+    """Why a plan saves far less than it did where it was made, as a sentence; nothing where it does not."""
+    judged = part.solved.document.judged
+    if part.part != "held-out" or judged is None or part.saving is None or part.train <= 0:
+        return ""
+    if part.saving.share >= (1 - GAP) * part.train:
+        return ""
+    causes = []
+    new = next((each.before for each in judged.apart if each.clients == "newcomers"), 0.0)
+    if part.before and new:
+        causes.append(
+            f"{new / part.before:.0%} of what is paid today is for messages with a client that had no traffic"
+        )
+    met = strangers(later(trace, cut.held_out, known, observation))
+    causes.append(f"{met:.0%} of the deliveries between known clients are between two that had not talked then")
+    return (
+        f"{part.saving.share:.1%} is saved where {part.train:.1%} was on the part that planned. Likely why: "
+        + "; ".join(causes)
+    )
+
+
+GAP = 1 / 3
+"""Of the saving where a plan was made: a gap so large is named."""
+
+
 def _pays(part: Part, wishes: Wishes) -> bool:
     """Whether a plan saves enough where it was judged."""
-    if part.saving is not None:
-        return part.saving.share >= wishes.min_gain and len(read_plan(part.solved.folder).steps) > 0
-    return part.solved.document.steps_total > 0
+    if part.saving is None:
+        return part.solved.document.steps_total > 0
+    return worth(part) >= wishes.min_gain and part.solved.document.steps_total > 0
+
+
+def worth(part: Part) -> float:
+    """The share that a plan is worth: where nothing is held out, what plans from earlier times let expect."""
+    judged = part.solved.document.judged
+    if part.part == "train" and judged and judged.expected:
+        return judged.expected.share
+    return part.saving.share if part.saving else part.train
+
+
+def _about(part: Part) -> dict[str, Any]:
+    """What was expected of a plan, and what became of newcomers."""
+    document = part.solved.document
+    judged = document.judged
+    return {
+        "expected": judged.expected.model_dump() if judged and judged.expected else None,
+        "apart": [each.model_dump() for each in judged.apart] if judged else [],
+        "newcomers": document.newcomers.rule if document.newcomers else None,
+    }
 
 
 def as_document(answer: Answer) -> dict[str, Any]:
@@ -294,7 +382,7 @@ def as_document(answer: Answer) -> dict[str, Any]:
     return {
         "wishes": answer.wishes.model_dump(mode="json"),
         "parts": [
-            {
+            _about(part) | {
                 "name": part.name, "plan": part.solved.folder.name, "metric": part.metric, "part": part.part,
                 "before": part.before,
                 "after": part.after, "saved_on_train": part.train, "moves": part.moves, "swaps": part.swaps,
@@ -303,6 +391,7 @@ def as_document(answer: Answer) -> dict[str, Any]:
             }
             for part in answer.parts
         ],
+        "forecast": str(answer.ahead) if any(part.name == ROUTED for part in answer.parts) else None,
         "left_out": [{"facet": facet, "why": why} for facet, why in answer.left_out],
         "bounds": answer.bounds,
         "notes": answer.notes,

@@ -1,24 +1,23 @@
-"""Rolling origins: the same planner at earlier times, each plan judged on what came between it and the next.
+"""Rolling origins: the planner at earlier times of the part that plans, each plan judged on what came after it.
 
-One plan judged once says little of how plans like it do. Where the part that plans is six days or more, the planner is
-also given only five and six sevenths of that time, and each of these plans is judged on the days that follow.
+One plan judged once says little of how plans like it do. So the planner is also given only five and six sevenths of
+that time, whole days of it where there are six or more, and what it makes of them is judged on the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from overlace.arrays.jit import Floats, Ints, Pairs
+from overlace.arrays.jit import Ints, Pairs
 from overlace.arrays.pairs import positions
 from overlace.errors import NotObserved
-from overlace.jobs.interval import sums_of
-from overlace.model import Observation, Planner
-from overlace.observe.cut import Cut
+from overlace.model import Observation
 from overlace.observe.known import Known, known_in
+from overlace.observe.later import Later, later
 from overlace.observe.observation import network_of, observe
 from overlace.planners.joint.joint import Joint
 from overlace.trace.store import DAY_US, Trace
@@ -28,31 +27,38 @@ EARLIER = (5 / 7, 6 / 7)
 LONG_US = 6 * DAY_US
 
 
-def earlier_sums(trace: Trace, parts: Cut, known: Known, planner: Planner, seed: int, metric: str) -> list[Floats]:
-    """(before, after) slices of plans from earlier origins; none where the log is short or nothing is held out.
+class Origin(NamedTuple):
+    """An earlier time: what was known then, the planner as it would have been, and what came after."""
 
-    `known` are the numbers of the part that planned, which the planner's clients, brokers and links are given in.
+    observation: Observation
+    known: Known
+    planner: Joint
+    later: Later
+    until: int  # the end of that
+
+
+def origins_of(trace: Trace, window: tuple[int, int], known: Known, planner: Joint) -> Iterator[Origin]:
+    """The earlier times at which the planner could have planned.
+
+    `known` are the numbers of the whole window, which the planner's clients, brokers and links are given in.
     """
-    begin, end = parts.train
-    if not isinstance(planner, Joint) or end - begin < LONG_US or parts.held_out[0] == parts.held_out[1]:
-        return []
-    midnights = [int(begin + share * (end - begin)) // DAY_US * DAY_US for share in EARLIER]
-    links = network_of(trace, parts.train, known).links
-    found = []
-    for origin, following in pairwise([*midnights, end]):
-        observation, then = observe(trace, (begin, origin)), known_in(trace, (begin, origin))
-        mine = by_then(planner, observation, links, Numbers.between(known, then))
-        if mine is None:
+    begin, end = window
+    unit = DAY_US if end - begin >= LONG_US else trace.bucket_us
+    links = network_of(trace, window, known).links
+    for origin in sorted({int(begin + share * (end - begin)) // unit * unit for share in EARLIER}):
+        if not begin < origin < end:
             continue
         try:
-            after = mine.overlay(observation, seed)
-        except NotObserved:  # a part so short that it holds nothing to plan from
+            observation = observe(trace, (begin, origin))
+        except NotObserved:
             continue
-        window = (origin, following)
-        sums = sums_of(observation, trace, window, observation.overlay, after, metric, known=then, daily=True)
-        if len(sums):
-            found.append(sums)
-    return found
+        then = known_in(trace, (begin, origin))
+        mine = by_then(planner, observation, links, Numbers.between(known, then))
+        if mine is None or not len(observation.classes) or not len(observation.overlay.tree):
+            continue
+        follows = later(trace, (origin, end), then, observation)
+        if len(follows.heard.client):
+            yield Origin(observation, then, mine, follows, end)
 
 
 class Numbers(NamedTuple):

@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overlace import __version__
+from overlace.errors import BadPlan
 from overlace.jobs.observe import trace_of
-from overlace.model import Metrics, Observation, Overlay, Progress
+from overlace.model import Metrics, Observation, Overlay, Plan, Progress
 from overlace.observe.known import Known, known_as
-from overlace.observe.traffic import traffic_of
-from overlace.replay.measure import measure, within
+from overlace.observe.later import Later, later
+from overlace.replay.measure import joined, measure, within
+from overlace.replay.tally import Tally
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Runner, Trace, here
 from overlace.trace.tables import arrow, numbers, table_of
@@ -41,36 +43,74 @@ def replay(run: Path, *, runner: Runner = here, progress: Progress | None = None
     trace, parts = trace_of(run)
     observation, names = read_observation(run)
     known = known_as(trace, names)
-    overlays = {"": observation.overlay, **_planned(run, observation)}
+    plans = _planned(run, observation)
     done: list[Replayed] = []
     rows: list[tuple[Any, ...]] = []
     windows = {"train": parts.train, "held-out": parts.held_out}
-    steps = len(overlays) * len(windows)
+    steps = (1 + len(plans)) * len(windows)
     for part, window in windows.items():
-        traffic = traffic_of(trace, None if window == (0, 0) else window, known)
+        traffic = later(trace, window, known, observation)
+        heard = traffic.rows()
         doubles = _doubles(trace, window, known)
-        for plan, overlay in overlays.items():
+        overlays = {"": traffic.overlay(observation.overlay)}
+        for name, (plan, rule) in plans.items():
+            overlays[name] = with_newcomers(plan, observation, traffic, rule)
+        for plan_name, overlay in overlays.items():
             began = time.perf_counter()
-            metrics = measure(observation, overlay, traffic, trace.unit, runner, doubles)
-            name = f"{plan or 'before'}/{part}"
-            done.append(Replayed(name, plan, "after" if plan else "before", part, metrics))
-            rows.append(_row(run, name, plan, part, window, time.perf_counter() - began))
+            metrics = folded(measure(traffic.stage, overlay, heard, trace.unit, runner, doubles), traffic)
+            name = f"{plan_name or 'before'}/{part}"
+            done.append(Replayed(name, plan_name, "after" if plan_name else "before", part, metrics))
+            rows.append(_row(run, name, plan_name, part, window, time.perf_counter() - began))
             if progress:
-                progress(len(done) / steps, f"{plan or 'as it was'}, {part}")
+                progress(len(done) / steps, f"{plan_name or 'as it was'}, {part}")
     _write(run, done, rows)
     return done
 
 
-def _planned(run: Path, observation: Observation) -> dict[str, Overlay]:
-    """The overlay that each plan of the run leads to; refused if it was made from another observation."""
+def folded(metrics: Metrics, traffic: Later) -> Metrics:
+    """What was measured, by the clients of the observation: a newcomer's first message is its own again.
+
+    Newcomers that the observation has no number for are in the sums, and have no rows of their own.
+    """
+    mine = metrics.scope == "client"
+    clients = traffic.observation.clients
+    if not (mine & (metrics.key >= clients)).any():
+        return metrics
+    key = np.append(np.arange(traffic.clients), traffic.arrivals.client)[metrics.key[mine]]
+    named, code = np.unique(metrics.metric[mine], return_inverse=True)
+    listed, place = np.unique((code * clients + key)[key < clients], return_inverse=True)
+    value = np.bincount(place, weights=metrics.value[mine][key < clients], minlength=len(listed))
+    tally = Tally()
+    for i, name in enumerate(named.tolist()):
+        rows = listed // max(clients, 1) == i
+        tally.add(name, "client", listed[rows] % max(clients, 1), value[rows])
+    rest = Metrics(*(getattr(metrics, each)[~mine] for each in ("metric", "scope", "key", "other", "value")))
+    return joined([rest, tally.metrics()])
+
+
+def with_newcomers(plan: Plan, observation: Observation, traffic: Later, rule: str) -> Overlay:
+    """The overlay after a plan, with the newcomers where its rule sends them, or where the log shows them."""
+    if not rule:
+        return traffic.overlay(plan.after)
+    from overlace.jobs.newcomers import placed, rule_named
+    from overlace.planners.joint.joint import Joint
+
+    if not isinstance(plan.planner, Joint):
+        raise BadPlan(f"only joint plans have a rule for newcomers; this one names {rule}")
+    return placed(plan.planner, traffic, plan.after, rule_named(rule, observation, plan.after, plan.seed))
+
+
+def _planned(run: Path, observation: Observation) -> dict[str, tuple[Plan, str]]:
+    """Each plan of the run with its rule for newcomers; refused if it was made from another observation."""
     paths = sorted((run / "plans").glob("*/plan.json")) if (run / "plans").is_dir() else []
-    overlays = {}
+    plans = {}
     for path in paths:
         from overlace.catalog import PLANNERS
-        from overlace.trace.plans import load_plan
+        from overlace.trace.plans import load_plan, read_plan
 
-        overlays[path.parent.name] = load_plan(path.parent, PLANNERS, observation).after
-    return overlays
+        rule = read_plan(path.parent).newcomers
+        plans[path.parent.name] = load_plan(path.parent, PLANNERS, observation), rule.rule if rule else ""
+    return plans
 
 
 def _doubles(trace: Trace, window: tuple[int, int], known: Known) -> pa.Table:

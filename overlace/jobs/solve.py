@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 from overlace.catalog import planner_name
-from overlace.model import Names, Observation, Planner, Progress
-from overlace.trace.plans import PlanFile, parameters_of, plan_id, read_plan, write_plan
+from overlace.errors import BadParameter
+from overlace.jobs.newcomers import described, rule_named
+from overlace.model import PARTS, Names, Observation, Plan, Planner, Progress
+from overlace.planners.joint.joint import Joint
+from overlace.trace.plans import PlanFile, PlannedFor, parameters_of, plan_id, read_plan, write_plan
 from overlace.trace.runs import read_json
+
+AMOUNTS = ("messages", "saved")
+"""What reasons say of amounts of traffic."""
 
 
 class Solved(NamedTuple):
@@ -19,6 +28,17 @@ class Solved(NamedTuple):
     again: bool
 
 
+class Wanted(NamedTuple):
+    """What a plan is made for beside what was observed: traffic to come, and a rule for newcomers."""
+
+    forecast: PlannedFor | None = None
+    ahead: Observation | None = None  # None: what was observed
+    rule: str = ""
+
+
+AS_OBSERVED = Wanted()
+
+
 def solve(
     planner: Planner,
     observation: Observation,
@@ -26,15 +46,46 @@ def solve(
     names: Names | None = None,
     *,
     seed: int = 0,
+    wanted: Wanted = AS_OBSERVED,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Solved:
     """The plan of this planner, parameters and seed; read instead of solved if it is there already."""
     name = planner_name(planner)
-    folder = run / "plans" / plan_id(name, parameters_of(planner), seed, observation.digest())
+    made_of = (parameters_of(planner), seed, observation.digest(), wanted.forecast, wanted.rule)
+    folder = run / "plans" / plan_id(name, *made_of)
     if folder.exists() and not force:
         return Solved(read_plan(folder), folder, again=True)
-    plan = planner.solve(observation, seed, progress=progress)
+    plan = plan_for(planner, observation, wanted.ahead, seed, progress)
     trace = str(read_json(run / "run.json").get("trace_digest", "")) if (run / "run.json").exists() else ""
-    document = write_plan(plan, folder, name, observation, names, trace=trace, force=force)
+    rule = described(rule_named(wanted.rule, observation, plan.after, seed), observation, names or {})
+    document = write_plan(
+        plan, folder, name, observation, names, trace=trace, forecast=wanted.forecast, newcomers=rule, force=force
+    )
     return Solved(document, folder, again=False)
+
+
+def plan_for(
+    planner: Planner, observation: Observation, ahead: Observation | None, seed: int, progress: Progress | None = None
+) -> Plan:
+    """A planner's plan for the traffic ahead, each step with what it would have saved of what was observed."""
+    if ahead is None:
+        return planner.solve(observation, seed, progress=progress)
+    if isinstance(planner, Joint):
+        return planner.solve(observation, seed, progress=progress, ahead=ahead)
+    if not {"placement", "tree"} & set(planner.facets):
+        raise BadParameter(
+            f"a forecast is of traffic between brokers; {planner_name(planner)} plans {planner.facets[0]}"
+        )
+    ahead = replace(ahead, sent=PARTS * observation.sent, sent_bytes=PARTS * observation.sent_bytes)  # limits are plain
+    there = planner
+    if "tree" in planner.facets and hasattr(planner, "min_gain"):  # in units of the cost
+        there = cast(Any, replace)(planner, min_gain=PARTS * planner.min_gain)
+    found = there.solve(ahead, seed, progress=progress)
+    overlay, costs = observation.overlay, [planner.cost(observation, observation.overlay)]
+    for i in range(len(found.steps)):
+        overlay = overlay.apply(found.changes.between(int(found.steps.start[i]), int(found.steps.start[i + 1])))
+        costs.append(planner.cost(observation, overlay))
+    args = {key: each / PARTS if key in AMOUNTS else each for key, each in found.steps.args.items()}
+    steps = replace(found.steps, gain=-np.diff(costs), args=args)
+    return replace(found, planner=planner, steps=steps, beside={})

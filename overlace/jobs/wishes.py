@@ -62,6 +62,10 @@ class Wishes(BaseModel):
         description="what may change: CLIENT, broker:NAME or link:LEFT:RIGHT, by name or pattern; of a kind that is "
         "not named, all",
     )
+    forecast: Literal["chosen", "plain"] = Field(
+        default="chosen",
+        description="what is planned for: the traffic to come, chosen inside the part that plans, or its plain sums",
+    )
     effort: int = Field(default=100, ge=0, description="how long to anneal after the first search; 0: not at all")
     seed: int = Field(default=0, ge=0)
 

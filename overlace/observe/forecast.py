@@ -14,23 +14,22 @@ but planners. Limits are about messages: they count plain traffic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from overlace.arrays.communities import communities_at
-from overlace.arrays.csr import take_groups
+from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadParameter
-from overlace.model import Classes, Flows, Observation
+from overlace.model import PARTS, Classes, Flows, Observation
 from overlace.observe.known import Known
-from overlace.observe.observation import sums_in
-from overlace.trace.store import DAY_US, Runner, Trace, here
+from overlace.observe.sums import with_sender
+from overlace.observe.traffic import Heard, heard_in
+from overlace.trace.store import DAY_US, Trace
 from overlace.trace.traffic import add_up
 
 HALF_LIVES: tuple[float | None, ...] = (None, 120, 60, 30, 14, 7, 3, 1)
@@ -43,10 +42,8 @@ PLAIN = 0.2
 """The share of demand that does not age."""
 BLOCKS = (0.0, 0.2, 0.5)
 """Shares of demand drawn from communities that are tried."""
-DRAWS = 200_000
-"""Pairs that are drawn, at most; four for each flow where those are fewer."""
-UNIT = 1_000
-"""Amounts of a forecast are in such parts of a message."""
+DRAWS = 20_000, 200_000
+"""Pairs that are drawn: four for each flow up to the first, one for each flow up to the second."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,14 @@ class Forecast:
             raise BadParameter(f"blocks is {self.blocks}; expected a share of 0 or more, below 1")
 
     def __str__(self) -> str:
+        if self == PLAIN_SUMS:
+            return "plain sums"
         age = "no ageing" if self.half_life is None else f"half-life {self.half_life:g} days"
         return f"{age}, {self.blocks:.0%} community blocks"
+
+
+PLAIN_SUMS = Forecast()
+"""What was is what comes."""
 
 
 class Slices(NamedTuple):
@@ -78,32 +81,42 @@ class Slices(NamedTuple):
     flows: tuple[Ints, Ints, Ints, Ints, Ints]  # slice, sender, receiver, messages, bytes
 
 
-def sliced(trace: Trace, window: tuple[int, int], known: Known, run: Runner = here) -> Slices:
+def sliced(trace: Trace, window: tuple[int, int], known: Known) -> Slices:
     """The traffic of a window by days, from its end back; clients as an observation numbers them."""
     begin, end = window
     width = max(DAY_US // trace.bucket_us, 1) * trace.bucket_us
-    edges = [begin, *range(end - (end - begin - 1) // width * width, end + 1, width)]
-    parts = [(a, b) for a, b in pairwise(sorted(set(edges))) if b > a]
-    return joined(parts, [sums_in(trace, each, known, run).objects() for each in parts])
+    edges = np.unique([begin, *range(end - (end - begin - 1) // width * width, end + 1, width)])
+    heard, start, receivers, _ = heard_in(trace, window, known)
+    when = np.searchsorted(edges, heard.bucket, side="right") - 1
+    return slices_of(edges, when, heard, start, receivers)
 
 
-def joined(windows: Sequence[tuple[int, int]], parts: Sequence[tuple[Flows, Classes]]) -> Slices:
-    """The flows and classes of several windows together."""
-    sizes = [np.diff(classes.start) for _, classes in parts]
-    start = np.append(0, np.cumsum(np.concatenate([*sizes, np.empty(0, np.int64)]))).astype(np.int64)
-    members = np.concatenate([*(classes.members for _, classes in parts), np.empty(0, np.int64)]).astype(np.int64)
-    which, first, clash = distinct_groups(hash_groups(start, members), start, members)
-    if clash >= 0:  # two sets with one hash: every class of every window for itself
-        which, first = np.arange(len(start) - 1), np.arange(len(start) - 1)
-    bounds, kept = take_groups(start, members, first)
-    when = np.repeat(np.arange(len(parts)), [len(classes) for _, classes in parts])
-    spoken = [np.concatenate([*(getattr(classes, name) for _, classes in parts), np.empty(0, np.int64)])
-              for name in ("demand", "bytes")]  # fmt: skip
-    names = ("sender", "receiver", "messages", "bytes")
-    flows = [np.concatenate([*(getattr(each, name) for each, _ in parts), np.empty(0, np.int64)]) for name in names]
-    at = np.repeat(np.arange(len(parts)), [len(each.sender) for each, _ in parts])
-    begin, end = np.array(windows, dtype=np.int64).reshape(-1, 2).T
-    return Slices(begin, end, bounds, kept, (when, which, *spoken), (at, *flows))  # type: ignore[arg-type]
+def slices_of(edges: Ints, when: Ints, heard: Heard, start: Ints, receivers: Ints) -> Slices:
+    """What was heard, row i in the slice when[i] between two edges."""
+    (place, client, when), (messages, size) = add_up([heard.place, heard.client, when], [heard.messages, heard.bytes])
+    fresh = np.ones(len(place), dtype=np.bool_)
+    fresh[1:] = (place[1:] != place[:-1]) | (client[1:] != client[:-1])
+    of, first = np.cumsum(fresh) - 1, np.flatnonzero(fresh)  # one for each sender and audience
+    sender = client[first]
+    bounds, others = sort_groups(*take_groups(start, receivers, place[first]))
+    kept, joins, members = with_sender(sender, bounds, others)
+    number, one, clash = distinct_groups(hash_groups(joins, members), joins, members)
+    if clash >= 0:  # two sets with one hash: each sender's and audience's for itself
+        number, one = np.arange(len(kept)), np.arange(len(kept))
+    which = np.full(len(first), -1)
+    which[kept] = number
+    joined = which[of] >= 0
+    (at, group), (said, said_bytes) = add_up([when[joined], which[of][joined]], [messages[joined], size[joined]])
+    count = np.diff(bounds)[of]
+    row = np.repeat(np.arange(len(of)), count)
+    got = others[np.repeat(bounds[of], count) + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)]
+    apart = got != client[row]
+    row, got = row[apart], got[apart]
+    (then, a, b), (flown, flown_bytes) = add_up([when[row], client[row], got], [messages[row], size[row]])
+    return Slices(
+        edges[:-1], edges[1:], *take_groups(joins, members, one), (at, group, said, said_bytes),
+        (then, a, b, flown, flown_bytes),
+    )  # fmt: skip
 
 
 def half_life_of(slices: Slices, clients: int) -> float | None:
@@ -144,7 +157,7 @@ def expected(observation: Observation, slices: Slices, forecast: Forecast, seed:
     age = weights(slices.end, int(slices.end.max(initial=0)), forecast.half_life)
     when, which, messages, size = slices.classes
     at, sender, receiver, flown, flown_bytes = slices.flows
-    amount = UNIT * (1.0 - forecast.blocks)
+    amount = PARTS * (1.0 - forecast.blocks)
     demand, bytes_ = (
         np.bincount(which, weights=amount * _aged(each, age[when]), minlength=len(slices.start) - 1)
         for each in (messages, size)
@@ -153,14 +166,13 @@ def expected(observation: Observation, slices: Slices, forecast: Forecast, seed:
     start, members, ends = slices.start, slices.members, (sender, receiver)
     if forecast.blocks > 0 and len(sender):
         one, two, drawn, drawn_bytes = _blocks(observation.clients, sender, receiver, flows, forecast.blocks, seed)
-        start = np.append(start, start[-1] + 2 * np.arange(1, len(one) + 1))
-        members = np.append(members, np.column_stack([np.minimum(one, two), np.maximum(one, two)]).reshape(-1))
-        scale = [each.sum() / max(1e-9, drawn.sum()) for each in (demand, bytes_)]
         part = forecast.blocks / (1.0 - forecast.blocks)
-        demand = np.append(demand, part * scale[0] * drawn)
-        bytes_ = np.append(bytes_, part * scale[1] * drawn)
         ends = np.append(sender, one), np.append(receiver, two)
         flows = [np.append(flows[0], part * drawn), np.append(flows[1], part * drawn_bytes)]
+        pairs, (times,) = add_up([np.minimum(one, two), np.maximum(one, two)], [np.ones(len(one), dtype=np.int64)])
+        start = np.append(start, start[-1] + 2 * np.arange(1, len(times) + 1))
+        members = np.append(members, np.column_stack(pairs).reshape(-1))
+        demand, bytes_ = (np.append(each, part * each.sum() * times / max(1, len(one))) for each in (demand, bytes_))
     (one, two), (flown, flown_bytes) = add_up(list(ends), [np.rint(each).astype(np.int64) for each in flows])
     kept = np.rint(demand) > 0
     start, members = take_groups(start, members, np.flatnonzero(kept))
@@ -188,7 +200,7 @@ def _sent(observation: Observation, slices: Slices, age: Floats, which: int) -> 
         for each in (amount.astype(np.float64), _aged(amount, age[at]))
     )
     plain = observation.sent if which == 0 else observation.sent_bytes
-    return np.rint(UNIT * plain * np.divide(now, then, out=np.ones_like(now), where=then > 0)).astype(np.int64)
+    return np.rint(PARTS * plain * np.divide(now, then, out=np.ones_like(now), where=then > 0)).astype(np.int64)
 
 
 def _blocks(
@@ -213,7 +225,7 @@ def _blocks(
     total = np.append(0.0, np.cumsum(traffic[order]))
     first = np.searchsorted(community[order], np.arange(community.max() + 2))
     rng = np.random.default_rng(seed)
-    count = int(min(DRAWS, 4 * len(apart)))
+    count = int(min(max(min(4 * len(apart), DRAWS[0]), len(apart)), DRAWS[1]))
     real = apart[np.searchsorted(np.cumsum(messages[apart]), rng.random(count) * messages[apart].sum(), side="right")]
     there = community[receiver[real]]
     begin, end = total[first[there]], total[first[there + 1]]

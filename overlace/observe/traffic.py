@@ -52,8 +52,9 @@ class Rows(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """Messages and bytes by who sent them and who heard them: a place among some audiences."""
+    """Messages and bytes by when they were sent, who sent them and who heard them: a place among some audiences."""
 
+    bucket: Ints
     client: Ints
     topic: Ints
     place: Ints
@@ -90,6 +91,17 @@ def traffic_of(
     and topics are the trace's, or have the numbers under which an observation knows them. `logged` is the traffic of
     the window, if it has been read.
     """
+    heard, start, receivers, several = heard_in(trace, window, known, logged)
+    return table_of(heard, start, receivers, several)
+
+
+def heard_in(
+    trace: Trace, window: tuple[int, int] | None = None, known: Known | None = None, logged: Logged | None = None
+) -> tuple[Heard, Ints, Ints, bool]:
+    """(heard, start, receivers, several): who heard what when; audience i is receivers[start[i]:start[i + 1]].
+
+    `several` says whether most audiences are heard more than once.
+    """
     rows, hashes, start, receivers = logged or read_traffic(trace, window)
     if known is not None:
         rows, receivers = _renumbered(rows, known), known.number("client", receivers)
@@ -103,12 +115,19 @@ def traffic_of(
         unlogged = unlogged._replace(place=unlogged.place + len(hashes))
         heard = Heard(*map(np.concatenate, zip(heard, unlogged, strict=True)))
         start, receivers = np.append(start, start[-1] + bounds[1:]), np.append(receivers, others)
+    return heard, start, receivers, several
+
+
+def table_of(heard: Heard, start: Ints, receivers: Ints, several: bool = True) -> pa.Table:
+    """Rows of TRAFFIC of what was heard, whenever that was; added up where that makes them fewer."""
+    client, topic, place, messages, size = heard[1:]
     if several:
-        keys, sums = add_up(heard[:3], heard[3:])
-        heard = Heard(*keys, *sums)
-    bounds, taken = sort_groups(*take_groups(start, receivers, heard.place))
-    columns = (heard.client, heard.topic, heard.messages, heard.bytes)
-    made = [arrow(v, f.type, v == NONE if f.nullable else None) for v, f in zip(columns, TRAFFIC, strict=False)]
+        (client, topic, place), (messages, size) = add_up([client, topic, place], [messages, size])
+    bounds, taken = sort_groups(*take_groups(start, receivers, place))
+    made = [
+        arrow(v, f.type, v == NONE if f.nullable else None)
+        for v, f in zip((client, topic, messages, size), TRAFFIC, strict=False)
+    ]
     return pa.table([*made, lists(bounds, taken, TRAFFIC.field("receivers").type)], schema=TRAFFIC)
 
 
@@ -143,7 +162,7 @@ def _logged(rows: Rows, hashes: Ints) -> Heard:
     else:
         order = np.argsort(hashes, kind="stable")
         place = order[np.searchsorted(hashes, rows.audience, sorter=order)]
-    return Heard(rows.client, rows.topic, place, rows.messages, rows.bytes)
+    return Heard(rows.bucket, rows.client, rows.topic, place, rows.messages, rows.bytes)
 
 
 def _within(trace: Trace, window: tuple[int, int] | None) -> Rows:
@@ -193,14 +212,19 @@ def _from_messages(trace: Trace, window: tuple[int, int]) -> Rows:
         raise BadTrace(
             f"{trace.path} keeps no messages, so a window must be whole buckets of {trace.bucket_us // 10**6} s"
         )
+    rows = messages_in(trace, window)
+    return _added(rows._replace(bucket=rows.bucket // trace.bucket_us * trace.bucket_us))
+
+
+def messages_in(trace: Trace, window: tuple[int, int]) -> Rows:
+    """The messages of a window that the trace keeps, in their order; in place of a bucket each has its own time."""
     read = trace.read("messages", ["at", "client", "topic", "attributes", "audience", "weight", "bytes"])
     at = numbers(read["at"])
     mine = (at >= window[0]) & (at < window[1])
     nulls = {"topic": NONE, "attributes": NONE, "audience": UNLOGGED, "bytes": 0}
     values = [numbers(read[name], nulls.get(name)).astype(np.int64)[mine] for name in read.column_names]
     at, client, topic, attributes, audience, weight, size = values
-    bucket = at // trace.bucket_us * trace.bucket_us
-    return _added(Rows(bucket, client, topic, attributes, audience, weight, size * weight))
+    return Rows(at, client, topic, attributes, audience, weight, size * weight)
 
 
 def messages_of(trace: Trace, window: tuple[int, int]) -> int:
@@ -262,7 +286,8 @@ def _by_subscription(trace: Trace, rows: Rows, asked: Subscribers) -> tuple[Hear
         size[first] += rows.bytes[at[first]] - np.add.reduceat(size, first)
     phase = np.where(period[at] > 0, (_before(rows)[at] + turn) % np.maximum(period[at], 1), 0)
     place, which, phase = _numbered(moment[at], phase)
-    return Heard(rows.client[at], rows.topic[at], place, messages, size), *_receivers(which, phase, cells)
+    heard = Heard(rows.bucket[at], rows.client[at], rows.topic[at], place, messages, size)
+    return heard, *_receivers(which, phase, cells)
 
 
 def _moments(rows: Rows, known: Subscribers, width: int) -> tuple[Ints, list[Ints]]:

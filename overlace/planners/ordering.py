@@ -24,13 +24,14 @@ from overlace.planners.search.rewiring import (
     EXCESS,
     TIME,
     Rewiring,
+    gain_of,
     next_of_several,
     next_swap,
     replace_link,
     rewiring,
 )
 from overlace.planners.search.spans import Spans
-from overlace.planners.search.system import System, full, prices, settle, shift, undo, work_of
+from overlace.planners.search.system import System, full, prices, seat, settle, shift, undo, work_of
 from overlace.planners.search.walk import NO_LIMIT, Search, State
 
 FEW = 64, 16
@@ -431,6 +432,37 @@ class Ordering:
         if self.swapped and self.rewiring.state[EXCESS] > 0:
             return False
         return fits(loads.sent, limits.sent_cap) and fits(loads.handled, limits.handled_cap)
+
+
+def priced(problem: Problem, path: Path) -> Path:
+    """The same steps by what they save of another demand."""
+    search, links = Search(problem), problem.links.copy()
+    gain, messages = np.zeros(len(path.client)), np.zeros(len(path.client))
+    swaps = np.flatnonzero(path.client < 0)
+    done = 0
+    for at in [*swaps.tolist(), len(path.client)]:
+        client, target = path.client[done:at], path.new[done:at, 1]
+        follow(search.system, client, np.ascontiguousarray(target), problem.move_price, gain[done:at])
+        if at < len(path.client):
+            spans, slot = search.spans(), positions(links, path.old[at : at + 1])
+            saved, crossed = gain_of(spans, links, int(slot[0]), *path.new[at].tolist())
+            gain[at], messages[at] = saved - problem.swap_price, crossed
+            links[slot[0]] = path.new[at]
+            search.rewire(links.copy())
+            search.system = search.system._replace(tree=search.tree)
+        done = at + 1
+    return path._replace(saves=gain, messages=messages, gain=np.add.reduceat(np.append(gain, 0.0), path.start[:-1]))
+
+
+@kernel(work=lambda system, client, target, price, gain: work_of(system, len(client)))
+def follow(system: System, client: Ints, target: Ints, price: float, gain: Floats) -> None:
+    """Seat clients elsewhere one after the other, whatever brokers bear, and put down what each saves."""
+    out, place, home = system.scratch.out, system.limits.place, system.seats.home
+    for i in range(len(client)):
+        c, here, there = client[i], home[client[i]], target[i]
+        prices(system, c, 0.0, out)
+        gain[i] = out[here] - out[there] - (price if place[here] != place[there] else 0.0)
+        seat(system.demand, system.seats, c, there)
 
 
 def changes_of(path: Path, step: int) -> list[Change]:

@@ -63,6 +63,7 @@ from overlace.report.tables import (
     region_matrix,
     region_table,
 )
+from overlace.trace.plans import Sure
 
 MOST_SOURCES = 15
 MOST_OPENED = 40
@@ -200,6 +201,53 @@ def beside(loaded: Loaded) -> list[Table]:
         heads = ("way", "planner's own cost", "of today's")
         tables.append(Table(f"{caption} as {plan.id}" if several else caption, heads, rows))
     return tables
+
+
+def promises(loaded: Loaded) -> list[Table]:
+    """What each judged plan was expected to save, what it saves where it was made, and what on later traffic."""
+    tables = []
+    for plan in loaded.plans:
+        judged = plan.document.judged
+        if judged is None or judged.saving is None:
+            continue
+        metric = judged.metrics[0].metric
+        rows = [Row(("expected, from plans made at earlier times",), _shares(judged.expected))]
+        for part in ("train", "held-out"):
+            told = [each for each in judged.metrics if (each.metric, each.part) == (metric, part)]
+            if told:
+                share = Amount(1 - ratio(told[0].after, told[0].before), "share")
+                between = _shares(judged.saving)[1:] if part == judged.metrics[-1].part else ("", "")
+                rows.append(Row((PARTS[part],), (share, *between)))
+        rows += [
+            Row((f"there, {CLIENTS[each.clients]}",), (Amount(each.saved, "share"), "", "")) for each in judged.apart
+        ]
+        several = sum(bool(each.document.judged and each.document.judged.saving) for each in loaded.plans) > 1
+        caption = f"What {plan.id} saves" if several else "What it saves"
+        tables.append(Table(caption, ("where", "saved", "at least", "at most"), rows))
+    return tables
+
+
+PARTS = {"train": "on the part that planned", "held-out": "on traffic that it has not seen"}
+CLIENTS = {"known": "messages of known clients", "newcomers": "messages with a newcomer"}
+
+
+def _shares(sure: Sure | None) -> tuple[Amount | str, ...]:
+    if sure is None:
+        return ("too short to say", "", "")
+    return tuple(Amount(each, "share") for each in (sure.share, sure.low, sure.high))
+
+
+def planned_for(loaded: Loaded) -> list[str]:
+    """What plans were made for, and where newcomers go, a sentence each."""
+    said = []
+    if told := loaded.answer.get("forecast"):
+        said.append(f"Planned for: {told}.")
+    for plan in loaded.plans:
+        if rule := plan.document.newcomers:
+            named = ", ".join(f"{who}: {broker}" for who, broker in list(rule.brokers.items())[:8])
+            more = f" ({named}{', ...' if len(rule.brokers) > 8 else ''})" if named else ""
+            said.append(f"A client that the plan has never seen: {rule}{more}.")
+    return said
 
 
 def missing(loaded: Loaded) -> list[str]:
@@ -400,6 +448,8 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "tiles": tiles(loaded),
         "verdicts": verdicts(loaded),
         "comparisons": [table for family in FAMILIES if (table := comparison(loaded, family))],
+        "promises": promises(loaded),
+        "planned_for": planned_for(loaded),
         "beside": beside(loaded),
         "missing": missing(loaded),
         "best": bill.id if bill else "",

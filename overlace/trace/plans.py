@@ -100,6 +100,19 @@ class Measure(_Part):
     after: float
 
 
+class Apart(_Part):
+    """What the messages of some clients cost where a plan is judged."""
+
+    clients: Literal["known", "newcomers"]
+    before: float
+    after: float
+
+    @property
+    def saved(self) -> float:
+        """The share that is saved."""
+        return 1 - self.after / self.before if self.before else 0.0
+
+
 class Sure(_Part):
     """The share saved on the part that judges, with the interval that holds 95 % of what was drawn again."""
 
@@ -135,6 +148,16 @@ class Judgement(_Part):
     limits: dict[str, Any] = Field(description="what the user asked for")
     metrics: list[Measure]
     saving: Sure | None = Field(description="of the objective's metric, the first one; for placement and tree")
+    expected: Sure | None = Field(
+        default=None,
+        description="the saving to expect, from plans made at earlier times of the part that planned; before anything "
+        "of the part that judges was looked at",
+    )
+    apart: list[Apart] = Field(
+        default_factory=list,
+        description="of the objective's metric on the part that judges: messages of known clients, and those with one "
+        "that had no traffic before",
+    )
     curve: list[Point] = Field(
         default_factory=list,
         description="for placement and tree: after no step, after all, and after some numbers of steps between",
@@ -160,13 +183,33 @@ class Newcomers(_Part):
 
     rule: str = Field(pattern="^[a-z][a-z-]*$", description="what of the newcomer decides: region, community, ...")
     brokers: dict[str, str] = Field(default_factory=dict, description="the broker for each of these, by name")
-    default: str | None = Field(default=None, description="the broker for all others; null: none is named")
+    default: str | None = Field(
+        default=None, description="the broker for all others; null: where they connect, or the nearest with room"
+    )
+
+    def __str__(self) -> str:
+        goes = {
+            "first-contact": "to the home of whom it met first", "community": "to the home of that one's community",
+            "region": "to the home of its region",
+        }  # fmt: skip
+        return f"each goes {goes.get(self.rule, f'by its {self.rule}')}, or the nearest with room"
 
     @model_validator(mode="after")
     def _names_a_broker(self) -> Newcomers:
-        if not self.brokers and self.default is None:
-            raise ValueError("a rule for newcomers names at least one broker")
+        if not self.brokers and self.default is None and self.rule != "first-contact":
+            raise ValueError("a rule for newcomers names at least one broker, unless it is that of the first contact")
         return self
+
+
+class PlannedFor(_Part):
+    """The traffic that a plan was made for: an estimate of what follows, from what was observed."""
+
+    half_life_days: float | None = Field(default=None, gt=0, description="after which traffic counts half; null: never")
+    blocks: float = Field(default=0.0, ge=0, lt=1, description="share of the demand drawn from communities")
+
+    def __str__(self) -> str:
+        age = "no ageing" if self.half_life_days is None else f"half-life {self.half_life_days:g} days"
+        return f"{age}, {self.blocks:.0%} community blocks"
 
 
 class PlanFile(_Part):
@@ -192,6 +235,9 @@ class PlanFile(_Part):
     steps_total: Count
     changes_total: Count
     peak_reconnects: Count = Field(description="the most that must connect anew in one step")
+    forecast: PlannedFor | None = Field(
+        default=None, description="what the plan was made for; null: the observed traffic as it was, plain sums"
+    )
     newcomers: Newcomers | None = Field(
         default=None, description="a rule for clients that the plan has never seen; null: the plan has none"
     )
@@ -209,9 +255,13 @@ def parameters_of(planner: Planner) -> dict[str, Any]:
     return cast(dict[str, Any], json.loads(json.dumps(values)))
 
 
-def plan_id(name: str, parameters: Mapping[str, Any], seed: int, observation: str) -> str:
+def plan_id(
+    name: str, parameters: Mapping[str, Any], seed: int, observation: str, forecast: PlannedFor | None = None,
+    rule: str = "",
+) -> str:  # fmt: skip
     """The planner's name and 8 hex digits of all that decides the plan: solving again is a no-op."""
-    what = json.dumps([parameters, seed, observation], sort_keys=True)
+    ahead = [forecast.model_dump() if forecast else None, rule] if forecast or rule else []
+    what = json.dumps([parameters, seed, observation, *ahead], sort_keys=True)
     return f"{name}-{hashlib.blake2b(what.encode(), digest_size=4).hexdigest()}"
 
 
@@ -223,10 +273,13 @@ def write_plan(
     names: Names | None = None,
     *,
     trace: str = "",
+    forecast: PlannedFor | None = None,
+    newcomers: Newcomers | None = None,
     force: bool = False,
 ) -> PlanFile:
     """Write a plan that the planner of that name made from this observation (of the trace with that digest)."""
-    document, columns = describe(plan, name, observation, names, trace), Columns(plan.changes, plan.steps)
+    document = describe(plan, name, observation, names, trace, forecast, newcomers)
+    columns = Columns(plan.changes, plan.steps)
     check_document(document, plan.before, plan.after, columns, MOST_LISTED)
     _write(folder, document, plan.after, columns, force=force)
     return document
@@ -239,7 +292,10 @@ def judge(folder: Path, judged: Judgement) -> PlanFile:
     return document
 
 
-def describe(plan: Plan, name: str, observation: Observation, names: Names | None = None, trace: str = "") -> PlanFile:
+def describe(
+    plan: Plan, name: str, observation: Observation, names: Names | None = None, trace: str = "",
+    forecast: PlannedFor | None = None, newcomers: Newcomers | None = None,
+) -> PlanFile:  # fmt: skip
     """plan.json for this plan."""
     columns = Columns(plan.changes, plan.steps)
     document = {
@@ -261,6 +317,8 @@ def describe(plan: Plan, name: str, observation: Observation, names: Names | Non
         "steps_total": len(plan.steps),
         "changes_total": len(plan.changes),
         "peak_reconnects": int(reconnects(plan.changes, plan.steps).max(initial=0)),
+        "forecast": forecast,
+        "newcomers": newcomers,
         "steps": [_step_line(plan, i, names) for i in range(listed_steps(columns, MOST_LISTED))],
     }
     return _sealed(document)

@@ -107,10 +107,10 @@ def test_loads_are_shares_of_what_is_sent_at_each_broker_then_and_now(run, newer
 
 
 def test_planning_again_saves_what_the_newcomer_costs(run, newer):
-    """Everybody else is kept: n to b saves its 30, of 30 or of 30 and what v sends."""
+    """Everybody else is kept: on the second day n to b saves its 6, of 6 or of 6 and the 63 that v sends then."""
     assert drift(run, newer()).again == pytest.approx(1)
     more = drift(run, newer([*NOW, (V, W, 135)], name="more"))
-    assert more.again == pytest.approx(30 / (30 + 2 * 135))
+    assert more.again == pytest.approx(6 / (6 + 2 * 63))
     assert more.min_gain == 0.01
 
 

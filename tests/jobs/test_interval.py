@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
-from overlace.jobs.interval import saving, sums_of
+from overlace.jobs.interval import saving, slices_of, sums_of
 from overlace.model import Overlay
+from overlace.observe.known import known_in
+from overlace.observe.later import later
 from overlace.observe.observation import observe
 from overlace.trace.store import HOUR_US
 from tests.traces import trace_of
@@ -27,5 +29,8 @@ def test_a_mean_per_delivery_counts_for_all_deliveries_of_its_slice(tmp_path):
     trace = trace_of(tmp_path / "t", log, names, links=links, sessions=sessions)
     observation = observe(trace)
     together = Overlay(placement=[[0, 0], [1, 0], [2, 0]], tree=observation.overlay.tree)
-    sums = sums_of(observation, trace, (0, 2 * HOUR_US), observation.overlay, together, "mean_broker_hops")
+    window = (0, 2 * HOUR_US)
+    heard = later(trace, window, known_in(trace, window), observation)
+    slices = slices_of(window, HOUR_US)
+    sums = sums_of(heard, observation.overlay, together, "message", "mean_broker_hops", slices)
     assert sums.tolist() == [[4.0, 0.0], [3 * 1.0 + 3 * 2.0, 0.0]]

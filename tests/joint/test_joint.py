@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadParameter, NotObserved
-from overlace.model import Classes, Flows, Network, Observation, Overlay
+from overlace.model import PARTS, Classes, Flows, Network, Observation, Overlay
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import Caps, problem_of
 from overlace.testing import check_planner, three_in_a_row
@@ -325,7 +325,7 @@ def renamed(observation, order):
 
 def test_of_a_forecast_limits_count_the_plain_traffic():
     observation = square(8, 40, 60, seed=1)
-    louder = replace(observation, classes=replace(observation.classes, demand=7 * observation.classes.demand))
+    louder = replace(observation, classes=replace(observation.classes, demand=7 * PARTS * observation.classes.demand))
     planner = Joint(handled_cap=1.0, sent_cap=1.5)
     plain, ahead = planner.problem(observation), planner.problem(louder, observation)
     assert ahead.demand.demand.tolist() == (7 * plain.demand.demand).tolist()

@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadParameter
-from overlace.model import Classes, Flows, Observation
-from overlace.observe.forecast import PLAIN, UNIT, Forecast, expected, half_life_of, joined, sliced, weights
+from overlace.model import PARTS, Classes, Flows, Observation
+from overlace.observe.forecast import PLAIN, Forecast, expected, half_life_of, sliced, weights
+from overlace.observe.forecast import slices_of as added
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe
+from overlace.observe.traffic import Heard
 from overlace.trace.store import DAY_US, HOUR_US
 from tests.traces import trace_of
 
@@ -32,8 +34,10 @@ def traffic(talk):
 
 
 def slices_of(talks):
-    windows = [(i * DAY_US, (i + 1) * DAY_US) for i in range(len(talks))]
-    return joined(windows, [traffic(talk) for talk in talks])
+    rows = [(i, a, b, amount) for i, talk in enumerate(talks) for (a, b), amount in talk.items()]
+    when, client, receiver, amount = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    heard = Heard(when * DAY_US, client, np.full(len(when), -1), np.arange(len(when)), amount, 10 * amount)
+    return added(DAY_US * np.arange(len(talks) + 1), when, heard, np.arange(len(when) + 1), receiver)
 
 
 def whole(talks):
@@ -57,10 +61,10 @@ def by_members(classes):
 @given(days)
 def test_without_ageing_and_blocks_it_is_the_traffic_itself_in_thousandths(talks):
     plain, made = whole(talks), expected(whole(talks), slices_of(talks), Forecast())
-    assert by_members(made.classes) == {k: UNIT * v for k, v in by_members(plain.classes).items()}
-    assert made.flows.messages.tolist() == (UNIT * plain.flows.messages).tolist()
-    assert made.flows.bytes.tolist() == (UNIT * plain.flows.bytes).tolist()
-    assert made.sent.tolist() == (UNIT * plain.sent).tolist()
+    assert by_members(made.classes) == {k: PARTS * v for k, v in by_members(plain.classes).items()}
+    assert made.flows.messages.tolist() == (PARTS * plain.flows.messages).tolist()
+    assert made.flows.bytes.tolist() == (PARTS * plain.flows.bytes).tolist()
+    assert made.sent.tolist() == (PARTS * plain.sent).tolist()
 
 
 @given(days, st.sampled_from([None, 7, 1]), st.sampled_from([0.0, 0.2, 0.5]), st.integers(0, 3))
@@ -70,8 +74,8 @@ def test_there_is_as_much_traffic_as_there_was_and_the_same_seed_gives_the_same(
     again = expected(plain, slices, Forecast(half_life, blocks), seed)
     assert made.digest() == again.digest()
     rounding = len(made.classes) + 4 * len(plain.flows.sender) * len(talks) + 1
-    assert abs(int(made.classes.demand.sum()) - UNIT * int(plain.classes.demand.sum())) <= rounding
-    assert abs(int(made.flows.messages.sum()) - UNIT * int(plain.flows.messages.sum())) <= rounding
+    assert abs(int(made.classes.demand.sum()) - PARTS * int(plain.classes.demand.sum())) <= rounding
+    assert abs(int(made.flows.messages.sum()) - PARTS * int(plain.flows.messages.sum())) <= rounding
     assert (made.overlay, made.network) == (plain.overlay, plain.network)
 
 
@@ -86,7 +90,7 @@ def test_each_class_counts_by_its_age_and_a_part_of_it_plainly(talks, half_life)
     for pair in found:
         said = [talk.get(pair, 0) + talk.get(pair[::-1], 0) for talk in talks]
         wanted = (1 - PLAIN) * (age @ said) * total / aged + PLAIN * sum(said)
-        assert found[pair] == pytest.approx(UNIT * wanted, abs=0.51)
+        assert found[pair] == pytest.approx(PARTS * wanted, abs=0.51)
 
 
 def test_what_stays_the_same_does_not_age_and_what_changes_ages_fast():
@@ -94,7 +98,7 @@ def test_what_stays_the_same_does_not_age_and_what_changes_ages_fast():
     assert half_life_of(slices_of(same), CLIENTS) is None
     moved = [{(0, 1): 50}] * 10 + [{(2, 3): 50}] * 18
     assert half_life_of(slices_of(moved), CLIENTS) == 1
-    assert half_life_of(joined([], []), CLIENTS) is None
+    assert half_life_of(slices_of([]), CLIENTS) is None
     assert half_life_of(slices_of(same[:1]), CLIENTS) is None
 
 
@@ -106,7 +110,7 @@ def test_partners_are_drawn_from_the_community_of_the_real_one():
     assert {(0, 2), (3, 5)} <= set(found)
     assert not [pair for pair in found if (pair[0] < 3) != (pair[1] < 3)]
     drawn = sum(amount for pair, amount in found.items() if pair in {(0, 2), (3, 5)})
-    assert 0 < drawn < 0.5 * UNIT * 360
+    assert 0 < drawn < 0.5 * PARTS * 360
 
 
 def test_the_days_of_a_trace_are_all_of_its_traffic(tmp_path):
@@ -119,8 +123,8 @@ def test_the_days_of_a_trace_are_all_of_its_traffic(tmp_path):
     assert slices.begin.tolist() == [HOUR_US, 24 * HOUR_US, 48 * HOUR_US]
     assert slices.end.tolist() == [24 * HOUR_US, 48 * HOUR_US, 72 * HOUR_US]
     made = expected(observation, slices, Forecast())
-    assert by_members(made.classes) == {k: UNIT * v for k, v in by_members(observation.classes).items()}
-    assert made.flows.messages.sum() == UNIT * observation.flows.messages.sum()
+    assert by_members(made.classes) == {k: PARTS * v for k, v in by_members(observation.classes).items()}
+    assert made.flows.messages.sum() == PARTS * observation.flows.messages.sum()
 
 
 @pytest.mark.parametrize("given_", [{"half_life": 0}, {"half_life": -1.0}, {"blocks": 1.0}, {"blocks": -0.1}])
@@ -131,4 +135,5 @@ def test_values_out_of_range_are_refused(given_):
 
 def test_it_says_what_it_is():
     assert str(Forecast(7, 0.2)) == "half-life 7 days, 20% community blocks"
-    assert str(Forecast()) == "no ageing, 0% community blocks"
+    assert str(Forecast()) == "plain sums"
+    assert str(Forecast(None, 0.5)) == "no ageing, 50% community blocks"

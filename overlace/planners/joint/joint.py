@@ -21,9 +21,9 @@ import numpy as np
 from overlace.errors import BadParameter
 from overlace.model import Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.planners.joint.objective import Objective, at_home, viewed
-from overlace.planners.joint.problem import Caps, problem_of
+from overlace.planners.joint.problem import Caps, in_messages, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
-from overlace.planners.ordering import Ordering, Path, changes_in, changes_of
+from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, priced
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.problem import Problem, renumbered
@@ -103,14 +103,26 @@ class Joint:
         if not 0 <= self.head_room < 1:
             raise BadParameter(f"head_room is {self.head_room}; expected a share of 0 or more, below 1")
 
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """The best of the search over both and of its rivals, as steps that pay most first."""
-        problem = self.problem(observation)
+    def solve(
+        self, observation: Observation, seed: int = 0, *, progress: Progress | None = None,
+        ahead: Observation | None = None,
+    ) -> Plan:  # fmt: skip
+        """The best of the search over both and of its rivals, as steps that pay most first.
+
+        With a forecast, plan and order are for the traffic ahead; what is written down is what steps would have saved.
+        """
+        problem = self.problem(ahead or observation, observation if ahead else None)
         found = self.states(problem, seed, progress)
         best = min(found.values(), key=by_cost)
         path = Ordering(problem, best).path(progress)
         least = self.min_gain * found["as it is"].cost  # what a change had to save is no cost
         beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
+        if ahead is not None:
+            problem = self.problem(observation)
+            path, search = priced(problem, path), Search(problem)
+            for name in beside:
+                search.goto(found[name])
+                beside[name] = search.cost
         return _plan(self, seed, observation, problem, path, beside)
 
     def problem(self, observation: Observation, plain: Observation | None = None) -> Problem:
@@ -124,6 +136,8 @@ class Joint:
         if plain is not None or self.objective in ("hops", "latency"):
             borne = at_home(plain or observation)
         problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, borne)
+        if plain is not None:
+            problem = in_messages(problem)
         return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
 
     def overlay(
@@ -155,15 +169,15 @@ class Joint:
         search = search_over(problem, budget, seed)
         found: dict[str, State] = {"as it is": search.first}
         ways: tuple[str, ...] = WAYS if self.method == "best" else (self.method,)
-        both = problem.rewires and budget.swaps and len(problem.movable) and budget.moves
-        if self.method == "best" and not both:
+        may = {"clients": bool(len(problem.movable) and budget.moves), "links": bool(problem.rewires and budget.swaps)}
+        if self.method == "best" and not all(may.values()):
             ways = WAYS[:1]  # with one kind of change only, all would find the same
         marginal, draws = 0.0, draws_for(search, self.effort / 100)
         for i, way in enumerate(ways):
             if progress:
                 progress(0.8 * i / len(ways), f"searching {way}")
             search.goto(search.first)
-            turns = KINDS[way]
+            turns = [kinds for each in KINDS[way] if (kinds := tuple(kind for kind in each if may[kind]))] or [BOTH]
             rival = found.get("joint")
             if len(turns) == 1:
                 found[way] = find(search, budget, turns[0], draws, seed, rival)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs
 from overlace.arrays.pairs import positions
 from overlace.errors import BadParameter, NotObserved
-from overlace.model import Observation
+from overlace.model import PARTS, Observation
 from overlace.planners.search.limits import Limits
 from overlace.planners.search.problem import Problem, talking
 from overlace.planners.search.system import Demand, bill, rooted
@@ -66,6 +66,15 @@ def problem_of(
         demand, wires, node, links, tree.parent.copy(), stays, np.maximum(most, degree), limits, capped,
         _movable(observation, home, demand, limits, caps), limits.sent_cap, limits.handled_cap, load,
         bool((~stays[tree.parent >= 0]).any() and len(candidates) > len(links)),
+    )  # fmt: skip
+
+
+def in_messages(problem: Problem) -> Problem:
+    """The problem of a forecast with amounts in messages, as prices of changes are."""
+    demand, limits = problem.demand, problem.limits
+    return replace(
+        problem, demand=demand._replace(demand=demand.demand / PARTS),
+        limits=limits._replace(amount=limits.amount / PARTS, talk=limits.talk / PARTS),
     )  # fmt: skip
 
 

@@ -170,6 +170,15 @@ def replace_link(p: Spans, r: Rewiring, pick: int, place: int) -> tuple[float, f
 
 
 @kernel
+def gain_of(p: Spans, links: Pairs, slot: int, a: int, b: int) -> tuple[float, float]:
+    """(gain, messages that crossed the link): what a link a-b in the place of another saves."""
+    w, d = wire(len(p.toll), links, prices_of(p.wires, links)), desk_for(p)
+    load, _, _ = weigh(p, w, d, slot)
+    before = d.reach[w.to[2 * slot]] + d.reach[w.to[2 * slot + 1]]
+    return load * (w.price[slot] - price_of(p.wires, a, b)) + before - d.reach[a] - d.reach[b], load
+
+
+@kernel
 def gains_in_order(p: Spans, links: Pairs, goes: Ints, added: Pairs) -> Floats:
     """What each of some swaps saves, carried out one after the other; every prefix of them must leave a tree."""
     w, d = wire(len(p.toll), links, prices_of(p.wires, links)), desk_for(p)

@@ -1,0 +1,174 @@
+"""Where to connect a client that a plan has never seen: a rule, not a list.
+
+A newcomer goes where whom it met first is, or where most of the traffic of that one's community is, or of the region
+it is in. Where the rule names no broker it stays where it connected; where a broker is full, the nearest with room
+takes it. Until it has sent and received, nobody knows how much that will be: it counts as a mean client, and limits
+grow with the number of clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.communities import communities_at
+from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.arrays.trees import Rooted, common_ancestor, from_root, root_at
+from overlace.model import Observation, Overlay
+
+CONTACT, COMMUNITY, REGION = "first-contact", "community", "region"
+RULES = (CONTACT, COMMUNITY, REGION)
+"""What of a newcomer can decide."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What brokers bear with a plan, and may bear at most; what a mean client adds."""
+
+    sent: Floats
+    sent_cap: Floats
+    handled: Floats
+    handled_cap: Floats
+    each_sent: float
+    each_handled: float
+    clients: int  # that are there already
+    may: Bools  # whether a broker takes clients
+    area: Ints  # brokers that clients may change between; all alike where they may go anywhere
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule for newcomers to an overlay."""
+
+    name: str
+    group: Ints  # of each known client, or of each region: what the rule goes by
+    broker: Ints  # the broker of each group; -1: none
+
+
+def rules_of(observation: Observation, after: Overlay, names: Sequence[str] = RULES, seed: int = 0) -> list[Rule]:
+    """The rules that can be told from what was observed, for an overlay that a plan leads to."""
+    homes, talk = after.homes(observation.clients), talk_of(observation)
+    found = []
+    for name in names:
+        if name == CONTACT:
+            found.append(Rule(name, np.arange(observation.clients), homes))
+        elif name == COMMUNITY and len(observation.flows.sender):
+            group = communities_of(observation, seed)
+            found.append(Rule(name, group, _heaviest(group, homes, talk, observation.network.brokers)))
+        elif name == REGION and (regions := regions_of(observation, homes)) is not None:
+            found.append(Rule(name, regions, _heaviest(regions, homes, talk, observation.network.brokers)))
+    return found
+
+
+def talk_of(observation: Observation) -> Floats:
+    """The messages of each client's classes."""
+    classes = observation.classes
+    amount = np.repeat(classes.demand, np.diff(classes.start)).astype(np.float64)
+    return np.bincount(classes.members, weights=amount, minlength=observation.clients).astype(np.float64)
+
+
+def communities_of(observation: Observation, seed: int = 0) -> Ints:
+    """The community of each client, by whom it talks with."""
+    flows = observation.flows
+    return communities_at(
+        flows.sender, flows.receiver, np.maximum(flows.messages, 1).astype(np.float64), observation.clients, seed
+    )
+
+
+def regions_of(observation: Observation, homes: Ints) -> Ints | None:
+    """The region of each client: where it is, else that of its home; None where brokers have none in common."""
+    network = observation.network
+    if len(network.client_region) and len(np.unique(network.client_region)) > 1:
+        return network.client_region
+    if len(np.unique(network.region)) in (1, network.brokers):
+        return None
+    return np.where(homes >= 0, network.region[np.maximum(homes, 0)], -1)
+
+
+def _heaviest(group: Ints, homes: Ints, talk: Floats, brokers: int) -> Ints:
+    """The broker with most of each group's traffic, the lowest of equals; -1 where nobody of it has a home."""
+    groups = int(group.max(initial=-1)) + 1
+    placed = (homes >= 0) & (group >= 0)
+    weight = np.zeros((groups, brokers))
+    np.add.at(weight, (group[placed], homes[placed]), talk[placed] + 1e-9)
+    return np.where(weight.any(axis=1), weight.argmax(axis=1), -1) if groups else np.empty(0, dtype=np.int64)
+
+
+class Desk(NamedTuple):
+    """What is kept while newcomers are placed."""
+
+    tree: Rooted
+    far: Floats  # what the way to the root costs
+    sent: Floats
+    handled: Floats
+
+
+def settle(
+    rule: Rule, room: Room, overlay: Overlay, cost: Floats, contact: Ints, home: Ints, region: Ints, client: Ints
+) -> Ints:
+    """The home of each newcomer by a rule, in the order in which they come; -1 for those without one in the log.
+
+    cost[i] is that of overlay.tree[i]; `home` is where the log shows a newcomer, `client` its number.
+    """
+    brokers = len(room.sent)
+    tree = root_at(brokers, overlay.tree, 0)
+    up = np.where(tree.link >= 0, np.append(cost, 0.0)[tree.link], 0.0)
+    desk = Desk(tree, from_root(tree, up), room.sent.copy(), room.handled.copy())
+    most = max(len(rule.group), int(client.max(initial=-1)) + 1, int(contact.max(initial=-1)) + 1)
+    by_region = rule.name == REGION
+    group = np.full(most, -1)
+    if not by_region:
+        group[: len(rule.group)] = rule.group
+    broker = rule.broker
+    if rule.name == CONTACT:  # a newcomer may be the first contact of a later one
+        broker = np.append(broker, np.full(most - len(broker), -1))
+        group = np.arange(most)
+    return _settle(
+        desk, np.stack([room.sent_cap, room.handled_cap]), np.array([room.each_sent, room.each_handled]),
+        float(max(room.clients, 1)), room.may, room.area, group, broker.copy(), by_region, rule.name == CONTACT,
+        contact, home, region, client,
+    )  # fmt: skip
+
+
+@kernel
+def _has_room(desk: Desk, caps: Floats, each: Floats, may: Bools, grown: float, b: int) -> bool:
+    """Whether a broker takes one client more, where limits have grown so much."""
+    held = desk.sent[b] + each[0] <= grown * caps[0, b] and desk.handled[b] + each[1] <= grown * caps[1, b]
+    return bool(may[b] and held)
+
+
+@kernel(work=lambda desk, *rest: 20 * len(rest[-1]))
+def _settle(
+    desk: Desk, caps: Floats, each: Floats, clients: float, may: Bools, area: Ints, group: Ints,
+    broker: Ints, by_region: bool, by_contact: bool, contact: Ints, home: Ints, region: Ints, client: Ints,
+) -> Ints:  # fmt: skip
+    found = np.full(len(client), -1)
+    for i in range(len(client)):
+        here = home[i]
+        if here < 0:
+            continue
+        which = region[i] if by_region else group[contact[i]] if contact[i] >= 0 else -1
+        goal = broker[which] if 0 <= which < len(broker) else -1
+        if goal < 0 or not may[here]:
+            goal = here
+        grown = (clients + i + 1) / clients
+        best = goal
+        if goal != here and not (area[goal] == area[here] and _has_room(desk, caps, each, may, grown, goal)):
+            best, least = here, np.inf
+            for b in range(len(may)):
+                if b != here and not (area[b] == area[here] and _has_room(desk, caps, each, may, grown, b)):
+                    continue
+                far = desk.far[goal] + desk.far[b] - 2 * desk.far[common_ancestor(desk.tree, goal, b)]
+                if far < least:
+                    best, least = b, far
+        found[i] = best
+        desk.sent[best] += each[0]
+        desk.handled[best] += each[1]
+        if by_contact:
+            broker[client[i]] = best
+        elif not by_region and contact[i] >= 0:
+            group[client[i]] = group[contact[i]]
+    return found
