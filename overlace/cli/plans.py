@@ -64,14 +64,21 @@ def solve_function(name: str) -> Any:
     from overlace.catalog import planner_class
     from overlace.options import parameters_of
 
-    def solve(run: Path, seed: int = 0, force: bool = False, as_json: bool = False, **given: Any) -> None:
-        solve_command(name, run, seed, force, as_json, given)
+    def solve(
+        run: Path, seed: int = 0, forecast: bool = False, force: bool = False, as_json: bool = False, **given: Any
+    ) -> None:
+        solve_command(name, run, seed, forecast, force, as_json, given)
 
     fixed = [
         inspect.Parameter("run", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=RunPath),
         *(
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for key, default, kind in (("seed", 0, Seed), ("force", False, Force), ("as_json", False, AsJson))
+            for key, default, kind in (
+                ("seed", 0, Seed),
+                ("forecast", False, Ahead),
+                ("force", False, Force),
+                ("as_json", False, AsJson),
+            )
         ),
     ]
     every = [*fixed, *parameters_of(planner_class(name))]
@@ -80,10 +87,15 @@ def solve_function(name: str) -> Any:
     return solve
 
 
-def solve_command(name: str, run: Path, seed: int, force: bool, as_json: bool, given: dict[str, Any]) -> None:
+Ahead = Annotated[bool, typer.Option("--forecast", help="plan for the traffic to come, estimated from the run's trace")]
+
+
+def solve_command(
+    name: str, run: Path, seed: int, forecast: bool, force: bool, as_json: bool, given: dict[str, Any]
+) -> None:
     """Solve unless that very plan is there already, and print it."""
     from overlace.catalog import planner_class
-    from overlace.jobs.solve import solve
+    from overlace.jobs.solve import AS_OBSERVED, solve
     from overlace.options import make_planner
     from overlace.trace.runs import read_observation
 
@@ -95,7 +107,14 @@ def solve_command(name: str, run: Path, seed: int, force: bool, as_json: bool, g
     }
     planner = make_planner(planner_class(name), given, names, counts)
     with bar(name) as progress:
-        document, folder, again = solve(planner, observation, run, names, seed=seed, force=force, progress=progress)
+        wanted = AS_OBSERVED
+        if forecast:
+            from overlace.jobs.ahead import wanted_for
+
+            wanted = wanted_for(run, planner, seed, progress)
+        document, folder, again = solve(
+            planner, observation, run, names, seed=seed, wanted=wanted, force=force, progress=progress
+        )
     if again:
         err.print(shown(f"solved before: {folder} (--force solves again)"))
     answer(
@@ -114,6 +133,10 @@ def plan_lines(document: Any, most: int | None = None) -> list[Any]:
         f"[bold]{shown(document.planner)}[/bold] seed {document.seed}: cost {amount(before)} -> {amount(after)}{share} "
         f"where it planned, in {document.steps_total:,} steps, {document.changes_total:,} changes"
     ]
+    if document.forecast or document.newcomers:
+        made = f"made for {document.forecast}" if document.forecast else ""
+        new = f"newcomers: {document.newcomers}" if document.newcomers else ""
+        yielded.append(shown("; ".join(filter(None, (made, new)))))
     listed = document.steps[:most]
     if listed:
         table = Table("step", "gain", "changes", "why", box=None, pad_edge=False, header_style="dim")

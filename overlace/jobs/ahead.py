@@ -9,6 +9,7 @@ the plan: the same way to plan, judged on traffic that it had not seen.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,14 +17,17 @@ import numpy as np
 from overlace.arrays.jit import Floats
 from overlace.jobs.interval import PIECES, predicted, slices_of, sums_of, total
 from overlace.jobs.newcomers import placed, rule_named
+from overlace.jobs.observe import trace_of
 from overlace.jobs.origins import Origin, origins_of
-from overlace.model import Observation, Overlay, Progress
+from overlace.jobs.solve import Wanted, check_is_for_traffic
+from overlace.model import Observation, Overlay, Planner, Progress
 from overlace.observe.forecast import BLOCKS, HALF_LIVES, PLAIN_SUMS, Forecast, expected, half_life_of, sliced
-from overlace.observe.known import Known
+from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.planners.joint.joint import Joint
 from overlace.planners.newcomers import RULES
-from overlace.trace.plans import Sure
+from overlace.trace.plans import PlannedFor, Sure
+from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
 
 
@@ -80,6 +84,44 @@ def look_ahead(
     if forecast == PLAIN_SUMS:
         return chosen, None
     return chosen, expected(observation, slices, forecast, seed)
+
+
+METRIC = {
+    "cost": "cost", "messages": "link_messages", "bytes": "link_bytes", "hops": "mean_hops",
+    "latency": "mean_latency_us",
+}  # fmt: skip
+"""What replay measures for each objective; where access has a cost, `total_cost` takes the place of `cost`."""
+
+
+def measured_by(objective: str, observation: Observation) -> str:
+    """What replay measures for an objective."""
+    return "total_cost" if objective == "cost" and observation.network.access_cost.size else METRIC[objective]
+
+
+def wanted_of(looked: Ahead, ahead: Observation | None) -> Wanted:
+    """What was chosen, as a plan is made for it."""
+    forecast = looked.forecast
+    if forecast is None or ahead is None:
+        return Wanted(None, None, looked.rule)
+    return Wanted(PlannedFor(half_life_days=forecast.half_life, blocks=forecast.blocks), ahead, looked.rule)
+
+
+def wanted_for(run: Path, planner: Planner, seed: int, progress: Progress | None = None) -> Wanted:
+    """A forecast for a planner of a run: chosen as optimize does for `joint`, for others by the half-life alone."""
+    check_is_for_traffic(planner)
+    trace, parts = trace_of(run)
+    observation, names = read_observation(run)
+    known = known_as(trace, names)
+    if isinstance(planner, Joint):
+        objective = "bytes" if planner.weight == "bytes" and planner.objective == "messages" else planner.objective
+        metric = measured_by(objective, observation)
+        return wanted_of(*look_ahead(trace, parts.train, known, observation, planner, seed, metric, progress))
+    slices = sliced(trace, parts.train, known)
+    forecast = Forecast(half_life_of(slices, observation.clients))
+    if forecast == PLAIN_SUMS:
+        return Wanted()
+    found = Ahead(forecast, len(HALF_LIVES), 0, 0.0, "", None, [])
+    return wanted_of(found, expected(observation, slices, forecast, seed))
 
 
 def _tried(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from overlace.errors import NothingBetter, NotObserved
-from overlace.jobs.ahead import NOTHING, Ahead, look_ahead
+from overlace.jobs.ahead import NOTHING, Ahead, look_ahead, measured_by, wanted_of
 from overlace.jobs.curve import curve_of
 from overlace.jobs.interval import saving, slices_of, sums_of
 from overlace.jobs.limits import bounds_of, broken_by, limits_of, within_cut
@@ -35,16 +35,11 @@ from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.report.curve import flattens
 from overlace.report.page import write_report
 from overlace.trace.plan_tables import changed
-from overlace.trace.plans import Apart, Judgement, Measure, PlannedFor, Point, Sure, judge, read_columns, read_plan
+from overlace.trace.plans import Apart, Judgement, Measure, Point, Sure, judge, read_columns, read_plan
 from overlace.trace.runs import read_observation, write_json
 from overlace.trace.store import Trace
 
 ROUTED = "placement and tree"
-METRIC = {
-    "cost": "cost", "messages": "link_messages", "bytes": "link_bytes", "hops": "mean_hops",
-    "latency": "mean_latency_us",
-}  # fmt: skip
-"""What replay measures for each objective; where access has a cost, `total_cost` takes the place of `cost`."""
 ALSO = {
     ROUTED: (
         "cost", "total_cost", "link_messages", "link_bytes", "mean_hops", "mean_latency_us", "local_share",
@@ -222,18 +217,7 @@ def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: 
 
 def metric_of(name: str, observation: Observation, wishes: Wishes) -> str:
     """What a plan of a family is judged by."""
-    if name != ROUTED:
-        return ALSO[name][0]
-    paid = wishes.objective == "cost" and observation.network.access_cost.size > 0
-    return "total_cost" if paid else METRIC[wishes.objective]
-
-
-def wanted_of(looked: Ahead, ahead: Observation | None) -> Wanted:
-    """What was chosen, as a plan is made for it."""
-    forecast = looked.forecast
-    if forecast is None or ahead is None:
-        return Wanted(None, None, looked.rule)
-    return Wanted(PlannedFor(half_life_days=forecast.half_life, blocks=forecast.blocks), ahead, looked.rule)
+    return measured_by(wishes.objective, observation) if name == ROUTED else ALSO[name][0]
 
 
 def _within(tell: Progress, low: float, high: float) -> Progress:
@@ -336,14 +320,13 @@ def gap_of(part: Part, trace: Trace, known: Known, observation: Observation, cut
     causes = []
     new = next((each.before for each in judged.apart if each.clients == "newcomers"), 0.0)
     if part.before and new:
-        causes.append(
-            f"{new / part.before:.0%} of what is paid today is for messages with a client that had no traffic"
-        )
+        causes.append(f"{new / part.before:.0%} of it is for messages with a client that had no traffic then")
     met = strangers(later(trace, cut.held_out, known, observation))
     causes.append(f"{met:.0%} of the deliveries between known clients are between two that had not talked then")
+    saved = part.saving.share
     return (
-        f"{part.saving.share:.1%} is saved where {part.train:.1%} was on the part that planned. Likely why: "
-        + "; ".join(causes)
+        f"{abs(saved):.1%} {'less' if saved >= 0 else 'more'} is paid where {part.train:.1%} less was on the part that "
+        f"planned. Likely why: {'; '.join(causes)}"
     )
 
 
@@ -355,7 +338,8 @@ def _pays(part: Part, wishes: Wishes) -> bool:
     """Whether a plan saves enough where it was judged."""
     if part.saving is None:
         return part.solved.document.steps_total > 0
-    return worth(part) >= wishes.min_gain and part.solved.document.steps_total > 0
+    document = part.solved.document
+    return worth(part) >= wishes.min_gain and (document.steps_total > 0 or document.newcomers is not None)
 
 
 def worth(part: Part) -> float:

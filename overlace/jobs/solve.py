@@ -65,6 +65,13 @@ def solve(
     return Solved(document, folder, again=False)
 
 
+def check_is_for_traffic(planner: Planner) -> None:
+    """Refuse a forecast for a planner that does not plan homes or links of brokers."""
+    if not {"placement", "tree"} & set(planner.facets):
+        name, what = planner_name(planner), planner.facets[0]
+        raise BadParameter(f"a forecast is of traffic between brokers; {name} plans {what}")
+
+
 def plan_for(
     planner: Planner, observation: Observation, ahead: Observation | None, seed: int, progress: Progress | None = None
 ) -> Plan:
@@ -73,10 +80,7 @@ def plan_for(
         return planner.solve(observation, seed, progress=progress)
     if isinstance(planner, Joint):
         return planner.solve(observation, seed, progress=progress, ahead=ahead)
-    if not {"placement", "tree"} & set(planner.facets):
-        raise BadParameter(
-            f"a forecast is of traffic between brokers; {planner_name(planner)} plans {planner.facets[0]}"
-        )
+    check_is_for_traffic(planner)
     ahead = replace(ahead, sent=PARTS * observation.sent, sent_bytes=PARTS * observation.sent_bytes)  # limits are plain
     there = planner
     if "tree" in planner.facets and hasattr(planner, "min_gain"):  # in units of the cost

@@ -99,11 +99,11 @@ def later(trace: Trace, window: Window, known: Known, observation: Observation, 
     heard, start, receivers, _ = heard_in(trace, window, known, logged)
     most = max(most, int(max(heard.client.max(initial=-1), receivers.max(initial=-1))) + 1)
     is_new = np.pad(is_new, (0, most - len(is_new)), constant_values=True)
-    row, client = _meetings(heard, start, receivers, is_new)
+    row, client, sends = _meetings(heard, start, receivers, is_new)
     if len(row) and trace.rows("messages") and (logged.rows.audience != UNLOGGED).all():
         logged = _by_message(trace, window, logged, np.unique(heard.bucket[row]))
         heard, start, receivers, _ = heard_in(trace, window, known, logged)
-        row, client = _meetings(heard, start, receivers, is_new)
+        row, client, sends = _meetings(heard, start, receivers, is_new)
     first = np.full(most, STILL)
     np.minimum.at(first, client, heard.bucket[row])
     begins = heard.bucket[row] == first[client]
@@ -111,13 +111,13 @@ def later(trace: Trace, window: Window, known: Known, observation: Observation, 
     new = np.flatnonzero(first < STILL)[order]
     fresh = np.zeros(len(heard.client), dtype=np.bool_)
     fresh[row] = True
-    row, client = row[begins], client[begins]
-    contact = _contacts(heard, start, receivers, row, client, first)[new]
+    row, client, sends = row[begins], client[begins], sends[begins]
+    contact = _contacts(heard, start, receivers, row, client, sends, first)[new]
     home, region = _where(trace, window, known, observation, new, first[new])
     arrivals = Arrivals(new, first[new], contact, home, region)
     number = np.full(most, -1)
     number[new] = most + np.arange(len(new))
-    heard, start, receivers = _renamed(heard, start, receivers, row, client, number)
+    heard, start, receivers = _renamed(heard, start, receivers, row, client, sends, number)
     return Later(observation, heard, start, receivers, fresh, arrivals, most)
 
 
@@ -139,15 +139,16 @@ def had_traffic(observation: Observation) -> Bools:
     return had
 
 
-def _meetings(heard: Heard, start: Ints, receivers: Ints, is_new: Bools) -> tuple[Ints, Ints]:
-    """(row, client): the newcomers in each row, as senders and as receivers."""
+def _meetings(heard: Heard, start: Ints, receivers: Ints, is_new: Bools) -> tuple[Ints, Ints, Bools]:
+    """(row, client, whether it sends): the newcomers in each row, as senders and as receivers; one may be both."""
     at = np.flatnonzero(is_new[receivers])
     count = np.bincount(np.searchsorted(start, at, side="right") - 1, minlength=len(start) - 1)
     bounds = np.append(0, np.cumsum(count))
     row = np.flatnonzero(count[heard.place])
     _, got = take_groups(bounds, receivers[at], heard.place[row])
     sent = np.flatnonzero(is_new[heard.client])
-    return np.append(sent, np.repeat(row, count[heard.place[row]])), np.append(heard.client[sent], got)
+    rows = np.append(sent, np.repeat(row, count[heard.place[row]]))
+    return rows, np.append(heard.client[sent], got), np.arange(len(rows)) < len(sent)
 
 
 def _by_message(trace: Trace, window: Window, logged: Logged, buckets: Ints) -> Logged:
@@ -168,7 +169,7 @@ def _by_message(trace: Trace, window: Window, logged: Logged, buckets: Ints) -> 
     return logged._replace(rows=Rows(*joined))
 
 
-def _contacts(heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Ints, first: Ints) -> Ints:
+def _contacts(heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Ints, sends: Bools, first: Ints) -> Ints:
     """By client, whom it met first: of those that were there before, the one with most of its first messages.
 
     That is who sent to it or received from it; only where nobody did, who received the same.
@@ -178,7 +179,6 @@ def _contacts(heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Int
     which = np.repeat(np.arange(len(row)), size)
     offset = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
     got = receivers[start[heard.place[row]][which] + offset]
-    sends = heard.client[row] == client
     pairs = np.append(client, client[which]), np.append(heard.client[row], got)
     direct = np.append(~sends, sends[which])
     amount = np.append(heard.messages[row], heard.messages[row][which]) * np.where(direct, DIRECT, 1)
@@ -219,10 +219,9 @@ def _where(
 
 
 def _renamed(
-    heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Ints, number: Ints
+    heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Ints, sends: Bools, number: Ints
 ) -> tuple[Heard, Ints, Ints]:
     """What was heard, with newcomers in their first messages under numbers of their own."""
-    sends = heard.client[row] == client
     sender = heard.client.copy()
     sender[row[sends]] = number[client[sends]]
     rows = np.unique(row[~sends])

@@ -444,10 +444,10 @@ def priced(problem: Problem, path: Path) -> Path:
         client, target = path.client[done:at], path.new[done:at, 1]
         follow(search.system, client, np.ascontiguousarray(target), problem.move_price, gain[done:at])
         if at < len(path.client):
-            spans, slot = search.spans(), positions(links, path.old[at : at + 1])
-            saved, crossed = gain_of(spans, links, int(slot[0]), *path.new[at].tolist())
+            slot = int(np.flatnonzero((links == path.old[at]).all(axis=1))[0])
+            saved, crossed = gain_of(search.spans(), links, slot, *path.new[at].tolist())
             gain[at], messages[at] = saved - problem.swap_price, crossed
-            links[slot[0]] = path.new[at]
+            links[slot] = path.new[at]
             search.rewire(links.copy())
             search.system = search.system._replace(tree=search.tree)
         done = at + 1

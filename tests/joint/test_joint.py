@@ -11,6 +11,7 @@ from overlace.errors import BadParameter, NotObserved
 from overlace.model import PARTS, Classes, Flows, Network, Observation, Overlay
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import Caps, problem_of
+from overlace.planners.search.problem import loads_at
 from overlace.testing import check_planner, three_in_a_row
 from overlace.workloads.regional import regional
 from overlace.workloads.square import square
@@ -334,3 +335,47 @@ def test_of_a_forecast_limits_count_the_plain_traffic():
     assert ahead.limits.sent_cap.tolist() == plain.limits.sent_cap.tolist()
     one, two = planner.overlay(observation), planner.overlay(louder, plain=observation)
     assert planner.cost(observation, two) == pytest.approx(planner.cost(observation, one), rel=0.1)
+
+
+def shaken(observation, seed):
+    """Another demand between the same clients, as a forecast has it."""
+    rng = np.random.default_rng(seed)
+    classes = observation.classes
+    demand = rng.permutation(classes.demand) * PARTS
+    return replace(observation, classes=replace(classes, demand=demand))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("objective", ["cost", "hops"])
+def test_steps_for_a_forecast_say_what_they_would_have_saved(seed, objective):
+    """Gains are those of the observed traffic, step by step; limits hold on the way as they do without a forecast."""
+    observation = square(8, 40, 60, seed=seed)
+    planner = Joint(budget=12, effort=5, objective=objective, handled_cap=1.0)
+    plan = planner.solve(observation, ahead=shaken(observation, seed))
+    overlay, problem = observation.overlay, planner.problem(observation)
+    cost = planner.cost(observation, overlay)
+    for i in range(len(plan.steps)):
+        overlay = overlay.apply(plan.changes.between(int(plan.steps.start[i]), int(plan.steps.start[i + 1])))
+        now = planner.cost(observation, overlay)
+        assert plan.steps.gain[i] == pytest.approx(cost - now, abs=1e-6)
+        cost = now
+        links = np.sort(overlay.tree, axis=1).reshape(-1, 2)
+        loads = loads_at(problem.limits, problem.load, overlay.homes(observation.clients), links, problem.wires)
+        assert (loads[0] <= problem.limits.sent_cap * (1 + 1e-9) + 1e-6).all()
+        assert (loads[1] <= problem.limits.handled_cap * (1 + 1e-9) + 1e-6).all()
+    assert overlay == plan.after
+    assert len(plan.steps)
+
+
+def test_what_was_as_a_forecast_gives_the_plan_for_what_was():
+    observation = square(8, 40, 60, seed=1)
+    classes, flows = observation.classes, observation.flows
+    same = replace(
+        observation, classes=replace(classes, demand=PARTS * classes.demand, bytes=PARTS * classes.bytes),
+        flows=replace(flows, messages=PARTS * flows.messages, bytes=PARTS * flows.bytes),
+    )  # fmt: skip
+    planner = Joint(budget=10, effort=5, move_price=3.0)
+    one, two = planner.solve(observation), planner.solve(observation, ahead=same)
+    assert one.after == two.after
+    assert one.steps.gain.tolist() == pytest.approx(two.steps.gain.tolist())
+    assert one.beside == pytest.approx(two.beside)
