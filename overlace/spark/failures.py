@@ -129,7 +129,11 @@ def _of_an_executor(text: str) -> OverlaceError | None:
     if program:
         return UnfitExecutor(f"{who} cannot run Python as {program[1]}: {ELSEWHERE}.")
     if re.search(r"pyspark\.daemon's (?:stdout|standard output)", text):
-        return UnfitExecutor(f"the Python of {who} does not start: {ELSEWHERE}.")
+        said = re.findall(
+            r"^\s*(\w+(?:Error|Exception): .*)$", text.partition("Error from python worker:")[2], re.MULTILINE
+        )
+        why = f" ({said[0].strip()})" if said else ""
+        return UnfitExecutor(f"the Python of {who} does not start{why}: {ELSEWHERE}.")
     module = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text) or re.search(
         r"PACKAGE_NOT_INSTALLED\] (\S+)", text
     )

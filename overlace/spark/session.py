@@ -39,6 +39,7 @@ EMBEDDED: Mapping[str, str] = {
     "spark.driver.memory": "1g",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.executorEnv.PYTHONSAFEPATH": "1",  # else a re.py in the current folder is taken for Python's own
 }
 """What a session that we start has, unless the user, or on a cluster its own settings, say otherwise."""
 

@@ -116,6 +116,13 @@ LOST += "Lost task 0.3 in stage 0.0 (TID 3) (10.1.2.3 executor 7): "
             "pyspark.daemon's stdout.",
             "the Python of executor 7 on 10.1.2.3 does not start: choose another Python",
         ),
+        (
+            "org.apache.spark.SparkException: \nError from python worker:\n  Traceback (most recent call last):\n"
+            "  AttributeError: module 're' has no attribute 'Pattern'\nPYTHONPATH was:\n  /x\n"
+            "org.apache.spark.SparkException: Bad data in pyspark.daemon's standard output.",
+            "the Python of executor 7 on 10.1.2.3 does not start (AttributeError: module 're' has no attribute "
+            "'Pattern'): choose another Python",
+        ),
     ],
 )
 def test_a_python_that_cannot_even_begin_is_named(text, says):

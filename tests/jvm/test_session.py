@@ -17,7 +17,7 @@ pytestmark = pytest.mark.jvm
 
 def in_a_new_process(code: str, *words: str, cwd: Path | None = None, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=cwd, check=False,
+        [sys.executable, "-P", "-c", code, *words], capture_output=True, text=True, cwd=cwd, check=False,
         env={**os.environ, "PYTHONPATH": str(Path(overlace.__file__).parents[1]), **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -57,6 +57,7 @@ def test_a_session_starts_asks_its_workers_leaves_nothing_and_our_settings_win_o
         "spark.pyspark.python /nowhere/python\nspark.sql.warehouse.dir here\n"
     )
     (tmp_path / "tmp").mkdir()
+    (tmp_path / "re.py").write_text("raise SystemExit")  # a file of somebody who works here
     given = json.dumps({"spark.ui.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"})
     said = in_a_new_process(
         PROBE, given, cwd=tmp_path, SPARK_CONF_DIR=str(tmp_path / "conf"), TMPDIR=str(tmp_path / "tmp")
@@ -70,7 +71,7 @@ def test_a_session_starts_asks_its_workers_leaves_nothing_and_our_settings_win_o
     assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
     assert settings["spark.ui.enabled"] == "false"
     assert settings["spark.sql.caseSensitive"] == "true", "what we have no opinion on"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["conf", "tmp"], "no spark-warehouse"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["conf", "re.py", "tmp"], "no spark-warehouse"
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
