@@ -246,7 +246,7 @@ def planned_for(loaded: Loaded) -> list[str]:
         if rule := plan.document.newcomers:
             named = ", ".join(f"{who}: {broker}" for who, broker in list(rule.brokers.items())[:8])
             more = f" ({named}{', ...' if len(rule.brokers) > 8 else ''})" if named else ""
-            said.append(f"A client that the plan has never seen: {rule}{more}.")
+            said.append(f"Of clients that the plan has never seen, {rule}{more}.")
     return said
 
 
@@ -450,6 +450,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "comparisons": [table for family in FAMILIES if (table := comparison(loaded, family))],
         "promises": promises(loaded),
         "planned_for": planned_for(loaded),
+        "ahead": any(plan.document.forecast for plan in loaded.plans),
         "beside": beside(loaded),
         "missing": missing(loaded),
         "best": bill.id if bill else "",
