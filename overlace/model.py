@@ -399,6 +399,12 @@ class Requests(Record):
         self._lengths("client", "attributes")
 
 
+def regions_given(network: Network, names: Names) -> bool:
+    """Whether somebody said in which regions brokers are: some region has a name, or more than one broker."""
+    region = network.region
+    return len(np.unique(region)) < len(region) or bool((region < len(names.get("region", ()))).any())
+
+
 PARTS = 1_000
 """Amounts are whole numbers; those of an estimate of traffic to come are in such parts of a message."""
 

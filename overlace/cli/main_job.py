@@ -80,9 +80,11 @@ def optimize_command(
         found, refused = error.answer, error
     if found.warning:
         err.print(f"[yellow]note:[/yellow] {shown(found.warning)}")
-    answer(as_json, {"run": str(run), **as_document(found)}, *told(found), shown(f"report   {found.report}"))
+    last = [f"[bold]No change recommended:[/bold] {shown(refused)}"] if refused else []
+    document = {"run": str(run), "recommended": refused is None, "why_not": str(refused) if refused else None}
+    answer(as_json, document | as_document(found), *told(found), shown(f"report   {found.report}"), *last)
     if refused:
-        raise refused
+        raise typer.Exit(refused.exit_code)
 
 
 WISHES = (
@@ -188,11 +190,11 @@ def drift_command(
         f"{found.unseen:.1%} of the messages come from clients that the plan never saw",
         table,
         f"planning again from there, on the first part of this traffic, would save {found.again:.1%} of the rest"
-        + ("" if pays else f", less than {least:.1%}"),
+        + ("" if pays else f", less than {least:.1%}{'' if harms else ': leave it as it is'}"),
         *([f"[yellow]on this traffic the overlay as {overlay} costs more than what was there before[/yellow]"] * harms),
     )
     if not pays and not harms:
-        raise NothingBetter(f"planning again saves {found.again:.1%}, less than {least:.1%}: leave it as it is")
+        raise typer.Exit(NothingBetter.exit_code)
 
 
 def less(saved: float) -> str:

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.jit import Floats, Ints
+from overlace.arrays.pairs import positions
 from overlace.errors import NothingBetter
 from overlace.jobs.replay import Replayed
 from overlace.jobs.wishes import Wishes
-from overlace.model import Metrics, Names, Observation, Overlay, name_of
+from overlace.model import Metrics, Names, Network, Observation, Overlay, name_of
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import capacity_of
 from overlace.planners.search.problem import Problem
@@ -50,29 +51,81 @@ def within_cut(
     )
 
 
+def assumed(observation: Observation, names: Names, wishes: Wishes, planner: Joint) -> list[str]:
+    """What the plan takes for granted because nobody said otherwise, a line each."""
+    said, network = [], observation.network
+    if wishes.placement is None and not planner.within_region and not places_known(network):
+        said.append("any broker is taken to serve any client equally well; regions, access costs or --only bound that")
+    new = len(planner.may_wire) if planner.wired_only else len(network.links) - len(observation.overlay.tree)
+    which = "that --could-wire names" if wishes.could_wire else "that are listed with a cost and not wired"
+    said.append(
+        f"{new:,} links could be new, those {which}" if new else "no link could be new: none is listed with a cost"
+    )
+    limits = {
+        "sent-cap": (wishes.sent_cap, "times the mean that a broker's clients send"),
+        "handled-cap": (wishes.handled_cap, "times what today's busiest broker handles"),
+    }
+    told = [
+        f"--{name} {value:g} ({what})" if value else f"--{name} 0 (none)"
+        for name, (value, what) in limits.items() if name.replace("-", "_") not in wishes.model_fields_set
+    ]  # fmt: skip
+    if np.isfinite(network.capacity).any() and "head_room" not in wishes.model_fields_set:
+        told.append(f"--head-room {wishes.head_room:g} (share of a capacity that stays free)")
+    return [*said, f"limits by default: {', '.join(told)}"] if told else said
+
+
+def places_known(network: Network) -> bool:
+    """Whether it is known where clients are and what it takes to reach a broker from there."""
+    return len(network.client_region) > 0 and bool(network.access_cost.size or network.access_latency_us.size)
+
+
 def bounds_of(
-    observation: Observation, ahead: Observation | None, planner: Joint, document: PlanFile, after: Overlay
-) -> list[str]:
-    """What bound the plan, and what lifting it would bring on the traffic that it was made for."""
+    observation: Observation, ahead: Observation | None, wishes: Wishes, planner: Joint, document: PlanFile,
+    after: Overlay,
+) -> list[str]:  # fmt: skip
+    """Every bound in force, and what lifting it would bring at least, going on from the plan."""
     said, plain = [], observation if ahead is not None else None
     for_traffic = ahead if ahead is not None else observation
     today, now = (planner.cost(for_traffic, each) for each in (observation.overlay, after))
-    lifts = {
-        "nobody leaves its region (--placement anywhere lifts it)": {"within_region": False},
-        "only wired links are used (--could-wire 'LEFT*:RIGHT*' allows others)": {"wired_only": False},
-    }
-    for text, lifted in lifts.items():
-        if all(getattr(planner, key) == value for key, value in lifted.items()):
+    where = "on the part that planned" if ahead is None else "as forecast"
+    for text, lifted in _lifts(observation, wishes, planner).items():
+        if not lifted:
+            said.append(text)
             continue
-        if "wired_only" in lifted and len(observation.network.links) <= len(observation.overlay.tree):
-            said.append(f"{text}; the trace names no other links, so what they would bring is not known")
-            continue
-        other = replace(planner, effort=0, method="joint", **lifted)  # type: ignore[arg-type]
+        other = replace(planner, method="joint", **lifted)
         reached = other.cost(for_traffic, other.overlay(for_traffic, document.seed, after, plain))
-        if today > 0 and reached < now - 1e-9 * today:
-            more, what = (now - reached) / today, "on the part that planned" if ahead is None else "as forecast"
-            said.append(f"{text}; lifted, the plan would save {more:.1%} more of today's cost {what}")
+        more = (now - reached) / today if today > 0 else 0.0
+        if more > 1e-9:
+            said.append(f"{text}; lifted, the plan would save at least {more:.1%} more of today's cost {where}")
+        else:
+            said.append(f"{text}; lifted, nothing more was found")
     return said
+
+
+def _lifts(observation: Observation, wishes: Wishes, planner: Joint) -> dict[str, dict[str, Any]]:
+    """By what a bound says, the planner's fields without it; none where nobody can tell what that would bring."""
+    found: dict[str, dict[str, Any]] = {}
+    if planner.within_region:
+        found["nobody leaves its region (--placement anywhere lifts it)"] = {"within_region": False}
+    links, wired = observation.network.links, positions(observation.overlay.tree, observation.network.links) >= 0
+    wired[list(planner.may_wire)] = True
+    if planner.wired_only and not wired.all():
+        why = "only these links may be new" if wishes.could_wire else "no link has a cost, so only wired links are used"
+        found[f"{why} (--could-wire 'LEFT*:RIGHT*' allows others)"] = {"wired_only": False, "may_wire": ()}
+    elif len(links) <= len(observation.overlay.tree):
+        found["only wired links are used; the trace names no others, so what they would bring is not known"] = {}
+    budget = {name: None for name in ("budget", "max_moves", "max_swaps") if getattr(planner, name) is not None}
+    if budget:
+        shown = ", ".join(f"--{name.replace('_', '-')} {getattr(planner, name)}" for name in budget)
+        found[f"changes ({shown})"] = budget
+    caps = {name: None for name in ("sent_cap", "handled_cap") if getattr(planner, name) is not None}
+    if caps:
+        shown = ", ".join(f"--{name.replace('_', '-')} {getattr(planner, name):g}" for name in caps)
+        found[f"loads of brokers ({shown}; 0 lifts them)"] = caps
+    if wishes.keep or wishes.only:
+        shown = " and ".join(f"--{name}" for name in ("keep", "only") if getattr(wishes, name))
+        found[f"what stays ({shown})"] = {"keep": (), "only": (), "keep_brokers": (), "keep_links": ()}
+    return found
 
 
 def broken_by(

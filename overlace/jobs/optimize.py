@@ -2,8 +2,9 @@
 
 Decides what can be planned (who has brokers and links gets placement and tree together, advertisements get
 channels, interests without brokers get a mesh), says what it left out and why, plans on the first part of the log,
-replays the rest before and after, and says how sure the saving is. Unless the trace says where clients are, nobody
-leaves its region; unless the user names links that could be wired, none is new. What such a bound costs is said.
+replays the rest before and after, and says how sure the saving is. Where regions are given and what it costs to reach a
+broker is not, nobody leaves its region; where nothing says where clients are, any broker may serve any client, and that
+is said. Links that are listed with a cost could be wired. What a bound costs is said.
 """
 
 from __future__ import annotations
@@ -13,20 +14,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from overlace.errors import NothingBetter, NotObserved
 from overlace.jobs.ahead import NOTHING, Ahead, look_ahead, measured_by, wanted_of
 from overlace.jobs.curve import curve_of
 from overlace.jobs.interval import saving, slices_of, sums_of
-from overlace.jobs.limits import bounds_of, broken_by, limits_of, within_cut
+from overlace.jobs.limits import assumed, bounds_of, broken_by, limits_of, places_known, within_cut
 from overlace.jobs.newcomers import apart, placed, rule_named
 from overlace.jobs.observe import observe, trace_of
 from overlace.jobs.replay import Replayed, replay
 from overlace.jobs.solve import Solved, Wanted, solve
 from overlace.jobs.wishes import Wishes, check_names, kept_by, link_rows
-from overlace.model import Names, Observation, Overlay, Planner, Progress
+from overlace.model import Names, Observation, Overlay, Planner, Progress, regions_given
 from overlace.observe.cut import Cut
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import later, strangers
+from overlace.observe.tables import columns
 from overlace.observe.traffic import traffic_of
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.joint.joint import Joint
@@ -98,7 +102,8 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     if force and (run / "plans").is_dir():  # what they were made from has just been replaced
         shutil.rmtree(run / "plans")
     observation, names = read_observation(run)
-    planners, left_out = choose(observation, names, wishes, Trace.open(path).unit)
+    opened = Trace.open(path)
+    planners, left_out = choose(observation, names, wishes, opened.unit, link_costs_known(opened))
     if not planners:
         why = "; ".join(f"{facet}: {reason}" for facet, reason in left_out)
         raise NotObserved(f"{path}: nothing can be planned from this trace. {why}")
@@ -132,12 +137,14 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
         made = parts[0].solved
         broken = broken_by(observation, names, wishes, routed, made.folder, done)
         after, _ = read_columns(made.folder, read_plan(made.folder))
-        bounds = bounds_of(observation, ahead, routed, made.document, after) + list(broken.values())
+        bounds = bounds_of(observation, ahead, wishes, routed, made.document, after) + list(broken.values())
         limits = limits_of(observation, routed)
     tell(0.9, "writing the report")
     notes = _notes(done, parts, wishes)
     if parts and parts[0].name == ROUTED and (said := gap_of(parts[0], trace, known, observation, cut)):
         notes.insert(0, said)
+    if isinstance(routed, Joint):
+        notes = assumed(observation, names, wishes, routed) + notes
     answer = Answer(run, parts, left_out, wishes, looked, bounds, notes, observed.cut.warning, run / "report.html")
     write_json(run / "answer.json", as_document(answer) | {"limits": limits})
     report = write_report(run)
@@ -149,18 +156,20 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
         where = "on the part of the log that it has not seen"
         if cut.held_out[1] <= cut.held_out[0]:
             where = "as far as plans from earlier times tell" if looked.expected else "on the part that planned"
+        asked = (
+            f"less than the {wishes.min_gain:.1%} of --min-gain" if best < wishes.min_gain else "and changes nothing"
+        )
         raise Refused(
-            f"nothing beats what is there by {wishes.min_gain:.1%}: the best plan found saves {best:.1%} {where}. The "
-            f"report says why: {report}",
+            f"the best plan found saves {best:.1%} {where}, {asked}.{_to_try(bounds)} The report says more: {report}",
             answer,
         )
     return answer
 
 
 def choose(
-    observation: Observation, names: Names, wishes: Wishes, unit: str
+    observation: Observation, names: Names, wishes: Wishes, unit: str, priced: bool = True
 ) -> tuple[dict[str, Planner], list[tuple[str, str]]]:
-    """(planners, left out): what can be planned from an observation; unit is what link costs are per."""
+    """(planners, left out): what can be planned from an observation; unit is what link costs are per, if priced."""
     planners: dict[str, Planner] = {}
     left_out = []
     network = observation.network
@@ -177,7 +186,7 @@ def choose(
     elif wishes.objective == "bytes" and not observation.classes.bytes.any():
         left_out.append((ROUTED, "the sizes of messages are not known"))
     else:
-        planners[ROUTED] = joint_planner(observation, names, wishes, unit)
+        planners[ROUTED] = joint_planner(observation, names, wishes, unit, priced)
     if len(observation.offers.publisher):
         planners["channels"] = Strategy4()
     else:
@@ -196,11 +205,12 @@ def mesh_planner(observation: Observation, wishes: Wishes) -> StarCap:
     return StarCap(budget=2 * links / max(observation.clients, 1), effort=1000 * wishes.effort)
 
 
-def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: str) -> Joint:
-    """The planner for placement and tree, with the user's limits as ids."""
+def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: str, priced: bool = True) -> Joint:
+    """The planner for placement and tree, with the user's limits as ids; where no link is priced, none is new."""
     network = observation.network
-    known = len(network.client_region) > 0 and bool(network.access_cost.size or network.access_latency_us.size)
-    stay = wishes.placement == "region" or (wishes.placement is None and not known)
+    stay = wishes.placement == "region" or (
+        wishes.placement is None and regions_given(network, names) and not places_known(network)
+    )
     by_bytes = wishes.objective == "bytes" or (wishes.objective == "cost" and unit == "gb")
     objective: Any = "messages" if wishes.objective == "bytes" else wishes.objective
     stays = kept_by(wishes, network, observation.overlay.tree, observation.clients, names)
@@ -208,11 +218,17 @@ def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: 
         budget=wishes.budget, max_moves=wishes.max_moves, max_swaps=wishes.max_swaps, objective=objective,
         weight="bytes" if by_bytes else "messages", min_gain=wishes.min_step, sent_cap=wishes.sent_cap or None,
         handled_cap=wishes.handled_cap or None, head_room=wishes.head_room,
-        max_degree=wishes.max_degree, max_cut=wishes.max_cut, wired_only=True,
+        max_degree=wishes.max_degree, max_cut=wishes.max_cut,
+        wired_only=bool(wishes.could_wire) or not priced,
         may_wire=link_rows(wishes.could_wire, network, names), within_region=stay, effort=wishes.effort,
         only=stays.only, keep=stays.clients,
         keep_brokers=stays.brokers, keep_links=stays.links,
     )  # fmt: skip
+
+
+def link_costs_known(trace: Trace) -> bool:
+    """Whether any link of a trace has a cost: one that is not wired could then be."""
+    return not np.isnan(columns(trace, "links", "cost")["cost"]).all()
 
 
 def metric_of(name: str, observation: Observation, wishes: Wishes) -> str:
@@ -308,6 +324,12 @@ def _notes(done: list[Replayed], parts: list[Part], wishes: Wishes) -> list[str]
         if judged and (flat := flattens(judged)):
             said.append(flat)
     return said
+
+
+def _to_try(bounds: list[str]) -> str:
+    """What a user who wants more could lift."""
+    could = [text.partition(";")[0] for text in bounds if "at least" in text]
+    return f" To try: lift {could[0]}." if could else ""
 
 
 def gap_of(part: Part, trace: Trace, known: Known, observation: Observation, cut: Cut) -> str:

@@ -27,7 +27,7 @@ from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, p
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.problem import Problem, renumbered
-from overlace.planners.search.walk import MIDDLE, NO_LIMIT, Budget, Search, State, by_cost, size_of
+from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
 from overlace.planners.tree import cost as tree_cost
 
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
@@ -143,12 +143,13 @@ class Joint:
     def overlay(
         self, observation: Observation, seed: int = 0, begin: Overlay | None = None, plain: Observation | None = None
     ) -> Overlay:
-        """What the search comes to, without the steps; in a large system it goes on from an overlay that is known."""
+        """What the search comes to, without the steps; with an overlay to begin with it goes on from there."""
         problem = self.problem(observation, plain)
-        if begin is not None and size_of(problem) > MIDDLE:
+        if begin is not None:
             known = State(np.maximum(begin.homes(observation.clients), 0), np.sort(begin.tree, axis=1).reshape(-1, 2))
             search = Search(replace(problem, least=self.min_gain * Search(problem).first.cost))
             best = search.improve(known, self._budget(), BOTH)
+            best = refine(search, best, self._budget(), BOTH, draws_for(search, self.effort / 100), seed)
         else:
             best = min(self.states(problem, seed).values(), key=by_cost)
         before = observation.overlay
