@@ -23,7 +23,7 @@ from protocol import table, write
 from overlace.ingest.topologies.read import read_topology
 from overlace.jobs.ahead import look_ahead
 from overlace.jobs.interval import total
-from overlace.jobs.newcomers import apart, placed, rule_named
+from overlace.jobs.newcomers import Placing, apart
 from overlace.jobs.optimize import ROUTED, joint_planner, metric_of
 from overlace.jobs.wishes import Wishes
 from overlace.model import Observation, Overlay
@@ -245,8 +245,7 @@ def held(trace: Trace, wishes: Wishes) -> Held:
         return 1 - total(follows.stage, overlay, rows, unit, metric) / today
 
     plain = saved(follows.overlay(planner.overlay(observation, wishes.seed)))
-    rule = rule_named(looked.rule, observation, planned, wishes.seed)
-    ruled = placed(planner, follows, planned, rule)
+    ruled = Placing(planner, observation, looked.rule, wishes.seed).overlay(follows, planned)
     costs = apart(follows, before, ruled, unit, metric)
     other, other_names = observe_with_names(trace, parts.held_out)
     for_it = joint_planner(other, other_names, wishes, unit)

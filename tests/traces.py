@@ -24,7 +24,7 @@ def columns(messages):
     )  # fmt: skip
 
 
-def trace_of(path, messages, names=None, bucket_us=HOUR_US, **tables):
+def trace_of(path, messages, names=None, bucket_us=HOUR_US, notes=None, **tables):
     """A trace of such messages and further tables."""
     writer = Writer(str(path))
     made = columns(messages)
@@ -48,4 +48,4 @@ def trace_of(path, messages, names=None, bucket_us=HOUR_US, **tables):
     writer.write("names", pa.table({"kind": kinds, "id": pa.array(ids, pa.int32()), "name": called}))
     for name, table in tables.items():
         writer.write(name, table if isinstance(table, pa.Table) else pa.table(table))
-    return writer.commit(bucket_us=bucket_us, unit="message", notes={})
+    return writer.commit(bucket_us=bucket_us, unit="message", notes=notes or {})

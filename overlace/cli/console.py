@@ -124,7 +124,8 @@ def bar(what: str) -> Iterator[Any]:
     """A progress bar on standard error, as the callback that planners and jobs take.
 
     What they say is `stage` or `stage: detail`. In a window each stage leaves a line with its last detail
-    (rows, tasks) and its seconds.
+    (rows, tasks) and its seconds. Elsewhere, as in a log, only stages of some seconds do, and a long one says from time
+    to time how far it is.
     """
     columns = (
         TextColumn("{task.description}"),
@@ -137,14 +138,21 @@ def bar(what: str) -> Iterator[Any]:
         task = progress.add_task(shown(what), total=1.0)
 
         def tell(share: float, text: str) -> None:
+            seconds = stages.seconds
             ended = stages.enter(text)
-            if ended and err.is_terminal:
+            if ended and (err.is_terminal or seconds >= BRIEF):
                 err.print(f"[dim]{shown(ended)}[/dim]")
+            elif not err.is_terminal and stages.is_due():
+                err.print(f"[dim]{shown(f'{stages.line()}, {share:.0%} of all')}[/dim]")
             progress.update(task, completed=share, description=shown(f"{what}: {text}"))
 
         yield tell
-        if err.is_terminal and stages.stage:
+        if stages.stage and (err.is_terminal or stages.seconds >= BRIEF):
             err.print(f"[dim]{shown(stages.line())}[/dim]")
+
+
+BRIEF, OFTEN = 2.0, 10.0
+"""Seconds: of a stage that leaves no line in a log, and between two lines of a long one there."""
 
 
 class Stages:
@@ -153,14 +161,27 @@ class Stages:
     def __init__(self, what: str) -> None:
         self.what = what
         self.stage = self.detail = ""
-        self.began = time.perf_counter()
+        self.began = self.told = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """How long the current stage has taken."""
+        return time.perf_counter() - self.began
+
+    def is_due(self) -> bool:
+        """Whether it is time to say how far the current stage is; if so, it counts as said."""
+        due = time.perf_counter() - self.told >= OFTEN
+        if due:
+            self.told = time.perf_counter()
+        return due
 
     def enter(self, text: str) -> str:
         """Take note of `stage: detail`; the line of the stage that has ended, if one has."""
         stage, _, detail = text.partition(": ")
         ended = self.line() if self.stage and stage != self.stage else ""
         if stage != self.stage:
-            self.stage, self.began = stage, time.perf_counter()
+            self.stage = stage
+            self.began = self.told = time.perf_counter()
         self.detail = detail
         return ended
 

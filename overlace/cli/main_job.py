@@ -127,8 +127,9 @@ def ahead_lines(part: Any, ahead: Any) -> list[str]:
     rule = part.solved.document.newcomers
     if judged.apart and part.before:
         known, new = judged.apart
+        share = new.before / ((known.before + new.before) or 1.0)
         lines.append(
-            f"newcomers ({new.before / part.before:.0%} of what is paid today): {less(new.saved)}, "
+            f"newcomers ({share:.0%} of what is paid today): {less(new.saved)}, "
             f"{shown(rule) if rule else 'left where they connect'}; known clients: {less(known.saved)}"
         )
     elif rule:

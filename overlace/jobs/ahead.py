@@ -9,18 +9,20 @@ the plan: the same way to plan, judged on traffic that it had not seen.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Floats
+from overlace.errors import OverlaceError
 from overlace.jobs.interval import PIECES, predicted, slices_of, sums_of, total
-from overlace.jobs.newcomers import placed, rule_named
+from overlace.jobs.newcomers import Placing
 from overlace.jobs.observe import trace_of
 from overlace.jobs.origins import Origin, origins_of
 from overlace.jobs.solve import Wanted, check_is_for_traffic
-from overlace.model import Observation, Overlay, Planner, Progress
+from overlace.model import Observation, Overlay, Planner, Progress, name_of
 from overlace.observe.forecast import BLOCKS, HALF_LIVES, PLAIN_SUMS, Forecast, expected, half_life_of, sliced
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
@@ -43,11 +45,15 @@ class Ahead(NamedTuple):
     sums: list[Floats]  # (before, after) by slices of time, of each plan from an earlier time
 
     def __str__(self) -> str:
-        if self.forecast is None:
-            return "plain sums; the part that plans is too short to choose another"
+        if self.tried < 2:
+            return "plain sums, as asked for" if self.forecast else "plain sums: there are no times to choose by"
         if not self.origins:
-            return f"{self.forecast}; the part that plans is too short to try community blocks"
-        return f"{self.forecast}; chosen among {self.tried} on the last {self.share:.0%} of the part that plans"
+            return f"{self.forecast}; there was no earlier time to plan at, so community blocks were not tried"
+        ages, blocks = len(HALF_LIVES), len(BLOCKS)
+        return (
+            f"{self.forecast}; the half-life among {ages} by who says how much, the blocks among {blocks} by plans "
+            f"judged on the last {self.share:.0%} of the part that plans"
+        )
 
 
 NOTHING = Ahead(None, 1, 0, 0.0, "", None, [])
@@ -55,11 +61,13 @@ NOTHING = Ahead(None, 1, 0, 0.0, "", None, [])
 
 def look_ahead(
     trace: Trace, window: tuple[int, int], known: Known, observation: Observation, planner: Joint, seed: int,
-    metric: str, progress: Progress | None = None, plain: bool = False,
+    metric: str, progress: Progress | None = None, plain: bool = False, keep: Sequence[str] = (),
+    only: Sequence[str] = (),
 ) -> tuple[Ahead, Observation | None]:  # fmt: skip
     """(what was chosen, the observation to plan for): from the part that plans alone; no observation: as it is.
 
-    Where plain sums are asked for, only the rule for newcomers is chosen.
+    Where plain sums are asked for, only the rule for newcomers is chosen. `keep` and `only` name clients that stay
+    where they connect, and those that alone do not.
     """
     if window == (0, 0):
         return NOTHING, None
@@ -67,15 +75,19 @@ def look_ahead(
     slices = sliced(trace, window, known)
     days = None if plain else half_life_of(slices, observation.clients)
     tell = progress or (lambda share, what: None)
-    tried: list[tuple[Origin, list[Overlay], list[float]]] = []
-    for origin in origins_of(trace, window, known, planner):
-        tell(0.5 * len(tried), "trying forecasts")
-        found = _tried(trace, origin, days, shares, seed, metric)
-        if found:
-            tried.append((origin, *found))
-    best = int(np.argmax(np.round(np.sum([saved for _, _, saved in tried], axis=0), 12))) if tried else 0
-    forecast = Forecast(days, shares[best])
-    rule, sums = _rule(trace, [(origin, after[best]) for origin, after, _ in tried], seed, metric)
+    tried: list[tuple[Origin, dict[float, Tried]]] = []
+    for origin in origins_of(trace, window, known, planner, metric):
+        tell(0.5 * len(tried), f"choosing a forecast: at earlier time {len(tried) + 1}")
+        left = shares if not tried else sorted({shares[0], _best(tried)})
+        if found := _tried(trace, origin, days, left, seed, metric):
+            tried.append((origin, found))
+    blocks = _best(tried) if tried else shares[0]
+    forecast = Forecast(days, blocks)
+    plans = [
+        (origin, found[blocks].after, Placing(origin.planner, origin.observation, "", seed, keep, only))
+        for origin, found in tried
+    ]
+    rule, sums = _rule(trace, plans, seed, metric)
     first = tried[0][0].observation.window[1] if tried else window[1]
     share = (window[1] - first) / (window[1] - window[0])
     chosen = Ahead(
@@ -98,12 +110,12 @@ def measured_by(objective: str, observation: Observation) -> str:
     return "total_cost" if objective == "cost" and observation.network.access_cost.size else METRIC[objective]
 
 
-def wanted_of(looked: Ahead, ahead: Observation | None) -> Wanted:
+def wanted_of(looked: Ahead, ahead: Observation | None, keep: Sequence[str] = (), only: Sequence[str] = ()) -> Wanted:
     """What was chosen, as a plan is made for it."""
-    forecast = looked.forecast
-    if forecast is None or ahead is None:
-        return Wanted(None, None, looked.rule)
-    return Wanted(PlannedFor(half_life_days=forecast.half_life, blocks=forecast.blocks), ahead, looked.rule)
+    forecast, told = looked.forecast, None
+    if forecast is not None and ahead is not None:
+        told = PlannedFor(half_life_days=forecast.half_life, blocks=forecast.blocks)
+    return Wanted(told, ahead, looked.rule, tuple(keep), tuple(only))
 
 
 def wanted_for(run: Path, planner: Planner, seed: int, progress: Progress | None = None) -> Wanted:
@@ -115,19 +127,36 @@ def wanted_for(run: Path, planner: Planner, seed: int, progress: Progress | None
     if isinstance(planner, Joint):
         objective = "bytes" if planner.weight == "bytes" and planner.objective == "messages" else planner.objective
         metric = measured_by(objective, observation)
-        return wanted_of(*look_ahead(trace, parts.train, known, observation, planner, seed, metric, progress))
+        keep, only = ([name_of("client", c, names) for c in ids] for ids in (planner.keep, planner.only))
+        found = look_ahead(
+            trace, parts.train, known, observation, planner, seed, metric, progress, keep=keep, only=only
+        )
+        return wanted_of(*found, keep, only)
     slices = sliced(trace, parts.train, known)
     forecast = Forecast(half_life_of(slices, observation.clients))
     if forecast == PLAIN_SUMS:
         return Wanted()
-    found = Ahead(forecast, len(HALF_LIVES), 0, 0.0, "", None, [])
-    return wanted_of(found, expected(observation, slices, forecast, seed))
+    looked = Ahead(forecast, len(HALF_LIVES), 0, 0.0, "", None, [])
+    return wanted_of(looked, expected(observation, slices, forecast, seed))
+
+
+class Tried(NamedTuple):
+    """What the planner made of a candidate at an earlier time, and the share it saved of what followed."""
+
+    after: Overlay
+    saved: float
+
+
+def _best(tried: Sequence[tuple[Origin, dict[float, Tried]]]) -> float:
+    """The blocks that saved most over all earlier times at which they were tried; the fewest of equals."""
+    everywhere = sorted(set.intersection(*(set(found) for _, found in tried)))
+    return max(everywhere, key=lambda blocks: round(sum(found[blocks].saved for _, found in tried), 12))
 
 
 def _tried(
     trace: Trace, origin: Origin, days: float | None, shares: Sequence[float], seed: int, metric: str
-) -> tuple[list[Overlay], list[float]] | None:
-    """(overlays, shares saved): what the planner makes of each candidate at an origin; None where nothing is paid.
+) -> dict[float, Tried]:
+    """What came of each candidate at an origin, by its blocks; nothing where nothing is paid or can be planned.
 
     More community blocks are tried as long as they save no less.
     """
@@ -135,48 +164,50 @@ def _tried(
     rows, before = follows.rows(), follows.overlay(observation.overlay)
     today = total(follows.stage, before, rows, trace.unit, metric)
     if not today > 0:
-        return None
+        return {}
     slices = sliced(trace, observation.window, origin.known)
-    made, saved = [], []
+    found: dict[float, Tried] = {}
     for blocks in shares:
         forecast = Forecast(days, blocks)
-        if forecast == PLAIN_SUMS:
-            after = origin.planner.overlay(observation, seed)
-        else:
-            after = origin.planner.overlay(expected(observation, slices, forecast, seed), seed, plain=observation)
-        made.append(after)
-        saved.append(1 - total(follows.stage, follows.overlay(after), rows, trace.unit, metric) / today)
-        if saved[-1] < max(saved):
+        ahead = observation if forecast == PLAIN_SUMS else expected(observation, slices, forecast, seed)
+        try:
+            after = origin.planner.overlay(ahead, seed, plain=None if ahead is observation else observation)
+        except OverlaceError:  # what was there by then cannot be planned for
+            return {}
+        left = total(follows.stage, follows.overlay(after), rows, trace.unit, metric)
+        found[blocks] = Tried(after, 1 - left / today)
+        if found[blocks].saved < max(each.saved for each in found.values()):
             break
-    return made, saved + [-np.inf] * (len(shares) - len(saved))
+    return found
 
 
-def _rule(trace: Trace, plans: list[tuple[Origin, Overlay]], seed: int, metric: str) -> tuple[str, list[Floats]]:
+def _rule(
+    trace: Trace, plans: list[tuple[Origin, Overlay, Placing]], seed: int, metric: str
+) -> tuple[str, list[Floats]]:
     """(rule, sums): the rule under which newcomers' messages cost least, and what each plan did with it, by slices.
 
-    Where hardly anybody was new after the earlier times, some of those that were not are asked as if they were.
+    Where hardly anybody was new after the earlier times, some of those that were not are asked as if they were. Where
+    no client may move, newcomers stay where they connect.
     """
-    names = ("", *RULES)
-    few = sum(len(origin.later.arrivals.client) for origin, _ in plans) < FEW
+    still = any(0 in (p.planner.budget, p.planner.max_moves) for _, _, p in plans)
+    names = ("",) if still else ("", *RULES)
+    few = sum(len(origin.later.arrivals.client) for origin, _, _ in plans) < FEW
     cost = np.zeros(len(names))
-    for origin, after in plans:
+    for origin, after, placing in plans:
         new = _with_pretenders(trace, origin, seed) if few else origin.later
         rows = new.rows(np.flatnonzero(new.fresh))
         for i, name in enumerate(names):
-            rule = rule_named(name, origin.observation, after, seed)
-            if name and rule is None:
+            mine = replace(placing, rule=name)
+            if name and mine.rule_for(after) is None:
                 cost[i] = np.inf
             elif rows.num_rows:
-                cost[i] += total(new.stage, placed(origin.planner, new, after, rule), rows, trace.unit, metric)
+                cost[i] += total(new.stage, mine.overlay(new, after), rows, trace.unit, metric)
     best = names[int(np.argmin(cost))]
     sums = []
-    for origin, after in plans:
+    for origin, after, placing in plans:
         follows = origin.later
-        slices = slices_of(
-            (origin.observation.window[1], int(follows.heard.bucket.max()) + 1), trace.bucket_us, most=PIECES
-        )
-        rule = rule_named(best, origin.observation, after, seed)
-        overlays = follows.overlay(origin.observation.overlay), placed(origin.planner, follows, after, rule)
+        slices = slices_of((origin.observation.window[1], origin.until), trace.bucket_us, most=PIECES)
+        overlays = follows.overlay(origin.observation.overlay), replace(placing, rule=best).overlay(follows, after)
         sums.append(sums_of(follows, *overlays, trace.unit, metric, slices))
     return best, sums
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from overlace.arrays.jit import Floats
 from overlace.catalog import PLANNERS
-from overlace.errors import BadPlan, BadTrace, Unknown
+from overlace.errors import BadPlan, BadTrace, OverlaceError, Unknown
 from overlace.jobs.interval import total
 from overlace.jobs.joined import InPlace, Joined
 from overlace.jobs.solve import plan_for
@@ -110,16 +110,24 @@ def _planned_again(
     folder: Path, made: Plan, trace: Trace, observation: Observation, names: Names, overlay: Standing, metric: str
 ) -> float:
     """The share that planning again saves on the rest of a newer trace, planned on its first part."""
+    span = trace.span()
     try:
         parts = cut(trace)
-        first, first_names = observe_with_names(trace, parts.train)
-        joined = Joined(observation.network, names, first, first_names)
-        after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
-    except BadTrace:  # too short to cut, or not all of the system was there by then
-        parts = Cut(trace.span(), trace.span(), 1.0)
-        first, first_names = observe_with_names(trace)
-        joined = Joined(observation.network, names, first, first_names)
-        after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
+        return _again(folder, made, trace, parts, observation, names, overlay, metric)
+    except OverlaceError:  # too short to cut, or not all of the system was there by then
+        return _again(folder, made, trace, Cut(span, span, 1.0), observation, names, overlay, metric)
+
+
+def _again(
+    folder: Path, made: Plan, trace: Trace, parts: Cut, observation: Observation, names: Names, overlay: Standing,
+    metric: str,
+) -> float:  # fmt: skip
+    """The share that planning on one part of a newer trace saves on another."""
+    first, first_names = observe_with_names(trace, parts.train)
+    joined = Joined(observation.network, names, first, first_names)
+    after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
+    if metric == "total_cost" and not joined.network.access_cost.size:
+        raise BadTrace("the first part of the newer trace does not say what it costs to reach a broker")
     start, known = replace(joined.newer, network=joined.network, overlay=after), known_as(trace, first_names)
     ahead, forecast = None, read_plan(folder).forecast
     if forecast is not None:

@@ -50,7 +50,8 @@ class Joined:
         self.network = _renumbered(network, self.broker, newer)
         clients = {name: i for i, name in enumerate(names.get("client", ()))}
         called = list(newer_names.get("client", ()))[: newer.clients]
-        self.client: Ints = np.array([clients.get(name, -1) for name in called], dtype=np.int64)
+        self.client: Ints = np.full(newer.clients, -1)  # who has no name there was never seen here
+        self.client[: len(called)] = [clients.get(name, -1) for name in called]
         self.newer = newer
 
     def unseen(self, observation: Observation) -> float:

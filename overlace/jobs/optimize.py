@@ -10,6 +10,7 @@ is said. Links that are listed with a cost could be wired. What a bound costs is
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -21,15 +22,16 @@ from overlace.jobs.ahead import NOTHING, Ahead, look_ahead, measured_by, wanted_
 from overlace.jobs.curve import curve_of
 from overlace.jobs.interval import saving, slices_of, sums_of
 from overlace.jobs.limits import assumed, bounds_of, broken_by, limits_of, places_known, within_cut
-from overlace.jobs.newcomers import apart, placed, rule_named
+from overlace.jobs.newcomers import Placing, apart
 from overlace.jobs.observe import observe, trace_of
+from overlace.jobs.origins import LONG_US
 from overlace.jobs.replay import Replayed, replay
 from overlace.jobs.solve import Solved, Wanted, solve
-from overlace.jobs.wishes import Wishes, check_names, kept_by, link_rows
+from overlace.jobs.wishes import Wishes, check_names, kept_by, kinds_of, link_rows
 from overlace.model import Names, Observation, Overlay, Planner, Progress, regions_given
 from overlace.observe.cut import Cut
-from overlace.observe.known import Known, known_as
-from overlace.observe.later import later, strangers
+from overlace.observe.known import known_as
+from overlace.observe.later import Later, later, strangers
 from overlace.observe.tables import columns
 from overlace.observe.traffic import traffic_of
 from overlace.planners.channels.strategy4 import Strategy4
@@ -109,6 +111,7 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
         raise NotObserved(f"{path}: nothing can be planned from this trace. {why}")
     trace, cut = trace_of(run)
     known = known_as(trace, names)
+    keep, only = (kinds_of(each)["client"] for each in (wishes.keep, wishes.only))
     solved, looked, ahead = {}, NOTHING, None
     for i, (name, planner) in enumerate(planners.items()):
         wanted = Wanted()
@@ -117,20 +120,24 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
             metric = metric_of(name, observation, wishes)
             looked, ahead = look_ahead(
                 trace, cut.train, known, observation, planner, wishes.seed, metric, _within(tell, 0.1, 0.3),
-                plain=wishes.forecast == "plain",
+                plain=wishes.forecast == "plain", keep=keep, only=only,
             )  # fmt: skip
-            wanted = wanted_of(looked, ahead)
+            wanted = wanted_of(looked, ahead, keep, only)
             if planner.max_cut is not None:
                 rows = traffic_of(trace, cut.train, known)
                 planner = planners[name] = within_cut(planner, observation, ahead, rows, trace.unit, wishes)
-        tell(0.3 + 0.2 * i / len(planners), f"planning {name}")
-        solved[name] = solve(planner, observation, run, names, seed=wishes.seed, wanted=wanted)
+        begin, end = (0.3 + 0.2 * k / len(planners) for k in (i, i + 1))
+        tell(begin, f"planning {name}")
+        told = _within(lambda share, what, name=name: tell(share, f"planning {name}: {what}"), begin, end)  # type: ignore[misc]
+        solved[name] = solve(planner, observation, run, names, seed=wishes.seed, wanted=wanted, progress=told)
     tell(0.5, "replaying")
-    done = replay(run)
+    heard = {"train": later(trace, cut.train, known, observation)}
+    heard["held-out"] = later(trace, cut.held_out, known, observation)
+    done = replay(run, heard=heard)
     tell(0.6, "judging")
     parts = []
     for name, each in solved.items():
-        parts.append(_judged(name, planners[name], each, done, observation, trace, known, cut, wishes, looked))
+        parts.append(_judged(name, planners[name], each, done, observation, trace, heard, cut, wishes, looked))
     tell(0.8, "asking what binds the plan")
     routed, broken, bounds, limits = planners.get(ROUTED), {}, [], {}
     if isinstance(routed, Joint):
@@ -141,7 +148,7 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
         limits = limits_of(observation, routed)
     tell(0.9, "writing the report")
     notes = _notes(done, parts, wishes)
-    if parts and parts[0].name == ROUTED and (said := gap_of(parts[0], trace, known, observation, cut)):
+    if parts and parts[0].name == ROUTED and (said := gap_of(parts[0], heard["held-out"])):
         notes.insert(0, said)
     if isinstance(routed, Joint):
         notes = assumed(observation, names, wishes, routed) + notes
@@ -243,7 +250,7 @@ def _within(tell: Progress, low: float, high: float) -> Progress:
 
 def _judged(
     name: str, planner: Planner, solved: Solved, done: list[Replayed], observation: Observation, trace: Trace,
-    known: Known, cut: Cut, wishes: Wishes, looked: Ahead,
+    heard: Mapping[str, Later], cut: Cut, wishes: Wishes, looked: Ahead,
 ) -> Part:  # fmt: skip
     """Before and after on both parts, how sure that is, and all of it written into the plan."""
     metric, plan = metric_of(name, observation, wishes), solved.folder.name
@@ -262,16 +269,19 @@ def _judged(
     split: list[Apart] = []
     if name == ROUTED and isinstance(planner, Joint):
         window = cut.held_out if "held-out" in parts else cut.train
-        follows = later(trace, window, known, observation)
-        rule = looked.rule if "held-out" in parts else ""
+        follows = heard[parts[-1]]
+        new = solved.document.newcomers
+        rule = (new.rule, wishes.seed, new.keep, new.only) if new else ()
+        placing = Placing(planner, observation, *rule)
 
         def shown(overlay: Overlay) -> Overlay:
-            return placed(planner, follows, overlay, rule_named(rule, observation, overlay, wishes.seed))
+            return placing.overlay(follows, overlay)
 
         before, then = follows.overlay(observation.overlay), shown(after)
         ends = found["", parts[-1]], found[plan, parts[-1]]
         curve = curve_of(follows, columns, shown, trace.unit, metric, solved.document.cost_before, ends)
-        slices = slices_of(_times(window, trace), trace.bucket_us, daily=bool(looked.sums))
+        long = cut.train[1] - cut.train[0] >= LONG_US
+        slices = slices_of(_times(window, trace), trace.bucket_us, daily=long and len(looked.sums) > 0)
         judged = saving(sums_of(follows, before, then, trace.unit, metric, slices), looked.sums)
         if follows.fresh.any():
             costs = apart(follows, before, then, trace.unit, metric)
@@ -332,7 +342,7 @@ def _to_try(bounds: list[str]) -> str:
     return f" To try: lift {could[0]}." if could else ""
 
 
-def gap_of(part: Part, trace: Trace, known: Known, observation: Observation, cut: Cut) -> str:
+def gap_of(part: Part, follows: Later) -> str:
     """Why a plan saves far less than it did where it was made, as a sentence; nothing where it does not."""
     judged = part.solved.document.judged
     if part.part != "held-out" or judged is None or part.saving is None or part.train <= 0:
@@ -340,15 +350,17 @@ def gap_of(part: Part, trace: Trace, known: Known, observation: Observation, cut
     if part.saving.share >= (1 - GAP) * part.train:
         return ""
     causes = []
-    new = next((each.before for each in judged.apart if each.clients == "newcomers"), 0.0)
-    if part.before and new:
-        causes.append(f"{new / part.before:.0%} of it is for messages with a client that had no traffic then")
-    met = strangers(later(trace, cut.held_out, known, observation))
-    causes.append(f"{met:.0%} of the deliveries between known clients are between two that had not talked then")
+    paid = {each.clients: each.before for each in judged.apart}
+    if paid.get("newcomers"):
+        share = paid["newcomers"] / sum(paid.values())
+        causes.append(f"{share:.0%} of it is for messages with a client that had no traffic then")
+    if met := strangers(follows):
+        causes.append(f"{met:.0%} of the deliveries between known clients are between two that had not talked then")
+    why = f". Likely why: {'; '.join(causes)}" if causes else ""
     saved = part.saving.share
     return (
         f"{abs(saved):.1%} {'less' if saved >= 0 else 'more'} is paid where {part.train:.1%} less was on the part that "
-        f"planned. Likely why: {'; '.join(causes)}"
+        f"planned{why}"
     )
 
 

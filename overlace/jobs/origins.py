@@ -14,11 +14,11 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
 from overlace.arrays.pairs import positions
-from overlace.errors import NotObserved
+from overlace.errors import OverlaceError
 from overlace.model import Observation
-from overlace.observe.known import Known, known_in
+from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
-from overlace.observe.observation import network_of, observe
+from overlace.observe.observation import network_of, observe_with_names
 from overlace.planners.joint.joint import Joint
 from overlace.trace.store import DAY_US, Trace
 
@@ -37,24 +37,25 @@ class Origin(NamedTuple):
     until: int  # the end of that
 
 
-def origins_of(trace: Trace, window: tuple[int, int], known: Known, planner: Joint) -> Iterator[Origin]:
-    """The earlier times at which the planner could have planned.
+def origins_of(trace: Trace, window: tuple[int, int], known: Known, planner: Joint, metric: str) -> Iterator[Origin]:
+    """The earlier times at which the planner could have planned, and what counts could have been measured.
 
     `known` are the numbers of the whole window, which the planner's clients, brokers and links are given in.
     """
     begin, end = window
-    unit = DAY_US if end - begin >= LONG_US else trace.bucket_us
+    unit = DAY_US if end - begin >= LONG_US and DAY_US % trace.bucket_us == 0 else trace.bucket_us
     links = network_of(trace, window, known).links
     for origin in sorted({int(begin + share * (end - begin)) // unit * unit for share in EARLIER}):
         if not begin < origin < end:
             continue
         try:
-            observation = observe(trace, (begin, origin))
-        except NotObserved:
+            observation, names = observe_with_names(trace, (begin, origin))
+        except OverlaceError:  # the system as it was then could not be planned for, whatever it is now
             continue
-        then = known_in(trace, (begin, origin))
+        then = known_as(trace, names)
         mine = by_then(planner, observation, links, Numbers.between(known, then))
-        if mine is None or not len(observation.classes) or not len(observation.overlay.tree):
+        told = metric != "total_cost" or observation.network.access_cost.size
+        if mine is None or not told or not len(observation.classes) or not len(observation.overlay.tree):
             continue
         follows = later(trace, (origin, end), then, observation)
         if len(follows.heard.client):

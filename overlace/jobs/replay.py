@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,9 @@ from overlace.trace.runs import read_observation
 from overlace.trace.store import Runner, Trace, here
 from overlace.trace.tables import arrow, numbers, table_of
 
+if TYPE_CHECKING:
+    from overlace.trace.plans import Newcomers
+
 
 class Replayed(NamedTuple):
     """One run: which overlay, on which part, and what it measured."""
@@ -38,8 +42,13 @@ class Replayed(NamedTuple):
     metrics: Metrics
 
 
-def replay(run: Path, *, runner: Runner = here, progress: Progress | None = None) -> list[Replayed]:
-    """Before and after each plan of the run, on both parts of its trace; written into RUN."""
+def replay(
+    run: Path, *, runner: Runner = here, progress: Progress | None = None, heard: Mapping[str, Later] | None = None
+) -> list[Replayed]:
+    """Before and after each plan of the run, on both parts of its trace; written into RUN.
+
+    `heard` is the traffic of the parts, if it has been read.
+    """
     trace, parts = trace_of(run)
     observation, names = read_observation(run)
     known = known_as(trace, names)
@@ -49,15 +58,15 @@ def replay(run: Path, *, runner: Runner = here, progress: Progress | None = None
     windows = {"train": parts.train, "held-out": parts.held_out}
     steps = (1 + len(plans)) * len(windows)
     for part, window in windows.items():
-        traffic = later(trace, window, known, observation)
-        heard = traffic.rows()
+        traffic = heard[part] if heard else later(trace, window, known, observation)
+        said = traffic.rows()
         doubles = _doubles(trace, window, known)
         overlays = {"": traffic.overlay(observation.overlay)}
         for name, (plan, rule) in plans.items():
             overlays[name] = with_newcomers(plan, observation, traffic, rule)
         for plan_name, overlay in overlays.items():
             began = time.perf_counter()
-            metrics = folded(measure(traffic.stage, overlay, heard, trace.unit, runner, doubles), traffic)
+            metrics = folded(measure(traffic.stage, overlay, said, trace.unit, runner, doubles), traffic)
             name = f"{plan_name or 'before'}/{part}"
             done.append(Replayed(name, plan_name, "after" if plan_name else "before", part, metrics))
             rows.append(_row(run, name, plan_name, part, window, time.perf_counter() - began))
@@ -88,28 +97,28 @@ def folded(metrics: Metrics, traffic: Later) -> Metrics:
     return joined([rest, tally.metrics()])
 
 
-def with_newcomers(plan: Plan, observation: Observation, traffic: Later, rule: str) -> Overlay:
+def with_newcomers(plan: Plan, observation: Observation, traffic: Later, rule: Newcomers | None) -> Overlay:
     """The overlay after a plan, with the newcomers where its rule sends them, or where the log shows them."""
-    if not rule:
+    if rule is None:
         return traffic.overlay(plan.after)
-    from overlace.jobs.newcomers import placed, rule_named
+    from overlace.jobs.newcomers import Placing
     from overlace.planners.joint.joint import Joint
 
     if not isinstance(plan.planner, Joint):
-        raise BadPlan(f"only joint plans have a rule for newcomers; this one names {rule}")
-    return placed(plan.planner, traffic, plan.after, rule_named(rule, observation, plan.after, plan.seed))
+        raise BadPlan(f"only joint plans have a rule for newcomers; this one names {rule.rule}")
+    return Placing(plan.planner, observation, rule.rule, plan.seed, rule.keep, rule.only).overlay(traffic, plan.after)
 
 
-def _planned(run: Path, observation: Observation) -> dict[str, tuple[Plan, str]]:
+def _planned(run: Path, observation: Observation) -> dict[str, tuple[Plan, Newcomers | None]]:
     """Each plan of the run with its rule for newcomers; refused if it was made from another observation."""
     paths = sorted((run / "plans").glob("*/plan.json")) if (run / "plans").is_dir() else []
-    plans = {}
+    plans: dict[str, tuple[Plan, Newcomers | None]] = {}
     for path in paths:
         from overlace.catalog import PLANNERS
         from overlace.trace.plans import load_plan, read_plan
 
-        rule = read_plan(path.parent).newcomers
-        plans[path.parent.name] = load_plan(path.parent, PLANNERS, observation), rule.rule if rule else ""
+        made = load_plan(path.parent, PLANNERS, observation)
+        plans[path.parent.name] = made, read_plan(path.parent).newcomers
     return plans
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from overlace.catalog import planner_name
 from overlace.errors import BadParameter
-from overlace.jobs.newcomers import described, rule_named
+from overlace.jobs.newcomers import Placing, described
 from overlace.model import PARTS, Names, Observation, Plan, Planner, Progress
 from overlace.planners.joint.joint import Joint
 from overlace.trace.plans import PlanFile, PlannedFor, parameters_of, plan_id, read_plan, write_plan
@@ -34,6 +34,8 @@ class Wanted(NamedTuple):
     forecast: PlannedFor | None = None
     ahead: Observation | None = None  # None: what was observed
     rule: str = ""
+    keep: tuple[str, ...] = ()  # clients that stay where they connect, also newcomers, by name or pattern
+    only: tuple[str, ...] = ()  # where any is given, all others do
 
 
 AS_OBSERVED = Wanted()
@@ -52,15 +54,19 @@ def solve(
 ) -> Solved:
     """The plan of this planner, parameters and seed; read instead of solved if it is there already."""
     name = planner_name(planner)
-    made_of = (parameters_of(planner), seed, observation.digest(), wanted.forecast, wanted.rule)
+    rule = [wanted.rule, *wanted.keep, "|", *wanted.only] if wanted.rule else []
+    made_of = (parameters_of(planner), seed, observation.digest(), wanted.forecast, rule)
     folder = run / "plans" / plan_id(name, *made_of)
     if folder.exists() and not force:
         return Solved(read_plan(folder), folder, again=True)
     plan = plan_for(planner, observation, wanted.ahead, seed, progress)
     trace = str(read_json(run / "run.json").get("trace_digest", "")) if (run / "run.json").exists() else ""
-    rule = described(rule_named(wanted.rule, observation, plan.after, seed), observation, names or {})
+    told = None
+    if wanted.rule and isinstance(planner, Joint):
+        placing = Placing(planner, observation, wanted.rule, seed, wanted.keep, wanted.only)
+        told = described(placing, plan.after, names or {})
     document = write_plan(
-        plan, folder, name, observation, names, trace=trace, forecast=wanted.forecast, newcomers=rule, force=force
+        plan, folder, name, observation, names, trace=trace, forecast=wanted.forecast, newcomers=told, force=force
     )
     return Solved(document, folder, again=False)
 

@@ -102,21 +102,22 @@ def read_wishes(path: Path | None, given: dict[str, Any]) -> Wishes:
 
 def check_names(wishes: Wishes, names: Names) -> None:
     """Refuse a pattern of clients or brokers that matches nothing that the trace names; links need the network."""
-    by_kind = _kinds((*wishes.keep, *wishes.only))
+    by_kind = kinds_of((*wishes.keep, *wishes.only))
     for kind in ("client", "broker"):
         called = [name_of(kind, i, names) for i in range(len(names.get(kind, ())))]
         for pattern in by_kind[kind]:
-            if not any(_matches(name, pattern) for name in called):
+            if not any(matches(name, pattern) for name in called):
                 raise Unknown(kind, pattern, called)
 
 
 def matching(patterns: Sequence[str], kind: str, count: int, names: Names) -> tuple[int, ...]:
     """The ids whose names match."""
     called = [name_of(kind, i, names) for i in range(count)]
-    return tuple(i for i, name in enumerate(called) if any(_matches(name, pattern) for pattern in patterns))
+    return tuple(i for i, name in enumerate(called) if any(matches(name, pattern) for pattern in patterns))
 
 
-def _matches(name: str, pattern: str) -> bool:
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name is the pattern, or matches it."""
     return name == pattern or fnmatchcase(name, pattern)
 
 
@@ -132,7 +133,7 @@ class Kept(NamedTuple):
 def kept_by(wishes: Wishes, network: Network, tree: Pairs, clients: int, names: Names) -> Kept:
     """What `keep` and `only` hold in place: of a kind that `only` names, all that it does not name stays too."""
     stays, may = (kept(patterns, network, clients, names) for patterns in (wishes.keep, wishes.only))
-    named = _kinds(wishes.only)
+    named = kinds_of(wishes.only)
     if named["client"]:
         stays = stays._replace(only=may.clients)
         if not may.clients:  # those who may move had not been seen: nobody moves
@@ -174,7 +175,7 @@ def _wired_rows(patterns: Sequence[str], network: Network, tree: Pairs, names: N
 
 def kept(patterns: Sequence[str], network: Network, clients: int, names: Names) -> Kept:
     """What the patterns name: CLIENT, broker:NAME, link:LEFT:RIGHT."""
-    by_kind = _kinds(patterns)
+    by_kind = kinds_of(patterns)
     return Kept(
         matching(by_kind["client"], "client", clients, names),
         matching(by_kind["broker"], "broker", network.brokers, names),
@@ -182,7 +183,7 @@ def kept(patterns: Sequence[str], network: Network, clients: int, names: Names) 
     )
 
 
-def _kinds(patterns: Sequence[str]) -> dict[str, list[str]]:
+def kinds_of(patterns: Sequence[str]) -> dict[str, list[str]]:
     """Patterns by what they are about."""
     found: dict[str, list[str]] = {"broker": [], "link": [], "client": []}
     for pattern in patterns:
@@ -210,7 +211,7 @@ def link_rows(patterns: Sequence[str], network: Network, names: Names) -> tuple[
             row
             for row, (a, b) in enumerate(ends)
             for left, right in halves
-            if (_matches(a, left) and _matches(b, right)) or (_matches(b, left) and _matches(a, right))
+            if (matches(a, left) and matches(b, right)) or (matches(b, left) and matches(a, right))
         }
         if not rows:
             raise Unknown("link that the trace names", pattern, [f"{a}:{b}" for a, b in ends])

@@ -87,7 +87,7 @@ def sliced(trace: Trace, window: tuple[int, int], known: Known) -> Slices:
     width = max(DAY_US // trace.bucket_us, 1) * trace.bucket_us
     edges = np.unique([begin, *range(end - (end - begin - 1) // width * width, end + 1, width)])
     heard, start, receivers, _ = heard_in(trace, window, known)
-    when = np.searchsorted(edges, heard.bucket, side="right") - 1
+    when = np.searchsorted(edges, np.maximum(heard.bucket, begin), side="right") - 1
     return slices_of(edges, when, heard, start, receivers)
 
 

@@ -8,6 +8,7 @@ comes after that can be said elsewhere; so here a newcomer in its first message 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -51,6 +52,7 @@ class Later:
     receivers: Ints
     fresh: Bools  # whether a newcomer takes part in what was heard
     arrivals: Arrivals
+    called: Sequence[str]  # the names of newcomers
     clients: int  # of the trace; the i-th newcomer in its first message has the number clients + i
 
     def rows(self, which: Any = None) -> pa.Table:
@@ -92,33 +94,53 @@ def later(trace: Trace, window: Window, known: Known, observation: Observation, 
     logged = read_traffic(trace, None if window == (0, 0) else window)
     ids = int(max((each.max(initial=-1) for each in (logged.rows.client, logged.receivers)), default=-1)) + 1
     most = max(observation.clients, len(known.place["client"]), ids)
-    is_new = np.ones(most, dtype=np.bool_)
+    exact, is_new = False, np.ones(most, dtype=np.bool_)
     is_new[: observation.clients] = ~had_traffic(observation)
     if pretend is not None:
         is_new[pretend] = True
-    heard, start, receivers, _ = heard_in(trace, window, known, logged)
+    heard, start, receivers = _heard(trace, window, known, logged)
     most = max(most, int(max(heard.client.max(initial=-1), receivers.max(initial=-1))) + 1)
     is_new = np.pad(is_new, (0, most - len(is_new)), constant_values=True)
     row, client, sends = _meetings(heard, start, receivers, is_new)
     if len(row) and trace.rows("messages") and (logged.rows.audience != UNLOGGED).all():
-        logged = _by_message(trace, window, logged, np.unique(heard.bucket[row]))
-        heard, start, receivers, _ = heard_in(trace, window, known, logged)
+        exact = True
+        logged = _by_message(trace, window, logged, np.unique(heard.bucket[row] // trace.bucket_us * trace.bucket_us))
+        heard, start, receivers = _heard(trace, window, known, logged)
         row, client, sends = _meetings(heard, start, receivers, is_new)
     first = np.full(most, STILL)
     np.minimum.at(first, client, heard.bucket[row])
     begins = heard.bucket[row] == first[client]
-    order = np.lexsort((np.flatnonzero(first < STILL), first[first < STILL]))
-    new = np.flatnonzero(first < STILL)[order]
+    new, called = _in_order(trace, known, np.flatnonzero(first < STILL), first)
+    rank = np.arange(most)
+    rank[new] = most + np.arange(len(new))
     fresh = np.zeros(len(heard.client), dtype=np.bool_)
     fresh[row] = True
     row, client, sends = row[begins], client[begins], sends[begins]
-    contact = _contacts(heard, start, receivers, row, client, sends, first)[new]
-    home, region = _where(trace, window, known, observation, new, first[new])
+    contact = _contacts(heard, start, receivers, row, client, sends, first, rank)[new]
+    until = first[new] + (1 if exact else trace.bucket_us)
+    home, region = _where(trace, window, known, observation, new, until)
     arrivals = Arrivals(new, first[new], contact, home, region)
     number = np.full(most, -1)
     number[new] = most + np.arange(len(new))
     heard, start, receivers = _renamed(heard, start, receivers, row, client, sends, number)
-    return Later(observation, heard, start, receivers, fresh, arrivals, most)
+    return Later(observation, heard, start, receivers, fresh, arrivals, called, most)
+
+
+def _heard(trace: Trace, window: Window, known: Known, logged: Logged) -> tuple[Heard, Ints, Ints]:
+    """What was heard, at times within the window: a bucket that it cuts begins with it."""
+    heard, start, receivers, _ = heard_in(trace, window, known, logged)
+    if window != (0, 0):
+        heard = heard._replace(bucket=np.maximum(heard.bucket, window[0]))
+    return heard, start, receivers
+
+
+def _in_order(trace: Trace, known: Known, new: Ints, first: Ints) -> tuple[Ints, list[str]]:
+    """(newcomers, names) in the order in which they come up, those of one moment by name, the shorter first."""
+    names, back = trace.names.get("client", ()), np.argsort(known.place["client"])
+    ids = np.where(new < len(back), back[np.minimum(new, max(len(back) - 1, 0))] if len(back) else new, new)
+    called = [names[i] if i < len(names) else f"client {i}" for i in ids.tolist()]
+    order = sorted(range(len(new)), key=lambda k: (first[new[k]], len(called[k]), called[k], new[k]))
+    return new[order], [called[k] for k in order]
 
 
 def strangers(traffic: Later) -> float:
@@ -169,7 +191,9 @@ def _by_message(trace: Trace, window: Window, logged: Logged, buckets: Ints) -> 
     return logged._replace(rows=Rows(*joined))
 
 
-def _contacts(heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Ints, sends: Bools, first: Ints) -> Ints:
+def _contacts(
+    heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Ints, sends: Bools, first: Ints, rank: Ints
+) -> Ints:
     """By client, whom it met first: of those that were there before, the one with most of its first messages.
 
     That is who sent to it or received from it; only where nobody did, who received the same.
@@ -185,15 +209,18 @@ def _contacts(heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Int
     there = (first[pairs[1]] < first[pairs[0]]) | (first[pairs[1]] == STILL)
     met = there & (pairs[0] != pairs[1])
     (who, whom), (weight,) = add_up([pairs[0][met], pairs[1][met]], [amount[met]])
-    order = np.lexsort((-whom, weight, who))
+    order = np.lexsort((-rank[whom], weight, who))
     found[who[order]] = whom[order]  # the last one of each stays: most, then the lowest number
     return found
 
 
 def _where(
-    trace: Trace, window: Window, known: Known, observation: Observation, new: Ints, at: Ints
+    trace: Trace, window: Window, known: Known, observation: Observation, new: Ints, until: Ints
 ) -> tuple[Ints, Ints]:
-    """(home, region) of newcomers as the log shows them: in the session they came up in, else in their next one."""
+    """(home, region) of newcomers as the log shows them: in the session they came up in, else in their next one.
+
+    They came up before `until`. Who has no session then is where it was at the end of what was observed.
+    """
     home = np.full(len(new), -1)
     seen = np.flatnonzero(new < observation.clients)
     home[seen] = observation.overlay.homes(observation.clients)[new[seen]]
@@ -203,7 +230,7 @@ def _where(
     place[new] = np.arange(len(new))
     mine = (place[client] >= 0) & (broker < observation.network.brokers)
     who, broker, since = place[client[mine]], broker[mine], rows["since"][mine]
-    begun = since < at[who] + trace.bucket_us
+    begun = since < until[who]
     order = np.lexsort((-broker, np.where(begun, since, -since), begun, who))
     shown = np.full(len(new), -1)
     shown[who[order]] = broker[order]
@@ -214,8 +241,9 @@ def _where(
         (number < len(place)) & (place[np.minimum(number, len(place) - 1)] >= 0) & (clients["region"] != NULL["region"])
     )
     there = known.number("region", clients["region"][listed])
-    region[place[number[listed]]] = np.where(there < known.counts["region"], there, -1)
-    return np.where(home >= 0, home, shown), region
+    order = np.argsort(clients["since"][listed], kind="stable")  # the last is where it is
+    region[place[number[listed]][order]] = np.where(there < known.counts["region"], there, -1)[order]
+    return np.where(shown >= 0, shown, home), region
 
 
 def _renamed(

@@ -17,7 +17,7 @@ import numpy as np
 from overlace.arrays.communities import communities_at
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.arrays.trees import Rooted, common_ancestor, from_root, root_at
-from overlace.model import Observation, Overlay
+from overlace.model import Network, Observation, Overlay
 
 CONTACT, COMMUNITY, REGION = "first-contact", "community", "region"
 RULES = (CONTACT, COMMUNITY, REGION)
@@ -48,7 +48,10 @@ class Rule:
     broker: Ints  # the broker of each group; -1: none
 
 
-def rules_of(observation: Observation, after: Overlay, names: Sequence[str] = RULES, seed: int = 0) -> list[Rule]:
+def rules_of(
+    observation: Observation, after: Overlay, names: Sequence[str] = RULES, seed: int = 0,
+    communities: Ints | None = None,
+) -> list[Rule]:  # fmt: skip
     """The rules that can be told from what was observed, for an overlay that a plan leads to."""
     homes, talk = after.homes(observation.clients), talk_of(observation)
     found = []
@@ -56,7 +59,7 @@ def rules_of(observation: Observation, after: Overlay, names: Sequence[str] = RU
         if name == CONTACT:
             found.append(Rule(name, np.arange(observation.clients), homes))
         elif name == COMMUNITY and len(observation.flows.sender):
-            group = communities_of(observation, seed)
+            group = communities_of(observation, seed) if communities is None else communities
             found.append(Rule(name, group, _heaviest(group, homes, talk, observation.network.brokers)))
         elif name == REGION and (regions := regions_of(observation, homes)) is not None:
             found.append(Rule(name, regions, _heaviest(regions, homes, talk, observation.network.brokers)))
@@ -79,12 +82,22 @@ def communities_of(observation: Observation, seed: int = 0) -> Ints:
 
 
 def regions_of(observation: Observation, homes: Ints) -> Ints | None:
-    """The region of each client: where it is, else that of its home; None where brokers have none in common."""
+    """The region of each client, where it is or that of its home; None where that tells nobody apart."""
     network = observation.network
-    if len(network.client_region) and len(np.unique(network.client_region)) > 1:
+    if by_place(observation):
         return network.client_region
     if len(np.unique(network.region)) in (1, network.brokers):
         return None
+    return regions_at(network, homes)
+
+
+def by_place(observation: Observation) -> bool:
+    """Whether regions are those where clients are; else they are those of their brokers."""
+    return len(np.unique(observation.network.client_region)) > 1
+
+
+def regions_at(network: Network, homes: Ints) -> Ints:
+    """The regions of brokers that are homes; -1 of none."""
     return np.where(homes >= 0, network.region[np.maximum(homes, 0)], -1)
 
 

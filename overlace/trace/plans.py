@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_type_hints
@@ -186,12 +186,15 @@ class Newcomers(_Part):
     default: str | None = Field(
         default=None, description="the broker for all others; null: where they connect, or the nearest with room"
     )
+    keep: list[str] = Field(default_factory=list, description="clients that stay where they connect, names or patterns")
+    only: list[str] = Field(default_factory=list, description="where any is given: all others stay where they connect")
 
     def __str__(self) -> str:
         goes = {
-            "first-contact": "to the home of whom it met first", "community": "to the home of that one's community",
-            "region": "to the home of its region",
-        }  # fmt: skip
+            "first-contact": "to the home of whom it met first",
+            "community": "to the broker with most of the traffic of whom it met first and of those that one talks with",
+            "region": "to the broker with most of its region's traffic",
+        }
         return f"each goes {goes.get(self.rule, f'by its {self.rule}')}, or the nearest with room"
 
     @model_validator(mode="after")
@@ -257,10 +260,10 @@ def parameters_of(planner: Planner) -> dict[str, Any]:
 
 def plan_id(
     name: str, parameters: Mapping[str, Any], seed: int, observation: str, forecast: PlannedFor | None = None,
-    rule: str = "",
+    rule: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """The planner's name and 8 hex digits of all that decides the plan: solving again is a no-op."""
-    ahead = [forecast.model_dump() if forecast else None, rule] if forecast or rule else []
+    ahead = [forecast.model_dump() if forecast else None, list(rule)] if forecast or rule else []
     what = json.dumps([parameters, seed, observation, *ahead], sort_keys=True)
     return f"{name}-{hashlib.blake2b(what.encode(), digest_size=4).hexdigest()}"
 

@@ -1,19 +1,23 @@
 """What is planned for is chosen inside the part that plans; newcomers go by a rule; what is promised is said first."""
 
 import json
+import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from overlace.cli.main_job import told
 from overlace.jobs.interval import predicted
-from overlace.jobs.newcomers import described, rule_named
+from overlace.jobs.newcomers import Placing, described
 from overlace.jobs.optimize import Refused, optimize, worth
 from overlace.jobs.replay import replay
 from overlace.jobs.wishes import Wishes
+from overlace.planners.joint.joint import Joint
 from overlace.trace.plans import read_columns, read_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US
+from overlace.trace.tables import TIME
 from tests.traces import trace_of
 
 BROKERS = ["a", "b", "c", "d"]
@@ -117,14 +121,15 @@ def test_the_rule_in_the_file_is_the_one_that_follows_from_the_run(tmp_path):
     observation, names = read_observation(tmp_path / "run")
     document = part.solved.document
     after, _ = read_columns(part.solved.folder, document)
-    for name in ("first-contact", "community", "region"):
-        told_of = described(rule_named(name, observation, after, document.seed), observation, names)
-        assert told_of.rule == name
-        if name == document.newcomers.rule:
-            assert told_of == document.newcomers
-    communities = described(rule_named("community", observation, after, 0), observation, names).brokers
-    assert sorted(communities.values()) == sorted({BROKERS[h] for h in after.homes(observation.clients)[:8]})
-    assert set(described(rule_named("region", observation, after, 0), observation, names).brokers) <= {"x", "y"}
+    rules = {
+        name: described(Placing(Joint(), observation, name, document.seed), after, names)
+        for name in ("first-contact", "community", "region")
+    }
+    assert [each.rule for each in rules.values()] == list(rules)
+    assert rules[document.newcomers.rule] == document.newcomers
+    known = after.homes(observation.clients)
+    assert set(rules["community"].brokers.values()) <= {BROKERS[h] for h in known.tolist()}
+    assert set(rules["region"].brokers) <= {"x", "y"}
 
 
 def test_what_is_held_out_changes_nothing_that_was_chosen(tmp_path):
@@ -166,7 +171,7 @@ def test_a_gap_is_named_with_its_likely_cause(tmp_path):
     except Refused as error:
         found = error.answer
     (note,) = [each for each in found.notes if "Likely why" in each]
-    assert note.startswith("502.4% more is paid where 100.0% less was on the part that planned")
+    assert note.startswith("700.0% more is paid where 100.0% less was on the part that planned")
     assert "for messages with a client that had no traffic then" in note
     assert "100% of the deliveries between known clients are between two that had not talked then" in note
     assert note in json.loads((tmp_path / "run" / "answer.json").read_text())["notes"]
@@ -182,3 +187,83 @@ def test_stretches_that_differ_make_a_wide_interval_and_none_makes_none():
     # eight shares, four of .4 and four of .2: 2.365 x .1069 x sqrt(9 / 8) either way
     assert apart.share - apart.low == pytest.approx(2.3646 * 0.1069 * np.sqrt(9 / 8), rel=1e-3)
     assert predicted([np.array([[10.0, 2.0]])]).high == 1.0
+
+
+LATE = [f"c{i}" for i in range(12, 16)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"keep": tuple(LATE)}, {"keep": ("c*",)}, {"only": ("c00",)}, {"budget": 0}, {"max_moves": 0}],
+    ids=["kept", "all kept", "others only", "no budget", "no moves"],
+)
+def test_who_stays_stays_known_or_not(asked, tmp_path):
+    """Newcomers whom the user keeps, or who may not move, are paid for as today."""
+    trace = system(tmp_path / "t", groups, 16, homes=WRONG)
+    try:
+        (part,) = optimize(trace, tmp_path / "run", Wishes(**FREE | asked)).parts
+    except Refused as error:
+        (part,) = error.answer.parts
+    new = part.solved.document.judged.apart[1]
+    assert new.after == new.before
+    assert new.before > 0
+
+
+@pytest.mark.parametrize("objective", ["hops", "cost"])
+def test_shares_are_of_what_is_paid_whatever_is_paid_for(objective, tmp_path):
+    trace = system(tmp_path / "t", groups, 16, homes=WRONG)
+    found = optimize(trace, tmp_path / "run", Wishes(**FREE, objective=objective))
+    (share,) = re.findall(r"newcomers \((\d+)% of what is paid today\)", "\n".join(told(found)))
+    assert 20 < int(share) < 80  # of hops, the two of clients' own links count too
+
+
+def test_a_cut_in_mid_bucket_and_a_short_log_are_judged_by_all_that_was_heard(tmp_path):
+    for name, days, until in (("mid", 14, "1970-01-11T06:30"), ("short", 1, "1970-01-01T17:00")):
+        trace = system(tmp_path / name, turning, 12, days=days, homes=ENDS)
+        try:
+            (part,) = optimize(trace, tmp_path / f"{name}-run", Wishes(**FREE, train_until=until)).parts
+        except Refused as error:
+            (part,) = error.answer.parts
+        assert part.saving.share == pytest.approx(1 - part.after / part.before)
+        assert part.saving.slices > 3
+
+
+def test_an_earlier_time_at_which_the_system_was_not_whole_is_left_out(tmp_path):
+    """A link comes on day 11 of 14: before, the brokers were in two parts, and nothing is chosen there."""
+    day = pa.array([None, None, 11 * DAY_US], pa.int64()).cast(TIME)
+    path = tmp_path / "t"
+    messages = [(d * DAY_US + h * HOUR_US, c, 0, 1, [7 - c]) for d in range(20) for h in (3, 9) for c in range(8)]
+    names = {"client": [f"c{i}" for i in range(8)], "broker": BROKERS, "region": ["x", "y"]}
+    sessions = {"client": range(8), "broker": [c % 4 for c in range(8)]}
+    links = {**TABLES["links"], "since": day}
+    trace_of(path, messages, names, brokers=TABLES["brokers"], links=links, sessions=sessions)
+    (part,) = optimize(str(path), tmp_path / "run", Wishes(**FREE)).parts
+    assert part.saving.share > 0.5
+    assert part.solved.document.judged.expected is None or part.solved.document.judged.expected.origins == 1
+
+
+def test_ids_say_nothing(tmp_path):
+    """The same log with clients that came up late under other ids: rule, expected saving and plan are the same."""
+    found = []
+    for name, order in (("one", range(16)), ("two", [*range(8), *reversed(range(8, 16))])):
+        turned = dict(zip(range(16), order, strict=True))
+        rng, messages = np.random.default_rng(3), []
+        for day in range(21):
+            for i, (a, b) in enumerate(groups(day, rng)):
+                messages.append((day * DAY_US + i % 24 * HOUR_US, turned[a], 0, 10, [turned[b]]))
+        called, homes = [""] * 16, [0] * 16
+        for c, i in turned.items():
+            called[i], homes[i] = f"c{c:02d}", WRONG[c]
+        names = {"client": called, "broker": BROKERS, "region": ["x", "y"]}
+        trace = trace_of(
+            tmp_path / name, messages, names, **TABLES, sessions={"client": range(16), "broker": homes},
+            notes={"sources": {"a": {}}},
+        )  # fmt: skip
+        wishes = Wishes(**FREE | {"sent_cap": 1.1, "handled_cap": 1.0})
+        try:
+            (part,) = optimize(str(trace.path), tmp_path / f"run-{name}", wishes).parts
+        except Refused as error:
+            (part,) = error.answer.parts
+        document = part.solved.document
+        found.append((document.newcomers, document.judged.expected, document.steps, part.after))
+    assert found[0] == found[1]

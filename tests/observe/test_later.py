@@ -1,6 +1,7 @@
 """What follows an observed window, message by message and by hand: who is new, where, and what that costs."""
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from overlace.observe.later import had_traffic, later, strangers
 from overlace.observe.observation import observe_with_names
 from overlace.replay.measure import measure
 from overlace.trace.store import HOUR_US
+from overlace.trace.tables import TIME
 from tests.traces import trace_of
 
 CLIENTS, BROKERS, CUT = 7, 4, 10 * HOUR_US
@@ -133,3 +135,26 @@ def test_the_share_of_deliveries_between_two_that_had_not_talked(tmp_path):
     observation, _ = observe_with_names(trace, (0, CUT))
     follows = later(trace, (CUT, 30 * HOUR_US), known_in(trace, (0, CUT)), observation)
     assert strangers(follows) == 0.5  # of the two between 0, 1 and 2; 5 is new
+
+
+def test_a_newcomer_is_in_the_session_of_its_first_message_and_in_its_last_region(tmp_path):
+    """c2 writes while at b1 and goes to b3 later that hour; c3, silent, was at b1 long ago and comes back at b3."""
+    half = HOUR_US // 2
+    log = [(0, 0, 0, 1, [1]), (CUT + 5, 2, 0, 1, [0]), (CUT + 9, 3, 0, 1, [0])]
+    times = [
+        (0, 0, None),
+        (0, 0, None),
+        (CUT, 1, CUT + half),
+        (CUT + half, 3, None),
+        (0, 1, HOUR_US),
+        (CUT + 6, 3, None),
+    ]
+    since, broker, until = zip(*times, strict=True)
+    sessions = {
+        "client": [0, 1, 2, 2, 3, 3], "broker": list(broker), "since": pa.array(since, pa.int64()).cast(TIME),
+        "until": pa.array(until, pa.int64()).cast(TIME),
+    }  # fmt: skip
+    trace = trace_of(tmp_path / "t", log, NAMES, links=LINKS, sessions=sessions)
+    observation, _ = observe_with_names(trace, (0, CUT))
+    follows = later(trace, (CUT, 30 * HOUR_US), known_in(trace, (0, CUT)), observation)
+    assert dict(zip(follows.called, follows.arrivals.home.tolist(), strict=True)) == {"c2": 1, "c3": 3}
