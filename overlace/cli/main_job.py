@@ -108,7 +108,7 @@ def told(found: Any) -> list[str]:
         lines.append(f"[bold]{part.name}[/bold] on {where}: {what}: {less(part.saving.share)} ({part.saving})")
         changes = f"{counted(part.moves, 'client')} moved, {counted(part.swaps, 'link')} changed"
         lines.append(f"  {changes}; {shown(part.solved.folder)}")
-        lines += [f"  {line}" for line in ahead_lines(part, found.ahead)]
+        lines += [f"  {line}" for line in (*ahead_lines(part, found.ahead), *load_lines(part))]
     lines += [f"bound by: {shown(text)}" for text in found.bounds]
     lines += [f"[yellow]note:[/yellow] {shown(text)}" for text in found.notes]
     lines += [f"[dim]left out: {shown(facet)}: {shown(why)}[/dim]" for facet, why in found.left_out]
@@ -135,6 +135,21 @@ def ahead_lines(part: Any, ahead: Any) -> list[str]:
     elif rule:
         lines.append(f"newcomers: {shown(rule)}")
     return lines
+
+
+def load_lines(part: Any) -> list[str]:
+    """The busiest broker, the worst single failure and how long deliveries take, where the plan was judged."""
+    found = {each.metric: each for each in part.solved.document.judged.metrics if each.part == part.part}
+    said = []
+    if load := found.get("max_broker_load"):
+        said.append(f"busiest broker {amount(load.before)} -> {amount(load.after)} messages")
+    if cut := found.get("cut_share_max"):
+        said.append(f"worst single failure {cut.before:.1%} -> {cut.after:.1%} of deliveries")
+    mean, most = found.get("mean_latency_us"), found.get("p95_latency_us")
+    if mean and (mean.before or mean.after):
+        ends = f" (95th percentile {most.before / 1000:.4g} -> {most.after / 1000:.4g})" if most else ""
+        said.append(f"latency {mean.before / 1000:.4g} -> {mean.after / 1000:.4g} ms{ends}")
+    return ["; ".join(said)] if said else []
 
 
 def counted(number: int, what: str) -> str:

@@ -167,6 +167,31 @@ def broken_by(
     return said
 
 
+def broken_later(observation: Observation, wishes: Wishes, before: Metrics, after: Metrics) -> list[str]:
+    """Limits that hold where the plan was made and not on the traffic that judges it, a line each."""
+    said: list[str] = []
+    if not (after.metric == "max_broker_load").any():
+        return said
+    cap, (was, now) = wishes.handled_cap, (each.of("max_broker_load") for each in (before, after))
+    if cap and now > cap * was * (1 + 1e-9):
+        said.append(f"the busiest broker handles {now:,.0f} messages, above --handled-cap {cap:g} ({was:,.0f} today)")
+    cut, (was, now) = wishes.max_cut, (each.of("cut_share_max") for each in (before, after))
+    if cut and now > max(cut, was) * (1 + 1e-9):
+        said.append(f"{now:.1%} of the deliveries fail with one broker, above --max-cut {cut:g} ({was:.1%} today)")
+    network, cap = observation.network, wishes.sent_cap
+    if cap:
+        then, sent = (by_broker(each, "sent", network.brokers) for each in (before, after))
+        mean = float(sent.sum()) / max(1, int((network.region >= 0).sum()))
+        over = np.flatnonzero(sent > np.maximum(cap * mean, then) * (1 + 1e-9))
+        if len(over):
+            plural, most = (
+                "clients of 1 broker" if len(over) == 1 else f"clients of {len(over)} brokers",
+                sent[over].max(),
+            )
+            said.append(f"{plural} send more than --sent-cap {cap:g} times the mean ({most / mean:.2f} at most)")
+    return [f"on traffic that the plan has not seen, {line}" for line in said]
+
+
 class Borne(NamedTuple):
     """What each broker bears, in what the planner counts."""
 

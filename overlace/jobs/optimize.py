@@ -21,14 +21,14 @@ from overlace.errors import NothingBetter, NotObserved
 from overlace.jobs.ahead import NOTHING, Ahead, look_ahead, measured_by, wanted_of
 from overlace.jobs.curve import curve_of
 from overlace.jobs.interval import saving, slices_of, sums_of
-from overlace.jobs.limits import assumed, bounds_of, broken_by, limits_of, places_known, within_cut
+from overlace.jobs.limits import assumed, bounds_of, broken_by, broken_later, limits_of, places_known, within_cut
 from overlace.jobs.newcomers import Placing, apart
 from overlace.jobs.observe import observe, trace_of
 from overlace.jobs.origins import LONG_US
 from overlace.jobs.replay import Replayed, replay
 from overlace.jobs.solve import Solved, Wanted, solve
 from overlace.jobs.wishes import Wishes, check_names, kept_by, kinds_of, link_rows
-from overlace.model import Names, Observation, Overlay, Planner, Progress, regions_given
+from overlace.model import Metrics, Names, Observation, Overlay, Planner, Progress, regions_given
 from overlace.observe.cut import Cut
 from overlace.observe.known import known_as
 from overlace.observe.later import Later, later, strangers
@@ -48,7 +48,8 @@ from overlace.trace.store import Trace
 ROUTED = "placement and tree"
 ALSO = {
     ROUTED: (
-        "cost", "total_cost", "link_messages", "link_bytes", "mean_hops", "mean_latency_us", "local_share",
+        "cost", "total_cost", "link_messages", "link_bytes", "mean_hops", "mean_latency_us", "p95_latency_us",
+        "local_share",
         "max_broker_load", "max_link_load", "cut_share_max", "deliveries", "homeless",
     ),
     "channels": ("false_positive_rate", "received", "mean_connections", "over_limit", "channels"),
@@ -151,6 +152,9 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     if parts and parts[0].name == ROUTED and (said := gap_of(parts[0], heard["held-out"])):
         notes.insert(0, said)
     if isinstance(routed, Joint):
+        if parts[0].part == "held-out":
+            both = (_measured(done, which, "held-out") for which in ("", parts[0].solved.folder.name))
+            notes = broken_later(observation, wishes, *both) + notes
         notes = assumed(observation, names, wishes, routed) + notes
     answer = Answer(run, parts, left_out, wishes, looked, bounds, notes, observed.cut.warning, run / "report.html")
     write_json(run / "answer.json", as_document(answer) | {"limits": limits})
@@ -315,11 +319,16 @@ def _times(window: tuple[int, int], trace: Trace) -> tuple[int, int]:
     return window if window != (0, 0) else trace.span()
 
 
+def _measured(done: list[Replayed], plan: str, part: str) -> Metrics:
+    """What was measured of a plan, or of today's overlay, on a part."""
+    return next(each.metrics for each in done if (each.plan, each.part) == (plan, part))
+
+
 def _notes(done: list[Replayed], parts: list[Part], wishes: Wishes) -> list[str]:
     """What a reader of the figures must know."""
     said = []
     for part in parts:
-        metrics = next(each.metrics for each in done if (each.plan, each.part) == (part.solved.folder.name, part.part))
+        metrics = _measured(done, part.solved.folder.name, part.part)
         lost = metrics.of("homeless") if (metrics.metric == "homeless").any() else 0.0
         if part.name == ROUTED and lost:
             share = lost / (lost + metrics.of("deliveries"))

@@ -12,18 +12,19 @@ from overlace.cli.main_job import told
 from overlace.errors import BadParameter, BadTrace, NothingBetter, NotObserved, Unknown
 from overlace.jobs.drift import Joined, drift
 from overlace.jobs.interval import saving, slices_of, sums_of
-from overlace.jobs.limits import within_cut
+from overlace.jobs.limits import broken_later, within_cut
 from overlace.jobs.observe import observe
 from overlace.jobs.observe import trace_of as trace_of_run
 from overlace.jobs.optimize import Refused, optimize
 from overlace.jobs.wishes import Wishes, link_rows, read_wishes
-from overlace.model import Network
+from overlace.model import Network, Observation, Overlay
 from overlace.observe.known import known_in
 from overlace.observe.later import later
 from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
 from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
+from overlace.replay.tally import Tally
 from overlace.trace.plans import load_plan, read_columns, read_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US, Trace
@@ -478,3 +479,45 @@ def test_where_nothing_pays_no_change_is_recommended_and_that_is_no_error(trace,
     assert "No change recommended: the best plan found saves 0.0%" in " ".join(out.split())
     code, out, _ = overlace("optimize", trace, "--out", tmp_path / "json", "--budget", "0", "--json")
     assert (code, json.loads(out)["recommended"]) == (3, False)
+
+
+def test_limits_that_do_not_hold_on_later_traffic_are_said(tmp_path):
+    """After the cut everybody writes to c00: at its new home more passes than ever did at one broker."""
+    late = [(hour * HOUR_US + i, c, 0, 10, [0]) for hour in range(100, 120) for i, c in enumerate(range(4, 16))]
+    trace_of(tmp_path / "trace", [each for each in log() if each[0] < 100 * HOUR_US] + late * 3, NAMES, **TABLES)
+    wishes = Wishes(placement="anywhere", effort=0, train_until="1970-01-05T04:00", min_gain=0, max_cut=0.9)
+    try:
+        found = optimize(str(tmp_path / "trace"), tmp_path / "run", wishes)
+    except Refused as error:
+        found = error.answer
+    judged = {each.metric: each for each in found.parts[0].solved.document.judged.metrics if each.part == "held-out"}
+    load = judged["max_broker_load"]
+    said = [note for note in found.notes if "above --handled-cap 1 (" in note]
+    assert (load.after > load.before) == bool(said)
+    lines = "\n".join(told(found))
+    assert "busiest broker " in lines
+    assert "worst single failure" in lines
+
+
+def test_each_limit_is_held_against_what_was_measured_later():
+    network = Network(region=[0, 0, 0], links=[[0, 1], [1, 2]])
+    observation = Observation(network=network, overlay=Overlay(tree=[[0, 1], [1, 2]]), clients=0)
+
+    def measured(load, cut, sent):
+        tally = Tally()
+        tally.overall("max_broker_load", load)
+        tally.overall("cut_share_max", cut)
+        tally.add("sent", "broker", np.arange(3), np.array(sent, dtype=float))
+        return tally.metrics()
+
+    before = measured(100, 0.5, [10, 10, 10])
+    asked = Wishes(handled_cap=1.2, max_cut=0.6, sent_cap=1.5)
+    assert broken_later(observation, asked, before, measured(120, 0.6, [15, 8, 7])) == []
+    said = broken_later(observation, asked, before, measured(121, 0.61, [16, 7, 7]))
+    assert len(said) == 3
+    assert all(line.startswith("on traffic that the plan has not seen, ") for line in said)
+    assert "handles 121 messages, above --handled-cap 1.2 (100 today)" in said[0]
+    assert "61.0% of the deliveries fail with one broker, above --max-cut 0.6 (50.0% today)" in said[1]
+    assert "clients of 1 broker send more than --sent-cap 1.5 times the mean (1.60 at most)" in said[2]
+    free = Wishes(handled_cap=0, sent_cap=0)
+    assert broken_later(observation, free, before, measured(900, 0.9, [30, 0, 0])) == []
