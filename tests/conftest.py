@@ -56,6 +56,8 @@ def overlace(monkeypatch, capsys, tmp_path):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("overlace.cli.console.BRIEF", float("inf"))  # however slow the machine is
+    monkeypatch.setattr("overlace.cli.console.OFTEN", float("inf"))
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["overlace", *map(str, words)])

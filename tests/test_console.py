@@ -87,10 +87,19 @@ def test_progress_is_as_careful(monkeypatch):
     assert "\u202e" not in file.getvalue()
 
 
-def test_without_a_window_progress_writes_nothing(capsys):
+def test_without_a_window_only_stages_of_some_seconds_leave_a_line(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("overlace.cli.console.time.perf_counter", lambda: now[0])
     with bar("ingest") as progress:
-        progress(0.5, "reading")
-    assert capsys.readouterr().err == ""
+        for share, text, passes in ((0.1, "starting", 1), (0.2, "reading: 5 rows", 12), (0.3, "reading: 9 rows", 3)):
+            progress(share, text)
+            now[0] += passes
+        progress(0.9, "writing")
+        now[0] += 1
+    assert capsys.readouterr().err.splitlines() == [
+        "ingest: reading, 9 rows, 12.0 s, 30% of all",
+        "ingest: reading, 9 rows, 15.0 s",
+    ]
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\x1b[2Jb"])
