@@ -171,7 +171,7 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
             f"less than the {wishes.min_gain:.1%} of --min-gain" if best < wishes.min_gain else "and changes nothing"
         )
         raise Refused(
-            f"the best plan found saves {best:.1%} {where}, {asked}.{_to_try(bounds)} The report says more: {report}",
+            f"the best plan found saves {best:.1%} {where}, {asked}.{to_try(bounds)} The report says more: {report}",
             answer,
         )
     return answer
@@ -345,9 +345,9 @@ def _notes(done: list[Replayed], parts: list[Part], wishes: Wishes) -> list[str]
     return said
 
 
-def _to_try(bounds: list[str]) -> str:
+def to_try(bounds: list[str]) -> str:
     """What a user who wants more could lift."""
-    could = [text.partition(";")[0] for text in bounds if "at least" in text]
+    could = [text.partition("; lifted, ")[0] for text in bounds if "at least" in text]
     return f" To try: lift {could[0]}." if could else ""
 
 

@@ -239,7 +239,7 @@ def test_an_earlier_time_at_which_the_system_was_not_whole_is_left_out(tmp_path)
     trace_of(path, messages, names, brokers=TABLES["brokers"], links=links, sessions=sessions)
     (part,) = optimize(str(path), tmp_path / "run", Wishes(**FREE)).parts
     assert part.saving.share > 0.5
-    assert part.solved.document.judged.expected is None or part.solved.document.judged.expected.origins == 1
+    assert part.solved.document.judged.expected.origins == 1
 
 
 def test_ids_say_nothing(tmp_path):
