@@ -56,7 +56,8 @@ def assumed(observation: Observation, names: Names, wishes: Wishes, planner: Joi
     said, network = [], observation.network
     if wishes.placement is None and not planner.within_region and not places_known(network):
         said.append("any broker is taken to serve any client equally well; regions, access costs or --only bound that")
-    new = len(planner.may_wire) if planner.wired_only else len(network.links) - len(observation.overlay.tree)
+    unwired = positions(observation.overlay.tree, network.links) < 0
+    new = int((unwired[list(planner.may_wire)] if planner.wired_only else unwired).sum())
     which = "that --could-wire names" if wishes.could_wire else "that are listed with a cost and not wired"
     said.append(
         f"{new:,} links could be new, those {which}" if new else "no link could be new: none is listed with a cost"

@@ -467,6 +467,11 @@ def test_a_link_that_is_listed_with_a_cost_could_be_wired_and_one_without_could_
     said = f"{new} links could be new, those that are listed with a cost" if priced else "no link could be new: none"
     assert [note for note in found.notes if note.startswith(said)], found.notes
     assert found.parts[0].solved.document.parameters["wired_only"] is not priced
+    if priced:
+        named = optimize(
+            str(tmp_path / "trace"), tmp_path / "all", Wishes(**wishes.model_dump() | {"could_wire": ("*:*",)})
+        )
+        assert f"{new} links could be new, those that --could-wire names" in named.notes
     if not priced:
         assert found.parts[0].swaps == 0
         assert [line for line in found.bounds if line.startswith("no link has a cost, so only wired links are used")]
