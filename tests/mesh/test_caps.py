@@ -1,5 +1,7 @@
 """Planners beyond the paper: stars under a cap, several hubs, bounded diameters, random links, bounds."""
 
+import re
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadParameter, NothingBetter, NotObserved
 from overlace.model import Observation
 from overlace.planners.mesh.bounds import least_links, least_star_links
+from overlace.planners.mesh.caps import CapTooLow, by_pairs, least_degree
 from overlace.planners.mesh.cd_oda_2 import CdOda2
 from overlace.planners.mesh.frontier import degrees_of, frontier
 from overlace.planners.mesh.greedy_merge import GreedyMerge
@@ -33,6 +36,7 @@ PLANNERS = {
     HubTree(diameter=3): 3,
     HubTree(diameter=4): 4,
     HubTree(diameter=6, spread=0): 6,
+    HubTree(diameter=5, cap=99): 5,
     RandomMesh(degree=1): 99,
     RandomMesh(): 99,
 }
@@ -79,7 +83,8 @@ def test_a_cap_holds_or_the_least_that_was_found_is_named(effort, wants, data):
     except NothingBetter as error:
         said = str(error)
     if said:
-        assert f"needs {bound} links" in said
+        needs = re.search(r"needs (\d+) links", said)
+        assert int(needs[1]) >= bound if needs else bound <= cap
         least = int(said.split("least cap found is ")[1].split(".")[0])
         assert least > cap
         plan, cap = StarCap(cap=least, effort=effort).solve(observation), least
@@ -200,6 +205,48 @@ def test_longer_ways_need_fewer_links():
     observation = uniform(120, 60, 8, seed=4)
     sizes = [len(HubTree(diameter=d).solve(observation).after.mesh) for d in (2, 3, 4, 6)]
     assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize("diameter", [2, 3, 4, 6])
+@given(wants=interests(clients=16, topics=6), data=st.data())
+@settings(max_examples=40)
+def test_trees_under_a_cap_keep_it_and_their_diameter_or_say_who_forbids_it_and_the_least_found(diameter, wants, data):
+    observation, cap, said = observed(wants), data.draw(st.integers(1, 8)), ""
+    try:
+        plan = HubTree(diameter=diameter, cap=cap).solve(observation)
+    except CapTooLow as error:
+        said, least = str(error), error.least
+    if said:
+        assert re.search(r"(topic|client) \S+ .*; the least cap found is \d+\.$", said)
+        assert least > cap
+        plan, cap = HubTree(diameter=diameter, cap=least).solve(observation), least
+    assert degrees_of(observation, plan.after.mesh)[1] <= cap
+    assert all(d <= diameter for d in diameters(observation, plan.after.mesh))
+
+
+@given(interests(clients=7, topics=5), st.integers(1, 6))
+@settings(max_examples=60)
+def test_who_is_said_to_forbid_a_cap_does(wants, cap):
+    """The bounds behind the message, by brute force: links of topics of two, and trees that hold a topic."""
+    observation = observed(wants)
+    given_ = interests_of(observation, "test")
+    sizes = np.bincount(observation.interests[:, 1])
+    members = [set(observation.interests[observation.interests[:, 1] == t, 0].tolist()) for t in range(len(sizes))]
+    linked = by_pairs(given_)
+    for v in range(len(wants)):
+        assert linked[v] == len({u for own in members if len(own) == 2 and v in own for u in own - {v}})
+    for deep in (1, 2, 3):
+        held = [1 + sum(cap * max(cap - 1, 0) ** k for k in range(d)) for d in range(deep + 1)]
+        for size in sizes.tolist():
+            assert (least_degree(size, deep) <= cap) == (size <= 1 or held[deep] >= size)
+
+
+def test_a_cap_that_two_of_a_topic_forbid_names_the_client_and_with_names_by_its_name():
+    observation = observed({0: {0, 1, 2}, 1: {0}, 2: {1}, 3: {2}})
+    with pytest.raises(CapTooLow, match="client c0 shares topics of two subscribers with 3 clients") as refused:
+        HubTree(diameter=6, cap=2).solve(observation)
+    assert refused.value.least == 3
+    assert "client ann shares" in refused.value.said({"client": ["ann", "bob", "cid", "dan"]})
 
 
 def test_random_links_give_everybody_the_degree_in_each_topic():

@@ -8,8 +8,9 @@ Keeps: every link joins at least one component.
 Reads: R3, ties to the lowest pair of ids (a scan by index, which makes the paper's maximum degree), or random.
 Departs: no queue of pairs. A contribution never grows, so for each level of it, highest first, one pass over
 the pairs in order is exact: what has less than the level when the pass comes by never has it again. Each client
-remembers a bound on its contributions and sits out passes above it. Memory is in the order of the interests;
-with random ties also in that of the pairs of one level, which are put in a random order.
+remembers a bound on its contributions and sits out passes above it; topics in one piece are skipped, and who shares
+several topics is found by the smallest of them. Memory is in the order of the interests; with random ties also in
+that of the pairs of one level, which are put in a random order.
 """
 
 from __future__ import annotations
@@ -67,7 +68,11 @@ class Merging(NamedTuple):
     given: Interests
     place: Ints  # per interest by client: where it stands among the members of its topic
     part: Ids  # per interest by topic: the component the member is in
+    around: Ids  # per interest by topic: the next member of the component, in a ring
+    size: Ids  # per component: its members
+    parts: Ints  # per topic: its components
     bound: Ints  # per client: no link to a higher id contributes more
+    looked: Ints  # per client: members looked at without counting all
     counted: Ids  # scratch, 0 between calls: contributions of links from one client
     left: Ids  # the links so far
     right: Ids
@@ -81,7 +86,11 @@ def merging(given: Interests) -> Merging:
     bound = np.diff(given.start)
     part = np.arange(len(given.member), dtype=np.int32)
     left, right, joined = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64)
-    return Merging(given, place, part, bound, np.zeros(clients, np.int32), left, right, joined)
+    parts, size = np.diff(given.first), np.ones(len(part), dtype=np.int32)
+    counted = np.zeros(clients, np.int32)
+    return Merging(
+        given, place, part, part.copy(), size, parts, bound, np.zeros(clients, np.int64), counted, left, right, joined
+    )
 
 
 def link_plan(planner: Planner, observation: Observation, seed: int, state: Merging, links: int) -> Plan:
@@ -111,11 +120,13 @@ def merge_level(state: Merging, level: int, links: int) -> int:
     for u in range(clients):
         if state.bound[u] < level:
             continue
-        n = contributions(state, u, touched)
-        reached, found = 0, 0
+        some = smallest_topics(state, u, level)
+        few = len(some) > 0
+        n = contributions(state, u, touched, some) if few else contributions(state, u, touched, open_topics(state, u))
+        reached, found = (level - 1 if few else 0), 0
         for k in range(n):
             v = touched[k]
-            if state.counted[v] >= level:
+            if few or state.counted[v] >= level:
                 touched[found] = v
                 found += 1
             else:
@@ -140,7 +151,7 @@ def pairs_at(state: Merging, level: int) -> tuple[Ids, Ids]:
     for u in range(len(state.bound)):
         if state.bound[u] < level:
             continue
-        n = contributions(state, u, touched)
+        n = contributions(state, u, touched, open_topics(state, u))
         reached = 0
         for k in range(n):
             v = touched[k]
@@ -167,13 +178,48 @@ def merge_pairs(state: Merging, level: int, one: Ids, other: Ids, links: int) ->
 
 
 @kernel
-def contributions(state: Merging, u: int, touched: Ints) -> int:
-    """Count the contribution of every link from u to a higher id; returns how many contribute, these in touched."""
+def open_topics(state: Merging, u: int) -> Ints:
+    """Which of u's interests are in topics with several components."""
+    begin, end = state.given.start[u], state.given.start[u + 1]
+    found, n = np.empty(end - begin, dtype=np.int64), 0
+    for i in range(begin, end):
+        if state.parts[state.given.topic[i]] > 1:
+            found[n] = i
+            n += 1
+    return found[:n]
+
+
+@kernel
+def smallest_topics(state: Merging, u: int, level: int) -> Ints:
+    """The smallest of u's open topics, all but fewer than the level: who shares that many has one of these.
+
+    None where that saves little, or where so much has been looked at by now that it is time to count all.
+    """
+    own, first = open_topics(state, u), state.given.first
+    size = np.empty(len(own), dtype=np.int64)
+    for k in range(len(own)):
+        t = state.given.topic[own[k]]
+        size[k] = first[t + 1] - first[t]
+    if level < 2 or len(own) < level:
+        return own[:0]
+    order = np.argsort(size, kind="mergesort")
+    some = own[order[: len(own) - level + 1]]
+    work = len(own) * size[order[: len(some)]].sum()
+    if state.looked[u] + work > size.sum():
+        state.looked[u] = 0
+        return own[:0]
+    state.looked[u] += work
+    return some
+
+
+@kernel
+def contributions(state: Merging, u: int, touched: Ints, own: Ints) -> int:
+    """Count what a link from u to each higher id contributes in these of its topics; how many do, these in touched."""
     first, member, part, count = state.given.first, state.given.member, state.part, state.counted
     n = 0
-    for i in range(state.given.start[u], state.given.start[u + 1]):
-        mine, end = part[state.place[i]], first[state.given.topic[i] + 1]
-        for k in range(state.place[i] + 1, end):
+    for i in own:
+        mine = part[state.place[i]]
+        for k in range(state.place[i] + 1, first[state.given.topic[i] + 1]):
             if part[k] != mine:
                 v = member[k]
                 if count[v] == 0:
@@ -206,7 +252,7 @@ def contribution(state: Merging, u: int, v: int) -> int:
 @kernel
 def merge(state: Merging, u: int, v: int, adds: int, links: int) -> int:
     """Add a link: in every topic that both want their components become one."""
-    topic, place, part = state.given.topic, state.place, state.part
+    topic, place, part, around = state.given.topic, state.place, state.part, state.around
     i, j, end_i, end_j = (
         state.given.start[u], state.given.start[v], state.given.start[u + 1], state.given.start[v + 1],
     )  # fmt: skip
@@ -216,11 +262,16 @@ def merge(state: Merging, u: int, v: int, adds: int, links: int) -> int:
         elif topic[i] > topic[j]:
             j += 1
         else:
-            old, new = part[place[j]], part[place[i]]
-            if old != new:
-                for k in range(state.given.first[topic[i]], state.given.first[topic[i] + 1]):
-                    if part[k] == old:
-                        part[k] = new
+            old, new, at = part[place[j]], part[place[i]], place[j]
+            if state.size[new] < state.size[old]:
+                old, new, at = new, old, place[i]
+            if old != new:  # the smaller takes the name of the larger
+                for _ in range(state.size[old]):
+                    part[at] = new
+                    at = around[at]
+                around[place[i]], around[place[j]] = around[place[j]], around[place[i]]
+                state.size[new] += state.size[old]
+                state.parts[topic[i]] -= 1
             i += 1
             j += 1
     state.left[links], state.right[links], state.joined[links] = u, v, adds

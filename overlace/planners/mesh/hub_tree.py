@@ -8,19 +8,23 @@ along, serves most topics that are still to come, and falls on the least linked 
 
 In a topic with many subscribers only some candidates are looked at, evenly spaced: `MOST` at either end.
 
-Keeps: the diameter of every topic is at most the bound.
+Under a cap everybody keeps a link free for each of its topics that is still to come, as long as others can take the
+link instead. Where nobody can, the topic is named, with the least cap that was found.
+
+Keeps: the diameter of every topic is at most the bound; the cap, or NothingBetter that says what was found.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.errors import BadParameter
 from overlace.model import Observation, Plan, Progress
+from overlace.planners.mesh.caps import CapTooLow, least_solved, too_low
 from overlace.planners.mesh.interests import Ids, Interests, interests_of
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import room_for_links
@@ -37,6 +41,7 @@ class HubTree(MeshPlanner):
     spread: float = field(
         default=0.2, metadata={"help": "topics that a link must serve more for each link its ends have; 0 or more"}
     )
+    cap: int | None = field(default=None, metadata={"help": "most links a client may have; none: unlimited"})
     REASONS: ClassVar[tuple[str, ...]] = ("{links} links bring all of {topic} within {ways} steps", REMOVED)
 
     def __post_init__(self) -> None:
@@ -44,22 +49,50 @@ class HubTree(MeshPlanner):
             raise BadParameter(f"diameter is {self.diameter}: expected 2 or more")
         if not self.spread >= 0:
             raise BadParameter(f"spread is {self.spread}: expected 0 or more")
+        if self.cap is not None and self.cap < 1:
+            raise BadParameter(f"cap is {self.cap}: expected 1 or more links, or none for unlimited")
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Topic by topic; then what the old mesh had beyond that goes."""
         given = interests_of(observation, "mesh.hub-tree")
         if progress:
             progress(0.0, "topics")
-        order, start, one, other = bounded_trees(given, self.diameter, float(self.spread))
+        most = observation.clients if self.cap is None else self.cap
+        found = bounded_trees(given, self.diameter, float(self.spread), most)
+        if found.stuck >= 0:
+            raise self._too_low(given, most, found.stuck)
         if progress:
             progress(0.8, "steps")
-        args = {"topic": order, "ways": np.full(len(order), self.diameter)}
-        return mesh_plan(self, observation, seed, Wanted(one, other, start, args))
+        args = {"topic": found.order, "ways": np.full(len(found.order), self.diameter)}
+        return mesh_plan(self, observation, seed, Wanted(found.one, found.other, found.start, args))
+
+    def _too_low(self, given: Interests, cap: int, stuck: int) -> CapTooLow:
+        """Who forbids the cap, and the least that was found."""
+
+        def highest(cap: int) -> int:
+            found = bounded_trees(given, self.diameter, float(self.spread), cap)
+            return cap + 1 if found.stuck >= 0 else cap
+
+        clients = len(given.start) - 1
+        free = bounded_trees(given, self.diameter, float(self.spread), clients)
+        most = int(np.bincount(np.concatenate((free.one, free.other)), minlength=1).max())
+        least = least_solved(highest, cap + 1, most)
+        return too_low("mesh.hub-tree", given, cap, (self.diameter + 1) // 2, least, stuck)
+
+
+class BoundedTrees(NamedTuple):
+    """The new links of each topic."""
+
+    order: Ints  # topics as they were looked at
+    start: Ints  # one[start[i]:start[i + 1]] are the links of topic order[i]
+    one: Ids
+    other: Ids
+    stuck: int  # a topic that nobody could be tied into under the cap; -1: none
 
 
 @kernel
-def bounded_trees(given: Interests, diameter: int, spread: float) -> tuple[Ints, Ints, Ids, Ids]:
-    """(topics in order, start, one end, the other): the new links of each topic."""
+def bounded_trees(given: Interests, diameter: int, spread: float, cap: int) -> BoundedTrees:
+    """Topic by topic, the largest first, until one cannot be held together under the cap."""
     clients = len(given.start) - 1
     subscribers = np.diff(given.first)
     order = np.argsort(-subscribers, kind="mergesort")
@@ -68,32 +101,47 @@ def bounded_trees(given: Interests, diameter: int, spread: float) -> tuple[Ints,
     start = np.zeros(len(order) + 1, dtype=np.int64)
     head, after = np.full(clients, -1, dtype=np.int64), np.empty(2 * room, dtype=np.int64)
     degree, ahead = np.zeros(clients, dtype=np.int64), np.ones(len(order), dtype=np.bool_)
+    left = np.diff(given.start)  # topics still to come, of each client
     inside = np.zeros(clients, dtype=np.bool_)
     depth, trial = np.full(clients, -1, dtype=np.int64), np.full(clients, -1, dtype=np.int64)
     queue, near = np.empty(clients, dtype=np.int64), np.empty(clients, dtype=np.int64)
+    lost = np.empty(clients, dtype=np.int64)
     far = diameter // 2
     links = 0
     for n in range(len(order)):
         t = order[n]
         own = given.member[given.first[t] : given.first[t + 1]]
         ahead[t] = False
-        for v in own:
-            inside[v] = True
-        reached = 0
+        for i in range(len(own)):
+            inside[own[i]] = True
+            left[own[i]] -= 1
+            lost[i] = own[i]
+        waiting, reached = len(own), 0
         for roots in range(1 + diameter % 2):
             if reached == len(own):
                 break
             root = best_root(own, far, head, after, one, other, inside, depth, trial, near, degree, spread)
             if roots == 1:  # the other end of the link in the middle
+                if max(degree[queue[0]], degree[root]) >= cap:
+                    return BoundedTrees(order, start, one[:links], other[:links], t)
                 links = tie(queue[0], root, one, other, head, after, degree, links)
             depth[root] = 0
             queue[reached] = root
             reached = spread_out(reached, far, head, after, one, other, inside, depth, queue)
         while reached < len(own):
+            if 8 * (len(own) - reached) < 7 * waiting:  # those in reach leave the list, now and then
+                still = 0
+                for i in range(waiting):
+                    if depth[lost[i]] < 0:
+                        lost[still] = lost[i]
+                        still += 1
+                waiting = still
             p, x = best_tie(
-                given, own, queue[:reached], far, head, after, one, other, inside, depth, trial, near, degree, ahead,
-                spread,
+                given, lost[:waiting], queue[:reached], far, head, after, one, other, inside, depth, trial, near,
+                degree, left, ahead, spread, cap,
             )  # fmt: skip
+            if p < 0:
+                return BoundedTrees(order, start, one[:links], other[:links], t)
             links = tie(p, x, one, other, head, after, degree, links)
             depth[x] = depth[p] + 1
             queue[reached] = x
@@ -102,7 +150,7 @@ def bounded_trees(given: Interests, diameter: int, spread: float) -> tuple[Ints,
             inside[v] = False
             depth[v] = -1
         start[n + 1] = links
-    return order, start, one[:links], other[:links]
+    return BoundedTrees(order, start, one[:links], other[:links], -1)
 
 
 @kernel
@@ -195,38 +243,53 @@ def best_root(
 
 @kernel
 def best_tie(
-    given: Interests, own: Ids, reached: Ints, far: int, head: Ints, after: Ints, one: Ids, other: Ids, inside: Bools,
-    depth: Ints, trial: Ints, near: Ints, degree: Ints, ahead: Bools, spread: float,
+    given: Interests, lost: Ints, reached: Ints, far: int, head: Ints, after: Ints, one: Ids, other: Ids, inside: Bools,
+    depth: Ints, trial: Ints, near: Ints, degree: Ints, left: Ints, ahead: Bools, spread: float, cap: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """(within, out of reach): the link that ties in most, serves most topics to come, and burdens the least linked."""
-    out = np.empty(MOST, dtype=np.int64)
-    lost = 0
-    for v in own:
-        lost += depth[v] < 0
-    step, seen, n = max(lost // MOST, 1), 0, 0
-    for v in own:
-        if depth[v] < 0:
-            if seen % step == 0 and n < MOST:
-                out[n] = v
-                n += 1
-            seen += 1
+    """(within, out of reach): the link that ties in most, serves most topics to come, and burdens the least linked.
+
+    Where none of those looked at is near enough and has links to spare, the first of all who are; -1 if nobody is.
+    """
+    step, hop = max(len(lost) // MOST, 1), max(len(reached) // MOST, 1)
+    begin = len(reached) % step  # others each time: those tied in stay on the list for a while
     best_p, best_x, best = -1, -1, -np.inf
-    hop = max(len(reached) // MOST, 1)
-    for i in range(n):
-        x = out[i]
-        along = np.empty(far, dtype=np.int64)  # whom x brings, by the steps that are left at x
+    along = np.empty(far, dtype=np.int64)  # whom x brings, by the steps that are left at x
+    for i in range(begin, len(lost), step):
+        x = lost[i]
+        if depth[x] >= 0 or degree[x] + left[x] >= cap:
+            continue
         for d in range(far):
             along[d] = brings(x, d, head, after, one, other, inside, depth, trial, near)
         for j in range(0, len(reached), hop):
             p = reached[j]
-            if depth[p] >= far:
+            if depth[p] >= far or degree[p] + left[p] >= cap:
                 continue
-            worth = along[far - 1 - depth[p]] + shared(given, p, x, ahead) - spread * max(degree[p], degree[x])
+            worth = along[far - 1 - depth[p]] - spread * max(degree[p], degree[x])
+            if worth + min(left[p], left[x]) <= best:
+                continue
+            worth += shared(given, p, x, ahead)
             if worth > best:
                 best_p, best_x, best = p, x, worth
-    if best_p < 0:  # of those looked at nobody is near enough
-        return reached[0], out[0]
-    return best_p, best_x
+    if best_p >= 0:
+        return best_p, best_x
+    for kept in range(2):  # first by those who keep a link for each of their topics to come
+        p = free_end(reached, far, depth, degree, left, cap, kept == 0)
+        x = free_end(lost, 0, depth, degree, left, cap, kept == 0)
+        if p >= 0 and x >= 0:
+            return p, x
+    return -1, -1
+
+
+@kernel
+def free_end(among: Ints, far: int, depth: Ints, degree: Ints, left: Ints, cap: int, kept: bool) -> int:
+    """The least deep, of these the least linked, who is above a depth and has a link to spare; -1: nobody."""
+    found = -1
+    for v in among:
+        if depth[v] >= far or degree[v] + (left[v] if kept else 0) >= cap:
+            continue
+        if found < 0 or (depth[v], degree[v]) < (depth[found], degree[found]):
+            found = v
+    return found
 
 
 @kernel

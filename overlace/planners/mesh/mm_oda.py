@@ -27,6 +27,7 @@ from overlace.planners.mesh.greedy_merge import (
     link_plan,
     merge,
     merging,
+    open_topics,
 )
 from overlace.planners.mesh.interests import Ties, check_ties, interests_of, shuffled
 from overlace.planners.mesh.planner import MeshPlanner
@@ -77,7 +78,7 @@ def best_pair(state: Merging) -> tuple[int, int, int]:
     for u in range(len(state.bound)):
         if state.bound[u] <= best:
             continue
-        n = contributions(state, u, touched)
+        n = contributions(state, u, touched, open_topics(state, u))
         reached = 0
         for k in range(n):
             v, adds = touched[k], state.counted[touched[k]]
@@ -113,7 +114,7 @@ def merge_client(
     state: Merging, degree: Ints, most: int, level: int, u: int, touched: Ints, links: int
 ) -> tuple[int, int]:
     """(links, bound): add the links of a client that contribute the level; what its others can still do."""
-    n = contributions(state, u, touched)
+    n = contributions(state, u, touched, open_topics(state, u))
     reached, found = 0, 0
     for k in range(n):
         v = touched[k]

@@ -14,7 +14,6 @@ Keeps: every topic has a diameter of at most 2; the cap, or NothingBetter that s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -24,6 +23,7 @@ from overlace.arrays.jit import Bools, Ints, Pairs
 from overlace.errors import BadParameter, NothingBetter
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.capped import centres_under, first_centres
+from overlace.planners.mesh.caps import CapTooLow, least_solved, too_low
 from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links
 from overlace.planners.mesh.interests import Interests, interests_of
 from overlace.planners.mesh.planner import MeshPlanner
@@ -62,7 +62,7 @@ class StarCap(MeshPlanner):
         if self.cap is not None:
             found = stars_under(given, self.cap, self.effort, seed)
             if found.highest > self.cap:
-                raise NothingBetter(self._too_low(given, found, seed))
+                raise self._too_low(given, self.cap, found, seed)
         elif self.budget is not None:
             found = self._least_cap(given, seed, progress)
         else:
@@ -100,16 +100,9 @@ class StarCap(MeshPlanner):
                 progress(0.9 * (i + 1) / tries, f"cap {cap}")
         return best
 
-    def _too_low(self, given: Interests, found: Found, seed: int) -> str:
-        least = least_solved(
-            lambda cap: stars_under(given, cap, self.effort, seed).highest, (self.cap or 0) + 1, found.highest
-        )
-        pruned = ", before links that no topic needs go" if self.effort else ""
-        return (
-            f"mesh.star-cap: no stars were found under a cap of {self.cap}. The largest topic alone needs "
-            f"{star_bound(given)} links at its centre (its subscribers less one{pruned}); the least cap found is "
-            f"{least}. Raise the cap, or the effort."
-        )
+    def _too_low(self, given: Interests, cap: int, found: Found, seed: int) -> CapTooLow:
+        least = least_solved(lambda cap: stars_under(given, cap, self.effort, seed).highest, cap + 1, found.highest)
+        return too_low("mesh.star-cap", given, cap, 1, least, int(np.argmax(np.diff(given.first))))
 
 
 class Found(NamedTuple):
@@ -124,19 +117,6 @@ class Found(NamedTuple):
 def star_bound(given: Interests) -> int:
     """The least maximum degree of any mesh of stars: the largest topic's centre."""
     return max(int(np.diff(given.first).max(initial=0)) - 1, 0)
-
-
-def least_solved(highest: Callable[[int], int], low: int, high: int) -> int:
-    """A cap, found by halving, under which a mesh is found again; `highest` is the maximum degree found under a cap.
-
-    What was found at a maximum degree need not be found again under that cap: the search sees the cap.
-    """
-    while (found := highest(high)) > high:
-        high = found
-    while low < high:
-        cap = (low + high) // 2
-        low, high = (low, cap) if highest(cap) <= cap else (cap + 1, high)
-    return high
 
 
 def few_subscribers(given: Interests) -> tuple[Pairs, Ints]:

@@ -18,13 +18,13 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
-from overlace.errors import BadParameter, NothingBetter
+from overlace.errors import BadParameter
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.capped import linked_most, put_hub
+from overlace.planners.mesh.caps import least_solved, too_low
 from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links
 from overlace.planners.mesh.interests import Interests, interests_of
 from overlace.planners.mesh.planner import MeshPlanner
-from overlace.planners.mesh.star_cap import least_solved, star_bound
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 
 
@@ -54,11 +54,7 @@ class TwoHub(MeshPlanner):
         found, highest = self._hubs_under(given, most, seed)
         if highest > most:
             least = least_solved(lambda cap: self._hubs_under(given, cap, seed)[1], most + 1, highest)
-            raise NothingBetter(
-                f"mesh.two-hub: no hubs were found under a cap of {self.cap}. The largest topic alone needs "
-                f"{star_bound(given)} links at each hub (its subscribers less one); the least cap found is {least}. "
-                "Raise the cap, or the effort."
-            )
+            raise too_low("mesh.two-hub", given, most, 1, least, int(np.argmax(np.diff(given.first))))
         if progress:
             progress(0.9, "steps")
         left = np.repeat(found.hub.astype(np.int32), np.diff(found.start))
