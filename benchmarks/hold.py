@@ -22,9 +22,10 @@ from protocol import table, write
 
 from overlace.ingest.topologies.read import read_topology
 from overlace.jobs.ahead import look_ahead
+from overlace.jobs.choose import ROUTED, joint_planner
 from overlace.jobs.interval import total
+from overlace.jobs.judge import metric_of
 from overlace.jobs.newcomers import Placing, apart
-from overlace.jobs.optimize import ROUTED, joint_planner, metric_of
 from overlace.jobs.wishes import Wishes
 from overlace.model import Observation, Overlay
 from overlace.observe.cut import cut

@@ -630,3 +630,10 @@ class Metrics(Record):
         if len(rows) == 0:
             raise KeyError(f"{metric} ({scope} {key}) was not measured")
         return float(self.value[rows[0]])
+
+    def get(self, metric: str, default: float = 0.0) -> float:
+        """One value over all, or a default where it was not measured."""
+        return self.of(metric) if metric in self else default
+
+    def __contains__(self, metric: object) -> bool:
+        return bool(((self.metric == metric) & (self.scope == "overall")).any())

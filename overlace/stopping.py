@@ -2,9 +2,10 @@
 
 Ctrl-C, SIGTERM and the hang-up of a closed terminal raise `Stopped` in the main thread. What must not be cut
 short (stopping a session, removing what was staged) runs under `finishing()`; a signal that comes meanwhile
-is raised at its end. Who waits for a job elsewhere leaves word with `when_stopped` how it is cancelled; who
-starts a process of its own with `at_the_end`, so that it ends with us even when a clean way out is not found
-within `GRACE` seconds.
+is raised at its end. Inside `coming_to_an_end()` the first Ctrl-C only asks: who searches looks at `asked()` from
+time to time and ends with what there is; the second one stops it. Who waits for a job elsewhere leaves word with
+`when_stopped` how it is cancelled; who starts a process of its own with `at_the_end`, so that it ends with us even
+when a clean way out is not found within `GRACE` seconds.
 
 This module is imported before all others, so it imports next to nothing.
 """
@@ -44,6 +45,8 @@ class Watch:
         self.since = 0.0
         self.finishing = 0
         self.put_off = False
+        self.gently = 0
+        self.asked = False
         self.over = threading.Event()
         self.first: dict[int, Callable[[], None]] = {}
         self.last: dict[int, Callable[[], None]] = {}
@@ -95,6 +98,12 @@ def listening() -> Iterator[None]:
 def handle(number: int, frame: FrameType | None) -> None:
     """Take a signal: raise `Stopped`, or at the end of what has to be finished first."""
     now = time.monotonic()
+    if _watch.gently and number == signal.SIGINT and _watch.signal is None:
+        if not _watch.asked:
+            _watch.asked, _watch.since = True, now
+            return
+        if now - _watch.since < SETTLE:
+            return
     if _watch.signal is None:
         _watch.signal, _watch.since = number, now
     elif now - _watch.since < SETTLE:
@@ -119,6 +128,22 @@ def finishing() -> Iterator[None]:
         if _watch.put_off and not _watch.finishing:
             _watch.put_off = False
             raise Stopped(_watch.signal)
+
+
+@contextmanager
+def coming_to_an_end() -> Iterator[None]:
+    """A block in which the first Ctrl-C asks for an early end, and the second one stops it."""
+    watch = _watch
+    watch.gently += 1
+    try:
+        yield
+    finally:
+        watch.gently -= 1
+
+
+def asked() -> bool:
+    """Whether Ctrl-C has asked for an early end."""
+    return _watch.asked
 
 
 def finish() -> None:
@@ -173,8 +198,15 @@ def _see_to_it(watch: Watch, reading: int, heard: list[int]) -> None:
     The system may give a signal to any thread, and then a main thread that waits for an answer does not wake up:
     it is sent the signal again. What it waits for is let go. If all that does not help in time, we leave hard.
     """
-    while (got := os.read(reading, 1)) and got[0] not in heard:
-        pass
+    since = None
+    while got := os.read(reading, 1):
+        if got[0] not in heard:
+            continue
+        if not (watch.gently and got[0] == signal.SIGINT):
+            break
+        if since is not None and time.monotonic() - since >= SETTLE:
+            break  # the second Ctrl-C
+        since = since or time.monotonic()
     if not got:
         os.close(reading)
         return

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from overlace.cli.console import HARMFUL, Harmless, Stages, answer, bar, err, shown, visible
-from overlace.cli.plans import plan_lines
+from overlace.cli.plans import MOST_CHANGES, plan_lines
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.trace.plans import describe
 from overlace.workloads.uniform_interests import uniform_interests
@@ -123,6 +123,6 @@ def test_a_step_of_many_changes_says_how_many_are_not_shown():
     console = Console(width=500, file=io.StringIO())
     for line in plan_lines(document):
         console.print(line)
-    long = [len(step.changes) - 4 for step in document.steps if len(step.changes) > 4]
+    long = [len(step.changes) - MOST_CHANGES for step in document.steps if len(step.changes) > MOST_CHANGES]
     assert long
-    assert all(f"(+{more} more)" in console.file.getvalue() for more in long)
+    assert all(f"... and {more} more changes in this step" in console.file.getvalue() for more in long)

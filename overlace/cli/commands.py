@@ -14,6 +14,7 @@ import overlace
 from overlace.cli import about, logs, main_job, papers, pipeline, plans
 from overlace.cli.console import err, out, shown, visible_lines
 from overlace.cli.explain import exit_code_of, explain
+from overlace.errors import NothingBetter
 from overlace.stopping import received
 
 app = typer.Typer(
@@ -75,7 +76,8 @@ def run(words: list[str]) -> int:
         if debug:
             print(visible_lines("".join(traceback.format_exception(error))), end="", file=sys.stderr)
         elif text := explain(error):
-            err.print(f"[red]error:[/red] {shown(text)}")
+            lead = "[bold]No change recommended:[/bold]" if isinstance(error, NothingBetter) else "[red]error:[/red]"
+            err.print(f"{lead} {shown(text)}")
         return exit_code_of(error)
 
 

@@ -200,8 +200,3 @@ def answer(as_json: bool, document: Any, *text: Any) -> None:
     else:
         for each in text:
             out.print(each)
-
-
-def amount(value: float) -> str:
-    """A cost or gain for people: whole from 1,000 on, else four digits."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

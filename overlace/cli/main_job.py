@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, RunPath, TrainUntil, amount, answer, bar, err, shown
+from overlace.cli.console import AsJson, Force, RunPath, TrainUntil, answer, bar, err, shown
+from overlace.report.answer import amount, answer_lines, percent
 
 if TYPE_CHECKING:
     from overlace.jobs.joined import InPlace
@@ -42,7 +43,13 @@ def optimize_command(
     head_room: Annotated[
         float | None, typer.Option(help="share of a broker's capacity that stays free, where it is known (0.2)")
     ] = None,
-    max_degree: Annotated[int | None, typer.Option(help="links of a broker, at most")] = None,
+    max_degree: Annotated[int | None, typer.Option(help="maximum links of a broker, in a mesh of a client")] = None,
+    max_diameter: Annotated[
+        int | None, typer.Option(help="meshes: maximum links on a path between two subscribers of a topic")
+    ] = None,
+    survive: Annotated[
+        int | None, typer.Option(help="meshes: clients that may fail at once with every topic still connected (0)")
+    ] = None,
     placement: Annotated[str | None, typer.Option(help="may clients leave their region: region or anywhere")] = None,
     could_wire: Annotated[Several, typer.Option(help="links that could be new, such as 'plant*:hub*'")] = None,
     keep: Annotated[
@@ -72,101 +79,57 @@ def optimize_command(
     given = {key: value for key, value in locals().items() if key in WISHES}
     file = config or (Path("overlace.toml") if Path("overlace.toml").exists() else None)
     wishes = read_wishes(file, given)
-    refused = None
     try:
         with bar("optimize") as progress:
             found = optimize(trace, run, wishes, force=force, progress=progress)
     except Refused as error:
-        found, refused = error.answer, error
+        found = error.answer
     if found.warning:
         err.print(f"[yellow]note:[/yellow] {shown(found.warning)}")
-    last = [f"[bold]No change recommended:[/bold] {shown(refused)}"] if refused else []
-    document = {"run": str(run), "recommended": refused is None, "why_not": str(refused) if refused else None}
-    answer(as_json, document | as_document(found), *told(found), shown(f"report   {found.report}"), *last)
-    if refused:
-        raise typer.Exit(refused.exit_code)
+    last = [f"[bold]No change recommended:[/bold] {shown(found.why_not)}"] if found.why_not else []
+    answer(as_json, {"run": str(run)} | as_document(found), *told(found), shown(f"report   {found.report}"), *last)
+    if found.why_not:
+        raise typer.Exit(Refused.exit_code)
 
 
 WISHES = (
     "objective", "train", "train_until", "budget", "max_moves", "max_swaps", "min_gain", "min_step", "max_cut",
-    "sent_cap", "handled_cap", "head_room", "max_degree", "placement", "could_wire", "keep", "only", "forecast",
+    "sent_cap", "handled_cap", "head_room", "max_degree",
+    "max_diameter", "survive", "placement", "could_wire", "keep", "only", "forecast",
     "effort", "seed",
 )  # fmt: skip
 
 
-def told(found: Any) -> list[str]:
+def told(found: Any) -> list[Any]:
     """The answer in a few lines."""
-    lines = []
+    lines: list[Any] = []
     for part in found.parts:
-        steps = part.solved.document.steps_total
-        if part.saving is None:
-            lines.append(f"[bold]{part.name}[/bold]: {family_line(part)}")
-            lines.append(f"  {counted(steps, 'step')}; {shown(part.solved.folder)}")
-            continue
-        where = "traffic that the plan has not seen" if part.part == "held-out" else "the traffic that planned"
-        what = f"today {amount(part.before)}, with the plan {amount(part.after)} ({part.metric})"
-        lines.append(f"[bold]{part.name}[/bold] on {where}: {what}: {less(part.saving.share)} ({part.saving})")
-        changes = f"{counted(part.moves, 'client')} moved, {counted(part.swaps, 'link')} changed"
-        lines.append(f"  {changes}; {shown(part.solved.folder)}")
-        lines += [f"  {line}" for line in (*ahead_lines(part, found.ahead), *load_lines(part))]
-    lines += [f"bound by: {shown(text)}" for text in found.bounds]
+        document = part.solved.document
+        lines.append(f"[bold]{part.name}[/bold]: {document.counts} ({shown(part.solved.folder)})")
+        if document.judged.saving is not None:
+            lines.append(f"  forecast: {shown(found.ahead)}")
+        lines += [f"  {shown(what)}: {shown(text)}" for what, text in answer_lines(document, found.unit)]
+        if part.name == "mesh" and found.mesh:
+            lines += [frontier_table(found.mesh.rows), f"  taken: {shown(found.mesh.why)}"]
+    lines += [f"limited by: {shown(text)}" for text in found.bounds]
     lines += [f"[yellow]note:[/yellow] {shown(text)}" for text in found.notes]
     lines += [f"[dim]left out: {shown(facet)}: {shown(why)}[/dim]" for facet, why in found.left_out]
     return lines
 
 
-def ahead_lines(part: Any, ahead: Any) -> list[str]:
-    """What was planned for, what was expected of it and what came, and what became of newcomers."""
-    judged, lines = part.solved.document.judged, [f"forecast: {shown(ahead)}"]
-    saved = [f"on the part that planned {part.train:.1%}"]
-    if sure := judged.expected:
-        saved.insert(0, f"expected {sure.share:.1%} ({sure.low:.1%} to {sure.high:.1%})")
-    if part.part == "held-out":
-        saved.append(f"held out {part.saving.share:.1%}")
-    lines.append(f"saved: {', '.join(saved)}")
-    rule = part.solved.document.newcomers
-    if judged.apart and part.before:
-        known, new = judged.apart
-        share = new.before / ((known.before + new.before) or 1.0)
-        lines.append(
-            f"newcomers ({share:.0%} of what is paid today): {less(new.saved)}, "
-            f"{shown(rule) if rule else 'left where they connect'}; known clients: {less(known.saved)}"
-        )
-    elif rule:
-        lines.append(f"newcomers: {shown(rule)}")
-    return lines
-
-
-def load_lines(part: Any) -> list[str]:
-    """The busiest broker, the worst single failure and how long deliveries take, where the plan was judged."""
-    found = {each.metric: each for each in part.solved.document.judged.metrics if each.part == part.part}
-    said = []
-    if load := found.get("max_broker_load"):
-        said.append(f"busiest broker {amount(load.before)} -> {amount(load.after)} messages")
-    if cut := found.get("cut_share_max"):
-        said.append(f"worst single failure {cut.before:.1%} -> {cut.after:.1%} of deliveries")
-    mean, most = found.get("mean_latency_us"), found.get("p95_latency_us")
-    if mean and (mean.before or mean.after):
-        ends = f" (95th percentile {most.before / 1000:.4g} -> {most.after / 1000:.4g})" if most else ""
-        said.append(f"latency {mean.before / 1000:.4g} -> {mean.after / 1000:.4g} ms{ends}")
-    return ["; ".join(said)] if said else []
-
-
-def counted(number: int, what: str) -> str:
-    """So many things."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def family_line(part: Any) -> str:
-    """Channels or a mesh: what counts there, on what was observed."""
-    values = {each.metric: each for each in part.solved.document.judged.metrics}
-    if part.name == "mesh" and not values["links"].before:
-        now = values["topic_connected"].after
-        return (
-            f"none today; with the plan {now:.0%} of the topics hang together, {amount(values['links'].after)} links, "
-            f"at most {amount(part.after)} a client, {values['average_degree'].after:.1f} on average"
-        )
-    return f"{part.metric} {amount(part.before)} -> {amount(part.after)}"
+def frontier_table(rows: list[dict[str, Any]]) -> Table:
+    """What a mesh was chosen from."""
+    head = ("", "planner", "longest path", "links", "most a client", "average", "")
+    table = Table(*head, box=None, pad_edge=False, header_style="dim")
+    for row in rows:
+        marked = "*" if row["taken"] else ""
+        if row["links"] or not row["why_not"]:
+            exact = "" if row["diameter_exact"] else " or more"
+            cells = (f"{row['diameter']}{exact}", f"{row['links']:,}", f"{row['max_degree']:,}")
+            table.add_row(marked, shown(row["label"]), *cells, f"{row['average_degree']:.2f}", shown(row["why_not"]))
+        else:
+            table.add_row(marked, shown(row["label"]), "", "", "", "", shown(row["why_not"]))
+    return table
 
 
 def drift_command(
@@ -200,7 +163,7 @@ def drift_command(
     answer(
         as_json,
         document,
-        f"[bold]{shown(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {less(found.seen)} is seen "
+        f"[bold]{shown(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {percent(found.seen)} is seen "
         f"with the overlay as {overlay} ({found.metric} {amount(found.before)} -> {amount(found.after)})",
         in_place_line(found.in_place),
         f"{found.unseen:.1%} of the messages come from clients that the plan never saw",
@@ -211,11 +174,6 @@ def drift_command(
     )
     if not pays and not harms:
         raise typer.Exit(NothingBetter.exit_code)
-
-
-def less(saved: float) -> str:
-    """A share that is saved, in words."""
-    return f"{-saved:.1%} more" if saved < 0 else f"{saved:.1%} less"
 
 
 def in_place_line(found: InPlace) -> str:

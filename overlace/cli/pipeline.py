@@ -21,7 +21,6 @@ from overlace.cli.console import (
     RunPath,
     Seed,
     TrainUntil,
-    amount,
     answer,
     bar,
     err,
@@ -30,6 +29,7 @@ from overlace.cli.console import (
 )
 from overlace.cli.plans import plan_lines
 from overlace.cli.tables import summary, told
+from overlace.report.answer import amount
 
 
 def demo_command(
@@ -50,7 +50,7 @@ def demo_command(
     found = made.answer
     answer(
         as_json,
-        {"trace": made.trace.path, "report": str(found.report), **as_document(found)},
+        {"trace": made.trace.path, **as_document(found)},
         f"{made.trace.rows('messages'):,} messages of {made.trace.count('client')} clients at "
         f"{made.trace.count('broker')} brokers, generated in {shown(folder)}/trace",
         *plan_lines(found.parts[0].solved.document, most=5),
@@ -178,8 +178,12 @@ def on_spark(master: str | None, conf: list[str] | None = None) -> Iterator[Any]
         yield runner(spark)
 
 
-SHOWN = ("cost", "crossings", "mean_hops", "mean_latency_us", "local_share", "max_broker_load", "cut_share_max")
-"""What replay prints of all that it measures."""
+SHOWN = (
+    "cost", "crossings", "mean_hops", "mean_latency_us", "local_share", "max_broker_load", "cut_share_max",
+    "false_positive_rate", "received", "mean_connections", "channels",
+    "links", "average_degree", "max_degree", "max_diameter", "topic_connected",
+)  # fmt: skip
+"""What replay prints of all that it measures: the columns of the families that are there."""
 
 
 def replay_command(
@@ -193,14 +197,15 @@ def replay_command(
 
     with bar("replay") as progress, on_spark(master, conf) as runner:
         done = replay(run, runner=runner, progress=progress)
-    table = Table("run", *SHOWN, box=None, pad_edge=False, header_style="dim")
+    columns = [metric for metric in SHOWN if any(metric in each.metrics for each in done)]
+    table = Table("run", *columns, box=None, pad_edge=False, header_style="dim")
     document = []
     for each in done:
-        values = {m: each.metrics.of(m) for m in SHOWN if (each.metrics.metric == m).any()}
+        values = {m: each.metrics.of(m) for m in columns if m in each.metrics}
         document.append(
             {"run": each.run, "plan": each.plan, "overlay": each.overlay, "part": each.part, "metrics": values}
         )
-        table.add_row(shown(each.run), *(amount(values[m]) if m in values else "" for m in SHOWN))
+        table.add_row(shown(each.run), *(amount(values[m]) if m in values else "" for m in columns))
     answer(as_json, document, table, shown(f"metrics  {run}/metrics.parquet"))
 
 

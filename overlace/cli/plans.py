@@ -12,8 +12,10 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from overlace.cli.console import AsJson, Force, PlanPath, RunPath, Seed, amount, answer, bar, err, shown
+from overlace.cli.console import AsJson, Force, PlanPath, RunPath, Seed, answer, bar, err, shown
 from overlace.errors import Unknown
+from overlace.report.answer import amount, answer_lines, changes_line
+from overlace.trace.plans import change_lines
 
 plans = typer.Typer(no_args_is_help=True, help="Plan files: look at one, compare two, keep the first steps.")
 
@@ -112,7 +114,7 @@ def solve_command(
             from overlace.jobs.ahead import wanted_for
 
             wanted = wanted_for(run, planner, seed, progress)
-        document, folder, again = solve(
+        document, folder, again, _ = solve(
             planner, observation, run, names, seed=seed, wanted=wanted, force=force, progress=progress
         )
     if again:
@@ -125,43 +127,36 @@ def solve_command(
     )
 
 
-def plan_lines(document: Any, most: int | None = None) -> list[Any]:
-    """A plan for people: what it costs, then its steps."""
+def plan_lines(document: Any, most: int | None = None) -> list[str]:
+    """A plan as infrastructure tools show theirs: what each step changes and why, then what all of it comes to."""
+    lines = []
+    listed = document.steps[:most]
+    for line in listed:
+        share = f" ({line.gain / document.cost_before:.1%})" if document.cost_before else ""
+        lines.append(f"[dim]# step {line.step} saves {amount(line.gain)}{share}: {shown(line.why)}[/dim]")
+        changes = change_lines(line.changes)
+        lines += [f"[{COLOUR[text[0]]}]{shown(text)}[/{COLOUR[text[0]]}]" for text in changes[:MOST_CHANGES]]
+        if left := len(changes) - MOST_CHANGES + line.more if line.more or len(changes) > MOST_CHANGES else 0:
+            lines.append(f"  ... and {left:,} more changes in this step")
+    if document.steps_total > len(listed):
+        lines.append(f"... and {document.steps_total - len(listed):,} more steps")
     before, after = document.cost_before, document.cost_after
     share = f" ({(after - before) / before:+.1%})" if before else ""
-    yielded: list[Any] = [
-        f"[bold]{shown(document.planner)}[/bold] seed {document.seed}: cost {amount(before)} -> {amount(after)}{share} "
-        f"where it planned, in {document.steps_total:,} steps, {document.changes_total:,} changes"
-    ]
-    if document.forecast or document.newcomers:
-        made = f"made for {document.forecast}" if document.forecast else ""
-        new = f"newcomers: {document.newcomers}" if document.newcomers else ""
-        yielded.append(shown("; ".join(filter(None, (made, new)))))
-    listed = document.steps[:most]
-    if listed:
-        table = Table("step", "gain", "changes", "why", box=None, pad_edge=False, header_style="dim")
-        for line in listed:
-            changes = line.changes[:4]
-            left_out = len(line.changes) - len(changes) + line.more
-            more = f" (+{left_out:,} more)" if left_out else ""
-            text = "; ".join(f"{'+' if c.action == 'add' else '-'} {c.left} {c.right}" for c in changes)
-            table.add_row(str(line.step), amount(line.gain), shown(text + more), shown(line.why))
-        yielded.append(table)
-    if document.steps_total > len(listed):
-        yielded.append(f"... and {document.steps_total - len(listed):,} more steps")
-    return yielded
+    lines.append(f"[bold]Plan:[/bold] {changes_line(document)}")
+    lines.append(
+        f"{shown(document.planner)}, seed {document.seed}: its own cost {amount(before)} -> {amount(after)}{share} in "
+        "the training window"
+    )
+    if document.forecast:
+        lines.append(f"made for {shown(document.forecast)}")
+    if document.newcomers:
+        lines.append(f"newcomers: {shown(document.newcomers)}")
+    return lines
 
 
-def judged_lines(document: Any) -> list[str]:
-    """How a plan did where it was judged."""
-    judged = document.judged
-    if judged is None or not judged.metrics:
-        return []
-    part, sure = judged.metrics[-1].part, judged.saving
-    first = next(each for each in judged.metrics if each.part == part)
-    where = "traffic that it has not seen" if part == "held-out" else "the traffic that planned"
-    less = f": {sure.share:.1%} less ({sure})" if sure else ""
-    return [f"judged on {where}: {shown(first.metric)} {amount(first.before)} -> {amount(first.after)}{less}"]
+COLOUR = {"+": "green", "-": "red", "~": "yellow"}
+MOST_CHANGES = 8
+"""Changes of a step that are listed."""
 
 
 @plans.command("show", epilog="Example: [bold]overlace plan show demo-run/plans/tree.mst-b44d36db --steps 3[/bold]")
@@ -175,8 +170,19 @@ def plan_show(
     from overlace.trace.plans import read_plan
 
     document = read_plan(plan, PLANNERS)
-    lines = [*judged_lines(document), f"at most {document.peak_reconnects:,} connect anew in one step"]
+    judged = [
+        f"{shown(what)}: {shown(text)}" for what, text in answer_lines(document, unit_of(plan)) if document.judged
+    ]
+    lines = [*judged, f"at most {document.peak_reconnects:,} connect anew in one step"]
     answer(as_json, document.model_dump(), *plan_lines(document, steps), *lines, shown(f"digest   {document.digest}"))
+
+
+def unit_of(plan: Path) -> str:
+    """What link costs are per, as the run of a plan says; per message where there is none."""
+    from overlace.trace.runs import read_json
+
+    about = (plan if plan.is_dir() else plan.parent).resolve().parent.parent / "run.json"
+    return str(read_json(about).get("unit", "message")) if about.exists() else "message"
 
 
 @plans.command("diff", epilog="Example: [bold]overlace plan diff run/plans/A run/plans/B[/bold]")
@@ -192,9 +198,9 @@ def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None
     answer(
         as_json,
         {"only_first": only_ours, "only_second": only_theirs, "both": both},
-        f"first   {amount(first.cost_before)} -> {amount(first.cost_after)} in {first.steps_total:,} steps",
-        f"second  {amount(second.cost_before)} -> {amount(second.cost_after)} in {second.steps_total:,} steps",
-        f"{both:,} changes in both, {len(only_ours):,} only in the first, {len(only_theirs):,} only in the second",
+        f"first   {amount(first.cost_before)} -> {amount(first.cost_after)}: {changes_line(first)}",
+        f"second  {amount(second.cost_before)} -> {amount(second.cost_after)}: {changes_line(second)}",
+        f"{both:,} lines in both, {len(only_ours):,} only in the first, {len(only_theirs):,} only in the second",
         *(shown(f"first   {line}") for line in only_ours),
         *(shown(f"second  {line}") for line in only_theirs),
     )

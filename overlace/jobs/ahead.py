@@ -28,6 +28,7 @@ from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.planners.joint.joint import Joint
 from overlace.planners.newcomers import RULES
+from overlace.stopping import asked
 from overlace.trace.plans import PlannedFor, Sure
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
@@ -77,6 +78,8 @@ def look_ahead(
     tell = progress or (lambda share, what: None)
     tried: list[tuple[Origin, dict[float, Tried]]] = []
     for origin in origins_of(trace, window, known, planner, metric):
+        if asked():
+            break
         tell(0.5 * len(tried), f"choosing a forecast: at earlier time {len(tried) + 1}")
         left = shares if not tried else sorted({shares[0], _best(tried)})
         if found := _tried(trace, origin, days, left, seed, metric):

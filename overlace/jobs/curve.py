@@ -19,7 +19,7 @@ from overlace.arrays.jit import Ints
 from overlace.model import Metrics, Overlay, Steps
 from overlace.observe.later import Later
 from overlace.replay.measure import measure
-from overlace.trace.plan_tables import Columns, changed
+from overlace.trace.plan_tables import Columns, count_changes
 from overlace.trace.plans import Point
 from overlace.trace.tables import groups
 
@@ -49,9 +49,9 @@ def curve_of(
         end = int(steps.start[k])
         overlay, done = overlay.apply(changes.between(done, end)), end
         metrics = measure(later.stage, shown(overlay), rows, unit) if 0 < k < len(steps) else ends[k > 0]
-        moves, links = changed(changes.between(0, end))
+        so_far = count_changes(changes.between(0, end))
         kept = _kept(metrics, (metric, "total_cost", "cost", *KEPT))
-        found.append(Point(steps=k, moves=moves, links=links, own_cost=float(own[k]), metrics=kept))
+        found.append(Point(steps=k, moves=so_far.moves, links=so_far.links, own_cost=float(own[k]), metrics=kept))
     return found
 
 

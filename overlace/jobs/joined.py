@@ -25,8 +25,8 @@ class InPlace(NamedTuple):
     at_planned: int  # of them at the planned home,
     at_old: int  # still at the old one,
     elsewhere: int  # or at another; the rest has no session in the newer trace
-    links: int  # links that the plan adds or removes
-    links_as_planned: int  # of them wired, or no longer wired
+    links: int  # links that the plan changes, as plans count them
+    links_as_planned: int  # of them in place: the new one wired, and the old one not
     links_known: bool  # whether the newer trace shows wired links at all
 
     @property
@@ -111,13 +111,14 @@ class Joined:
         again = moved & (now >= 0)
         wired = self.newer.overlay.tree
         removed, added = (self._links(links) for links in difference(made.before.tree, made.after.tree))
-        done = (positions(wired, added) >= 0).sum() + (positions(wired, removed) < 0).sum()
+        there, gone = int((positions(wired, added) >= 0).sum()), int((positions(wired, removed) < 0).sum())
+        done = min(there, gone) if len(added) and len(removed) else there + gone
         return InPlace(
             moves=int(moved.sum()),
             at_planned=int((again & (now == planned)).sum()),
             at_old=int((again & (now == old)).sum()),
             elsewhere=int((again & (now != planned) & (now != old)).sum()),
-            links=len(removed) + len(added),
+            links=max(len(removed), len(added)),
             links_as_planned=int(done) if len(wired) else 0,
             links_known=len(wired) > 0,
         )

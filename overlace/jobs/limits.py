@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +15,18 @@ from overlace.arrays.pairs import positions
 from overlace.errors import NothingBetter
 from overlace.jobs.replay import Replayed
 from overlace.jobs.wishes import Wishes
-from overlace.model import Metrics, Names, Network, Observation, Overlay, name_of
+from overlace.model import Metrics, Names, Network, Observation, Overlay, Progress, name_of
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import capacity_of
 from overlace.planners.search.problem import Problem
 from overlace.planners.search.system import bill, rooted
 from overlace.replay.measure import measure
-from overlace.trace.plans import PlanFile, read_columns, read_plan
+from overlace.stopping import asked
+from overlace.trace.plans import PlanFile
 
 TIGHTER = 6  # tries to keep max_cut
+SHARE = 3.0
+"""Searches that planning makes at full effort, at least: asking what limits it makes no more."""
 
 
 def within_cut(
@@ -82,24 +84,34 @@ def places_known(network: Network) -> bool:
 
 def bounds_of(
     observation: Observation, ahead: Observation | None, wishes: Wishes, planner: Joint, document: PlanFile,
-    after: Overlay,
+    after: Overlay, progress: Progress | None = None,
 ) -> list[str]:  # fmt: skip
-    """Every bound in force, and what lifting it would bring at least, going on from the plan."""
+    """Every limit in force, and what lifting it would bring at least, going on from the plan.
+
+    All of them together draw as often as planning did.
+    """
     said, plain = [], observation if ahead is not None else None
     for_traffic = ahead if ahead is not None else observation
     today, now = (planner.cost(for_traffic, each) for each in (observation.overlay, after))
-    where = "on the part that planned" if ahead is None else "as forecast"
-    for text, lifted in _lifts(observation, wishes, planner).items():
+    where = "in the training window" if ahead is None else "as forecast"
+    lifts = _lifts(observation, wishes, planner)
+    effort = planner.effort * min(1.0, SHARE / max(1, sum(map(bool, lifts.values()))))
+    for i, (text, lifted) in enumerate(lifts.items()):
         if not lifted:
             said.append(text)
             continue
-        other = replace(planner, method="joint", **lifted)
+        if asked():
+            said.append(f"{text}; what lifting it would bring was not asked")
+            continue
+        if progress:
+            progress(i / len(lifts), text.partition(" (")[0])
+        other = replace(planner, method="joint", effort=int(effort), **lifted)
         reached = other.cost(for_traffic, other.overlay(for_traffic, document.seed, after, plain))
         more = (now - reached) / today if today > 0 else 0.0
         if more > 1e-9:
-            said.append(f"{text}; lifted, the plan would save at least {more:.1%} more of today's cost {where}")
+            said.append(f"{text}; without it: saves at least {more:.1%} more of today's cost {where}")
         else:
-            said.append(f"{text}; lifted, nothing more was found")
+            said.append(f"{text}; without it: nothing more was found")
     return said
 
 
@@ -111,10 +123,10 @@ def _lifts(observation: Observation, wishes: Wishes, planner: Joint) -> dict[str
     links, wired = observation.network.links, positions(observation.overlay.tree, observation.network.links) >= 0
     wired[list(planner.may_wire)] = True
     if planner.wired_only and not wired.all():
-        why = "only these links may be new" if wishes.could_wire else "no link has a cost, so only wired links are used"
+        why = "only these links may be new" if wishes.could_wire else "existing links only: no other has a cost"
         found[f"{why} (--could-wire 'LEFT*:RIGHT*' allows others)"] = {"wired_only": False, "may_wire": ()}
     elif len(links) <= len(observation.overlay.tree):
-        found["only wired links are used; the trace names no others, so what they would bring is not known"] = {}
+        found["existing links only; the trace names no others, so what they would bring is not known"] = {}
     budget = {name: None for name in ("budget", "max_moves", "max_swaps") if getattr(planner, name) is not None}
     if budget:
         shown = ", ".join(f"--{name.replace('_', '-')} {getattr(planner, name)}" for name in budget)
@@ -122,7 +134,15 @@ def _lifts(observation: Observation, wishes: Wishes, planner: Joint) -> dict[str
     caps = {name: None for name in ("sent_cap", "handled_cap") if getattr(planner, name) is not None}
     if caps:
         shown = ", ".join(f"--{name.replace('_', '-')} {getattr(planner, name):g}" for name in caps)
-        found[f"loads of brokers ({shown}; 0 lifts them)"] = caps
+        found[f"loads of brokers ({shown}; 0: unlimited)"] = caps
+    if np.isfinite(observation.network.capacity).any():
+        found[f"capacity of brokers (--head-room {planner.head_room:g} of it stays free)"] = {"head_room": 0.0}
+    if planner.max_degree is not None:
+        found[f"links of a broker (--max-degree {planner.max_degree})"] = {"max_degree": None}
+    if wishes.max_cut is not None:
+        found[f"worst single failure (--max-cut {wishes.max_cut:g})"] = {"max_cut": None}
+    if planner.min_gain:
+        found[f"what every change must save (--min-step {planner.min_gain:g})"] = {"min_gain": 0.0}
     if wishes.keep or wishes.only:
         shown = " and ".join(f"--{name}" for name in ("keep", "only") if getattr(wishes, name))
         found[f"what stays ({shown})"] = {"keep": (), "only": (), "keep_brokers": (), "keep_links": ()}
@@ -130,17 +150,17 @@ def _lifts(observation: Observation, wishes: Wishes, planner: Joint) -> dict[str
 
 
 def broken_by(
-    observation: Observation, names: Names, wishes: Wishes, planner: Joint, folder: Path, done: Sequence[Replayed]
-) -> dict[str, str]:
+    observation: Observation, names: Names, wishes: Wishes, planner: Joint, after: Overlay, plan: str,
+    done: Sequence[Replayed],
+) -> dict[str, str]:  # fmt: skip
     """Limits of the user that the plan does not keep, by the wish, a line each: today's overlay does not, either."""
-    after, _ = read_columns(folder, read_plan(folder))
     problem, brokers = planner.problem(observation), observation.network.brokers
     sent = observation.sent[observation.overlay.homes(observation.clients) >= 0]  # of those that planning counts
     mean = float(sent.sum()) / max(1, int((observation.network.region >= 0).sum()))
     loads = [loads_of(problem, overlay, observation) for overlay in (observation.overlay, after)]
     cuts = [
         by_broker(next(e.metrics for e in done if (e.plan, e.part) == (which, "train")), "cut_share", brokers)
-        for which in ("", folder.name)
+        for which in ("", plan)
     ]
     asked: dict[str, tuple[list[Any], Any]] = {
         "sent_cap": ([load.sent for load in loads], max((wishes.sent_cap or 0) * mean, float(sent.max(initial=0)))),
@@ -190,7 +210,7 @@ def broken_later(observation: Observation, wishes: Wishes, before: Metrics, afte
                 sent[over].max(),
             )
             said.append(f"{plural} send more than --sent-cap {cap:g} times the mean ({most / mean:.2f} at most)")
-    return [f"on traffic that the plan has not seen, {line}" for line in said]
+    return [f"on held-out traffic, {line}" for line in said]
 
 
 class Borne(NamedTuple):

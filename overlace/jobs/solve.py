@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from overlace.catalog import planner_name
+from overlace.catalog import PLANNERS, planner_name
 from overlace.errors import BadParameter
 from overlace.jobs.newcomers import Placing, described
 from overlace.model import PARTS, Names, Observation, Plan, Planner, Progress
 from overlace.planners.joint.joint import Joint
-from overlace.trace.plans import PlanFile, PlannedFor, parameters_of, plan_id, read_plan, write_plan
+from overlace.stopping import asked
+from overlace.trace.plans import PlanFile, PlannedFor, load_plan, parameters_of, plan_id, read_plan, write_plan
 from overlace.trace.runs import read_json
 
 AMOUNTS = ("messages", "saved")
@@ -26,6 +27,7 @@ class Solved(NamedTuple):
     document: PlanFile
     folder: Path
     again: bool
+    plan: Plan
 
 
 class Wanted(NamedTuple):
@@ -49,26 +51,31 @@ def solve(
     *,
     seed: int = 0,
     wanted: Wanted = AS_OBSERVED,
+    made: Plan | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Solved:
-    """The plan of this planner, parameters and seed; read instead of solved if it is there already."""
+    """The plan of this planner, parameters and seed; read instead of solved if it is there, or taken as it was made."""
     name = planner_name(planner)
     rule = [wanted.rule, *wanted.keep, "|", *wanted.only] if wanted.rule else []
     made_of = (parameters_of(planner), seed, observation.digest(), wanted.forecast, rule)
     folder = run / "plans" / plan_id(name, *made_of)
     if folder.exists() and not force:
-        return Solved(read_plan(folder), folder, again=True)
-    plan = plan_for(planner, observation, wanted.ahead, seed, progress)
+        document = read_plan(folder)
+        if not document.stopped:
+            return Solved(document, folder, again=True, plan=load_plan(folder, PLANNERS, observation))
+        force = True
+    plan = made or plan_for(planner, observation, wanted.ahead, seed, progress)
     trace = str(read_json(run / "run.json").get("trace_digest", "")) if (run / "run.json").exists() else ""
     told = None
     if wanted.rule and isinstance(planner, Joint):
         placing = Placing(planner, observation, wanted.rule, seed, wanted.keep, wanted.only)
         told = described(placing, plan.after, names or {})
     document = write_plan(
-        plan, folder, name, observation, names, trace=trace, forecast=wanted.forecast, newcomers=told, force=force
-    )
-    return Solved(document, folder, again=False)
+        plan, folder, name, observation, names, trace=trace, forecast=wanted.forecast, newcomers=told,
+        stopped=asked(), force=force,
+    )  # fmt: skip
+    return Solved(document, folder, again=False, plan=plan)
 
 
 def check_is_for_traffic(planner: Planner) -> None:

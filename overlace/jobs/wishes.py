@@ -53,7 +53,13 @@ class Wishes(BaseModel):
     head_room: float = Field(
         default=0.2, ge=0, lt=1, description="share of a broker's capacity that stays free, where the trace knows it"
     )
-    max_degree: int | None = Field(default=None, ge=1, description="links of a broker, at most")
+    max_degree: int | None = Field(default=None, ge=1, description="maximum links of a broker, in a mesh of a client")
+    max_diameter: int | None = Field(
+        default=None, ge=2, description="meshes: maximum links on a path between two subscribers of a topic"
+    )
+    survive: int = Field(
+        default=0, ge=0, le=8, description="meshes: clients that may fail at once with every topic still connected"
+    )
     keep: tuple[str, ...] = Field(
         default=(), description="what stays: CLIENT, broker:NAME or link:LEFT:RIGHT, by name or pattern"
     )

@@ -72,7 +72,7 @@ def flattens(judged: Judgement) -> str:
     if not saved or saved[-1] <= 1e-9 * abs(judged.curve[0].metrics[_counts(judged)]):
         return ""
     steps, total = [point.steps for point in judged.curve], judged.curve[-1].steps
-    where = "traffic that the plan has not seen" if _part(judged) == "held-out" else "the traffic that planned"
+    where = "held-out traffic" if _part(judged) == "held-out" else "the training window"
     i = next(i for i, each in enumerate(saved) if each >= ENOUGH * saved[-1])
     if i == len(saved) - 1:
         return f"{ENOUGH:.0%} of what the plan saves on {where} takes more than {steps[-2]:,} of its {total:,} steps"

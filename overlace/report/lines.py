@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from overlace.report.figures import MOST_LETTERS, svg
+from overlace.report.figures import svg
 
 Line = Sequence[tuple[float, float]]
 """Points from left to right."""
@@ -81,32 +81,3 @@ def curve_svg(shares: Sequence[float], title: str) -> Markup:
     parts.append(Markup('<text x="{:.1f}" y="{:.1f}">0 steps</text>').format(left, high - 6))
     parts.append(label.format(wide - 12, high - 6, len(shares) - 1))
     return svg(wide, high, title, f"It falls from 100% to {shares[-1]:.0%}.", parts)
-
-
-def points_svg(
-    line: Sequence[tuple[float, float]], marks: Sequence[tuple[str, float, float]], title: str, axis: str
-) -> Markup:
-    """A line through points, and named marks, their names above them."""
-    wide, high, left, foot, head = 380.0, 240.0, 40.0, 40.0, 12.0
-    right = 1.05 * max([x for x, _ in line] + [x for _, x, _ in marks] + [1.0])
-    heights = [y for _, y in line] + [y for _, _, y in marks] + ([] if line or marks else [1.0])
-    top, low = 1.05 * max(heights), 0.8 * min(heights)
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        share = (y - low) / (top - low) if top > low else 0.5
-        return left + (wide - left - 12) * x / right, head + (high - head - foot) * (1 - share)
-
-    path = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in line)
-    parts = [Markup('<polyline class="curve" points="{}"></polyline>').format(path)]
-    label = Markup('<text x="{:.1f}" y="{:.1f}" style="text-anchor:{}">{}</text>')
-    for i, (name, x, y) in enumerate(marks):
-        across, down = at(x, y)
-        shape = '<circle class="mark s{}" cx="{:.1f}" cy="{:.1f}" r="5"><title>{}: {:g}, {:.3g}</title></circle>'
-        parts.append(Markup(shape).format(min(i, 1), across, down, name, x, y))
-        anchor = "end" if across > wide / 2 else "start"
-        parts.append(label.format(across, down + (16 if i % 2 else -9), anchor, name[:MOST_LETTERS]))
-    parts += [label.format(left - 5, at(0, y)[1] + 4, "end", f"{y:.3g}") for y in (low, (low + top) / 2, top)]
-    parts += [label.format(at(x, 0)[0], high - foot + 16, "middle", f"{x:.3g}") for x in (0.0, right / 2)]
-    parts.append(label.format(wide - 12, high - 6, "end", axis))
-    told = "; ".join(f"{name}: maximum {x:g}, average {y:.3g}" for name, x, y in marks)
-    return svg(wide, high, title, told, parts)

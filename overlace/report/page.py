@@ -24,11 +24,10 @@ import jinja2
 from markupsafe import Markup
 
 from overlace import __version__
-from overlace.planners.mesh.frontier import frontier
 from overlace.replay.metrics import METRICS
+from overlace.report.answer import COST_UNITS, answer_lines
 from overlace.report.curve import MOST_STEPS, curve, flattens
 from overlace.report.figures import bars_svg, overlay_map, overlay_svg
-from overlace.report.lines import points_svg
 from overlace.report.loaded import (
     ALL_METRICS,
     BILL,
@@ -63,21 +62,11 @@ from overlace.report.tables import (
     region_matrix,
     region_table,
 )
-from overlace.trace.plans import Sure
+from overlace.trace.plans import Sure, change_lines
 
 MOST_SOURCES = 15
 MOST_OPENED = 40
 MOST_IN_REGION = 60
-MOST_INTERESTS = 50_000
-"""Interests up to which the frontier of meshes is computed for the page."""
-SWEPT = 50_000
-"""Annealing steps for each point of that frontier."""
-
-COST_UNITS = {
-    "message": "messages × the cost of the links they cross",
-    "gb": "GB × the price of the links they cross",
-    "ms": "messages × the milliseconds of the links they cross",
-}
 
 
 def write_report(run: Path) -> Path:
@@ -122,6 +111,20 @@ def _label(metric: str) -> str:
     return LABELS.get(metric, metric.replace("_", " "))
 
 
+class Answer(NamedTuple):
+    """A judged plan in lines."""
+
+    plan: Judged
+    lines: list[tuple[str, str]]
+
+
+def answers(loaded: Loaded) -> list[Answer]:
+    """What optimize says of its plans, line by line."""
+    named = {str(part["plan"]) for part in loaded.answer.get("parts", ())}
+    unit = str(loaded.about.get("unit"))
+    return [Answer(plan, answer_lines(plan.document, unit)) for plan in loaded.plans if plan.id in named]
+
+
 class Verdict(NamedTuple):
     """A plan in one sentence: before and after by what counts for it, on both parts, and how sure that is."""
 
@@ -139,7 +142,9 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
     """Each plan by the metric that counts for its facets, best first within a family."""
     found = []
     for family in FAMILIES:
-        for plan in sorted((p for p in loaded.plans if p.within(family)), key=lambda p: rank(p, family)):
+        told = {each.plan.id for each in answers(loaded)}
+        mine = [plan for plan in loaded.plans if plan.within(family) and plan.id not in told]
+        for plan in sorted(mine, key=lambda p: rank(p, family)):
             judged = plan.document.judged
             metric = judged.metrics[0].metric if judged else family.metrics[0]
             now, then = loaded.today.of(metric), plan.judged.of(metric)
@@ -399,8 +404,9 @@ def steps_of(plan: Judged) -> list[Mapping[str, Any]]:
     """The first steps of a plan: gain, reason, changes."""
     found: list[Mapping[str, Any]] = []
     for step in plan.document.steps[:MOST_STEPS]:
-        changes = [str(line) for line in step.changes[:6]]
-        more = len(step.changes) - len(changes) + step.more
+        lines = change_lines(step.changes)
+        changes = lines[:6]
+        more = len(lines) - len(changes) + step.more
         share = step.gain / plan.document.cost_before if plan.document.cost_before else None
         found.append(
             {
@@ -446,6 +452,9 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "cost_unit": COST_UNITS.get(str(about.get("unit")), str(about.get("unit"))),
         "counts": _counts(loaded),
         "tiles": tiles(loaded),
+        "answers": answers(loaded),
+        "why_not": str(loaded.answer.get("why_not") or ""),
+        "notes": [str(text) for text in loaded.answer.get("notes", [])],
         "verdicts": verdicts(loaded),
         "comparisons": [table for family in FAMILIES if (table := comparison(loaded, family))],
         "promises": promises(loaded),
@@ -555,27 +564,26 @@ def _family(loaded: Loaded, family: Family, best: Judged | None) -> dict[str, An
     }
     if family is CHANNELS:
         return found | {"table": channel_table(sheets, loaded.names)}
-    charts = [
-        ("Links per client", histogram_svg(sheets, "degree", "Links per client", "links of a client")),
-        ("Average against maximum degree", frontier_svg(loaded)),
-    ]
-    return found | {"charts": [(title, chart) for title, chart in charts if chart]}
+    chart = histogram_svg(sheets, "degree", "Links per client", "links of a client")
+    return found | {"charts": [("Links per client", chart)] if chart else [], "frontier": frontier_table(loaded)}
 
 
-def frontier_svg(loaded: Loaded) -> Markup | None:
-    """What star meshes of diameter 2 reach, and where today and the plans stand; not for very large systems."""
-    observation = loaded.observation
-    if not 0 < len(observation.interests) <= MOST_INTERESTS:
+def frontier_table(loaded: Loaded) -> Table | None:
+    """What a mesh was chosen from, as optimize wrote it down."""
+    found = loaded.answer.get("frontier")
+    if not found:
         return None
-    reached = [(float(point.maximum), point.average) for point in frontier(observation, SWEPT)]
-    stand = [("today", loaded.today), *((plan.id, plan.judged) for plan in loaded.plans if plan.within(MESH))]
-    marks = [
-        (name, most, mean)
-        for name, sheet in stand
-        if (most := sheet.of("max_degree")) is not None and (mean := sheet.of("average_degree")) is not None
-    ]
-    title = "Average against maximum degree: the line is what stars under a cap reach at diameter 2"
-    return points_svg(reached, marks, title, "maximum degree")
+    rows = []
+    for each in found["rows"]:
+        exact = "" if each["diameter_exact"] else " or more"
+        why = "taken" if each["taken"] else str(each["why_not"])
+        figures: tuple[Amount | str, ...] = ("", "", "", "")
+        if each["links"] or not each["why_not"]:
+            average = Amount(float(each["average_degree"]))
+            figures = (f"{each['diameter']}{exact}", Amount(each["links"]), Amount(each["max_degree"]), average)
+        rows.append(Row((str(each["label"]),), (*figures, visible(why, 200))))
+    heads = ("planner", "longest path", "links", "most links of a client", "average", "")
+    return Table(f"What the mesh was chosen from: {found['why']}", heads, rows)
 
 
 def _replays(loaded: Loaded) -> list[dict[str, Any]]:

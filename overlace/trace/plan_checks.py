@@ -13,7 +13,7 @@ import numpy as np
 
 from overlace.errors import BadPlan
 from overlace.model import ENDS, FACETS, Changes, Observation, Overlay, Plan
-from overlace.trace.plan_tables import Columns, changed, reconnects
+from overlace.trace.plan_tables import Columns, count_changes, reconnects
 
 if TYPE_CHECKING:
     from overlace.trace.plans import ChangeLine, PlanFile, StepLine
@@ -44,6 +44,7 @@ def check_document(document: PlanFile, before: Overlay, after: Overlay, columns:
         ("before", document.before, before.digest()),
         ("steps_total", document.steps_total, len(steps)),
         ("changes_total", document.changes_total, len(changes)),
+        ("changes", document.changes, count_changes(changes)._asdict()),
         ("peak_reconnects", document.peak_reconnects, peak),
         ("steps", f"{len(document.steps):,} steps", f"{listed_steps(columns, most):,} steps"),
     )
@@ -146,6 +147,6 @@ def _check_curve(document: PlanFile, columns: Columns, costs: Any) -> None:
         if not last < point.steps <= len(columns.steps):
             raise BadPlan(f"{where}.steps: {point.steps} of {len(columns.steps)} steps, after {max(last, 0)}")
         last = point.steps
-        moves, links = changed(columns.changes.between(0, int(columns.steps.start[last])))
-        _equal((f"{where}.moves", point.moves, moves), (f"{where}.links", point.links, links))
+        done = count_changes(columns.changes.between(0, int(columns.steps.start[last])))
+        _equal((f"{where}.moves", point.moves, done.moves), (f"{where}.links", point.links, done.links))
         _near(f"{where}.own_cost", point.own_cost, costs[last], document.cost_before)

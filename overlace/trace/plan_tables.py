@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Ints
 from overlace.errors import BadOverlay, BadPlan, BadTrace
-from overlace.model import FACETS, Changes, Overlay, Steps
+from overlace.model import FACETS, Changes, Facet, Overlay, Steps
 from overlace.trace.runs import overlay_table
 from overlace.trace.tables import conform, numbers, texts
 
@@ -42,9 +42,43 @@ def reconnects(changes: Changes, steps: Steps) -> Ints:
     return np.diff(added[steps.start])
 
 
-def changed(changes: Changes) -> tuple[int, int]:
-    """(clients that move, links that are new)."""
-    return len(np.unique(changes.pairs("placement", 1)[:, 0])), len(changes.pairs("tree", 1))
+class Counts(NamedTuple):
+    """What a plan changes, as everybody counts it: a link that takes another's place is one change."""
+
+    moves: int = 0  # clients that move
+    links: int = 0  # links between brokers that change
+    combinations: int = 0  # that change their channel
+    new_links: int = 0  # links between clients that are new
+    old_links: int = 0  # and that go
+
+    def __str__(self) -> str:
+        said = [
+            *([counted(self.moves, "client moves", "clients move")] if self.moves else []),
+            *([counted(self.links, "link changes", "links change")] if self.links else []),
+            *([counted(self.combinations, "combination changes", "combinations change")] if self.combinations else []),
+            *([counted(self.new_links, "link added", "links added")] if self.new_links else []),
+            *([counted(self.old_links, "link removed", "links removed")] if self.old_links else []),
+        ]
+        return ", ".join(said) or "nothing changes"
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """So many things."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def count_changes(changes: Changes) -> Counts:
+    """What these changes come to."""
+    rows = {(facet, sign): changes.pairs(facet, sign) for facet in FACETS for sign in (1, -1)}
+
+    def either(facet: Facet) -> int:
+        return max(len(rows[facet, 1]), len(rows[facet, -1]))
+
+    moves, combinations = (
+        len(np.unique(np.concatenate([rows[facet, sign][:, 0] for sign in (1, -1)])))
+        for facet in ("placement", "channels")
+    )
+    return Counts(moves, either("tree"), combinations, len(rows["mesh", 1]), len(rows["mesh", -1]))
 
 
 def write_tables(folder: Path, after: Overlay, columns: Columns) -> None:

@@ -33,7 +33,7 @@ from overlace.model import (
     name_of,
 )
 from overlace.trace.plan_checks import check_document, check_ids, check_reasons, listed_steps
-from overlace.trace.plan_tables import Columns, read_tables, reconnects, write_tables
+from overlace.trace.plan_tables import Columns, Counts, count_changes, read_tables, reconnects, write_tables
 from overlace.trace.runs import read_json, whole_folder, write_json
 from overlace.trace.tables import SCHEMA_VERSION
 
@@ -74,7 +74,32 @@ class ChangeLine(_Part):
 
     def __str__(self) -> str:
         sign = "+" if self.action == "add" else "-"
-        return f"{sign} {self.facet} {self.left} {self.right}"
+        return f"{sign} {SAID[self.facet].format(self.left, self.right)}"
+
+
+SAID = {
+    "placement": "client {} at {}", "tree": "link {} - {}", "channels": "combination {} in channel {}",
+    "mesh": "link {} - {}",
+}  # fmt: skip
+"""What one row of each relation says."""
+
+
+def change_lines(changes: Sequence[ChangeLine]) -> list[str]:
+    """Changes as infrastructure tools show them: `+` new, `-` gone, `~` what is at one place and then at another."""
+    removed = {(line.facet, line.left): line for line in changes if line.action == "remove" and line.facet in MOVES}
+    added = {(line.facet, line.left) for line in changes if line.action == "add"}
+    lines = []
+    for line in changes:
+        key = line.facet, line.left
+        if line.action == "add" and key in removed:
+            lines.append(f"~ {MOVES[line.facet].format(line.left, removed[key].right, line.right)}")
+        elif not (line.action == "remove" and key in removed and key in added):
+            lines.append(str(line))
+    return lines
+
+
+MOVES = {"placement": "client {}: {} -> {}", "channels": "combination {}: channel {} -> {}"}
+"""Relations in which a row takes the place of another."""
 
 
 class StepLine(_Part):
@@ -129,6 +154,15 @@ class Sure(_Part):
         return f"{self.low:.1%} to {self.high:.1%} over {self.slices} slices of time{times}"
 
 
+class Baseline(_Part):
+    """What moving clients greedily saves where a plan is judged: whoever saves most goes first, as long as there is
+    room."""
+
+    links: Literal["planned", "today"] = Field(description="the links between brokers under which clients move")
+    changes: Count = Field(description="as many as the plan has; those of planned links among them")
+    share: float = Field(description="saved, of what today's overlay costs")
+
+
 class Point(_Part):
     """A plan stopped after some of its steps: what has changed by then, and what that comes to where it is judged."""
 
@@ -157,6 +191,9 @@ class Judgement(_Part):
         default_factory=list,
         description="of the objective's metric on the part that judges: messages of known clients, and those with one "
         "that had no traffic before",
+    )
+    baselines: list[Baseline] = Field(
+        default_factory=list, description="for placement and tree: what a greedy way saves with as many changes"
     )
     curve: list[Point] = Field(
         default_factory=list,
@@ -236,7 +273,11 @@ class PlanFile(_Part):
         default_factory=dict, description="the cost that other ways reach within the same limits, by their names"
     )
     steps_total: Count
-    changes_total: Count
+    changes_total: Count = Field(description="rows of changes.parquet: a move is two, one that goes and one that comes")
+    changes: dict[str, Count] = Field(
+        description="what the whole plan changes: clients that move, links between brokers that change (one that takes "
+        "another's place counts once), combinations that change their channel, links between clients that come and go"
+    )
     peak_reconnects: Count = Field(description="the most that must connect anew in one step")
     forecast: PlannedFor | None = Field(
         default=None, description="what the plan was made for; null: the observed traffic as it was, plain sums"
@@ -244,8 +285,14 @@ class PlanFile(_Part):
     newcomers: Newcomers | None = Field(
         default=None, description="a rule for clients that the plan has never seen; null: the plan has none"
     )
+    stopped: bool = Field(default=False, description="whether Ctrl-C ended the search early: solving again searches on")
     judged: Judgement | None = Field(default=None, description="where `overlace optimize` made the plan")
     steps: list[StepLine] = Field(description=f"all steps, or the first of a plan of over {MOST_LISTED:,} changes")
+
+    @property
+    def counts(self) -> Counts:
+        """What the plan changes, as everybody counts it."""
+        return Counts(**self.changes)
 
 
 def parameters_of(planner: Planner) -> dict[str, Any]:
@@ -278,10 +325,13 @@ def write_plan(
     trace: str = "",
     forecast: PlannedFor | None = None,
     newcomers: Newcomers | None = None,
+    stopped: bool = False,
     force: bool = False,
 ) -> PlanFile:
     """Write a plan that the planner of that name made from this observation (of the trace with that digest)."""
     document = describe(plan, name, observation, names, trace, forecast, newcomers)
+    if stopped:
+        document = _sealed(document.model_dump() | {"stopped": True})
     columns = Columns(plan.changes, plan.steps)
     check_document(document, plan.before, plan.after, columns, MOST_LISTED)
     _write(folder, document, plan.after, columns, force=force)
@@ -319,6 +369,7 @@ def describe(
         "beside": {name: float(cost) for name, cost in plan.beside.items()},
         "steps_total": len(plan.steps),
         "changes_total": len(plan.changes),
+        "changes": count_changes(plan.changes)._asdict(),
         "peak_reconnects": int(reconnects(plan.changes, plan.steps).max(initial=0)),
         "forecast": forecast,
         "newcomers": newcomers,
@@ -468,6 +519,7 @@ def cut_plan(
         "cost_after": document.cost_before - float(kept.steps.gain.sum()),
         "steps_total": steps,
         "changes_total": end,
+        "changes": count_changes(kept.changes)._asdict(),
         "peak_reconnects": int(reconnects(*kept).max(initial=0)),
         "judged": None,
         "beside": document.beside if steps == document.steps_total else {},

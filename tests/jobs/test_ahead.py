@@ -9,8 +9,9 @@ import pytest
 
 from overlace.cli.main_job import told
 from overlace.jobs.interval import predicted
+from overlace.jobs.judge import worth
 from overlace.jobs.newcomers import Placing, described
-from overlace.jobs.optimize import Refused, optimize, worth
+from overlace.jobs.optimize import Refused, optimize
 from overlace.jobs.replay import replay
 from overlace.jobs.wishes import Wishes
 from overlace.planners.joint.joint import Joint
@@ -96,7 +97,8 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     assert new.after == 4 * 3 * 1  # the first message of each
     assert new.saved > 0.9
     lines = "\n".join(told(found))
-    assert "newcomers (46% of what is paid today): 98.6% less" in lines
+    assert "newcomers: 98.6% less (46% of today's cost), each goes" in lines
+    assert "known clients: 100.0% less" in lines
     assert "forecast: " in lines
     assert "expected " in lines
     page = found.report.read_text()
@@ -171,7 +173,7 @@ def test_a_gap_is_named_with_its_likely_cause(tmp_path):
     except Refused as error:
         found = error.answer
     (note,) = [each for each in found.notes if "Likely why" in each]
-    assert note.startswith("700.0% more is paid where 100.0% less was on the part that planned")
+    assert note.startswith("700.0% more is paid on held-out traffic where 100.0% less was in the training window")
     assert "for messages with a client that had no traffic then" in note
     assert "100% of the deliveries between known clients are between two that had not talked then" in note
     assert note in json.loads((tmp_path / "run" / "answer.json").read_text())["notes"]
@@ -213,7 +215,7 @@ def test_who_stays_stays_known_or_not(asked, tmp_path):
 def test_shares_are_of_what_is_paid_whatever_is_paid_for(objective, tmp_path):
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
     found = optimize(trace, tmp_path / "run", Wishes(**FREE, objective=objective))
-    (share,) = re.findall(r"newcomers \((\d+)% of what is paid today\)", "\n".join(told(found)))
+    (share,) = re.findall(r"newcomers: .* less \((\d+)% of today's cost\)", "\n".join(told(found)))
     assert 20 < int(share) < 80  # of hops, the two of clients' own links count too
 
 

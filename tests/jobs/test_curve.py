@@ -42,7 +42,7 @@ def test_the_curve_goes_from_today_to_the_whole_plan(made):
     assert first.metrics == {metric: held_out[metric].before for metric in first.metrics}
     assert last.metrics == {metric: held_out[metric].after for metric in last.metrics}
     assert (first.steps, first.moves, first.links) == (0, 0, 0)
-    assert (last.steps, last.moves, last.links) == (document.steps_total, part.moves, part.swaps)
+    assert (last.steps, last.moves, last.links) == (document.steps_total, document.counts.moves, document.counts.links)
 
 
 def test_every_point_is_what_an_independent_replay_of_the_first_steps_measures(made):

@@ -148,7 +148,7 @@ def test_without_places_nobody_leaves_its_region_and_it_says_what_that_costs(tra
     assert len(found.bounds) == 2
     assert all("more of today's cost" in each for each in found.bounds)
     page = found.report.read_text()
-    for said in ("What bound it", "--placement anywhere", "What was not planned", "at most", "slices of time"):
+    for said in ("Limited by", "--placement anywhere", "What was not planned", "at most", "slices of time"):
         assert said in page
     assert "overlace optimize" in page
     assert page.count("<details>") == 2  # regions with several brokers
@@ -184,7 +184,7 @@ def test_the_same_trace_and_seed_give_the_same_bytes(trace, tmp_path):
 def test_nothing_better_is_said_plainly(trace, tmp_path):
     with pytest.raises(
         NothingBetter,
-        match="the best plan found saves 0.0% on .* not seen, less than the 1.0% of --min-gain. To try: lift changes",
+        match="found saves 0.0% of held-out traffic, less than the 1.0% of --min-gain. To try: lift changes",
     ):
         optimize(trace, tmp_path / "run", Wishes(budget=0))
     assert (tmp_path / "run" / "report.html").exists()
@@ -194,7 +194,7 @@ def test_limits_that_cannot_be_kept_are_said_plainly(trace, tmp_path):
     asked = {"sent_cap": 0.5, "handled_cap": 0.5, "max_degree": 1}
     for name, cap in asked.items():
         with pytest.raises(
-            NothingBetter, match=f"no plan was found that keeps {name}: .* brokers? stays? above"
+            NothingBetter, match=f"no plan was found that keeps {name.replace('_', '-')}: .* brokers? stays? above"
         ) as refused:
             optimize(trace, tmp_path / name, Wishes(effort=0, **{name: cap}))
         assert refused.value.exit_code == 3
@@ -234,7 +234,7 @@ def test_clients_that_appear_only_later_stay_where_they_are(tmp_path):
 
 
 def test_a_share_of_deliveries_that_today_exceeds_is_said_too(trace, tmp_path):
-    with pytest.raises(NothingBetter, match=r"keeps max_cut: .* above max-cut 0.05, as today: .*% where 5.0%"):
+    with pytest.raises(NothingBetter, match=r"keeps max-cut: .* above max-cut 0.05, as today: .*% where 5.0%"):
         optimize(trace, tmp_path / "run", Wishes(effort=0, max_cut=0.05))
 
 
@@ -250,8 +250,10 @@ def test_nothing_held_out_is_not_called_unseen(trace, tmp_path):
     (part,) = found.parts
     assert part.part == "train"
     assert part.before > part.after > 0 or part.after == 0 < part.before
-    (first, *_) = told(found)
-    assert "the traffic that planned" in first
+    lines = " ".join(told(found))
+    assert "on the training window" in lines
+    assert "held out" not in lines
+    assert "held-out traffic" not in lines
     assert {each.part for each in read_plan(part.solved.folder).judged.metrics} == {"train"}
 
 
@@ -438,7 +440,7 @@ def test_a_capacity_that_today_exceeds_is_said_and_refused_only_if_it_was_asked_
     given = {"placement": "anywhere", "sent_cap": 0, "effort": 1}
     answer = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(**given))
     assert any("above head-room 0.2, as today: " in line for line in answer.bounds), answer.bounds
-    with pytest.raises(Refused, match="keeps head_room"):
+    with pytest.raises(Refused, match="keeps head-room"):
         optimize(str(tmp_path / "trace"), tmp_path / "asked", Wishes(**given, head_room=0.1))
 
 
@@ -473,8 +475,8 @@ def test_a_link_that_is_listed_with_a_cost_could_be_wired_and_one_without_could_
         )
         assert f"{new} links could be new, those that --could-wire names" in named.notes
     if not priced:
-        assert found.parts[0].swaps == 0
-        assert [line for line in found.bounds if line.startswith("no link has a cost, so only wired links are used")]
+        assert found.parts[0].solved.document.counts.links == 0
+        assert [line for line in found.bounds if line.startswith("existing links only: no other has a cost")]
 
 
 def test_where_nothing_pays_no_change_is_recommended_and_that_is_no_error(trace, tmp_path, overlace):
@@ -495,7 +497,7 @@ def test_limits_that_do_not_hold_on_later_traffic_are_said(tmp_path):
         found = optimize(str(tmp_path / "trace"), tmp_path / "run", wishes)
     except Refused as error:
         found = error.answer
-    said = [note for note in found.notes if note.startswith("on traffic that the plan has not seen, clients of ")]
+    said = [note for note in found.notes if note.startswith("on held-out traffic, clients of ")]
     assert len(said) == 1
     assert "more than --sent-cap 1.5 times the mean" in said[0]
     lines = "\n".join(told(found))
@@ -519,7 +521,7 @@ def test_each_limit_is_held_against_what_was_measured_later():
     assert broken_later(observation, asked, before, measured(120, 0.6, [15, 8, 7])) == []
     said = broken_later(observation, asked, before, measured(121, 0.61, [16, 7, 7]))
     assert len(said) == 3
-    assert all(line.startswith("on traffic that the plan has not seen, ") for line in said)
+    assert all(line.startswith("on held-out traffic, ") for line in said)
     assert "handles 121 messages, above --handled-cap 1.2 (100 today)" in said[0]
     assert "61.0% of the deliveries fail with one broker, above --max-cut 0.6 (50.0% today)" in said[1]
     assert "clients of 1 broker send more than --sent-cap 1.5 times the mean (1.60 at most)" in said[2]
@@ -528,7 +530,7 @@ def test_each_limit_is_held_against_what_was_measured_later():
 
 
 def test_what_could_be_lifted_is_named_whole():
-    loads = "loads of brokers (--sent-cap 1.5, --handled-cap 1; 0 lifts them)"
-    none, some = f"{loads}; lifted, nothing more was found", f"{loads}; lifted, the plan would save at least 3.0% more"
+    loads = "loads of brokers (--sent-cap 1.5, --handled-cap 1; 0: unlimited)"
+    none, some = f"{loads}; without it: nothing more was found", f"{loads}; without it: saves at least 3.0% more"
     assert to_try([none]) == ""
     assert to_try([none, some]) == f" To try: lift {loads}."

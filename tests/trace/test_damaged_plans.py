@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.catalog import PLANNERS
-from overlace.cli.plans import judged_lines, plan_lines
+from overlace.cli.plans import plan_lines
 from overlace.errors import BadPlan, OverlaceError
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.joint.joint import Joint
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.tree.mst import Mst
+from overlace.report.answer import answer_lines
 from overlace.report.curve import curve
 from overlace.testing import three_publishers
 from overlace.trace.plan_tables import read_tables
@@ -65,7 +66,7 @@ def use(folder, steps=1):
     plan = load_plan(folder, PLANNERS)
     assert all(plan.why(i) for i in range(len(plan.steps)))
     assert plan_lines(document)
-    assert judged_lines(document) or not document.judged or not document.judged.metrics
+    assert answer_lines(document, "message")
     curve("plan", document)
     plan_difference(folder, folder)
     cut_plan(folder, min(steps, document.steps_total), folder.with_name("cut"), force=True)

@@ -84,7 +84,7 @@ def test_people_read_names_and_reasons(tmp_path):
     plan = written(tmp_path / "a")
     first = read_plan(tmp_path / "a").steps[0]
     assert first.why == plan.why(0, NAMES)
-    assert [str(change) for change in first.changes] == ["- tree riga wien", "+ tree paris porto"]
+    assert [str(change) for change in first.changes] == ["- link riga - wien", "+ link paris - porto"]
     assert first.gain == plan.step(0).gain
 
 
@@ -169,7 +169,7 @@ def test_changes_are_told_apart_by_id_and_not_by_name(tmp_path):
     cut_plan(tmp_path / "a", 3, tmp_path / "b")
     only_a, only_b, both = plan_difference(tmp_path / "a", tmp_path / "b")
     assert (len(only_a), only_b, both) == (6, [], 6)
-    assert set(only_a) == {"- tree site site", "+ tree site site"}
+    assert set(only_a) == {"- link site - site", "+ link site - site"}
 
 
 def test_whole_numbers_are_written_as_the_numbers_they_stand_for(tmp_path):

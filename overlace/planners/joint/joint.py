@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from overlace.arrays.jit import Pairs
 from overlace.errors import BadParameter
 from overlace.model import Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.planners.joint.objective import Objective, at_home, viewed
@@ -26,9 +27,11 @@ from overlace.planners.joint.reasons import Present, reason_of
 from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, priced
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.search.find import draws_for, find, refine, search_over
+from overlace.planners.search.greedy import move_greedily
 from overlace.planners.search.problem import Problem, renumbered
 from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
 from overlace.planners.tree import cost as tree_cost
+from overlace.stopping import asked
 
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
 BOTH: tuple[Any, ...] = ("clients", "links")
@@ -152,11 +155,11 @@ class Joint:
             best = refine(search, best, self._budget(), BOTH, draws_for(search, self.effort / 100), seed)
         else:
             best = min(self.states(problem, seed).values(), key=by_cost)
-        before = observation.overlay
-        homes = np.where(before.homes(observation.clients) >= 0, best.home, -1)
-        placed = before.placement.copy()
-        placed[:, 1] = np.where(homes[placed[:, 0]] >= 0, homes[placed[:, 0]], placed[:, 1])
-        return replace(before, placement=placed, tree=best.links)
+        return _overlay_of(observation, best)
+
+    def greedy(self, observation: Observation, links: Pairs, moves: int) -> Overlay:
+        """To compare with: these links, and so many clients moved within the limits, whoever saves most first."""
+        return _overlay_of(observation, move_greedily(self.problem(observation), links, moves))
 
     def _budget(self) -> Budget:
         limits = (self.max_moves, self.max_swaps, self.budget)
@@ -175,6 +178,8 @@ class Joint:
             ways = WAYS[:1]  # with one kind of change only, all would find the same
         marginal, draws = 0.0, draws_for(search, self.effort / 100)
         for i, way in enumerate(ways):
+            if i and asked():  # what is found by now will do
+                break
             if progress:
                 progress(0.8 * i / len(ways), f"searching {way}")
             search.goto(search.first)
@@ -189,7 +194,7 @@ class Joint:
                 found[way] = state
             marginal = search.marginal if way == "joint" else marginal
         best = min(found.values(), key=by_cost)
-        if self.method == "best" and best is not found["joint"]:
+        if self.method == "best" and best is not found["joint"] and not asked():
             search.marginal = marginal
             found["best"] = refine(search, best, budget, BOTH, draws, seed)
         back = np.argsort(number)
@@ -204,6 +209,15 @@ class Joint:
         moved = int((homes != before.homes(observation.clients)).sum())
         links = {tuple(link) for link in overlay.tree.tolist()} - {tuple(link) for link in before.tree.tolist()}
         return routed + access + self.move_price * moved + self.swap_price * len(links)
+
+
+def _overlay_of(observation: Observation, state: State) -> Overlay:
+    """An overlay as a state has it; who has no home has none there."""
+    before = observation.overlay
+    homes = np.where(before.homes(observation.clients) >= 0, state.home, -1)
+    placed = before.placement.copy()
+    placed[:, 1] = np.where(homes[placed[:, 0]] >= 0, homes[placed[:, 0]], placed[:, 1])
+    return replace(before, placement=placed, tree=state.links)
 
 
 def alternating(search: Search, budget: Budget) -> State:

@@ -7,6 +7,7 @@ A topic whose subscribers are all within so many steps of a root holds no more t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
@@ -17,86 +18,102 @@ from overlace.planners.mesh.interests import Interests
 
 
 class CapTooLow(NothingBetter):
-    """No mesh was found under a cap: which topic or client forbids it, and the least cap that was found."""
+    """No mesh was found under a cap: which topic or client forbids it, and the least cap that is found, if asked."""
 
-    def __init__(self, planner: str, cap: int, least: int, kind: str, key: int, why: str) -> None:
-        self.parts = (planner, cap, least, kind, key, why)
-        super().__init__(self.said())
+    def __init__(self, planner: str, cap: int, find: Callable[[], int], who: tuple[str, int, str]) -> None:
+        super().__init__(planner, cap, who)
+        self.planner, self.cap, self.find, self.who = planner, cap, find, who
 
-    @property
+    @cached_property
     def least(self) -> int:
-        """The least cap under which a mesh was found."""
-        return self.parts[2]
+        """The least cap under which a mesh was found: it takes some searches."""
+        return self.find()
+
+    def why(self, names: Names | None = None) -> str:
+        """Who forbids the cap, and why."""
+        kind, key, why = self.who
+        return f"{kind} {name_of(kind, key, names)} {why}"
 
     def said(self, names: Names | None = None) -> str:
         """The error with the names of a system."""
-        planner, cap, least, kind, key, why = self.parts
         return (
-            f"{planner}: no mesh was found under a cap of {cap}. {kind} {name_of(kind, key, names)} {why}; the least "
-            f"cap found is {least}."
+            f"{self.planner}: no mesh was found under a cap of {self.cap}. {self.why(names)}; the least cap found is "
+            f"{self.least}."
         )
+
+    def __str__(self) -> str:
+        return self.said()
 
 
 def least_solved(highest: Callable[[int], int], low: int, high: int) -> int:
     """A cap, found by halving, under which a mesh is found again; `highest` is the maximum degree found under a cap.
 
-    What was found at a maximum degree need not be found again under that cap: the search sees the cap.
+    What was found at a maximum degree need not be found again under that cap: the search sees the cap. It ends within
+    a thirty-second of a cap that was too low.
     """
     while (found := highest(high)) > high:
         high = found
-    while low < high:
+    while low < high - high // 32:
         cap = (low + high) // 2
         low, high = (low, cap) if highest(cap) <= cap else (cap + 1, high)
     return high
 
 
-def too_low(planner: str, given: Interests, cap: int, deep: int, least: int, stuck: int) -> CapTooLow:
-    """The error for a cap: by who certainly forbids it, else by the topic at which the search was stuck.
+def too_low(planner: str, given: Interests, cap: int, diameter: int, stuck: int, find: Callable[[], int]) -> CapTooLow:
+    """The error for a cap: by who certainly forbids it, else by the topic at which the search was stuck."""
+    if found := forbidden(given, cap, diameter):
+        return CapTooLow(planner, cap, find, found)
+    size = int(given.first[stuck + 1] - given.first[stuck])
+    why = f"with {size:,} subscribers could not be connected {within(diameter)}"
+    return CapTooLow(planner, cap, find, ("topic", stuck, why))
 
-    `deep` is how many steps from its root a topic may reach; 1 is a star.
-    """
+
+def forbidden(given: Interests, cap: int, diameter: int) -> tuple[str, int, str] | None:
+    """(kind, id, why) of a client or topic that no tree of that diameter can serve under the cap, if one is known."""
     sizes = np.diff(given.first)
     largest = int(np.argmax(sizes))
-    widest = least_degree(int(sizes[largest]), deep)
+    widest = least_degree(int(sizes[largest]), diameter)
     linked = by_pairs(given)
     busiest = int(np.argmax(linked))
     if linked[busiest] > max(cap, widest):
-        why = f"shares topics of two subscribers with {linked[busiest]:,} clients, so it needs {linked[busiest]} links"
-        return CapTooLow(planner, cap, least, "client", busiest, why)
+        why = (
+            f"shares topics of two subscribers with {linked[busiest]:,} clients, so it needs {linked[busiest]:,} links"
+        )
+        return "client", busiest, why
     if widest > cap:
-        held = f"all within {ways(deep)} of one of them needs {widest} links at a client"
-        why = f"has {sizes[largest]:,} subscribers: {held}"
-        return CapTooLow(planner, cap, least, "topic", largest, why)
-    why = f"with {sizes[stuck]:,} subscribers could not be connected within {ways(deep)} of one of them"
-    return CapTooLow(planner, cap, least, "topic", stuck, why)
+        why = f"has {sizes[largest]:,} subscribers, which {within(diameter)} needs {widest:,} links at a client"
+        return "topic", largest, why
+    return None
 
 
-def ways(deep: int) -> str:
-    """So many links on a path."""
-    return f"{deep} link{'' if deep == 1 else 's'}"
+def within(diameter: int) -> str:
+    """How far everybody of a topic may be from its middle."""
+    deep, middle = diameter // 2, "one of two that are linked" if diameter % 2 else "one of them"
+    return f"within {deep} link{'' if deep == 1 else 's'} of {middle}"
 
 
-def least_degree(size: int, deep: int) -> int:
-    """The least greatest degree of a tree of so many clients, all within so many steps of its root."""
+def least_degree(size: int, diameter: int) -> int:
+    """The least greatest degree of a tree of so many clients and that diameter."""
     low, high = 0, max(size - 1, 0)
     while low < high:
         degree = (low + high) // 2
-        if holds(degree, deep, size):
+        if tree_size(degree, diameter, size) >= size:
             high = degree
         else:
             low = degree + 1
     return low
 
 
-def holds(degree: int, deep: int, size: int) -> bool:
-    """Whether a tree of a degree and depth holds so many clients."""
-    held, ends = 1, degree
-    for _ in range(deep):
+def tree_size(degree: int, diameter: int, enough: int) -> int:
+    """How many clients a tree of a degree and diameter holds at most; no more are counted than are enough."""
+    middle = 1 + diameter % 2  # a client, or two that are linked
+    held, ends = min(middle, 1 + degree), degree if middle == 1 else 2 * max(degree - 1, 0)
+    for _ in range(diameter // 2):
         held += ends
         ends *= max(degree - 1, 0)
-        if held >= size:
-            return True
-    return held >= size
+        if held >= enough or not ends:
+            break
+    return held
 
 
 @kernel

@@ -31,6 +31,8 @@ from overlace.planners.mesh.stars import room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 
 MOST = 48
+DEEP = 4
+"""Steps over which those are counted whom a client brings along."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,12 @@ class HubTree(MeshPlanner):
             found = bounded_trees(given, self.diameter, float(self.spread), cap)
             return cap + 1 if found.stuck >= 0 else cap
 
-        clients = len(given.start) - 1
-        free = bounded_trees(given, self.diameter, float(self.spread), clients)
-        most = int(np.bincount(np.concatenate((free.one, free.other)), minlength=1).max())
-        least = least_solved(highest, cap + 1, most)
-        return too_low("mesh.hub-tree", given, cap, (self.diameter + 1) // 2, least, stuck)
+        def least() -> int:
+            free = bounded_trees(given, self.diameter, float(self.spread), len(given.start) - 1)
+            most = int(np.bincount(np.concatenate((free.one, free.other)), minlength=1).max())
+            return least_solved(highest, cap + 1, most)
+
+        return too_low("mesh.hub-tree", given, cap, self.diameter, stuck, least)
 
 
 class BoundedTrees(NamedTuple):
@@ -117,6 +120,7 @@ def bounded_trees(given: Interests, diameter: int, spread: float, cap: int) -> B
             left[own[i]] -= 1
             lost[i] = own[i]
         waiting, reached = len(own), 0
+        spare = np.zeros(4, dtype=np.int64)  # where to look on for ends that have links to spare, see `spare_end`
         for roots in range(1 + diameter % 2):
             if reached == len(own):
                 break
@@ -136,9 +140,10 @@ def bounded_trees(given: Interests, diameter: int, spread: float, cap: int) -> B
                         lost[still] = lost[i]
                         still += 1
                 waiting = still
+                spare[2], spare[3] = 0, 0
             p, x = best_tie(
                 given, lost[:waiting], queue[:reached], far, head, after, one, other, inside, depth, trial, near,
-                degree, left, ahead, spread, cap,
+                degree, left, ahead, spread, cap, spare,
             )  # fmt: skip
             if p < 0:
                 return BoundedTrees(order, start, one[:links], other[:links], t)
@@ -244,7 +249,7 @@ def best_root(
 @kernel
 def best_tie(
     given: Interests, lost: Ints, reached: Ints, far: int, head: Ints, after: Ints, one: Ids, other: Ids, inside: Bools,
-    depth: Ints, trial: Ints, near: Ints, degree: Ints, left: Ints, ahead: Bools, spread: float, cap: int,
+    depth: Ints, trial: Ints, near: Ints, degree: Ints, left: Ints, ahead: Bools, spread: float, cap: int, spare: Ints,
 ) -> tuple[int, int]:  # fmt: skip
     """(within, out of reach): the link that ties in most, serves most topics to come, and burdens the least linked.
 
@@ -253,18 +258,19 @@ def best_tie(
     step, hop = max(len(lost) // MOST, 1), max(len(reached) // MOST, 1)
     begin = len(reached) % step  # others each time: those tied in stay on the list for a while
     best_p, best_x, best = -1, -1, -np.inf
-    along = np.empty(far, dtype=np.int64)  # whom x brings, by the steps that are left at x
+    seen = min(far, DEEP)
+    along = np.empty(seen, dtype=np.int64)  # whom x brings, by the steps that are left at x
     for i in range(begin, len(lost), step):
         x = lost[i]
         if depth[x] >= 0 or degree[x] + left[x] >= cap:
             continue
-        for d in range(far):
+        for d in range(seen):
             along[d] = brings(x, d, head, after, one, other, inside, depth, trial, near)
         for j in range(0, len(reached), hop):
             p = reached[j]
             if depth[p] >= far or degree[p] + left[p] >= cap:
                 continue
-            worth = along[far - 1 - depth[p]] - spread * max(degree[p], degree[x])
+            worth = along[min(far - 1 - depth[p], seen - 1)] - spread * max(degree[p], degree[x])
             if worth + min(left[p], left[x]) <= best:
                 continue
             worth += shared(given, p, x, ahead)
@@ -273,23 +279,22 @@ def best_tie(
     if best_p >= 0:
         return best_p, best_x
     for kept in range(2):  # first by those who keep a link for each of their topics to come
-        p = free_end(reached, far, depth, degree, left, cap, kept == 0)
-        x = free_end(lost, 0, depth, degree, left, cap, kept == 0)
-        if p >= 0 and x >= 0:
-            return p, x
+        spare[kept] = spare_end(reached, spare[kept], far, depth, degree, left, cap, kept == 0)
+        spare[2 + kept] = spare_end(lost, spare[2 + kept], 0, depth, degree, left, cap, kept == 0)
+        if spare[kept] < len(reached) and spare[2 + kept] < len(lost):
+            return reached[spare[kept]], lost[spare[2 + kept]]
     return -1, -1
 
 
 @kernel
-def free_end(among: Ints, far: int, depth: Ints, degree: Ints, left: Ints, cap: int, kept: bool) -> int:
-    """The least deep, of these the least linked, who is above a depth and has a link to spare; -1: nobody."""
-    found = -1
-    for v in among:
-        if depth[v] >= far or degree[v] + (left[v] if kept else 0) >= cap:
-            continue
-        if found < 0 or (depth[v], degree[v]) < (depth[found], degree[found]):
-            found = v
-    return found
+def spare_end(among: Ints, at: int, far: int, depth: Ints, degree: Ints, left: Ints, cap: int, kept: bool) -> int:
+    """The next place on a list of somebody above a depth with a link to spare: whoever has none gets none back."""
+    while at < len(among):
+        v = among[at]
+        if depth[v] < far and degree[v] + (left[v] if kept else 0) < cap:
+            break
+        at += 1
+    return at
 
 
 @kernel

@@ -101,8 +101,10 @@ class StarCap(MeshPlanner):
         return best
 
     def _too_low(self, given: Interests, cap: int, found: Found, seed: int) -> CapTooLow:
-        least = least_solved(lambda cap: stars_under(given, cap, self.effort, seed).highest, cap + 1, found.highest)
-        return too_low("mesh.star-cap", given, cap, 1, least, int(np.argmax(np.diff(given.first))))
+        def least() -> int:
+            return least_solved(lambda cap: stars_under(given, cap, self.effort, seed).highest, cap + 1, found.highest)
+
+        return too_low("mesh.star-cap", given, cap, 2, int(np.argmax(np.diff(given.first))), least)
 
 
 class Found(NamedTuple):

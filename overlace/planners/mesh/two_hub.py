@@ -53,8 +53,11 @@ class TwoHub(MeshPlanner):
             progress(0.0, "hubs")
         found, highest = self._hubs_under(given, most, seed)
         if highest > most:
-            least = least_solved(lambda cap: self._hubs_under(given, cap, seed)[1], most + 1, highest)
-            raise too_low("mesh.two-hub", given, most, 1, least, int(np.argmax(np.diff(given.first))))
+
+            def least() -> int:
+                return least_solved(lambda cap: self._hubs_under(given, cap, seed)[1], most + 1, highest)
+
+            raise too_low("mesh.two-hub", given, most, 2, int(np.argmax(np.diff(given.first))), least)
         if progress:
             progress(0.9, "steps")
         left = np.repeat(found.hub.astype(np.int32), np.diff(found.start))

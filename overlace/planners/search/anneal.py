@@ -35,6 +35,7 @@ from overlace.planners.search.system import (
 )
 from overlace.planners.search.walk import TINY, Budget, Kind, Search, State, by_cost
 from overlace.planners.search.wires import Wires, nearest, price_of
+from overlace.stopping import asked
 
 HOT, COOLS = 1.0, 0.02
 """What a change may cost at first with a chance of 1 in e, as a share of what a client pays, and what of it at last."""
@@ -51,6 +52,18 @@ SOFT = 1.0
 """What a message more than a broker may handle costs at first, in links; it rises as heat falls."""
 LINKS, EXCHANGES = 0.15, 0.25
 """Shares of the draws that are about a link, and about two clients."""
+
+
+AT_ONCE = 20_000
+"""Draws between two looks at whether somebody wants it to end."""
+
+
+class Cooling(NamedTuple):
+    """How hot it is at first, what of that is left at last, and what a message too many costs at first."""
+
+    hot: float
+    share: float
+    fine: float
 
 
 @by_address
@@ -117,7 +130,17 @@ def opened(
     system = search.system._replace(limits=search.system.limits._replace(handled_cap=p.handled_goal))
     over = np.full(2, excess(system.loads.handled, p.handled_goal) if p.capped else 0.0)
     now = Walk(system, rooted(search.links, p.wires), search.links.copy(), *figures, *kept, over)
-    return now, lambda draws, heat, cooling: anneal(given, now, draws, heat, cooling, shares)
+
+    def run(draws: int, hot: float, cooling: float) -> None:
+        tree, brokers = now.system.tree, len(now.system.node)
+        link = sum((tree.up[tree.order[1:brokers]] / brokers).tolist())
+        cools = Cooling(hot, cooling, (DEARER if now.over[0] > 0.0 else 1.0) * SOFT * link)
+        for begin in range(0, draws, AT_ONCE):
+            if asked():
+                break
+            anneal(given, now, (begin, min(begin + AT_ONCE, draws), draws), cools, shares)
+
+    return now, run
 
 
 def _given(p: Problem, marginal: float, budget: Budget) -> Given:
@@ -129,18 +152,16 @@ def _given(p: Problem, marginal: float, budget: Budget) -> Given:
     )  # fmt: skip
 
 
-@kernel(work=lambda given, now, draws, *_: work_of(now.system, draws), brief=COLD)
-def anneal(given: Given, now: Walk, draws: int, hot: float, cooling: float, shares: tuple[float, float]) -> None:
-    """Draw changes while it cools from `hot` to hot x cooling.
+@kernel(work=lambda given, now, draws, *_: work_of(now.system, draws[2]), brief=COLD)
+def anneal(given: Given, now: Walk, draws: tuple[int, int, int], cooling: Cooling, shares: tuple[float, float]) -> None:
+    """Draw changes from one to another of so many, while it cools.
 
     What brokers handle may be above its limits on the way, at a price that rises as it cools.
     """
-    link, strict = 0.0, now.over[0] > 0.0
-    for v in range(1, len(now.system.node)):
-        link += now.system.tree.up[now.system.tree.order[v]] / len(now.system.node)
-    for i in range(draws):
-        heat = hot * cooling ** (i / draws)
-        fine = SOFT * link * (hot / heat) * (DEARER if strict else 1.0)
+    begin, end, total = draws
+    for i in range(begin, end):
+        heat = cooling.hot * cooling.share ** (i / total)
+        fine = cooling.fine * (cooling.hot / heat)
         kind = draw(now.random)
         if kind < shares[0]:
             _draw_link(given, now, heat, fine)

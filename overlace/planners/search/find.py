@@ -12,6 +12,7 @@ from overlace.planners.search.problem import Problem
 from overlace.planners.search.trees import other_trees
 from overlace.planners.search.walk import MIDDLE as LARGEST
 from overlace.planners.search.walk import STEEP, TINY, Budget, Kind, Search, State, by_cost, size_of
+from overlace.stopping import asked
 
 DRAWS = 600_000
 """Random changes that annealing draws in a system of middle size."""
@@ -77,6 +78,8 @@ def shaken(
     rules, spans, random = search.rules(most, p.least + p.swap_price), search.spans(), drawing(seed)
     standing = stand(spans, search.links, rules)
     for done in range(0, kicks, TOLD):
+        if asked():
+            break
         if progress:
             progress(done / kicks, "kicks")
         keep_trying(spans, standing, rules, TINY * max(1.0, best.cost), min(TOLD, kicks - done), random)
@@ -110,7 +113,7 @@ def refine(
         before = by_cost(state)
         state = annealed(search, state, budget, kinds, int(share * draws), seed + turn)
         vain = 0 if by_cost(state) < before else vain + 1
-        if not state.over > 0.0 or vain == (1 if few else VAIN):
+        if not state.over > 0.0 or vain == (1 if few else VAIN) or asked():
             break
     return state
 

@@ -1,0 +1,139 @@
+"""The answer in lines: what a plan saves, what it changes, what it costs elsewhere. Said alike everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from overlace.trace.plan_tables import counted
+from overlace.trace.plans import Judgement, Measure, PlanFile
+
+COST_UNITS = {
+    "message": "messages × the cost of the links they cross",
+    "gb": "GB × the price of the links they cross",
+    "ms": "messages × the milliseconds of the links they cross",
+}
+"""What a traffic cost is, by what link costs are per."""
+METRIC_NAMES = {
+    "link_messages": "messages over links",
+    "link_bytes": "bytes over links",
+    "mean_hops": "links per delivery",
+    "mean_latency_us": "mean latency in ms",
+    "false_positive_rate": "share received in vain",
+    "max_degree": "greatest number of links of a client",
+}
+
+
+def metric_name(metric: str, unit: str) -> str:
+    """What a metric is, with its unit."""
+    if metric in ("cost", "total_cost"):
+        ways = " and of the ways to their brokers" if metric == "total_cost" else ""
+        return f"traffic cost ({COST_UNITS.get(unit, unit)}{ways})"
+    return METRIC_NAMES.get(metric, metric)
+
+
+def amount(value: float) -> str:
+    """A number for people: whole from 1,000 on, else four digits."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def percent(saved: float) -> str:
+    """A share that is saved, in words."""
+    return f"{-saved:.1%} more" if saved < 0 else f"{saved:.1%} less"
+
+
+def answer_lines(document: PlanFile, unit: str) -> list[tuple[str, str]]:
+    """(what, figures) of a plan that was judged, the most important first."""
+    judged = document.judged
+    if judged is None or not judged.metrics:
+        return [("changes", changes_line(document))]
+    part = judged.metrics[-1].part
+    found = {each.metric: each for each in judged.metrics if each.part == part}
+    if judged.saving is None:
+        return list(_family_lines(document, found, unit))
+    return list(_routed_lines(document, judged, found, unit))
+
+
+def changes_line(document: PlanFile) -> str:
+    """What a plan changes, in how many steps."""
+    return f"{document.counts}" + (
+        f", in {counted(document.steps_total, 'step', 'steps')}" if document.steps_total else ""
+    )
+
+
+def _routed_lines(
+    document: PlanFile, judged: Judgement, found: dict[str, Measure], unit: str
+) -> Iterator[tuple[str, str]]:
+    """Of placement and tree."""
+    first, sure = judged.metrics[-1].part, judged.saving
+    assert sure is not None
+    counts = found.get(judged.metrics[0].metric, judged.metrics[-1])
+    scale = 1000.0 if counts.metric == "mean_latency_us" else 1.0
+    where = "held-out traffic" if first == "held-out" else "the training window"
+    yield (
+        metric_name(counts.metric, unit),
+        f"{amount(counts.before / scale)} -> {amount(counts.after / scale)} on {where}: {percent(sure.share)} ({sure})",
+    )
+    train = [each for each in judged.metrics if (each.metric, each.part) == (counts.metric, "train")]
+    saved = [f"training window {percent(1 - each.after / each.before if each.before else 0.0)}" for each in train[:1]]
+    if first == "held-out":
+        saved.append(f"held out {percent(sure.share)}")
+    if expected := judged.expected:
+        saved.append(f"expected {percent(expected.share)} ({expected.low:.1%} to {expected.high:.1%})")
+    yield "saved", ", ".join(saved)
+    yield "changes", changes_line(document)
+    yield from _client_lines(document, judged)
+    mean, most = found.get("mean_latency_us"), found.get("p95_latency_us")
+    if mean and (mean.before or mean.after):
+        ends = f", 95th percentile {_ms(most)}" if most else ""
+        yield "latency", f"mean {_ms(mean)}{ends}"
+    if load := found.get("max_broker_load"):
+        yield "busiest broker", f"{amount(load.before)} -> {amount(load.after)} messages"
+    if cut := found.get("cut_share_max"):
+        yield "worst single failure", f"{cut.before:.1%} -> {cut.after:.1%} of deliveries lost"
+    if judged.baselines:
+        said = [
+            f"{percent(each.share)} on {'the same links' if each.links == 'planned' else 'today' + chr(39) + 's links'}"
+            for each in judged.baselines
+        ]
+        changes = counted(judged.baselines[0].changes, "change", "changes")
+        yield "greedy baseline", f"{', '.join(said)}, with {changes} too: whoever saves most moves first"
+
+
+def _client_lines(document: PlanFile, judged: Judgement) -> Iterator[tuple[str, str]]:
+    """Known clients and newcomers apart."""
+    rule = document.newcomers
+    if judged.apart:
+        known, new = judged.apart
+        share = new.before / ((known.before + new.before) or 1.0)
+        yield "known clients", percent(known.saved)
+        goes = str(rule) if rule else "left where they connect"
+        yield "newcomers", f"{percent(new.saved)} ({share:.0%} of today's cost), {goes}"
+    elif rule:
+        yield "newcomers", str(rule)
+
+
+def _family_lines(document: PlanFile, found: dict[str, Measure], unit: str) -> Iterator[tuple[str, str]]:
+    """Of channels and meshes."""
+    links = found.get("links")
+    if links is None or not found.keys() >= {"max_degree", "average_degree", "max_diameter", "topic_connected"}:
+        first = next(iter(found.values()))
+        yield metric_name(first.metric, unit), f"{amount(first.before)} -> {amount(first.after)}"
+    else:
+        most, average = found["max_degree"], found["average_degree"]
+        today = f"{amount(links.before)} -> " if links.before else "none today, with the plan "
+        yield "links", f"{today}{amount(links.after)}"
+        was = f"{amount(most.before)} -> " if links.before else ""
+        mean = f"{average.before:.2f} -> {average.after:.2f}" if links.before else f"{average.after:.2f}"
+        yield "links of a client", f"at most {was}{amount(most.after)}, {mean} on average"
+        yield "longest path", f"{amount(found['max_diameter'].after)} links between two subscribers of a topic"
+        apart = "" if found["topic_connected"].after else "not "
+        yield (
+            "topics",
+            f"{apart}all connected"
+            + ("" if found["topic_connected"].before or not links.before else "; not all of them are today"),
+        )
+    yield "changes", changes_line(document)
+
+
+def _ms(measure: Measure) -> str:
+    return f"{measure.before / 1000:.4g} -> {measure.after / 1000:.4g} ms"
