@@ -31,7 +31,7 @@ def test_the_demo_goes_from_a_generated_log_to_a_report(overlace, spark):
     code, out, err = overlace("demo", "--out", "here")
     assert code == 0, err
     assert "200,000 messages of 600 clients at 24 brokers" in out
-    assert "on traffic that the plan has not seen" in out
+    assert "on held-out traffic" in out
     assert Path("here/report.html").exists()
     code, _, err = overlace("demo", "--out", "here")
     assert code == 1

@@ -104,7 +104,7 @@ def test_a_plan_without_steps_has_no_curve(tmp_path):
 def test_the_answer_says_where_the_curve_flattens_and_what_other_ways_reach(made):
     found, _, document = made
     (note,) = [note for note in found.notes if "steps" in note]
-    assert "on traffic that the plan has not seen" in note
+    assert "on held-out traffic" in note
     written = read_json(found.run / "answer.json")
     assert note in written["notes"]
     assert written["parts"][0]["beside"] == document.beside

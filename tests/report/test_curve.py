@@ -120,7 +120,7 @@ def test_exactly_nine_tenths_are_most_of_the_saving():
 def test_it_says_nothing_of_a_plan_that_saves_nothing_or_has_one_step():
     for values in ((100, 100, 100), (100, 120, 130), (100, 50), (0, 0, 0)):
         assert flattens(judgement(values)) == ""
-    assert "on the traffic that planned" in flattens(judgement((100, 1, 0), part="train"))
+    assert "on the training window" in flattens(judgement((100, 1, 0), part="train"))
 
 
 @pytest.mark.parametrize("last", [1.0, 0.9995, 0.93, 0.5, 0.02, 0.0, 1.3, 40.0])
