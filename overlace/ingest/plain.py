@@ -9,10 +9,8 @@ Keeps: a file that cannot be read as a table is refused in one line that says wh
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +23,7 @@ import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.formats.csv import layout
+from overlace.ingest.unpacking import read_unpacked
 
 TABLES = ("clients access brokers links sessions subscriptions advertisements peers channels interests").split()
 JSON = (".json", ".jsonl", ".ndjson")
@@ -55,7 +54,7 @@ def read_plain(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
 def _read(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
     if Path(path).is_dir():
         return pq.read_table(path)
-    data = _bytes(path)
+    data = read_unpacked(path, "a file of CSV, JSON or Parquet")
     ending = Path(path.removesuffix(".gz")).suffix.lower()
     if data[:4] == b"PAR1" or ending == ".parquet":
         return pq.ParquetFile(pa.BufferReader(data)).read()
@@ -66,20 +65,6 @@ def _read(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
         lists = _lists(text) if table == "interests" else None
         return _json_lines(path, text) if lists is None else lists
     return _csv(text, options)
-
-
-def _bytes(path: str) -> bytes:
-    """What a file holds, unpacked."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise BadTrace(f"{path}: {error.strerror}. Expected a file of CSV, JSON lines or Parquet.") from None
-    if data[:2] != b"\x1f\x8b":
-        return data
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error):
-        raise BadTrace(f"{path}: the gzip file is cut short or damaged. Fetch it again.") from None
 
 
 def _text(path: str, data: bytes) -> str:
