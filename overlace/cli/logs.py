@@ -105,6 +105,13 @@ def ingest_command(
     topology: Annotated[
         bool, typer.Option("--topology", help="the files are GraphML, Repetita, mosquitto.conf or NATS configurations")
     ] = False,
+    wired: Annotated[
+        str | None,
+        typer.Option(
+            metavar="mst|all|FILE",
+            help="with --topology, the wired links: a minimum spanning tree, all, or a table of them (left, right)",
+        ),
+    ] = None,
     mapped: Mapped = None,
     group: Annotated[
         str | None, typer.Option(help="rows that agree in these fields are one message: sender,at")
@@ -170,8 +177,12 @@ def ingest_command(
         refuse_for_tables(options)
         columns = {name: each[-1] for name, each in options.map.items()}
         how = {"map": columns, "delimiter": delimiter, "header": header}
-        ingest_tables(logs, out, table, how, both_ways, break_lock, as_json)
+        if wired and not topology:
+            raise BadParameter("--wired goes with --topology")
+        ingest_tables(logs, out, table, how, wired, both_ways, break_lock, as_json)
         return
+    if wired:
+        raise BadParameter("--wired goes with --topology")
     if both_ways:
         raise BadParameter("--both-ways goes with --table interests")
     from overlace.spark.ingest import spark_runner
