@@ -46,6 +46,14 @@ def blocks(
         offset += len(block)
 
 
+def raw_blocks(file: BinaryIO, size: int = BLOCK, stop: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """All bytes up to `stop` in blocks that end anywhere, each with the offset of its first byte."""
+    offset = 0
+    while block := file.read(size if stop is None else min(size, stop - offset)):
+        yield offset, block
+        offset += len(block)
+
+
 def read_lines(
     blocks: Blocks,
     read: Callable[[Bytes, Ints, Ints, Ints], Iterator[pa.RecordBatch]],

@@ -1,8 +1,8 @@
 """Plain files for the tables of a trace: brokers, links, clients, sessions and so on, by name.
 
-A file is CSV, JSON lines or Parquet with columns of its table (`overlace schema TABLE`), in which clients,
-brokers, topics and regions stand by name; text is UTF-8, gzipped or not. `interests` is client and topic,
-without times; a JSON object of lists ({"user": ["topic", ...]}) is that too.
+A file is CSV, JSON (objects or lists, one a line or in one array) or Parquet with columns of its table (`overlace
+schema TABLE`), in which clients, brokers, topics and regions stand by name; text is UTF-8, gzipped or not.
+`interests` is client and topic, without times; a JSON object of lists ({"user": ["topic", ...]}) is that too.
 
 Keeps: a file that cannot be read as a table is refused in one line that says why.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,8 @@ def _read(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
         return pq.ParquetFile(pa.BufferReader(data)).read()
     text = _text(path, data)
     if ending in JSON or text.startswith("{") or re.match(r"\[\s*[{\[]", text):
-        if text.startswith("["):
-            raise BadTrace(f"{path}: one JSON array. Expected JSON lines, an object a line: `jq -c '.[]'` makes them.")
         lists = _lists(text) if table == "interests" else None
-        return _json_lines(path, text) if lists is None else lists
+        return _json_rows(path, text) if lists is None else lists
     return _csv(text, options)
 
 
@@ -95,24 +93,39 @@ def _lists(text: str) -> pa.Table | None:
     return pa.table({"client": who.astype(str), "topic": [str(t) for each in lists.values() for t in each]})
 
 
-def _json_lines(path: str, text: str) -> pa.Table:
-    """Objects, one a line, as columns of text, numbers or truths."""
+def _json_rows(path: str, text: str) -> pa.Table:
+    """Objects or lists, one a line or in one array, as columns of text, numbers or truths; those of lists by number."""
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise BadTrace(f"{path}: line {number} is no JSON object. Expected JSON lines: an object a line.")
-        nested = [name for name, value in row.items() if isinstance(value, list | dict)]
+    kind: type | None = None
+    for where, row in _json_values(text):
+        kind = kind or (list if isinstance(row, list) else dict)
+        if type(row) is not kind:
+            raise BadTrace(f"{path}: {where} is no JSON object. Expected objects, one a line or in one array.")
+        members = {str(i): value for i, value in enumerate(row)} if isinstance(row, list) else dict(row)
+        nested = [name for name, value in members.items() if isinstance(value, list | dict)]
         if nested:
-            raise BadTrace(f"{path}: line {number}: {nested[0]} is a list or an object. Expected one value.")
-        rows.append(row)
+            raise BadTrace(f"{path}: {where}: {nested[0]} is a list or an object. Expected one value.")
+        rows.append(members)
     names = dict.fromkeys(name for row in rows for name in row)
     return pa.table({name: _column([row.get(name) for row in rows]) for name in names})
+
+
+def _json_values(text: str) -> Iterator[tuple[str, Any]]:
+    """(where, value) of the elements of a JSON array, else of lines."""
+    if text.startswith("["):
+        try:
+            whole = json.loads(text)
+        except (ValueError, RecursionError):
+            whole = [None]
+        if all(isinstance(each, list | dict) for each in whole):
+            yield from ((f"element {number}", each) for number, each in enumerate(whole, 1))
+            return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield f"line {number}", json.loads(line)
+            except (ValueError, RecursionError):
+                yield f"line {number}", None
 
 
 def _column(values: list[Any]) -> pa.Array:

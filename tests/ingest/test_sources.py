@@ -118,7 +118,7 @@ def broken_files():
         "cut.jsonl.gz": (packed[:-50], "not a whole gzip file"),
         "u16.csv": ("client,at\na,1\n".encode("utf-16"), "UTF-16 or not text.*iconv"),
         "u16le.csv": ("client,at\nabc,123456\n".encode("utf-16-le"), "UTF-16 or not text"),
-        "array.json": (f"[{lines(1).strip()}]\n".encode(), "one JSON array.*jq -c"),
+        "pairs.json": (b'[["a", "b"], ["c", "d"]]\n', "no known format"),
         "cut.parquet": (b"PAR1" + b"x" * 100, "not a whole Parquet file"),
         "log.zip": (b"PK\x03\x04" + b"\0" * 40, "packed by zip"),
         "prose.txt": (b"once upon a time\nthere was, a log\n\n", "no known format.*--skip '\\*.txt'"),
