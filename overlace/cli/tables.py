@@ -53,7 +53,9 @@ def ingest_tables(
 
     notes: list[str] = []
     if table:
-        trace, counts = add_tables(logs, table, out, options, both_ways=both_ways, break_lock=break_lock)
+        trace, counts = add_tables(
+            logs, table, out, options, both_ways=both_ways, break_lock=break_lock, tell=notes.append
+        )
         merged = {table: counts}
     else:
         if not wired and any(value not in (None, {}) for value in options.values()):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,19 @@ import pyarrow.parquet as pq
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.formats.csv import layout
 from overlace.ingest.unpacking import read_unpacked
+from overlace.trace.tables import schema_of
 
 TABLES = ("clients access brokers links sessions subscriptions advertisements peers channels interests").split()
 JSON = (".json", ".jsonl", ".ndjson")
 
 
-def read_plain(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
-    """A file as text or numbers, its columns renamed as the options' `map` says (table column = file column)."""
+def read_plain(
+    path: str, table: str, options: Mapping[str, Any], tell: Callable[[str], object] = lambda note: None
+) -> pa.Table:
+    """A file as text or numbers, its columns renamed as the options' `map` says (table column = file column).
+
+    Where columns are mapped, those that the table does not have are left out, and told.
+    """
     if table not in TABLES:
         raise Unknown("table", table, TABLES)
     try:
@@ -43,6 +49,13 @@ def read_plain(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
             raise Unknown("column", column, rows.column_names)
     back = {column: name for name, column in asked.items()}
     names = [back.get(name, name.strip().lower()) for name in rows.column_names]
+    if asked:
+        known = {*asked, *schema_of("subscriptions" if table == "interests" else table).names}
+        used = [i for i, name in enumerate(names) if name in known]
+        left_out = [name for name in rows.column_names if name not in {rows.column_names[i] for i in used}]
+        if left_out:
+            tell(f"{path}: columns not used: {', '.join(left_out)}")
+        rows, names = rows.select(used), [names[i] for i in used]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise BadTrace(
@@ -101,13 +114,18 @@ def _json_rows(path: str, text: str) -> pa.Table:
         kind = kind or (list if isinstance(row, list) else dict)
         if type(row) is not kind:
             raise BadTrace(f"{path}: {where} is no JSON object. Expected objects, one a line or in one array.")
-        members = {str(i): value for i, value in enumerate(row)} if isinstance(row, list) else dict(row)
+        members = _members(row)
         nested = [name for name, value in members.items() if isinstance(value, list | dict)]
         if nested:
             raise BadTrace(f"{path}: {where}: {nested[0]} is a list or an object. Expected one value.")
         rows.append(members)
     names = dict.fromkeys(name for row in rows for name in row)
     return pa.table({name: _column([row.get(name) for row in rows]) for name in names})
+
+
+def _members(row: Any) -> dict[str, Any]:
+    """An object, or a list as one whose names are numbers."""
+    return {str(i): value for i, value in enumerate(row)} if isinstance(row, list) else row
 
 
 def _json_values(text: str) -> Iterator[tuple[str, Any]]:

@@ -41,9 +41,10 @@ def add_tables(
     *,
     both_ways: bool = False,
     break_lock: bool = False,
+    tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Trace, Counts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
-    pieces = [Piece(table, read_plain(path, table, options), path) for path in paths]
+    pieces = [Piece(table, read_plain(path, table, options, tell), path) for path in paths]
     with writing(out, break_lock=break_lock) as writer:
         trace, counts = _put(writer, pieces, both_ways=both_ways)
     return trace, next(iter(counts.values()))

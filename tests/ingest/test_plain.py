@@ -188,3 +188,11 @@ def test_lists_in_json_are_rows_whose_columns_have_numbers(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
     rows = read_plain(str(tmp_path / "x.json"), "interests", {"map": {"client": "0", "topic": "1"}})
     assert rows.to_pylist() == [{"client": "a", "topic": "x"}, {"client": "b", "topic": "7"}]
+
+
+def test_where_columns_are_mapped_others_are_left_out_and_told(tmp_path):
+    (tmp_path / "x.csv").write_text("from,to,colour,cost\na,b,red,3\n")
+    told = []
+    rows = read_plain(str(tmp_path / "x.csv"), "links", {"map": {"left": "from", "right": "to"}}, told.append)
+    assert rows.to_pylist() == [{"left": "a", "right": "b", "cost": "3"}]
+    assert told == [f"{tmp_path}/x.csv: columns not used: colour"]
