@@ -64,6 +64,20 @@ TELLING = {
 """Lines that tell a broker's configuration, the surest first."""
 
 
+SURELY = re.compile(
+    rb"<(\w+:)?graphml\b|\A\s*NODES\s+\d+\s*\n|"
+    rb"^\s*(listener\s+\d+|allow_anonymous\s+(true|false)|connection\s+[\w.-]+|leafnodes\s*[:={]|jetstream\s*[:={])\s*",
+    re.MULTILINE,
+)
+"""What only topologies hold."""
+
+
+def seems_topology(path: str, data: bytes) -> bool:
+    """Whether a file looks like a topology, by its ending or its first bytes."""
+    ending = Path(path.removesuffix(".gz")).suffix.lower()
+    return ending in (*ENDINGS, ".conf", ".cfg") or bool(SURELY.search(data[:16384]))
+
+
 def _guess(texts: dict[Path, bytes]) -> str:
     """The kind by the first file's ending, else by what the files hold."""
     first = next(iter(texts))
