@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.ingest.columns import ZONELESS, mapping_of, match_columns, times, unit_of
-from overlace.trace.tables import schema_of
 
 Cells = Sequence[Sequence[str | None]]
 """Rows of a sample, as text; an empty cell is None."""
@@ -35,12 +34,12 @@ SURE: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 WEAK: Mapping[str, tuple[str, ...]] = {
     "client": ("user", "username", "device", "member", "account", "person", "actor", "sensor", "uid", "who"),
-    "topic": ("group", "item", "interest", "feed", "path", "list"),
+    "topic": ("group", "item", "interest", "feed", "path", "list", "movie", "product", "page", "song", "artist"),
 }
 """Words in the names of columns that say what they hold; the weak ones where no other column is it."""
 
 OTHER_DATES = re.compile(
-    r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{1,2}[- ][A-Z][a-z]{2}[- ]\d{2,4}|"
+    r"(?<![\d.])\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?![\d.])|\d{1,2}[- /][A-Z][a-z]{2}[- /]\d{2,4}|"
     r"[A-Z][a-z]{2} +\d{1,2}\b.*\d:\d\d|\d\d:\d\d:\d\d"
 )
 """Times as people write them, which no two read alike."""
@@ -68,7 +67,7 @@ class Columns:
     def shared(self, left: str, right: str) -> float:
         """The share of the values of the smaller column that the other has too."""
         a, b = self.sets[left], self.sets[right]
-        return len(a & b) / min(len(a), len(b)) if min(len(a), len(b)) > 1 else float(bool(a & b))
+        return len(a & b) / min(len(a), len(b)) if min(len(a), len(b)) > 1 else 0.0
 
     def guesses(self, fields: Mapping[str, tuple[str, str]]) -> list[Guess]:
         """Each column with its (field, why)."""
@@ -90,7 +89,7 @@ def guess_log(columns: Columns) -> dict[str, tuple[str, str]]:
     for field, names in mapping_of(match_columns(columns.names, {})).items():
         found |= dict.fromkeys(names, (field, NAMED))
     for name in [name for name, (field, _) in found.items() if field == "at"]:
-        if columns.known[name] and not _time_kind(columns, name):
+        if columns.known[name] and not time_kind(columns, name):
             del found[name]
     for words, why in ((SURE, "by its name"), (WEAK, "perhaps, by its name")):
         for name in columns.names:
@@ -115,7 +114,7 @@ def _field_in(name: str, words: Mapping[str, tuple[str, ...]]) -> str:
 
 def _fits(columns: Columns, name: str, field: str) -> bool:
     if field == "at":
-        return bool(_time_kind(columns, name))
+        return bool(time_kind(columns, name))
     if field == "bytes":
         return all(each.isdecimal() for each in columns.known[name])
     return bool(columns.known[name]) and not _nested(columns, name)
@@ -125,7 +124,7 @@ def _nested(columns: Columns, name: str) -> bool:
     return any(each.startswith(("{", "[")) for each in columns.known[name][:20])
 
 
-def _time_kind(columns: Columns, name: str) -> str:
+def time_kind(columns: Columns, name: str) -> str:
     """What makes a column look like times; nothing if it does not."""
     values = columns.known[name][:500]
     if not values or np.mean(times(pa.array(values, pa.string()))[1]) < 0.5:
@@ -141,7 +140,7 @@ def _guess_time(columns: Columns, found: Mapping[str, tuple[str, str]]) -> dict[
     """The column that holds times: by their form, by their size, or as numbers that never fall."""
     free = [name for name in columns.names if name not in found and not _nested(columns, name)]
     for name in free:
-        kind = _time_kind(columns, name)
+        kind = time_kind(columns, name)
         if kind.startswith("ISO") or (kind and _of_our_days(columns.known[name])):
             return {name: ("at", kind)}
     others = [name for name in columns.names if name not in free or not _never_falls(columns.known[name])]
@@ -155,11 +154,12 @@ def _guess_time(columns: Columns, found: Mapping[str, tuple[str, str]]) -> dict[
 def _of_our_days(values: Sequence[str]) -> bool:
     """Whether numbers are times from 1990 to 2100 in the unit that their size suggests."""
     size = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit_of(values) or "s"]
-    seconds = sorted(_numbers(values))
+    seconds = sorted(numbers_in(values))
     return len(seconds) > len(values) // 2 and 6.3e8 < seconds[len(seconds) // 2] / size < 4.1e9
 
 
-def _numbers(values: Sequence[str]) -> list[float]:
+def numbers_in(values: Sequence[str]) -> list[float]:
+    """Those that are finite numbers."""
     found = []
     for each in values:
         try:
@@ -173,7 +173,7 @@ def _numbers(values: Sequence[str]) -> list[float]:
 
 def _never_falls(values: Sequence[str]) -> bool:
     """Whether they are numbers of 0 or more that grow, and not by one from row to row."""
-    numbers = np.array(_numbers(values))
+    numbers = np.array(numbers_in(values))
     if len(numbers) < max(3, 0.98 * len(values)) or (numbers < 0).any():
         return False
     steps = np.diff(numbers)
@@ -184,7 +184,8 @@ def _never_falls(values: Sequence[str]) -> bool:
 def _guess_names(columns: Columns, found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Sender and receiver as columns with the same names in them, a topic, and the first column as sender."""
     added: dict[str, tuple[str, str]] = {}
-    free = [name for name in columns.names if name not in found and _could_be_names(columns, name)]
+    free = [name for name in columns.names if name not in found and could_be_names(columns, name)]
+    free = [name for name in free if not _says_nothing(columns.known[name])]
     mine = next((name for name, (field, _) in found.items() if field == "client"), None)
     if not _has(found, "receiver"):
         pairs = (
@@ -209,7 +210,15 @@ def _guess_names(columns: Columns, found: Mapping[str, tuple[str, str]]) -> dict
     return added
 
 
-def _could_be_names(columns: Columns, name: str) -> bool:
+def _says_nothing(values: Sequence[str]) -> bool:
+    """Whether a column holds one value only, or the numbers of rows."""
+    numbers = numbers_in(values)
+    counts = len(numbers) == len(values) and bool((np.diff(numbers) == 1).all())
+    return len(values) > 3 and (counts or len(set(values)) == 1)
+
+
+def could_be_names(columns: Columns, name: str) -> bool:
+    """Whether a column could hold names: neither fractions, nor long texts, nor lists."""
     values = columns.known[name]
     long = sum(len(each) > 80 for each in values) > len(values) // 2
     fractions = sum(bool(re.fullmatch(r"-?\d*\.\d+", each)) for each in values) > len(values) // 2
@@ -220,13 +229,28 @@ def unread_times(columns: Columns) -> str:
     """A column of times that are written as no reader here takes them."""
     for name in columns.names:
         values = columns.known[name][:100]
-        if (
-            values
-            and np.mean([bool(OTHER_DATES.search(each)) for each in values]) > 0.5
-            and not _time_kind(columns, name)
-        ):
+        dates = bool(values) and np.mean([bool(OTHER_DATES.search(each)) for each in values]) > 0.5
+        if dates and not time_kind(columns, name):
             return name
     return ""
+
+
+def clock_apart(columns: Columns) -> tuple[str, str] | None:
+    """(date, time of day), where they stand in two columns."""
+    days = [name for name in columns.names if _all_like(columns.known[name], r"\d{4}-\d\d-\d\d")]
+    clocks = [name for name in columns.names if _all_like(columns.known[name], r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?Z?")]
+    return (days[0], clocks[0]) if days and clocks else None
+
+
+def _all_like(values: Sequence[str], pattern: str) -> bool:
+    return bool(values) and all(re.fullmatch(pattern, each.strip()) for each in values)
+
+
+def separator_in(columns: Columns, fields: Mapping[str, tuple[str, str]]) -> str:
+    """What separates names in cells that hold several receivers; nothing where each holds one."""
+    listed = [name for name, (field, _) in fields.items() if field.startswith("receiver")]
+    cells = [each for name in listed for each in columns.known[name] if not each.startswith("[")]
+    return next((mark for mark in ";|," if any(mark in each for each in cells)), "")
 
 
 def looks_like_data(columns: Columns) -> bool:
@@ -234,52 +258,3 @@ def looks_like_data(columns: Columns) -> bool:
     fields = [_field_in(name, words) for name in columns.names for words in (SURE, WEAK)]
     again = [name for name in columns.names if any(name in each for each in columns.sets.values())]
     return not any(fields) and bool(again)
-
-
-# --- tables -------------------------------------------------------------------------------------------------
-
-
-TELLING = (
-    ("interests", {"client", "topic"}),
-    ("links", {"left", "right"}),
-    ("sessions", {"client", "broker"}),
-    ("subscriptions", {"client", "topic"}),
-    ("subscriptions", {"client", "filter"}),
-    ("advertisements", {"client", "attributes"}),
-    ("brokers", {"broker"}),
-    ("access", {"region", "broker"}),
-    ("clients", {"client"}),
-    ("channels", {"combination", "channel"}),
-    ("peers", {"left", "right"}),
-)
-"""Columns that tell a table, the tables that people have first."""
-
-
-def tables_by_names(names: Sequence[str]) -> list[str]:
-    """The tables that have all of these columns, likeliest first."""
-    own = {name.strip().lower() for name in names}
-    return [
-        table
-        for table, needed in TELLING
-        if needed <= own <= (needed if table == "interests" else set(schema_of(table).names))
-    ]
-
-
-def guess_pairs(columns: Columns) -> tuple[str, str] | None:
-    """Two columns that could be a relation: the first two of names."""
-    free = [name for name in columns.names if _could_be_names(columns, name) and not _time_kind_sure(columns, name)]
-    return (free[0], free[1]) if len(free) > 1 else None
-
-
-def _time_kind_sure(columns: Columns, name: str) -> bool:
-    return _time_kind(columns, name).startswith("ISO")
-
-
-def guess_cost(columns: Columns, ends: tuple[str, str]) -> str:
-    """A column that holds what links cost."""
-    for name in columns.names:
-        numbers = _numbers(columns.known[name])
-        priced = re.search(r"cost|weight|price|distance|length|metric|delay", name.lower()) or name.isdecimal()
-        if name not in ends and priced and numbers and len(numbers) == len(columns.values[name]) and min(numbers) >= 0:
-            return name
-    return ""

@@ -102,6 +102,8 @@ def _lists(text: str) -> pa.Table | None:
         return None
     if not isinstance(lists, dict) or not all(isinstance(each, list) for each in lists.values()):
         return None
+    if any(isinstance(topic, list | dict) for each in lists.values() for topic in each):
+        return None
     who = np.repeat(list(lists), [len(each) for each in lists.values()])
     return pa.table({"client": who.astype(str), "topic": [str(t) for each in lists.values() for t in each]})
 
@@ -161,6 +163,8 @@ def _csv(text: str, options: Mapping[str, Any]) -> pa.Table:
     """Columns of text; an empty cell is null."""
     shape = _layout(text, options)
     columns = shape["columns"]
+    if shape["comments"]:
+        text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
     if shape["header"] and not text.partition("\n")[2].strip():
         return pa.table({name: pa.nulls(0, pa.string()) for name in columns})
     return pacsv.read_csv(

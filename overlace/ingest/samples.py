@@ -51,7 +51,7 @@ def _cells(text: bytes, options: dict[str, Any]) -> tuple[list[str], list[list[s
     shape = csv_format.layout(text, options)
     lines = text.decode("utf-8", "replace").splitlines()[: ROWS + 1]
     rows: list[list[str | None]] = []
-    for line in (line for line in lines if line.strip()):
+    for line in (line for line in lines if line.strip() and not (shape["comments"] and line.startswith("#"))):
         with suppress(csv.Error):
             cells = next(csv.reader([line], delimiter=shape["delimiter"]), [])
             if len(cells) == len(shape["columns"]):

@@ -5,39 +5,32 @@ What is likely is tried with the code that ingests: a way that does not work is 
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from overlace.errors import BadTrace, OverlaceError
 from overlace.ingest.encode import count
-from overlace.ingest.guessing import (
-    NAMED,
-    SHARED,
-    Columns,
-    Guess,
-    guess_cost,
-    guess_log,
-    guess_pairs,
-    tables_by_names,
-    unread_times,
-)
+from overlace.ingest.guessing import NAMED, SHARED, Columns, Guess, clock_apart, guess_log, separator_in, unread_times
 from overlace.ingest.heads import Head, binary_kind, read_head
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
+from overlace.ingest.relations import guess_cost, guess_pairs, tables_by_names
 from overlace.ingest.samples import sample_columns
 from overlace.ingest.sources import look
 from overlace.ingest.topologies.read import seems_topology
 from overlace.jobs.beginnings import first_events
+from overlace.jobs.problems import problem_of
 from overlace.jobs.ways import Outcome, Way
 
 TABLE_BYTES = 16 << 20
 """Bytes of a table that are read to see whether it is one."""
+
+FEW_ROWS = 3
+"""Rows below which two words a line are no table."""
 
 FEW_BROKERS = 300
 """Names up to which a relation between things of one kind is likelier links of brokers than interests."""
@@ -123,8 +116,8 @@ def _rows(head: Head, asked: Options) -> Looked:
                 reasons.append(str(error))
             if found and make is not _guessed_tables:
                 break
-    guesses = found[0].columns if found else columns.guesses(guess_log(columns)) if columns else []
-    problem = "" if found else _problem(head, columns, reasons)
+    guesses = found[0].columns if found else columns.guesses(guess_log(columns)) if columns and form else []
+    problem = "" if found else problem_of(head, form, columns, reasons)
     return Looked(head.path, what, head.lines(), head.whole, guesses, found, problem)
 
 
@@ -176,8 +169,17 @@ def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Optio
         return
     if columns is not None and not {"at", "client"} <= fields and form != "counts":
         return
+    if columns is not None and not options.map and clock_apart(columns):
+        return
+    options = _with_separator(columns, named, options)
     guesses = [] if columns is None else _with_hints(columns.guesses({**named, **_asked(options)}), guess_log(columns))
     yield Found(Way((head.path,), options), None, guesses)
+
+
+def _with_separator(columns: Columns | None, fields: Mapping[str, tuple[str, str]], options: Options) -> Options:
+    """The options with what separates receivers in a cell, where several stand in one."""
+    mark = separator_in(columns, fields) if columns and not options.list_separator else ""
+    return replace(options, list_separator=mark) if mark else options
 
 
 def _with_hints(guesses: Sequence[Guess], fields: Mapping[str, tuple[str, str]]) -> list[Guess]:
@@ -226,8 +228,9 @@ def _guessed_log(head: Head, form: str, columns: Columns | None, options: Option
     if columns is None or options.map or (head.data.lstrip()[:1] == b"[" and form != "json"):
         return
     fields = guess_log(columns)
-    if not {"at", "client"} <= {field for field, _ in fields.values()}:
+    if not {"at", "client"} <= {field for field, _ in fields.values()} or clock_apart(columns):
         return
+    options = _with_separator(columns, fields, options)
     mapped = {fields[name][0]: name for name in columns.names if fields.get(name, ("", NAMED))[1] != NAMED}
     chosen = replace(options, map=mapped, format=options.format or (None if form else "csv"))
     with suppress(OverlaceError):
@@ -239,6 +242,9 @@ def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Opt
     """As interests and as links: two columns of names, and perhaps what a link costs."""
     ends = guess_pairs(columns) if columns and not (options.map or options.format) else None
     if columns is None or ends is None or tables_by_names(columns.names) or unread_times(columns):
+        return
+    timed = any(field == "at" and "never fall" not in why for field, why in guess_log(columns).values())
+    if timed or max(map(len, columns.known.values())) < FEW_ROWS:
         return
     layout = _layout_only(options)
     if {guess_log(columns).get(name, ("",))[0] for name in ends} == {"client", "broker"}:
@@ -260,29 +266,3 @@ def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Opt
 def _mapped(head: Head, table: str, fields: dict[str, str], columns: Columns, layout: Options, why: str) -> Found:
     guesses = columns.guesses({name: (field, why) for field, name in fields.items()})
     return Found(Way((head.path,), replace(layout, map=fields), table), None, guesses, why)
-
-
-def _problem(head: Head, columns: Columns | None, reasons: Sequence[str]) -> str:
-    """Why a file can become nothing, and what to do."""
-    name = PurePosixPath(head.path).name
-    text = head.data.removeprefix(MARK).lstrip()
-    if text[:1] == b"{" and head.whole:
-        with suppress(ValueError, RecursionError):
-            lists = [key for key, value in json.loads(text).items() if isinstance(value, list)]
-            if lists:
-                return (
-                    f"{name} is one JSON object; rows are expected. Its member {lists[0]!r} is a list: take it out "
-                    f"with jq '.[{json.dumps(lists[0])}]' {name} > NEW.json, and peek at that."
-                )
-    if text[:2] == b"[[" and columns is not None and len(columns.names) > 2:
-        return f"{name}: lists with times are read from CSV: jq -r '.[] | @csv' {name} > NEW.csv, and peek at that."
-    if columns is not None and unread_times(columns):
-        return (
-            f"{name}: the column {unread_times(columns)} seems to hold times, such as "
-            f"{columns.known[unread_times(columns)][0]!r}, which are not read. Expected ISO 8601 "
-            "(2026-01-05T08:00:00Z) or seconds since 1970: convert them."
-        )
-    if columns is None and not reasons[1:]:
-        return f"{name} is text, but neither rows with columns, nor a log or a topology that is known here."
-    lacking = "no column holds times (a log needs them), and it is no table of two columns of names or of known columns"
-    return f"{name}: {reasons[-1] if reasons else lacking}"

@@ -130,6 +130,9 @@ LOGS = {
                    "at client receivers"),
     "strange-array.json": (json.dumps([{"sentAt": f"2026-01-05T08:00:0{i}Z", "author": f"u{i % 3}", "to_user": "u1"}
                                        for i in range(9)], indent=2), "at client receiver"),
+    "comments.txt": ("# who wrote to whom\n# from to at\n" + rows(60, "{a} {b} {t}"), "client receiver at"),
+    "recipients.csv": ("from,to,time\n" + rows(9, "{a},{b};x;y,{t}"), "client receiver at"),
+    "ratings.csv": ("userId,movieId,rating,timestamp\n" + rows(30, "{a},{i},0.5,{t}"), "client topic - at"),
     "packed.csv.gz": (gzip.compress(f"from,to,time\n{MAIL}".encode()), "client receiver at"),
     "it's odd;$(x).csv": (f"src,dst,when\n{MAIL}", "client receiver at"),
     "-dash.csv": (f"src,dst,when\n{MAIL}", "client receiver at"),
@@ -163,6 +166,11 @@ TABLES = {
     "pretty.json": (json.dumps({"a": ["x", "y"], "b": ["x"]}, indent=2), ["interests"]),
     "pairs.json": (json.dumps([[f"u{i}", f"t{i % 3}"] for i in range(9)]), ["interests", "links"]),
     "objects.json": (json.dumps([{"user": f"u{i}", "genre": f"t{i % 3}"} for i in range(9)]), ["interests", "links"]),
+    "snap.txt": (
+        "# Nodes: 9\n# FromNodeId\tToNodeId\n" + "".join(f"{i}\t{i + 1}\n" for i in range(9)),
+        ["links", "interests"],
+    ),
+    "star.csv": ("a,b\n" + "".join(f"hub,n{i}\n" for i in range(9)), ["interests", "links"]),
     "twice.csv": ("from_node,to_node\na,b\nb,a\nb,c\n", ["interests"]),  # a link twice is refused
 }
 
@@ -224,6 +232,17 @@ HOPELESS = {
     "nested.json": (json.dumps({"meta": 1, "messages": [{"at": START, "client": "a"}]}).encode(),
                     r"""member 'messages' is a list.*jq '\.\["messages"\]' nested.json"""),
     "dates.csv": (b"who,whom,when\n" + b"a,b,05/01/2026 08:00\n" * 9, "times, such as '05/01/2026 08:00'"),
+    "clock.csv": (b"date,time,from,to\n" + b"2026-01-05,08:00:01,a,b\n" * 9, r"\(date\) and the time of day \(time\)"),
+    "iso.txt": (b"2026-01-05 08:00:01 a b\n2026-01-05 08:00:02 b a\n" * 9, "stand in two columns"),
+    "breaks.csv": (b'id,when,author,body\n' + b'1,2026-01-05T08:00:00Z,u,"line one\nline two"\n' * 9, "python3 -c"),
+    "latin.csv": (("zeit;wer;größe\n" + "1767571200;Jürgen;1\n" * 9).encode("latin-1"), "iconv -f LATIN1"),
+    "triples.json": (json.dumps([["a", "b", START + i] for i in range(9)]).encode(),
+                     "jq -r '.\\[\\] | @csv' triples.json"),
+    "graph.json": (json.dumps({"nodes": [{"id": "a"}], "links": [{"source": "a", "target": "b"}] * 2}).encode(),
+                   "member 'links'"),
+    "inside.jsonl": (b'{"ts": 1767571200, "meta": {"client": "a"}}\n' * 9, "what stands inside meta is not read"),
+    "pairs.log": (b"ts=2026-01-05T08:00:00Z client=a topic=b\n" * 9, "lines of name=value"),
+    "access.log": (b'10.0.0.12 - - [05/Jan/2026:08:00:00 +0000] "GET / HTTP/1.1" 200 12\n' * 9, "seems to hold times"),
     "numbers.csv": (b"1.5,2.5,3.5\n" * 9, "no column holds times"),
     "broken.graphml": (b"<graphml><graph>", "not XML"),
 }  # fmt: skip
