@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from overlace.errors import BadTrace, OverlaceError
+from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
 from overlace.ingest.encode import count
 from overlace.ingest.guessing import NAMED, SHARED, Columns, Guess, clock_apart, guess_log, separator_in, unread_times
 from overlace.ingest.heads import Head, binary_kind, read_head
@@ -117,6 +117,8 @@ def _rows(head: Head, asked: Options) -> Looked:
             if found and make is not _guessed_tables:
                 break
     guesses = found[0].columns if found else columns.guesses(guess_log(columns)) if columns and form else []
+    if found and not columns and found[0].way.table:
+        what = "a JSON object of lists"
     problem = "" if found else problem_of(head, form, columns, reasons)
     return Looked(head.path, what, head.lines(), head.whole, guesses, found, problem)
 
@@ -125,6 +127,8 @@ def _format(head: Head, asked: Options) -> tuple[str, str]:
     """(format, why none fits)."""
     try:
         return look(head.path, asked.format, asked).format, ""
+    except (BadParameter, Unknown):  # what was asked for, not the file, is wrong
+        raise
     except OverlaceError as error:
         return "", str(error)
 

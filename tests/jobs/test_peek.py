@@ -342,6 +342,46 @@ def test_what_is_asked_for_is_taken_and_stands_in_the_command(law):
     assert "--map client=recipient --map at=sent_at" in seen["commands"][0]["command"]
 
 
+def test_a_column_that_is_not_there_or_an_unknown_format_is_a_mistake_of_usage(peek):
+    Path("x.csv").write_text(f"sender,recipient,sent_at\n{MAIL}")
+    code, _, err = peek("x.csv", "--map", "client=sendr")
+    assert (code, "Nearest: sender" in err) == (2, True)
+    code, _, err = peek("x.csv", "--format", "cvs")
+    assert (code, "Nearest: csv" in err) == (2, True)
+
+
+values = st.one_of(
+    st.sampled_from(["u1", "u2", "2026-01-05T08:00:00Z", "", "x/y", None, START, START * 1000, 7, 0.5, True]),
+    st.lists(st.sampled_from(["u1", "u2", 3]), max_size=3),
+    st.fixed_dictionaries({"client": st.just("a")}),
+)
+members = st.dictionaries(st.sampled_from(["when", "ts", "user", "to", "topic", "b c", "x=y"]), values, max_size=4)
+documents = st.one_of(
+    st.lists(members, max_size=8),
+    st.lists(st.lists(values, max_size=3), max_size=8),
+    st.dictionaries(st.sampled_from(["a", "b", "messages"]), st.lists(st.one_of(members, st.sampled_from("xyz")))),
+    members,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(documents, st.sampled_from([None, 2]), st.booleans())
+def test_whatever_json_holds_a_command_that_is_printed_works(law, document, indent, in_lines):
+    lines = in_lines and isinstance(document, list)
+    text = "".join(json.dumps(each) + "\n" for each in document) if lines else json.dumps(document, indent=indent)
+    Path("any.json").write_text(text)
+    law("any.json")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.one_of(st.binary(max_size=300), st.text(max_size=200).map(str.encode)), st.sampled_from(["x", "x.conf", "x.csv"])
+)
+def test_whatever_bytes_there_are_peek_says_what_it_sees(law, data, name):
+    Path(name).write_bytes(data)
+    law(name)
+
+
 names = st.sampled_from(["time", "when", "src", "to", "user", "x y", "a,b", "q=r", "größe", "it's", "topic", "v1"])
 cells = st.sampled_from(["u1", "u2", "u3", "7", "2026-01-05T08:00:00Z", "1767571200", "", "a b", "x/y", "3.5", "soon"])
 
