@@ -21,7 +21,7 @@ from overlace.ingest.options import Options
 from overlace.ingest.relations import guess_cost, guess_pairs, tables_by_names
 from overlace.ingest.samples import sample_columns
 from overlace.ingest.sources import look
-from overlace.ingest.topologies.read import seems_topology
+from overlace.ingest.topologies.read import seems_configuration, seems_topology
 from overlace.jobs.beginnings import first_events
 from overlace.jobs.problems import problem_of
 from overlace.jobs.ways import Outcome, Way
@@ -77,8 +77,11 @@ def look_into(path: str, asked: Options) -> Looked:
         gzip = "gzip of " if head.packed else ""
         text = f"{path} is {gzip}{what}, which is not read. {do.replace('FILE', shlex.quote(path))}".strip()
         return Looked(path, what, head.lines(), head.whole, [], [], text)
-    if seems_topology(path, head.data):
-        return _topology(head)
+    surely = seems_topology(path, head.data)
+    if surely or seems_configuration(path):
+        looked = _topology(head)
+        if surely or any(found.outcome and found.outcome.rows.get("links") for found in looked.found):
+            return looked
     return _rows(head, asked)
 
 

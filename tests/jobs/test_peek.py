@@ -243,6 +243,7 @@ HOPELESS = {
     "inside.jsonl": (b'{"ts": 1767571200, "meta": {"client": "a"}}\n' * 9, "what stands inside meta is not read"),
     "pairs.log": (b"ts=2026-01-05T08:00:00Z client=a topic=b\n" * 9, "lines of name=value"),
     "access.log": (b'10.0.0.12 - - [05/Jan/2026:08:00:00 +0000] "GET / HTTP/1.1" 200 12\n' * 9, "seems to hold times"),
+    "app.conf": (b"[main]\nkey = value\nother = 7\n", "text, but neither rows"),
     "numbers.csv": (b"1.5,2.5,3.5\n" * 9, "no column holds times"),
     "broken.graphml": (b"<graphml><graph>", "not XML"),
 }  # fmt: skip
@@ -308,6 +309,30 @@ def test_logs_that_are_read_differently_get_a_command_each(law):
     Path("logs/b.jsonl").write_text("".join(json.dumps({"at": START + i, "client": "a"}) + "\n" for i in range(5)))
     seen = law("logs")
     assert [each["counts"]["lines"] for each in seen["commands"]] == [61, 5]
+
+
+def test_logs_of_two_brokers_are_one_command(law):
+    Path("logs").mkdir()
+    head = "1767571200: mosquitto version 2.0.18 starting\n1767571200: Opening ipv4 listen socket on port 1883.\n"
+    sent = "{t}: Received PUBLISH from c{i} (d0, q0, r0, m0, 'a/{i}', ... (4 bytes))\n"
+    for name in ("hub", "plant"):
+        lines = "".join(sent.format(t=START + i + len(name), i=i) for i in range(9))
+        Path(f"logs/{name}.log").write_text(head + lines)
+    Path("logs/notes").write_text("not a log\n\nat all,\n")
+    seen = law("logs")
+    assert [each["command"] for each in seen["commands"]] == ["overlace ingest logs --skip notes --out trace"]
+    assert seen["commands"][0]["counts"]["messages"] == 18
+
+
+def test_of_many_files_some_stand_for_all_and_the_command_is_one(law):
+    Path("logs").mkdir()
+    for i in range(45):
+        Path(f"logs/{i:02}.csv").write_text(f"at,client,topic\n{START + i},c{i},x\n")
+    Path("logs/README.md").write_text("# what, this is\n\nfor you\n")
+    seen = law("logs")
+    assert [each["command"] for each in seen["commands"]] == ["overlace ingest logs --skip '*.md' --out trace"]
+    assert {(kind["makes"], kind["files"]) for kind in seen["kinds_of_files"]} == {("log", 45), ("", 1)}
+    assert not seen["whole"]
 
 
 def test_configurations_of_brokers_belong_together(law):

@@ -73,9 +73,13 @@ SURELY = re.compile(
 
 
 def seems_topology(path: str, data: bytes) -> bool:
-    """Whether a file looks like a topology, by its ending or its first bytes."""
-    ending = Path(path.removesuffix(".gz")).suffix.lower()
-    return ending in (*ENDINGS, ".conf", ".cfg") or bool(SURELY.search(data[:16384]))
+    """Whether a file is surely meant as a topology, by its ending or its first bytes."""
+    return Path(path.removesuffix(".gz")).suffix.lower() in ENDINGS or bool(SURELY.search(data[:16384]))
+
+
+def seems_configuration(path: str) -> bool:
+    """Whether a file could be a broker's configuration, by its ending."""
+    return Path(path.removesuffix(".gz")).suffix.lower() in (".conf", ".cfg")
 
 
 def _guess(texts: dict[Path, bytes]) -> str:
