@@ -63,7 +63,7 @@ def _files(found: Peek) -> list[Any]:
             table.add_row(f"{kind.files:,}", escape(kind.what), escape(kind.makes or "left out"), escape(kind.example))
         lines.append(table)
     if found.head:
-        lines.append("[dim]first lines[/dim]")
+        lines.append(f"[dim]first lines of {shown(found.first)}[/dim]")
         lines += [escape(f"  {line}") for line in found.head]
     return lines
 

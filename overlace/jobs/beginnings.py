@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from overlace.ingest.events import EVENT, plain
 from overlace.ingest.formats import parquet
-from overlace.ingest.heads import SEEN
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
 from overlace.ingest.sources import FORMATS, Source, look, opened, shown_mapping
@@ -20,22 +19,19 @@ from overlace.ingest.sources import FORMATS, Source, look, opened, shown_mapping
 LOOKS_RANDOM = re.compile(r"[0-9a-f]{12,}|auto-|mqttjs_|paho\d{6,}|mosq-\w{10,}|[0-9a-f]{8}-[0-9a-f]{4}-", re.I)
 
 
-def say_beginning(logs: Sequence[tuple[str, Options]]) -> dict[str, Any]:
-    """What the first bytes of logs say, each read as its options tell."""
+def say_beginning(logs: Sequence[tuple[str, Options, int]]) -> dict[str, Any]:
+    """What the first bytes of logs say: so many of each, read as its options tell."""
     tables: list[pa.RecordBatch] = []
     source: Source | None = None
-    left = SEEN
-    for path, options in logs:
-        if left <= 0:
-            break
-        source = look(path, options.format, options)
-        tables += first_events(source, left)
-        left -= source.size
+    for path, options, size in logs:
+        each = look(path, options.format, options)
+        tables += first_events(each, size)
+        source = source or each
     events = plain(pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()).combine_chunks()
     return _said(events, source)
 
 
-def first_events(source: Source, most: int = SEEN) -> list[pa.RecordBatch]:
+def first_events(source: Source, most: int) -> list[pa.RecordBatch]:
     """Events of the first bytes of a file."""
     if source.format == "parquet":
         return list(parquet.read_groups(source.path, 0, min(1, len(parquet.splits(source.path, 1))), source.options))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
 from overlace.ingest.encode import count
 from overlace.ingest.guessing import NAMED, SHARED, Columns, Guess, clock_apart, guess_log, separator_in, unread_times
-from overlace.ingest.heads import Head, binary_kind, read_head
+from overlace.ingest.heads import SEEN, Head, binary_kind, read_head
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
 from overlace.ingest.relations import guess_cost, guess_pairs, tables_by_names
@@ -28,6 +28,9 @@ from overlace.jobs.ways import Outcome, Way
 
 TABLE_BYTES = 16 << 20
 """Bytes of a table that are read to see whether it is one."""
+
+LEAST = 1 << 16
+"""Bytes that are looked at of each of many files."""
 
 FEW_ROWS = 3
 """Rows below which two words a line are no table."""
@@ -55,6 +58,7 @@ class Looked(NamedTuple):
     columns: list[Guess]
     found: list[Found]  # ways, likeliest first
     problem: str = ""  # why there is none
+    size: int = 0  # bytes that were looked at
 
     @property
     def makes(self) -> str:
@@ -62,10 +66,10 @@ class Looked(NamedTuple):
         return self.found[0].way.makes.partition(" ")[0] if self.found else ""
 
 
-def look_into(path: str, asked: Options) -> Looked:
-    """What a file is and the ways to ingest it."""
+def look_into(path: str, asked: Options, files: int = 1) -> Looked:
+    """What a file is and the ways to ingest it; the more files there are, the less is looked at of each."""
     try:
-        head = read_head(path)
+        head = read_head(path, max(SEEN // files, LEAST))
     except BadTrace as error:
         return Looked(path, "packed by gzip, and damaged", [], False, [], [], str(error))
     if not head.data.strip():
@@ -82,7 +86,7 @@ def look_into(path: str, asked: Options) -> Looked:
         looked = _topology(head)
         if surely or any(found.outcome and found.outcome.rows.get("links") for found in looked.found):
             return looked
-    return _rows(head, asked)
+    return _rows(head, asked, max(TABLE_BYTES // files, LEAST))
 
 
 def _topology(head: Head) -> Looked:
@@ -100,7 +104,7 @@ def _topology(head: Head) -> Looked:
 # --- rows -----------------------------------------------------------------------------------------------------
 
 
-def _rows(head: Head, asked: Options) -> Looked:
+def _rows(head: Head, asked: Options, most: int) -> Looked:
     """A text or Parquet file: as a log by the names that logs have, as a table, as a log by guess."""
     form, reason = _format(head, asked)
     what = form or "text"
@@ -114,7 +118,7 @@ def _rows(head: Head, asked: Options) -> Looked:
             break
         for each in make(head, form, columns, options):
             try:
-                found.append(_tried(each, head))
+                found.append(_tried(each, head, most))
             except OverlaceError as error:
                 reasons.append(str(error))
             if found and make is not _guessed_tables:
@@ -123,7 +127,7 @@ def _rows(head: Head, asked: Options) -> Looked:
     if found and not columns and found[0].way.table:
         what = "a JSON object of lists"
     problem = "" if found else problem_of(head, form, columns, reasons)
-    return Looked(head.path, what, head.lines(), head.whole, guesses, found, problem)
+    return Looked(head.path, what, head.lines(), head.whole, guesses, found, problem, len(head.data))
 
 
 def _format(head: Head, asked: Options) -> tuple[str, str]:
@@ -136,17 +140,17 @@ def _format(head: Head, asked: Options) -> tuple[str, str]:
         return "", str(error)
 
 
-def _tried(found: Found, head: Head) -> Found:
-    """A way with what it counts; raises where it does not work."""
+def _tried(found: Found, head: Head, most: int) -> Found:
+    """A way with what it counts; raises where it does not work. Of a table `most` bytes are read."""
     way = found.way
     if way.makes == "log":
-        outcome = way.try_out() if head.whole else _beginning(way)
+        outcome = way.try_out() if head.whole else _beginning(way, len(head.data))
         if outcome.bad and not outcome.kept:
             reason, rows = max(outcome.bad.items(), key=lambda item: item[1])
             raise BadTrace(f"read as a log, no line can be kept; most often ({rows:,}): {reason}.")
         way = replace(way, max_bad=outcome.max_bad())
         return found._replace(way=way, outcome=outcome if head.whole else None)
-    if not head.whole and not read_head(head.path, TABLE_BYTES).whole:
+    if not head.whole and not read_head(head.path, most).whole:
         return found
     outcome = way.try_out()
     if not any(outcome.rows.values()):
@@ -154,9 +158,9 @@ def _tried(found: Found, head: Head) -> Found:
     return found._replace(outcome=outcome)
 
 
-def _beginning(way: Way) -> Outcome:
+def _beginning(way: Way, most: int) -> Outcome:
     """What becomes of the first lines of a log."""
-    counted = count(first_events(look(way.files[0], way.options.format, way.options))).rows
+    counted = count(first_events(look(way.files[0], way.options.format, way.options), most)).rows
     lines = sum(counted.values())
     bad = {reason: rows for (kind, reason), rows in counted.items() if kind == "bad"}
     ignored = {reason: rows for (kind, reason), rows in counted.items() if kind == "ignored"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -46,7 +47,8 @@ class Peek(NamedTuple):
     """What the first bytes of files say."""
 
     kinds_of_files: list[Kind]
-    head: list[str]  # the first lines of the first file that is read
+    first: str  # the first file that can be ingested, of which these are
+    head: list[str]  # the first lines
     columns: list[Guess]
     commands: list[Command]  # likeliest first; in a folder one after the other
     choose: bool  # one of the commands is meant, not all
@@ -68,7 +70,7 @@ class Peek(NamedTuple):
 def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
     """Look at the first bytes of each file."""
     chosen = options or Options()
-    files = find_files(paths, chosen.skip)
+    files = [_as_given(path, paths) for path in find_files(paths, chosen.skip)]
     if not files:
         raise BadTrace(f"{', '.join(paths)}: no files there. Name the log's files or a folder with them.")
     asked = replace(chosen, skip=())
@@ -80,14 +82,24 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
     else:
         found, choose = [*_logs(paths, looked, chosen), *_others(looked)], False
         problem = "" if found else "; ".join(dict.fromkeys(each.problem for each in looked[:3]))
-    said = say_beginning([(each.path, each.found[0].way.options) for each in looked if each.makes == "log"])
-    whole = all(each.whole for each in looked) and len(looked) == len(files)
+    logs = [each for each in looked if each.makes == "log"]
+    said = say_beginning([(each.path, each.found[0].way.options, each.size) for each in logs if each.size])
+    whole = all(each.whole for each in looked if each.found)
     commands = [Command(e.way.command(), e.way.makes, _counts(e.outcome), e.why) for e in found]
     has = {**said.pop("has"), **_table_facts(found)}
     return Peek(
-        _kinds(looked), first.lines, first.columns, commands, choose, problem, whole=whole, **said,
+        _kinds(looked), first.path, first.lines, first.columns, commands, choose, problem, whole=whole, **said,
         facets=_facets(has),
     )  # fmt: skip
+
+
+def _as_given(path: str, paths: Sequence[str]) -> str:
+    """A file of a folder by the name under which the folder was given."""
+    for folder in paths:
+        inside = os.path.abspath(folder) + "/"
+        if "://" not in folder and path.startswith(inside):
+            return str(PurePosixPath(folder) / path.removeprefix(inside))
+    return path
 
 
 def _counts(outcome: Outcome | None) -> dict[str, Any] | None:
@@ -105,17 +117,17 @@ def _counts(outcome: Outcome | None) -> dict[str, Any] | None:
 def _look_into_all(files: Sequence[str], asked: Options) -> list[Looked]:
     """What each file is; of many, files of one folder and ending are taken to be alike."""
     if len(files) <= MANY:
-        return [look_into(path, asked) for path in files]
+        return [look_into(path, asked, len(files)) for path in files]
     seen: dict[tuple[str, str], Looked] = {}
     looked = []
     for path in files:
         pure = PurePosixPath(path.removesuffix(".gz"))
         alike = (str(pure.parent), pure.suffix)
         if alike not in seen:
-            seen[alike] = look_into(path, asked)
+            seen[alike] = look_into(path, asked, MANY)
         each = seen[alike]
         own = [found._replace(way=replace(found.way, files=(path,)), outcome=None) for found in each.found]
-        looked.append(each if each.path == path else each._replace(path=path, found=own, whole=False))
+        looked.append(each if each.path == path else each._replace(path=path, found=own, whole=False, size=0))
     return looked
 
 
