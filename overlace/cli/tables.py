@@ -48,7 +48,7 @@ def ingest_tables(
     as_json: bool,
 ) -> None:
     """Plain tables, or the topology where no table is named, merged into a trace."""
-    from overlace.ingest.wiring import Wanted
+    from overlace.ingest.wiring import ALL, MST, Wanted
     from overlace.jobs.tables import add_tables, add_topology
 
     notes: list[str] = []
@@ -58,7 +58,7 @@ def ingest_tables(
         )
         merged = {table: counts}
     else:
-        if not wired and any(value not in (None, {}) for value in options.values()):
+        if wired in (None, MST, ALL) and any(value not in (None, {}) for value in options.values()):
             raise BadParameter("--map, --delimiter and --header work on tables, not on topologies. Leave them out.")
         trace, merged, notes = add_topology(
             logs, out, wired=Wanted(wired, options) if wired else None, break_lock=break_lock

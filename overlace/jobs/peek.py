@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from overlace.ingest.sources import find_files
 from overlace.jobs.beginnings import say_beginning
 from overlace.jobs.looking import Found, Looked, look_into
 from overlace.jobs.ways import Outcome, Way
+from overlace.trace.store import absolute
 
 MANY = 40
 """Files up to which each is looked into; of more, one of each ending in each folder is, and stands for the others."""
@@ -96,7 +96,7 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
 def _as_given(path: str, paths: Sequence[str]) -> str:
     """A file of a folder by the name under which the folder was given."""
     for folder in paths:
-        inside = os.path.abspath(folder) + "/"
+        inside = absolute(folder).rstrip("/") + "/"
         if "://" not in folder and path.startswith(inside):
             return str(PurePosixPath(folder) / path.removeprefix(inside))
     return path

@@ -206,3 +206,18 @@ def test_a_link_that_has_ended_stays_as_it_was(put, tmp_path):
     assert put(repetita(3, [(0, 1, 1, 1), (1, 2, 1, 1)]), "mst")[0] == links("b0-b1", "b1-b2")
     rows = Trace.open(str(tmp_path / "t")).read("links").to_pylist()
     assert len([row for row in rows if row["until"]]) == 1
+
+
+def test_on_the_command_line_wired_goes_with_topology_only(overlace, tmp_path):
+    (tmp_path / "x.graph").write_text(repetita(3, [(0, 1, 1, 1), (1, 2, 1, 1)]))
+    (tmp_path / "l.csv").write_text("left,right\nb0,b1\n")
+    code, out, _ = overlace("ingest", "x.graph", "--topology", "--out", "t")
+    assert code == 0
+    assert "overlace ingest x.graph --topology --wired mst --out t" in out
+    code, out, _ = overlace("ingest", "x.graph", "--topology", "--wired", "all", "--out", "t")
+    assert "2 of 2 links are wired" in out
+    for words in (["x.graph"], ["l.csv", "--table", "links"]):
+        code, _, err = overlace("ingest", *words, "--wired", "mst", "--out", "u")
+        assert (code, "--wired goes with --topology" in err) == (2, True)
+    code, _, err = overlace("ingest", "x.graph", "--topology", "--map", "left=a", "--out", "u")
+    assert (code, "work on tables, not on topologies" in err) == (2, True)
