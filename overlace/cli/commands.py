@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 import overlace
-from overlace.cli import about, logs, main_job, papers, pipeline, plans
+from overlace.cli import about, logs, main_job, papers, peek, pipeline, plans
 from overlace.cli.console import err, out, shown, visible_lines
 from overlace.cli.explain import exit_code_of, explain
 from overlace.errors import NothingBetter
@@ -44,7 +44,7 @@ def _example(text: str) -> str:
 
 app.command("demo", epilog=_example("overlace demo --out demo-run"))(pipeline.demo_command)
 app.add_typer(pipeline.workloads, name="generate")
-app.command("peek", epilog=_example("overlace peek mosquitto.log"))(logs.peek_command)
+app.command("peek", epilog=_example("overlace peek mosquitto.log"))(peek.peek_command)
 app.command("ingest", epilog=_example("overlace ingest logs/ --out trace"))(logs.ingest_command)
 app.command("observe", epilog=_example("overlace observe trace --out run"))(pipeline.observe_command)
 app.add_typer(plans.solvers, name="solve")

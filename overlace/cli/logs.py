@@ -1,7 +1,8 @@
-"""Logs on the command line: peek and ingest."""
+"""Logs on the command line: ingest."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from overlace.cli.console import AsJson, Conf, Master, answer, bar, err, settings
 from overlace.cli.tables import ingest_tables, summary, told
@@ -23,6 +23,9 @@ Mapped = Annotated[
 ]
 FormatName = Annotated[str | None, typer.Option("--format", help=f"{', '.join(NAMES)} (default: detected)")]
 Delimiter = Annotated[str | None, typer.Option(help="column delimiter (default: detected)")]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="the first line names the columns (default: detected)")
+]
 Separator = Annotated[
     str | None, typer.Option("--list-separator", help="what separates names inside a cell; none: a cell is one name")
 ]
@@ -32,65 +35,17 @@ Unit = Annotated[
 Skip = Annotated[list[str] | None, typer.Option("--skip", help="leave files of this pattern in folders out: '*.md'")]
 
 
-def peek_command(
-    logs: Logs,
-    form: FormatName = None,
-    mapped: Mapped = None,
-    delimiter: Delimiter = None,
-    list_separator: Separator = None,
-    unit: Unit = None,
-    skip: Skip = None,
-    as_json: AsJson = False,
-) -> None:
-    """What a log is, without a JVM: format, ten rows, clients, topics, bridges, unstable ids, and what is missing."""
-    from overlace.ingest.options import Options
-    from overlace.jobs.peek import peek
-
-    options = Options(
-        format=form, map=pairs(mapped), delimiter=delimiter, list_separator=list_separator, unit=unit,
-        skip=tuple(skip or ()),
-    )  # fmt: skip
-    found = peek(logs, options)
-    rows = Table("at", "client", "broker", "topic", "bytes", "receivers", box=None, pad_edge=False, header_style="dim")
-    for row in found.rows:
-        receivers = row.get("receivers")
-        shown = "not logged" if receivers is None else ", ".join(receivers[:4]) + (" ..." if len(receivers) > 4 else "")
-        cells = (
-            str(row.get("at", ""))[:26],
-            *(str(row.get(k, "")) for k in ("client", "broker", "topic", "bytes")),
-            shown,
-        )
-        rows.add_row(*map(escape, cells))
-    facets = Table(box=None, pad_edge=False, show_header=False)
-    for name, state in found.facets.items():
-        facets.add_row(name, f"[green]{state}[/green]" if state == "possible" else escape(state))
-    part = "" if found.whole else " (only the beginning was looked at)"
-    unstable = (
-        f"; {len(found.unstable)} ids look made up for one connection ({', '.join(found.unstable[:3])})"
-        if found.unstable
-        else ""
-    )
-    answer(
-        as_json,
-        found._asdict(),
-        f"format [bold]{found.format}[/bold]: {found.lines:,} lines{part}",
-        escape("  " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(found.kinds.items()))),
-        *(escape(f"  {text}") for text in found.mapping),
-        rows,
-        escape(f"{found.clients:,} clients, {found.topics:,} topics, {found.brokers} brokers{unstable}"),
-        escape(f"bridges: {', '.join(found.bridges) or 'none seen'}"),
-        facets,
-    )
-
-
 def pairs(given: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
-    """FIELD=COLUMN words as a mapping; several may be joined by commas, a field may have several columns."""
+    """FIELD=COLUMN words as a mapping; several may be joined by commas, a field may have several columns.
+
+    A column is called as the file has it: with commas and blanks, if need be.
+    """
     found: dict[str, tuple[str, ...]] = {}
-    for word in (part for each in given or () for part in each.split(",")):
+    for word in (part for each in given or () for part in re.split(r",(?=\s*\w+=)", each)):
         name, mark, column = word.partition("=")
         if not mark or not name or not column:
             raise BadParameter(f"--map {word!r}: expected FIELD=COLUMN, such as client=src")
-        found[name.strip()] = (*found.get(name.strip(), ()), column.strip())
+        found[name.strip()] = (*found.get(name.strip(), ()), column)
     return found
 
 
@@ -105,14 +60,19 @@ def ingest_command(
     topology: Annotated[
         bool, typer.Option("--topology", help="the files are GraphML, Repetita, mosquitto.conf or NATS configurations")
     ] = False,
+    wired: Annotated[
+        str | None,
+        typer.Option(
+            metavar="mst|all|FILE",
+            help="with --topology, the wired links: a minimum spanning tree, all, or a table of them (left, right)",
+        ),
+    ] = None,
     mapped: Mapped = None,
     group: Annotated[
         str | None, typer.Option(help="rows that agree in these fields are one message: sender,at")
     ] = None,
     delimiter: Delimiter = None,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="the first line names the columns (default: detected)")
-    ] = None,
+    header: Header = None,
     list_separator: Separator = None,
     unit: Unit = None,
     broker: Annotated[
@@ -170,8 +130,12 @@ def ingest_command(
         refuse_for_tables(options)
         columns = {name: each[-1] for name, each in options.map.items()}
         how = {"map": columns, "delimiter": delimiter, "header": header}
-        ingest_tables(logs, out, table, how, both_ways, break_lock, as_json)
+        if wired and not topology:
+            raise BadParameter("--wired goes with --topology")
+        ingest_tables(logs, out, table, how, wired, both_ways, break_lock, as_json)
         return
+    if wired:
+        raise BadParameter("--wired goes with --topology")
     if both_ways:
         raise BadParameter("--both-ways goes with --table interests")
     from overlace.spark.ingest import spark_runner

@@ -8,6 +8,7 @@ from typing import Any
 from rich.markup import escape
 
 from overlace.cli.console import answer
+from overlace.errors import BadParameter
 
 
 def summary(trace: Any) -> dict[str, Any]:
@@ -41,19 +42,27 @@ def ingest_tables(
     out: str,
     table: str | None,
     options: Mapping[str, Any],
+    wired: str | None,
     both_ways: bool,
     break_lock: bool,
     as_json: bool,
 ) -> None:
     """Plain tables, or the topology where no table is named, merged into a trace."""
+    from overlace.ingest.wiring import ALL, MST, Wanted
     from overlace.jobs.tables import add_tables, add_topology
 
     notes: list[str] = []
     if table:
-        trace, counts = add_tables(logs, table, out, options, both_ways=both_ways, break_lock=break_lock)
+        trace, counts = add_tables(
+            logs, table, out, options, both_ways=both_ways, break_lock=break_lock, tell=notes.append
+        )
         merged = {table: counts}
     else:
-        trace, merged, notes = add_topology(logs, out, break_lock=break_lock)
+        if wired in (None, MST, ALL) and any(value not in (None, {}) for value in options.values()):
+            raise BadParameter("--map, --delimiter and --header work on tables, not on topologies. Leave them out.")
+        trace, merged, notes = add_topology(
+            logs, out, wired=Wanted(wired, options) if wired else None, break_lock=break_lock
+        )
     document = {**summary(trace), "merged": {name: each._asdict() for name, each in merged.items()}, "notes": notes}
     lines = [escape(f"{name}: {each}") for name, each in merged.items()]
     answer(as_json, document, *lines, *map(escape, notes), *told(trace))

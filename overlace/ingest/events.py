@@ -86,6 +86,8 @@ class Format:
     """Whether receivers are at home at the broker that logs them."""
     finished: Callable[[bytes], bool] = lambda line: False
     """Whether a line without an end that cannot be read is whole nevertheless: nothing that follows would help."""
+    lines: Callable[[Blocks], Blocks] | None = None
+    """From blocks of the file, cut anywhere, to blocks of whole lines; none: its lines are what it holds."""
     one_broker: bool = False
     """Whether a source is the log of one broker, named by the file unless the user names it."""
 

@@ -46,14 +46,24 @@ def blocks(
         offset += len(block)
 
 
+def raw_blocks(file: BinaryIO, size: int = BLOCK, stop: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """All bytes up to `stop` in blocks that end anywhere, each with the offset of its first byte."""
+    offset = 0
+    while block := file.read(size if stop is None else min(size, stop - offset)):
+        yield offset, block
+        offset += len(block)
+
+
 def read_lines(
     blocks: Blocks,
     read: Callable[[Bytes, Ints, Ints, Ints], Iterator[pa.RecordBatch]],
     header: bytes | None = None,
+    comments: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """One event a line. `read` gets the bytes, the first and last byte of lines that are text, and their offsets.
 
-    Lines that equal the header are ignored wherever they stand: logs are often joined.
+    Lines that equal the header are ignored wherever they stand: logs are often joined. So are, where there are
+    comments, lines that begin with #.
     """
     for offset, block in blocks:
         data = np.frombuffer(block, dtype=np.uint8).copy()
@@ -69,6 +79,12 @@ def read_lines(
             heads = _equal_to(data, lines, header)
             state[heads] = HEADER
             yield from ignored(offsets[heads], "header")
+        if comments:
+            state = state.copy()
+            told = np.flatnonzero(state == CLEAN)
+            told = told[data[first[told]] == ord("#")]
+            state[told] = HEADER
+            yield from ignored(offsets[told], "comment")
         yield from ignored(offsets[state == BLANK], "blank")
         yield from bad(block, lines, offsets, {code: state == code for code in REASONS}, REASONS)
         use = state == CLEAN
@@ -79,7 +95,7 @@ def read_lines(
 
 
 HEADER = 100
-"""The state of a line that repeats the header."""
+"""The state of a line that repeats the header, or is a comment."""
 
 
 def text_lines(offset: int, block: bytes) -> tuple[pa.Array, Ints, Any]:

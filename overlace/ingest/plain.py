@@ -1,20 +1,18 @@
 """Plain files for the tables of a trace: brokers, links, clients, sessions and so on, by name.
 
-A file is CSV, JSON lines or Parquet with columns of its table (`overlace schema TABLE`), in which clients,
-brokers, topics and regions stand by name; text is UTF-8, gzipped or not. `interests` is client and topic,
-without times; a JSON object of lists ({"user": ["topic", ...]}) is that too.
+A file is CSV, JSON (objects or lists, one a line or in one array) or Parquet with columns of its table (`overlace
+schema TABLE`), in which clients, brokers, topics and regions stand by name; text is UTF-8, gzipped or not.
+`interests` is client and topic, without times; a JSON object of lists ({"user": ["topic", ...]}) is that too.
 
 Keeps: a file that cannot be read as a table is refused in one line that says why.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +23,20 @@ import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.formats.csv import layout
+from overlace.ingest.unpacking import read_unpacked
+from overlace.trace.tables import schema_of
 
 TABLES = ("clients access brokers links sessions subscriptions advertisements peers channels interests").split()
 JSON = (".json", ".jsonl", ".ndjson")
 
 
-def read_plain(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
-    """A file as text or numbers, its columns renamed as the options' `map` says (table column = file column)."""
+def read_plain(
+    path: str, table: str, options: Mapping[str, Any], tell: Callable[[str], object] = lambda note: None
+) -> pa.Table:
+    """A file as text or numbers, its columns renamed as the options' `map` says (table column = file column).
+
+    Where columns are mapped, those that the table does not have are left out, and told.
+    """
     if table not in TABLES:
         raise Unknown("table", table, TABLES)
     try:
@@ -44,6 +49,13 @@ def read_plain(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
             raise Unknown("column", column, rows.column_names)
     back = {column: name for name, column in asked.items()}
     names = [back.get(name, name.strip().lower()) for name in rows.column_names]
+    if asked:
+        known = {*asked, *schema_of("subscriptions" if table == "interests" else table).names}
+        used = [i for i, name in enumerate(names) if name in known]
+        left_out = [name for name in rows.column_names if name not in {rows.column_names[i] for i in used}]
+        if left_out:
+            tell(f"{path}: columns not used: {', '.join(left_out)}")
+        rows, names = rows.select(used), [names[i] for i in used]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise BadTrace(
@@ -55,31 +67,15 @@ def read_plain(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
 def _read(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
     if Path(path).is_dir():
         return pq.read_table(path)
-    data = _bytes(path)
+    data = read_unpacked(path, "a file of CSV, JSON or Parquet")
     ending = Path(path.removesuffix(".gz")).suffix.lower()
     if data[:4] == b"PAR1" or ending == ".parquet":
         return pq.ParquetFile(pa.BufferReader(data)).read()
     text = _text(path, data)
     if ending in JSON or text.startswith("{") or re.match(r"\[\s*[{\[]", text):
-        if text.startswith("["):
-            raise BadTrace(f"{path}: one JSON array. Expected JSON lines, an object a line: `jq -c '.[]'` makes them.")
         lists = _lists(text) if table == "interests" else None
-        return _json_lines(path, text) if lists is None else lists
+        return _json_rows(path, text) if lists is None else lists
     return _csv(text, options)
-
-
-def _bytes(path: str) -> bytes:
-    """What a file holds, unpacked."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise BadTrace(f"{path}: {error.strerror}. Expected a file of CSV, JSON lines or Parquet.") from None
-    if data[:2] != b"\x1f\x8b":
-        return data
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error):
-        raise BadTrace(f"{path}: the gzip file is cut short or damaged. Fetch it again.") from None
 
 
 def _text(path: str, data: bytes) -> str:
@@ -106,28 +102,50 @@ def _lists(text: str) -> pa.Table | None:
         return None
     if not isinstance(lists, dict) or not all(isinstance(each, list) for each in lists.values()):
         return None
+    if any(isinstance(topic, list | dict) for each in lists.values() for topic in each):
+        return None
     who = np.repeat(list(lists), [len(each) for each in lists.values()])
     return pa.table({"client": who.astype(str), "topic": [str(t) for each in lists.values() for t in each]})
 
 
-def _json_lines(path: str, text: str) -> pa.Table:
-    """Objects, one a line, as columns of text, numbers or truths."""
+def _json_rows(path: str, text: str) -> pa.Table:
+    """Objects or lists, one a line or in one array, as columns of text, numbers or truths; those of lists by number."""
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise BadTrace(f"{path}: line {number} is no JSON object. Expected JSON lines: an object a line.")
-        nested = [name for name, value in row.items() if isinstance(value, list | dict)]
+    kind: type | None = None
+    for where, row in _json_values(text):
+        kind = kind or (list if isinstance(row, list) else dict)
+        if type(row) is not kind:
+            raise BadTrace(f"{path}: {where} is no JSON object. Expected objects, one a line or in one array.")
+        members = _members(row)
+        nested = [name for name, value in members.items() if isinstance(value, list | dict)]
         if nested:
-            raise BadTrace(f"{path}: line {number}: {nested[0]} is a list or an object. Expected one value.")
-        rows.append(row)
+            raise BadTrace(f"{path}: {where}: {nested[0]} is a list or an object. Expected one value.")
+        rows.append(members)
     names = dict.fromkeys(name for row in rows for name in row)
     return pa.table({name: _column([row.get(name) for row in rows]) for name in names})
+
+
+def _members(row: Any) -> dict[str, Any]:
+    """An object, or a list as one whose names are numbers."""
+    return {str(i): value for i, value in enumerate(row)} if isinstance(row, list) else row
+
+
+def _json_values(text: str) -> Iterator[tuple[str, Any]]:
+    """(where, value) of the elements of a JSON array, else of lines."""
+    if text.startswith("["):
+        try:
+            whole = json.loads(text)
+        except (ValueError, RecursionError):
+            whole = [None]
+        if all(isinstance(each, list | dict) for each in whole):
+            yield from ((f"element {number}", each) for number, each in enumerate(whole, 1))
+            return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield f"line {number}", json.loads(line)
+            except (ValueError, RecursionError):
+                yield f"line {number}", None
 
 
 def _column(values: list[Any]) -> pa.Array:
@@ -145,6 +163,8 @@ def _csv(text: str, options: Mapping[str, Any]) -> pa.Table:
     """Columns of text; an empty cell is null."""
     shape = _layout(text, options)
     columns = shape["columns"]
+    if shape["comments"]:
+        text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
     if shape["header"] and not text.partition("\n")[2].strip():
         return pa.table({name: pa.nulls(0, pa.string()) for name in columns})
     return pacsv.read_csv(

@@ -617,6 +617,7 @@ SETTLED = (
     "delimiter",
     "header",
     "columns",
+    "comments",
     "head",
     "list_separator",
 )

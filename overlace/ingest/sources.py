@@ -27,13 +27,13 @@ import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unfinished, Unknown
 from overlace.ingest.events import Format
-from overlace.ingest.formats import counts, csv, jsonl, mosquitto, padres, parquet
-from overlace.ingest.lines import MARK, blocks
+from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, padres, parquet
+from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
 from overlace.trace.store import absolute, place
 
 FORMATS: Mapping[str, Format] = {
-    each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, padres, parquet)
+    each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, padres, parquet, json)
 }
 HEAD = 4096
 SAMPLE = 256 << 10
@@ -100,13 +100,18 @@ class Source:
 
     def _events(self, begin: int, end: int, count: Count) -> Iterator[pa.RecordBatch]:
         with opened(self.path) as file:
+            if self.form.lines:
+                stop = None if self.packed else self.size
+                parts = self.form.lines(count.bytes_of(raw_blocks(file, stop=stop)))
+                yield from self.form.read(count.lines_of(parts), self.options)
+                return
             if self.packed:
                 file.seek(max(0, begin - HEAD))
                 count.last = file.read(begin - max(0, begin - HEAD))
                 parts = blocks(file, begin)
             else:
                 parts = blocks(file, begin, end, stop=self.size)
-            yield from self.form.read(count.lines_of(parts), self.options)
+            yield from self.form.read(count.lines_of(count.bytes_of(parts)), self.options)
 
 
 class Count:
@@ -117,9 +122,14 @@ class Count:
     last = b""  # the last of them
 
     def lines_of(self, parts: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """The same blocks."""
+        """The same blocks of lines."""
         for offset, block in parts:
             self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
+            yield offset, block
+
+    def bytes_of(self, parts: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """The same blocks of a file."""
+        for offset, block in parts:
             self.size += len(block)
             self.last = (self.last + block[-HEAD:])[-HEAD:]
             yield offset, block
@@ -221,7 +231,7 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
         stem = unrotated(PurePosixPath(path).name).rpartition(".")
         settled["broker"] = stem[0] or stem[2]
     size, is_open = info.size, False
-    if not packed and name != "parquet" and not end.endswith(b"\n"):
+    if not packed and name != "parquet" and not chosen.lines and not end.endswith(b"\n"):
         size, is_open = _end_of(path, info.size, chosen, settled)
     tail = hash_of(end) if size == info.size else tail_at(files, at, size)
     start = (len(head), hash_of(head))
@@ -328,13 +338,9 @@ def _refuse_packed(path: str, start: bytes) -> bool:
 
 
 def _refuse_encoding(path: str, head: bytes) -> None:
-    """Refuse what is text in another encoding, or one JSON value instead of lines."""
+    """Refuse what is text in another encoding."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or (len(head) > 20 and head[:200].count(0) > len(head[:200]) // 4):
         raise BadTrace(f"{path} is UTF-16 or not text. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
-    if head.removeprefix(MARK).lstrip()[:1] == b"[":
-        raise BadTrace(
-            f"{path} is one JSON array; one object a line is expected. Convert it: jq -c '.[]' FILE > NEW.jsonl"
-        )
 
 
 def guess(head: bytes) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from overlace.ingest.history import BRIDGES
 from overlace.ingest.merging import Counts, changed_rows, counts_of, merge, unite
 from overlace.ingest.plain import read_plain
 from overlace.ingest.topologies import read_topology
+from overlace.ingest.wiring import MST, Wanted, wire
 from overlace.trace.store import HOUR_US, Trace, Writer, writing
 from overlace.trace.tables import TIME, arrow, numbers, schema_of
 
@@ -39,30 +41,60 @@ def add_tables(
     *,
     both_ways: bool = False,
     break_lock: bool = False,
+    tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Trace, Counts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
-    pieces = [Piece(table, read_plain(path, table, options), path) for path in paths]
+    pieces = [Piece(table, read_plain(path, table, options, tell), path) for path in paths]
     with writing(out, break_lock=break_lock) as writer:
         trace, counts = _put(writer, pieces, both_ways=both_ways)
     return trace, next(iter(counts.values()))
 
 
 def add_topology(
-    paths: Sequence[str], out: str, kind: str | None = None, *, break_lock: bool = False
+    paths: Sequence[str],
+    out: str,
+    kind: str | None = None,
+    *,
+    wired: Wanted | None = None,
+    break_lock: bool = False,
 ) -> tuple[Trace, dict[str, Counts], list[str]]:
-    """The brokers and links of topology files merged into the trace; the rows by table, and what the reader noted."""
+    """The brokers and links of topology files merged into the trace, and what is wired of them.
+
+    Returns the trace, the rows by table, and what a user should know.
+    """
     topology = read_topology([Path(path) for path in paths], kind)
     noted = {"bridges": [asdict(bridge) for bridge in topology.bridges]} if topology.bridges else {}
     tables = topology_tables(topology).items()
     pieces = [Piece(table, rows, paths[0], TOPOLOGY_DEFAULTS.get(table, {})) for table, rows in tables]
+    told = list(topology.notes)
+
+    def wire_them(links: pa.Table, given: pa.Table, brokers: Sequence[str]) -> pa.Table:
+        if wired is None:
+            return links
+        links, notes = wire(links, brokers, np.array(_pairs(given), np.int64).reshape(-1, 2), wired)
+        told.extend(notes)
+        return links
+
     with writing(out, break_lock=break_lock) as writer:
-        return *_put(writer, pieces, notes=noted), list(topology.notes)
+        trace, counts = _put(writer, pieces, notes=noted, wire_them=wire_them)
+    if topology.links.num_rows and not any(trace.read("links", ["wired"])["wired"].to_pylist()):
+        command = shlex.join(["overlace", "ingest", *paths, "--topology", "--wired", MST, "--out", out])
+        told.append(f"no link is wired, so there is no tree to start from. To wire a minimum spanning tree: {command}")
+    return trace, counts, told
 
 
 def _put(
-    writer: Writer, pieces: Sequence[Piece], *, both_ways: bool = False, notes: Mapping[str, Any] | None = None
+    writer: Writer,
+    pieces: Sequence[Piece],
+    *,
+    both_ways: bool = False,
+    notes: Mapping[str, Any] | None = None,
+    wire_them: Callable[[pa.Table, pa.Table, Sequence[str]], pa.Table] | None = None,
 ) -> tuple[Trace, dict[str, Counts]]:
-    """Merge the pieces into the trace; nothing is written unless all of them can be."""
+    """Merge the pieces into the trace; nothing is written unless all of them can be.
+
+    `wire_them` is given all links, those of the piece and the names of brokers, and says which links are wired.
+    """
     base = writer.base
     names = base.names if base else {}
     old: dict[str, pa.Table] = {}
@@ -74,6 +106,8 @@ def _put(
         if table == "links" and base:
             merged[table] = _without_shown_times(merged[table], rows, base)
         merged[table] = merge(merged[table], rows, table, where=piece.where, defaults=piece.defaults)
+        if table == "links" and wire_them:
+            merged[table] = wire_them(merged[table], rows, names["broker"])
     for table, rows in merged.items():
         _write(writer, table, old[table], rows)
     listed = [(kind, i, name) for kind in sorted(names) for i, name in enumerate(names[kind])]

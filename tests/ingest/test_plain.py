@@ -50,6 +50,9 @@ def parquet(rows):
         ("x.jsonl", "\n".join(map(json.dumps, ROWS))),
         ("x.json", "\n\n".join(map(json.dumps, ROWS)) + "\n"),
         ("x.log", "\n".join(map(json.dumps, ROWS))),
+        ("x.json", json.dumps(ROWS)),
+        ("x.csv", json.dumps(ROWS, indent=1)),
+        ("x.json.gz", gzip.compress(json.dumps(ROWS).encode(), mtime=0)),
         ("x.parquet", parquet(ROWS)),
         ("x", parquet(ROWS)),
     ],
@@ -74,11 +77,12 @@ def test_the_same_rows_in_any_kind_of_file(links, name, content):
         ("x.csv", CSV.encode("utf-16"), "x.csv: UTF-16, or no text. Expected UTF-8"),
         ("x.csv", CSV.encode("utf-16-le"), "x.csv: UTF-16, or no text"),
         ("x.csv", "left,right\na,b\nZürich,b\n".encode("latin-1"), "x.csv: line 3 is not UTF-8"),
-        ("x.json", json.dumps(ROWS), "x.json: one JSON array. Expected JSON lines"),
-        ("x.csv", json.dumps(ROWS, indent=1), "x.csv: one JSON array"),
+        ("x.json", json.dumps([1, 2]), "x.json: found the columns 0, 1"),
+        ("x.json", json.dumps([{"left": "a"}, ["a", "b"]]), "x.json: element 2 is no JSON object"),
+        ("x.json", json.dumps(ROWS)[:-3], "x.json: line 1 is no JSON object"),
         ("x.json", json.dumps(ROWS[0], indent=1), "x.json: line 1 is no JSON object"),
         ("x.jsonl", '{"left": "a"}\n[1]\n', "x.jsonl: line 2 is no JSON object"),
-        ("x.jsonl", "[" * 100_000, "x.jsonl: one JSON array"),
+        ("x.jsonl", "[" * 100_000, "x.jsonl: line 1 is no JSON object"),
         ("x.jsonl", '{"a":' * 100_000, "x.jsonl: line 1 is no JSON object"),
         ("x.jsonl", '{"left": ["a"], "right": "b"}', "x.jsonl: line 1: left is a list or an object"),
         ("x.jsonl", '{"left": "\\ud800", "right": "b"}', "x.jsonl: cannot be read as a table"),
@@ -177,3 +181,18 @@ def test_any_cells_are_links_or_a_clear_error(tmp_path_factory, cells, ending):
     lines = lines if ending == "csv" else [json.dumps(dict(zip(names, row, strict=True))) for row in cells]
     path.write_text("\n".join(lines))
     assert "\n" not in complaint(path, "links")
+
+
+@pytest.mark.parametrize("text", ['[["a", "x"], ["b", 7]]', '["a", "x"]\n["b", 7]\n', '[["a", "x"],\n ["b", 7]]\n'])
+def test_lists_in_json_are_rows_whose_columns_have_numbers(tmp_path, text):
+    (tmp_path / "x.json").write_text(text)
+    rows = read_plain(str(tmp_path / "x.json"), "interests", {"map": {"client": "0", "topic": "1"}})
+    assert rows.to_pylist() == [{"client": "a", "topic": "x"}, {"client": "b", "topic": "7"}]
+
+
+def test_where_columns_are_mapped_others_are_left_out_and_told(tmp_path):
+    (tmp_path / "x.csv").write_text("from,to,colour,cost\na,b,red,3\n")
+    told = []
+    rows = read_plain(str(tmp_path / "x.csv"), "links", {"map": {"left": "from", "right": "to"}}, told.append)
+    assert rows.to_pylist() == [{"left": "a", "right": "b", "cost": "3"}]
+    assert told == [f"{tmp_path}/x.csv: columns not used: colour"]

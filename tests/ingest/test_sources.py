@@ -118,7 +118,7 @@ def broken_files():
         "cut.jsonl.gz": (packed[:-50], "not a whole gzip file"),
         "u16.csv": ("client,at\na,1\n".encode("utf-16"), "UTF-16 or not text.*iconv"),
         "u16le.csv": ("client,at\nabc,123456\n".encode("utf-16-le"), "UTF-16 or not text"),
-        "array.json": (f"[{lines(1).strip()}]\n".encode(), "one JSON array.*jq -c"),
+        "pairs.json": (b'[["a", "b"], ["c", "d"]]\n', "no known format"),
         "cut.parquet": (b"PAR1" + b"x" * 100, "not a whole Parquet file"),
         "log.zip": (b"PK\x03\x04" + b"\0" * 40, "packed by zip"),
         "prose.txt": (b"once upon a time\nthere was, a log\n\n", "no known format.*--skip '\\*.txt'"),
@@ -252,3 +252,15 @@ def test_a_column_is_read_into_one_field_and_what_is_shown_as_used_is_read(tmp_p
     assert "topic from topic, else Subject" in done.accounts[0].mapping[0]
     assert "not used:  topic " in done.accounts[0].mapping
     assert done.trace.names["topic"] == ["t"]
+
+
+def test_lines_of_comment_before_rows_are_ignored_and_counted_and_a_header_with_a_hash_is_a_header(tmp_path):
+    rows = "".join(f"a,b,{START + i}\n" for i in range(5))
+    options = Options(map={"client": "0", "receiver": "1", "at": "2"})
+    (tmp_path / "x.csv").write_text(f"# made by hand\n# on a Monday\n{rows}# and so on\n{rows}")
+    (account,) = ingest_sources([str(tmp_path / "x.csv")], str(tmp_path / "t"), options=options).accounts
+    assert (account.lines, account.kept, account.ignored, account.duplicates) == (13, 5, {"comment": 3}, 5)
+    (tmp_path / "y.csv").write_text(f"#who,whom,when\n{rows}#x,b,{START}\n")
+    options = Options(map={"client": "#who", "receiver": "whom", "at": "when"})
+    (account,) = ingest_sources([str(tmp_path / "y.csv")], str(tmp_path / "u"), options=options).accounts
+    assert (account.kept, account.ignored) == (6, {"header": 1})

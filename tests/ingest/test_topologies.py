@@ -1,4 +1,5 @@
 import contextlib
+import gzip
 
 import pytest
 from hypothesis import given
@@ -488,3 +489,10 @@ def test_what_cannot_be_told_or_found_is_a_clear_error(write, tmp_path):
 def write_empty(folder):
     (folder / "y.txt").write_text("")
     return folder / "y.txt"
+
+
+def test_a_packed_topology_is_read_as_the_plain_one(tmp_path):
+    text = "NODES 2\nlabel x y\na 0 0\nb 0 0\n\nEDGES 1\nlabel src dest weight bw delay\ne 0 1 5 1 2\n"
+    (tmp_path / "x.graph").write_text(text)
+    (tmp_path / "x.graph.gz").write_bytes(gzip.compress(text.encode()))
+    assert read_topology(tmp_path / "x.graph") == read_topology(tmp_path / "x.graph.gz")

@@ -7,7 +7,7 @@ key is the mapped id, else (sender, at, topic, bytes), else the fields named by 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,11 +38,11 @@ KEY = ("client", "at", "topic", "bytes")
 
 def layout(head: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     """delimiter, columns and the header line, if there is one: as the options say, else from the first lines."""
-    text = [line.rstrip("\r") for line in head.removeprefix(MARK).decode("utf-8", "replace").split("\n")[:20]]
+    text = [line.rstrip("\r") for line in head.removeprefix(MARK).decode("utf-8", "replace").split("\n")[:200]]
     text = [line for line in text if line.strip()] or [""]
-    delimiter = options.get("delimiter") or max(
-        DELIMITERS, key=lambda d: (min(line.count(d) for line in text[:5]), -DELIMITERS.index(d))
-    )
+    comments = _has_comments(text, options)
+    text = ([line for line in text if not (comments and line.startswith("#"))] or [""])[:20]
+    delimiter = _delimiter(text, options)
     if delimiter == "\\t":
         delimiter = "\t"
     if len(delimiter.encode()) != 1:
@@ -55,8 +55,23 @@ def layout(head: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     if header is None:
         header = not any(cell.strip().lstrip("-").replace(".", "", 1).isdigit() for cell in first)
     columns = first if header else [str(i) for i in range(len(first))]
-    named = {"delimiter": delimiter, "header": header, "columns": columns}
+    named = {"delimiter": delimiter, "header": header, "columns": columns, "comments": comments}
     return {**options, **named, "head": text[0] if header else None}
+
+
+def _delimiter(text: Sequence[str], options: Mapping[str, Any]) -> str:
+    """The delimiter that was asked for, else the one that all of the first lines have most of."""
+    given: str | None = options.get("delimiter")
+    return given or max(DELIMITERS, key=lambda d: (min(line.count(d) for line in text[:5]), -DELIMITERS.index(d)))
+
+
+def _has_comments(text: Sequence[str], options: Mapping[str, Any]) -> bool:
+    """Whether a file begins with lines of # that are no header: several, or one of another shape than the rows."""
+    rows = [line for line in text if not line.startswith("#")]
+    if not text[0].startswith("#") or not rows:
+        return False
+    delimiter = _delimiter(rows, options)
+    return text[1].startswith("#") or text[0].count(delimiter) != rows[0].count(delimiter)
 
 
 def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +113,7 @@ def read(
             yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], spans, options, kind, largest)
 
     head = options.get("head")
-    yield from read_lines(blocks, rows, head.encode() if head is not None else None)
+    yield from read_lines(blocks, rows, head.encode() if head is not None else None, options.get("comments", False))
 
 
 def sniff(head: bytes) -> float:
@@ -109,7 +124,8 @@ def sniff(head: bytes) -> float:
     if len(head) > 4000 or len(lines) > 1:
         lines = lines[:-1]
     found = layout(head, {})
-    counts = {line.count(found["delimiter"]) for line in lines if line.strip()}
+    lines = [line for line in lines if line.strip() and not (found["comments"] and line.startswith("#"))]
+    counts = {line.count(found["delimiter"]) for line in lines}
     known = {name for names in COMMON.values() for name in names}
     named = found["header"] and sum(cell.strip().lower() in known for cell in found["columns"]) >= 2
     if len(counts) == 1 and counts != {0} and (named or not found["header"] or found["delimiter"] != " "):

@@ -23,6 +23,7 @@ from overlace.ingest.topologies.graphs import graphml, repetita
 from overlace.ingest.topologies.mosquitto_conf import mosquitto
 from overlace.ingest.topologies.nats_conf import nats
 from overlace.ingest.topologies.topology import Topology
+from overlace.ingest.unpacking import read_unpacked
 
 
 def read_topology(path: Path | Sequence[Path], kind: str | None = None) -> Topology:
@@ -33,7 +34,7 @@ def read_topology(path: Path | Sequence[Path], kind: str | None = None) -> Topol
     if kind is not None and kind not in KINDS:
         raise Unknown("kind of topology", kind, KINDS)
     files = _files([path] if isinstance(path, Path) else list(path))
-    texts = {file: _bytes(file) for file in files}
+    texts = {file: read_unpacked(file, "a topology file that can be read") for file in files}
     kind = kind or _guess(texts)
     if kind in ("graphml", "repetita") and len(files) > 1:
         raise BadTrace(f"{files[0]} and {len(files) - 1} more: {kind} is one file for one topology. Give one of them.")
@@ -53,13 +54,6 @@ def _files(paths: list[Path]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def _bytes(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise BadTrace(f"{file}: {error.strerror}. Expected a topology file that can be read.") from None
-
-
 ENDINGS = {".graphml": "graphml", ".graph": "repetita"}
 
 TELLING = {
@@ -70,11 +64,30 @@ TELLING = {
 """Lines that tell a broker's configuration, the surest first."""
 
 
+SURELY = re.compile(
+    rb"<(\w+:)?graphml\b|\A\s*NODES\s+\d+\s*\n|"
+    rb"^\s*(listener\s+\d+|allow_anonymous\s+(true|false)|connection\s+[\w.-]+|leafnodes\s*[:={]|jetstream\s*[:={])\s*",
+    re.MULTILINE,
+)
+"""What only topologies hold."""
+
+
+def seems_topology(path: str, data: bytes) -> bool:
+    """Whether a file is surely meant as a topology, by its ending or its first bytes."""
+    return Path(path.removesuffix(".gz")).suffix.lower() in ENDINGS or bool(SURELY.search(data[:16384]))
+
+
+def seems_configuration(path: str) -> bool:
+    """Whether a file could be a broker's configuration, by its ending."""
+    return Path(path.removesuffix(".gz")).suffix.lower() in (".conf", ".cfg")
+
+
 def _guess(texts: dict[Path, bytes]) -> str:
     """The kind by the first file's ending, else by what the files hold."""
     first = next(iter(texts))
-    if first.suffix.lower() in ENDINGS:
-        return ENDINGS[first.suffix.lower()]
+    ending = Path(first.name.removesuffix(".gz")).suffix.lower()
+    if ending in ENDINGS:
+        return ENDINGS[ending]
     text = b"\n".join(re.sub(rb"(?m)^\s*(#|//).*$", b"", each) for each in texts.values())
     if re.search(rb"<(\w+:)?graphml\b", text):
         return "graphml"
