@@ -1,4 +1,5 @@
-"""Mesh planners on real interests: ego-Facebook (a user is a topic, friends subscribe) and Deezer (users and genres).
+"""Mesh planners on real interests: ego-Facebook (a user is a topic, friends subscribe) and Deezer (users and genres);
+and the main job on a generated crowd.
 
 The files are not part of the project. Give the folder that holds them, or have it beside the checkout at
 ../shared/data. They are read in as a user would: as the table `interests` of a trace, then observed.
@@ -15,8 +16,11 @@ from typing import Any
 import numpy as np
 from protocol import short, table, write
 
+from overlace.arrays.jit import Pairs
 from overlace.errors import NothingBetter
+from overlace.jobs.meshes import choose_mesh
 from overlace.jobs.tables import add_tables
+from overlace.jobs.wishes import Wishes
 from overlace.model import Observation
 from overlace.observe.observation import observe
 from overlace.planners.mesh.cd_oda import CdOda
@@ -47,6 +51,49 @@ def ingested(path: Path, options: dict[str, Any], both_ways: bool) -> Observatio
         out = str(Path(folder) / "trace")
         add_tables([str(path)], "interests", out, options, both_ways=both_ways)
         return observe(Trace.open(out))
+
+
+CROWD = {"clients": 240_000, "pairs": 500_000, "largest": 67_480}
+
+
+def crowd(clients: int, pairs: int, largest: int, exponent: float, seed: int = 0) -> Pairs:
+    """Interests of many: topic k has largest / k^exponent subscribers, at least two; some clients want much more."""
+    rng = np.random.default_rng(seed)
+    reach = np.cumsum(rng.lognormal(0.0, 1.0, clients))
+    found, left, rank = [], pairs, 1
+    while left > 0:
+        size = min(left, max(2, round(largest * rank**-exponent)))
+        who: Any = np.empty(0, dtype=np.int64)
+        while len(who) < size:
+            who = np.union1d(who, np.searchsorted(reach, rng.random(size + 4) * reach[-1]))
+        found.append(np.column_stack([rng.permutation(who)[:size], np.full(size, rank - 1)]))
+        left, rank = left - size, rank + 1
+    rows = np.concatenate(found)
+    return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+
+
+def crowd_section(exponent: float) -> str:
+    """What `optimize` makes of a crowd, in how much time."""
+    rows = crowd(**CROWD, exponent=exponent)
+    observation = Observation(interests=rows, clients=CROWD["clients"])
+    begin = time.process_time()
+    chosen = choose_mesh(observation, Wishes())
+    taken = time.process_time() - begin
+    head = ("", "planner", "diameter", "links", "maximum", "average", "")
+    listed = [
+        (
+            "taken" if row["taken"] else "", row["label"], str(row["diameter"]) if row["links"] else "",
+            f"{row['links']:,}" if row["links"] else "", f"{row['max_degree']:,}" if row["links"] else "",
+            f"{row['average_degree']:.2f}" if row["links"] else "", row["why_not"],
+        )
+        for row in chosen.rows
+    ]  # fmt: skip
+    about = (
+        f"{CROWD['clients']:,} clients, {len(np.unique(rows[:, 1])):,} topics, "
+        f"{len(rows):,} interests; topic k has {CROWD['largest']:,} / k^{exponent:g} subscribers, at least two. "
+        f"Choosing among all of these took {short(taken)} of CPU time."
+    )
+    return f"## A crowd, exponent {exponent:g}\n\n{about}\n\n" + table(head, listed)
 
 
 def planners(observation: Observation) -> dict[str, Any]:
@@ -110,3 +157,6 @@ if __name__ == "__main__":
             rows.append(row(label, planner, observation))
             parts[-1] = section(name, observation, rows)
             write(__file__, "Mesh on real interests", parts)  # the last take longest: keep what there is
+    choose_mesh(Observation(interests=crowd(1000, 3000, 200, 1.0), clients=1000), Wishes(effort=0))  # compile first
+    parts += [crowd_section(exponent) for exponent in (1.0, 1.3)]
+    write(__file__, "Mesh on real interests", parts)

@@ -32,6 +32,8 @@ AGAIN = 0.05
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 
+ASKED = b"\ncoming to an end with what there is; Ctrl-C again stops at once\n"
+
 
 class Stopped(KeyboardInterrupt):
     """A signal asked this process to end."""
@@ -101,6 +103,8 @@ def handle(number: int, frame: FrameType | None) -> None:
     if _watch.gently and number == signal.SIGINT and _watch.signal is None:
         if not _watch.asked:
             _watch.asked, _watch.since = True, now
+            with suppress(OSError):
+                os.write(2, ASKED)
             return
         if now - _watch.since < SETTLE:
             return

@@ -5,10 +5,23 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
-from overlace.stopping import Stopped, at_the_end, end_all, finishing, listening, received, when_stopped
+from overlace import stopping
+from overlace.stopping import (
+    SETTLE,
+    Stopped,
+    asked,
+    at_the_end,
+    coming_to_an_end,
+    end_all,
+    finishing,
+    listening,
+    received,
+    when_stopped,
+)
 from tests.processes import LONGEST, command, handles, until
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -126,3 +139,52 @@ def test_a_reader_that_leaves_ends_it_quietly():
         os.close(writing)
         assert process.communicate(timeout=LONGEST)[1] == ""
         assert process.returncode != 0
+
+
+def test_the_first_ctrl_c_asks_and_the_second_stops():
+    with listening(), coming_to_an_end():
+        assert not asked()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert asked()
+        assert received() is None
+        os.kill(os.getpid(), signal.SIGINT)  # at once: the same wish
+        assert received() is None
+        until(lambda: time.monotonic() - stopping._watch.since > SETTLE)
+        with pytest.raises(Stopped):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert received() == signal.SIGINT
+    assert not asked()
+
+
+def test_other_signals_stop_at_once_and_so_does_ctrl_c_elsewhere():
+    with listening(), coming_to_an_end(), pytest.raises(Stopped):
+        os.kill(os.getpid(), signal.SIGTERM)
+    with listening():
+        with coming_to_an_end():
+            pass
+        with pytest.raises(Stopped):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_ctrl_c_ends_even_what_does_not_listen():
+    """As a kernel that runs for long: Python's own handlers do not come to their turn."""
+    code = (
+        "import time, threading, overlace.stopping as s\n"
+        "s.GRACE = 0.5\n"
+        "with s.listening(), s.coming_to_an_end():\n"
+        "    print('ready', flush=True)\n"
+        "    while True:\n"
+        "        try:\n"
+        "            time.sleep(60)\n"
+        "        except s.Stopped:\n"
+        "            print('stopped', flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    until(lambda: time.monotonic() - began > 1.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=LONGEST) == 130
+    process.communicate()

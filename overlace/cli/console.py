@@ -120,12 +120,12 @@ def settings(given: Sequence[str] | None, master: str | None = "") -> dict[str, 
 
 
 @contextmanager
-def bar(what: str) -> Iterator[Any]:
+def bar(what: str, hint: str = "") -> Iterator[Any]:
     """A progress bar on standard error, as the callback that planners and jobs take.
 
     What they say is `stage` or `stage: detail`. In a window each stage leaves a line with its last detail
     (rows, tasks) and its seconds. Elsewhere, as in a log, only stages of some seconds do, and a long one says from time
-    to time how far it is.
+    to time how far it is. What takes long says once how it can be shortened, if there is a hint.
     """
     columns = (
         TextColumn("{task.description}"),
@@ -134,7 +134,7 @@ def bar(what: str) -> Iterator[Any]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        stages = Stages(what)
+        stages, began, hints = Stages(what), time.perf_counter(), [hint] if hint else []
         task = progress.add_task(shown(what), total=1.0)
 
         def tell(share: float, text: str) -> None:
@@ -144,6 +144,8 @@ def bar(what: str) -> Iterator[Any]:
                 err.print(f"[dim]{shown(ended)}[/dim]")
             elif not err.is_terminal and stages.is_due():
                 err.print(f"[dim]{shown(f'{stages.line()}, {share:.0%} of all')}[/dim]")
+            if hints and time.perf_counter() - began >= LONG:
+                err.print(f"[dim]{shown(f'{what}: {hints.pop()}')}[/dim]")
             progress.update(task, completed=share, description=shown(f"{what}: {text}"))
 
         yield tell
@@ -151,8 +153,8 @@ def bar(what: str) -> Iterator[Any]:
             err.print(f"[dim]{shown(stages.line())}[/dim]")
 
 
-BRIEF, OFTEN = 2.0, 10.0
-"""Seconds: of a stage that leaves no line in a log, and between two lines of a long one there."""
+BRIEF, OFTEN, LONG = 2.0, 10.0, 20.0
+"""Seconds: of a stage that leaves no line in a log, between two lines of a long one there, and until a hint is due."""
 
 
 class Stages:

@@ -80,7 +80,7 @@ def optimize_command(
     file = config or (Path("overlace.toml") if Path("overlace.toml").exists() else None)
     wishes = read_wishes(file, given)
     try:
-        with bar("optimize") as progress:
+        with bar("optimize", SHORTER) as progress:
             found = optimize(trace, run, wishes, force=force, progress=progress)
     except Refused as error:
         found = error.answer
@@ -91,6 +91,12 @@ def optimize_command(
     if found.why_not:
         raise typer.Exit(Refused.exit_code)
 
+
+SHORTER = (
+    "this takes a while; --effort 10 searches a tenth as long, --forecast plain skips choosing a forecast, --budget "
+    "bounds the changes, and Ctrl-C ends with the best plan so far"
+)
+"""How a long run can be shortened."""
 
 WISHES = (
     "objective", "train", "train_until", "budget", "max_moves", "max_swaps", "min_gain", "min_step", "max_cut",

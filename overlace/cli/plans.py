@@ -136,8 +136,9 @@ def plan_lines(document: Any, most: int | None = None) -> list[str]:
         lines.append(f"[dim]# step {line.step} saves {amount(line.gain)}{share}: {shown(line.why)}[/dim]")
         changes = change_lines(line.changes)
         lines += [f"[{COLOUR[text[0]]}]{shown(text)}[/{COLOUR[text[0]]}]" for text in changes[:MOST_CHANGES]]
-        if left := len(changes) - MOST_CHANGES + line.more if line.more or len(changes) > MOST_CHANGES else 0:
-            lines.append(f"  ... and {left:,} more changes in this step")
+        left_out = max(0, len(changes) - MOST_CHANGES) + line.more
+        if left_out:
+            lines.append(f"  ... and {left_out:,} more changes in this step")
     if document.steps_total > len(listed):
         lines.append(f"... and {document.steps_total - len(listed):,} more steps")
     before, after = document.cost_before, document.cost_after

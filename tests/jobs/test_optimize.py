@@ -1,11 +1,14 @@
 """From a trace to a judged plan, and what newer traffic says of it; no JVM, no network."""
 
 import json
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from markupsafe import escape
 
 from overlace.catalog import PLANNERS
 from overlace.cli.main_job import told
@@ -16,15 +19,17 @@ from overlace.jobs.limits import broken_later, within_cut
 from overlace.jobs.observe import observe
 from overlace.jobs.observe import trace_of as trace_of_run
 from overlace.jobs.optimize import Refused, optimize, to_try
+from overlace.jobs.solve import Wanted, solve
 from overlace.jobs.wishes import Wishes, link_rows, read_wishes
 from overlace.model import Network, Observation, Overlay
-from overlace.observe.known import known_in
+from overlace.observe.known import known_as, known_in
 from overlace.observe.later import later
 from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
 from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
 from overlace.replay.tally import Tally
+from overlace.stopping import asked, listening, received
 from overlace.trace.plans import load_plan, read_columns, read_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US, Trace
@@ -534,3 +539,77 @@ def test_what_could_be_lifted_is_named_whole():
     none, some = f"{loads}; without it: nothing more was found", f"{loads}; without it: saves at least 3.0% more"
     assert to_try([none]) == ""
     assert to_try([none, some]) == f" To try: lift {loads}."
+
+
+@pytest.mark.parametrize("moment", ["choosing a forecast", "planning placement and tree", "judging", "asking what"])
+def test_ctrl_c_leaves_the_best_plan_so_far_judged_and_says_so(trace, tmp_path, moment, monkeypatch):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in a shell: not ignored, as in a job in the background
+    wishes = Wishes(placement="anywhere", sent_cap=None, handled_cap=None, effort=5, budget=3)
+
+    def press(share, what):
+        if what.startswith(moment) and not asked():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with listening():
+        found = optimize(trace, tmp_path / "run", wishes, progress=press)
+        assert received() is None
+    assert found.stopped
+    (part,) = found.parts
+    document = read_plan(part.solved.folder)
+    assert document.judged.saving.share == pytest.approx(1 - part.after / part.before)
+    assert document.counts.moves + document.counts.links <= 3
+    assert found.notes[0].startswith("stopped early by Ctrl-C")
+    assert json.loads((tmp_path / "run" / "answer.json").read_text())["stopped_early"]
+    assert "stopped early by Ctrl-C" in found.report.read_text()
+    if document.stopped:  # the search itself was cut short, so solving again searches on
+        observation, names = read_observation(tmp_path / "run")
+        again = solve(part.solved.plan.planner, observation, tmp_path / "run", names, wanted=Wanted())
+        assert not again.again
+        assert not read_plan(again.folder).stopped
+
+
+def test_all_say_the_same_and_count_alike(trace, tmp_path, overlace):
+    """Answer, JSON, plan file, `plan show`, the page, and drift on the same log."""
+    words = ("--placement", "anywhere", "--effort", 3, "--budget", 5)
+    code, out, _ = overlace("optimize", trace, "--out", tmp_path / "run", *words, "--json")
+    assert code == 0
+    (part,) = json.loads(out)["parts"]
+    folder = tmp_path / "run" / "plans" / part["plan"]
+    document, observation = read_plan(folder), read_observation(tmp_path / "run")[0]
+    after, _ = read_columns(folder, document)
+    homes = [overlay.homes(16) for overlay in (observation.overlay, after)]
+    links = {tuple(link) for link in after.tree.tolist()} - {tuple(link) for link in observation.overlay.tree.tolist()}
+    assert (part["moves"], part["links"]) == ((homes[0] != homes[1]).sum(), len(links)) == document.counts[:2]
+    said = str(document.counts)
+    code, shown, _ = overlace("plan", "show", folder)
+    assert f"Plan: {said}" in shown
+    assert shown.count("~ client ") == part["moves"]
+    assert shown.count("+ link ") == shown.count("- link ") == part["links"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    for what, text in part["lines"].items():
+        assert f"{what}: {text}" in " ".join(shown.split("\n"))
+        assert str(escape(text)) in page
+    assert said in page
+    code, drifted, _ = overlace("drift", tmp_path / "run", trace, "--overlay", "applied", "--json")
+    in_place = json.loads(drifted)["in_place"]
+    assert (in_place["moves"], in_place["links"]) == (part["moves"], part["links"])
+    greedy = {each["links"]: each for each in part["baselines"]}
+    assert {each["changes"] for each in greedy.values()} == {part["moves"] + part["links"]}
+
+
+def test_the_greedy_baseline_is_what_a_replay_of_its_overlay_saves(trace, tmp_path):
+    wishes = Wishes(placement="anywhere", effort=3, budget=5, sent_cap=None, handled_cap=None)
+    (part,) = optimize(trace, tmp_path / "run", wishes).parts
+    observation, names = read_observation(tmp_path / "run")
+    opened, parts = trace_of_run(tmp_path / "run")
+    follows = later(opened, parts.held_out, known_as(opened, names), observation)
+    for each in part.judged.baselines:
+        tree = part.solved.plan.after.tree if each.links == "planned" else observation.overlay.tree
+        moves = part.solved.document.counts.moves if each.links == "planned" else each.changes
+        overlay = part.solved.plan.planner.greedy(observation, tree, moves)
+        costs = [
+            measure(follows.stage, follows.overlay(one), follows.rows(), opened.unit).of("cost")
+            for one in (observation.overlay, overlay)
+        ]
+        assert each.share == pytest.approx(1 - costs[1] / costs[0])
+    assert {each.links for each in part.judged.baselines} >= {"today"}

@@ -103,7 +103,7 @@ def test_a_plan_that_was_not_judged_keeps_its_own_curve(tmp_path):
 @pytest.mark.parametrize(
     ("values", "steps", "said"),
     [
-        ((100, 50, 12, 5, 0), None, "the first 3 of 4 steps bring 95% of what all of them save on traffic that"),
+        ((100, 50, 12, 5, 0), None, "the first 3 of 4 steps bring 95% of what all of them save on held-out"),
         ((100, 8, 5, 0), None, "the first of 3 steps brings 92% of what all"),
         ((100, 80, 20, 0), (0, 10, 2000, 5000), "90% of what the plan saves on .* takes more than 2,000 of its 5,000"),
         ((100, 40, 50), None, "the first of 2 steps brings 120% of what all of them save"),
