@@ -131,7 +131,7 @@ def test_a_plan_is_cut_and_compared(overlace, plan):
     assert difference["both"] == 6
     assert difference["only_second"] == []
     code, out, _ = overlace("plan", "diff", "three", plan)
-    assert "6 lines in both, 0 only in the first" in out
+    assert "6 changes in both, 0 only in the first" in out
     code, _, err = overlace("plan", "cut", plan, "--steps", 999, "--out", "more")
     assert code == 1
     assert "cannot keep 999" in err

@@ -125,4 +125,6 @@ def test_a_step_of_many_changes_says_how_many_are_not_shown():
         console.print(line)
     long = [len(step.changes) - MOST_CHANGES for step in document.steps if len(step.changes) > MOST_CHANGES]
     assert long
-    assert all(f"... and {more} more changes in this step" in console.file.getvalue() for more in long)
+    assert all(
+        f"... and {more} more change{'' if more == 1 else 's'} in this step" in console.file.getvalue() for more in long
+    )

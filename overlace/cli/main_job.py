@@ -171,6 +171,7 @@ def drift_command(
         document,
         f"[bold]{shown(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {percent(found.seen)} is seen "
         f"with the overlay as {overlay} ({found.metric} {amount(found.before)} -> {amount(found.after)})",
+        *([f"[dim]{OTHERWISE}[/dim]"] if found.rule else []),
         in_place_line(found.in_place),
         f"{found.unseen:.1%} of the messages come from clients that the plan never saw",
         table,
@@ -180,6 +181,9 @@ def drift_command(
     )
     if not pays and not harms:
         raise typer.Exit(NothingBetter.exit_code)
+
+
+OTHERWISE = "newcomers count where the newer log has them; what was promised had them where the plan's rule sends them"
 
 
 def in_place_line(found: InPlace) -> str:

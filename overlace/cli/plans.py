@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from overlace.cli.console import AsJson, Force, PlanPath, RunPath, Seed, answer, bar, err, shown
 from overlace.errors import Unknown
 from overlace.report.answer import amount, answer_lines, changes_line
+from overlace.trace.plan_tables import counted
 from overlace.trace.plans import change_lines
 
 plans = typer.Typer(no_args_is_help=True, help="Plan files: look at one, compare two, keep the first steps.")
@@ -133,12 +134,14 @@ def plan_lines(document: Any, most: int | None = None) -> list[str]:
     listed = document.steps[:most]
     for line in listed:
         share = f" ({line.gain / document.cost_before:.1%})" if document.cost_before else ""
-        lines.append(f"[dim]# step {line.step} saves {amount(line.gain)}{share}: {shown(line.why)}[/dim]")
+        saves = "" if "mesh" in document.facets else f" saves {amount(line.gain)}{share}"  # a mesh has no traffic cost
+        lines.append(f"[dim]# step {line.step}{saves}: {shown(line.why)}[/dim]")
         changes = change_lines(line.changes)
         lines += [f"[{COLOUR[text[0]]}]{shown(text)}[/{COLOUR[text[0]]}]" for text in changes[:MOST_CHANGES]]
         left_out = max(0, len(changes) - MOST_CHANGES) + line.more
         if left_out:
-            lines.append(f"  ... and {left_out:,} more changes in this step")
+            more = counted(left_out, "more change", "more changes")
+            lines.append(f"  ... and {more} in this step (--json lists them)")
     if document.steps_total > len(listed):
         lines.append(f"... and {document.steps_total - len(listed):,} more steps")
     before, after = document.cost_before, document.cost_after
@@ -150,7 +153,7 @@ def plan_lines(document: Any, most: int | None = None) -> list[str]:
     )
     if document.forecast:
         lines.append(f"made for {shown(document.forecast)}")
-    if document.newcomers:
+    if document.newcomers and not document.judged:
         lines.append(f"newcomers: {shown(document.newcomers)}")
     return lines
 
@@ -172,7 +175,7 @@ def plan_show(
 
     document = read_plan(plan, PLANNERS)
     judged = [
-        f"{shown(what)}: {shown(text)}" for what, text in answer_lines(document, unit_of(plan)) if document.judged
+        f"{shown(what)}: {shown(text)}" for what, text in answer_lines(document, unit_of(plan)) if what != "changes"
     ]
     lines = [*judged, f"at most {document.peak_reconnects:,} connect anew in one step"]
     answer(as_json, document.model_dump(), *plan_lines(document, steps), *lines, shown(f"digest   {document.digest}"))
@@ -201,7 +204,7 @@ def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None
         {"only_first": only_ours, "only_second": only_theirs, "both": both},
         f"first   {amount(first.cost_before)} -> {amount(first.cost_after)}: {changes_line(first)}",
         f"second  {amount(second.cost_before)} -> {amount(second.cost_after)}: {changes_line(second)}",
-        f"{both:,} lines in both, {len(only_ours):,} only in the first, {len(only_theirs):,} only in the second",
+        f"{both:,} changes in both, {len(only_ours):,} only in the first, {len(only_theirs):,} only in the second",
         *(shown(f"first   {line}") for line in only_ours),
         *(shown(f"second  {line}") for line in only_theirs),
     )

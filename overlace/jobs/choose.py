@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from overlace.errors import BadParameter, NothingBetter
 from overlace.jobs.limits import places_known
 from overlace.jobs.meshes import MeshChoice, choose_mesh
 from overlace.jobs.wishes import Wishes, kept_by, link_rows
@@ -39,6 +40,7 @@ class Chosen(NamedTuple):
     planners: dict[str, Planner]
     left_out: list[tuple[str, str]]
     mesh: MeshChoice | None = None
+    refused: str = ""  # why no mesh keeps the limits
 
 
 def choose(
@@ -70,7 +72,10 @@ def choose(
     else:
         left_out.append((CHANNELS, "no advertisements: ingest that table"))
     if len(observation.interests) and network.brokers < 2:
-        mesh = choose_mesh(observation, wishes, names, progress)
+        try:
+            mesh = choose_mesh(observation, wishes, names, progress)
+        except NothingBetter as error:
+            return Chosen(planners, [*left_out, (MESH, str(error))], None, str(error))
         return Chosen({**planners, MESH: mesh.planner}, left_out, mesh)
     why = "there are brokers" if network.brokers >= 2 else "no interests: ingest that table"
     return Chosen(planners, [*left_out, (MESH, why)])
@@ -79,6 +84,8 @@ def choose(
 def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: str, priced: bool = True) -> Joint:
     """The planner for placement and tree, with the user's limits as ids; where no link is priced, none is new."""
     network = observation.network
+    if wishes.placement == "region" and not regions_given(network, names):
+        raise BadParameter("--placement region: no regions are given. Ingest brokers with a region, or leave it out.")
     stay = wishes.placement == "region" or (
         wishes.placement is None and regions_given(network, names) and not places_known(network)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -21,7 +21,7 @@ from overlace.observe.later import Later, strangers
 from overlace.planners.joint.joint import Joint
 from overlace.report.curve import flattens
 from overlace.stopping import asked
-from overlace.trace.plan_tables import Columns
+from overlace.trace.plan_tables import Columns, count_changes
 from overlace.trace.plans import Apart, Baseline, Judgement, Measure, Point, Sure, judge
 from overlace.trace.store import Trace
 
@@ -153,14 +153,19 @@ def _followed(planner: Joint, solved: Solved, evidence: Evidence, part: Literal[
             Apart(clients="known", before=costs.known[0], after=costs.known[1]),
             Apart(clients="newcomers", before=costs.new[0], after=costs.new[1]),
         ]
-    return Followed(judged, curve, split, _baselines(planner, solved, evidence, follows))
+    return Followed(judged, curve, split, _baselines(planner, solved, evidence, follows, shown))
 
 
-def _baselines(planner: Joint, solved: Solved, evidence: Evidence, follows: Later) -> list[Baseline]:
-    """What a greedy way saves with as many changes, under the plan's links and under today's."""
+def _baselines(
+    planner: Joint, solved: Solved, evidence: Evidence, follows: Later, shown: Callable[[Overlay], Overlay]
+) -> list[Baseline]:
+    """What a greedy way saves with at most as many changes, under the plan's links and under today's.
+
+    Newcomers are where the plan's rule sends them, so that homes and links alone make the difference.
+    """
     counts, observation, metric = solved.document.counts, evidence.observation, evidence.metric(ROUTED)
     changes = counts.moves + counts.links
-    if not changes or 0 in (planner.budget, planner.max_moves):
+    if not changes:
         return []
     rows, today, unit = follows.rows(), observation.overlay.tree, evidence.trace.unit
     paid = total(follows.stage, follows.overlay(observation.overlay), rows, unit, metric) if rows.num_rows else 0.0
@@ -172,8 +177,10 @@ def _baselines(planner: Joint, solved: Solved, evidence: Evidence, follows: Late
         tree = solved.plan.after.tree if links == "planned" else today
         most = moves if planner.max_moves is None else min(moves, planner.max_moves)
         overlay = planner.greedy(observation, tree, most)
-        left = total(follows.stage, follows.overlay(overlay), rows, unit, metric)
-        found.append(Baseline(links=links, changes=changes, share=1 - left / paid))
+        made = count_changes(observation.overlay.changes_to(overlay))
+        left = total(follows.stage, shown(overlay), rows, unit, metric)
+        if made.moves or links == "planned":
+            found.append(Baseline(links=links, changes=made.moves + made.links, share=1 - left / paid))
     return found
 
 

@@ -3,7 +3,7 @@ bounds on regions and links would bring."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,9 +22,11 @@ from overlace.planners.search.problem import Problem
 from overlace.planners.search.system import bill, rooted
 from overlace.replay.measure import measure
 from overlace.stopping import asked
-from overlace.trace.plans import PlanFile
+from overlace.trace.plan_tables import counted
 
 TIGHTER = 6  # tries to keep max_cut
+LEAST = 0.0005
+"""The share below which more is nothing to speak of."""
 SHARE = 3.0
 """Searches that planning makes at full effort, at least: asking what limits it makes no more."""
 
@@ -41,12 +43,14 @@ def within_cut(
     def cut_share(overlay: Overlay) -> float:
         return measure(observation, overlay, rows, unit).of("cut_share_max")
 
-    allowed = max(wishes.max_cut or 1.0, cut_share(observation.overlay))
-    for _ in range(TIGHTER):
-        reached = cut_share(planner.solve(observation, wishes.seed, ahead=ahead).after)
-        if reached <= allowed + 1e-12:
-            return planner
-        planner = replace(planner, max_cut=0.98 * (planner.max_cut or 1.0) * allowed / reached)
+    asked_for, today = wishes.max_cut or 1.0, cut_share(observation.overlay)
+    for allowed in sorted({asked_for, max(asked_for, today)}):  # where today is above, first what was asked for
+        tried = planner
+        for _ in range(TIGHTER):
+            reached = cut_share(tried.solve(observation, wishes.seed, ahead=ahead).after)
+            if reached <= allowed + 1e-12:
+                return tried
+            tried = replace(tried, max_cut=0.98 * (tried.max_cut or 1.0) * allowed / reached)
     raise NothingBetter(
         f"no plan was found in which every broker carries at most {allowed:.1%} of the deliveries (the nearest has one "
         f"with {reached:.1%}). Raise max_cut, or allow other links with --could-wire."
@@ -61,9 +65,11 @@ def assumed(observation: Observation, names: Names, wishes: Wishes, planner: Joi
     unwired = positions(observation.overlay.tree, network.links) < 0
     new = int((unwired[list(planner.may_wire)] if planner.wired_only else unwired).sum())
     which = "that --could-wire names" if wishes.could_wire else "that are listed with a cost and not wired"
-    said.append(
-        f"{new:,} links could be new, those {which}" if new else "no link could be new: none is listed with a cost"
-    )
+    if 0 in (planner.budget, planner.max_swaps):
+        said.append("no link may change")
+    else:
+        could = counted(new, "link could", "links could")
+        said.append(f"{could} be new, those {which}" if new else "no link could be new: none is listed with a cost")
     limits = {
         "sent-cap": (wishes.sent_cap, "times the mean that a broker's clients send"),
         "handled-cap": (wishes.handled_cap, "times what today's busiest broker handles"),
@@ -83,17 +89,16 @@ def places_known(network: Network) -> bool:
 
 
 def bounds_of(
-    observation: Observation, ahead: Observation | None, wishes: Wishes, planner: Joint, document: PlanFile,
-    after: Overlay, progress: Progress | None = None,
+    observation: Observation, ahead: Observation | None, wishes: Wishes, planner: Joint, after: Overlay,
+    paid: Callable[[Overlay], float], progress: Progress | None = None,
 ) -> list[str]:  # fmt: skip
-    """Every limit in force, and what lifting it would bring at least, going on from the plan.
+    """Every limit in force, and what lifting it would bring at least, going on from the plan and from today.
 
-    All of them together draw as often as planning did.
+    `paid` is what counts, in the training window. All of them together draw as often as planning did.
     """
     said, plain = [], observation if ahead is not None else None
     for_traffic = ahead if ahead is not None else observation
-    today, now = (planner.cost(for_traffic, each) for each in (observation.overlay, after))
-    where = "in the training window" if ahead is None else "as forecast"
+    today, now = paid(observation.overlay), paid(after)
     lifts = _lifts(observation, wishes, planner)
     effort = planner.effort * min(1.0, SHARE / max(1, sum(map(bool, lifts.values()))))
     for i, (text, lifted) in enumerate(lifts.items()):
@@ -106,10 +111,9 @@ def bounds_of(
         if progress:
             progress(i / len(lifts), text.partition(" (")[0])
         other = replace(planner, method="joint", effort=int(effort), **lifted)
-        reached = other.cost(for_traffic, other.overlay(for_traffic, document.seed, after, plain))
-        more = (now - reached) / today if today > 0 else 0.0
-        if more > 1e-9:
-            said.append(f"{text}; without it: saves at least {more:.1%} more of today's cost {where}")
+        more = (now - paid(other.overlay(for_traffic, wishes.seed, after, plain))) / today if today > 0 else 0.0
+        if more > LEAST:
+            said.append(f"{text}; without it: saves at least {more:.1%} more in the training window")
         else:
             said.append(f"{text}; without it: nothing more was found")
     return said
@@ -181,35 +185,39 @@ def broken_by(
         source = "was asked for" if name in wishes.model_fields_set else "is the default"
         as_today = ", as today" if (today > most * (1 + 1e-9)).sum() >= over else ""
         plural = "broker stays" if over == 1 else "brokers stay"
-        said[name] = (
-            f"{over} {plural} above {name.replace('_', '-')} {getattr(wishes, name):g}{as_today}: {who} has {reached} "
-            f"where {wanted} {source}"
-        )
+        flag = f"--{name.replace('_', '-')} {getattr(wishes, name):g}"
+        said[name] = f"{over} {plural} above {flag}{as_today}: {who} has {reached} where {wanted} {source}"
     return said
 
 
-def broken_later(observation: Observation, wishes: Wishes, before: Metrics, after: Metrics) -> list[str]:
+def broken_later(
+    observation: Observation, wishes: Wishes, before: Metrics, after: Metrics, window: tuple[int, int] = (0, 0)
+) -> list[str]:
     """Limits that hold where the plan was made and not on the traffic that judges it, a line each."""
     said: list[str] = []
-    if not (after.metric == "max_broker_load").any():
+    if "max_broker_load" not in after:
         return said
     cap, (was, now) = wishes.handled_cap, (each.of("max_broker_load") for each in (before, after))
     if cap and now > cap * was * (1 + 1e-9):
         said.append(f"the busiest broker handles {now:,.0f} messages, above --handled-cap {cap:g} ({was:,.0f} today)")
     cut, (was, now) = wishes.max_cut, (each.of("cut_share_max") for each in (before, after))
-    if cut and now > max(cut, was) * (1 + 1e-9):
+    if cut and now > cut * (1 + 1e-9):
         said.append(f"{now:.1%} of the deliveries fail with one broker, above --max-cut {cut:g} ({was:.1%} today)")
     network, cap = observation.network, wishes.sent_cap
     if cap:
         then, sent = (by_broker(each, "sent", network.brokers) for each in (before, after))
         mean = float(sent.sum()) / max(1, int((network.region >= 0).sum()))
-        over = np.flatnonzero(sent > np.maximum(cap * mean, then) * (1 + 1e-9))
-        if len(over):
-            plural, most = (
-                "clients of 1 broker" if len(over) == 1 else f"clients of {len(over)} brokers",
-                sent[over].max(),
-            )
-            said.append(f"{plural} send more than --sent-cap {cap:g} times the mean ({most / mean:.2f} at most)")
+        over = int((sent > cap * mean * (1 + 1e-9)).sum())
+        if over and mean:
+            who = f"clients of {counted(over, 'broker', 'brokers')}"
+            was, now = (float(each.max() / mean) for each in (then, sent))
+            said.append(f"{who} send more than --sent-cap {cap:g} times the mean ({now:.2f} at most, {was:.2f} today)")
+    known = np.isfinite(network.capacity)
+    room = network.capacity[known] * (window[1] - window[0]) / 1e6 * (1 - wishes.head_room)
+    handled = by_broker(after, "handled", network.brokers)[known]
+    if window[1] > window[0] and (full := int((handled > room * (1 + 1e-9)).sum())):
+        who = counted(full, "broker leaves", "brokers leave")
+        said.append(f"{who} less than --head-room {wishes.head_room:g} of the capacity free")
     return [f"on held-out traffic, {line}" for line in said]
 
 

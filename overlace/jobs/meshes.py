@@ -25,6 +25,7 @@ from overlace.planners.mesh.star_cap import StarCap
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.mesh.two_hub import TwoHub
 from overlace.replay.shape import shape
+from overlace.trace.plan_tables import counted
 
 DIAMETERS = (4, 6, 8)
 """Of the trees that are tried."""
@@ -94,14 +95,23 @@ def choose_mesh(
     taken = take(found, wishes)
     if taken is None:
         last = refused[-1]
-        tell(0.95, f"the least cap that {last.planner} keeps")
-        raise NothingBetter(f"{last.said(names)} Try --max-degree {last.least}{_or_longer(wishes)}.")
+        tell(0.95, "looking for the least --max-degree that can be kept")
+        least = _least(observation, wishes, last)
+        *_, longest = (each for each in found if each.plan is None and each.diameter < MANY)
+        raise NothingBetter(
+            f"no mesh was found with at most {counted(last.cap, 'link', 'links')} a client. {longest.label}: "
+            f"{longest.why_not}. The least found is {least}. To try: --max-degree {least}{_or_longer(wishes)}."
+        )
     today = _today(observation, wishes)
     assert taken.planner is not None
     assert taken.plan is not None
     listed = [*([today] if today else []), *found]
     return MeshChoice(
-        taken.planner, taken.plan, [each.row(each is taken) for each in listed], _why(wishes), _no_better(today, taken)
+        taken.planner,
+        taken.plan,
+        [each.row(each is taken) for each in listed],
+        _why(wishes, taken is found[0]),
+        _no_better(today, taken),
     )
 
 
@@ -138,6 +148,44 @@ def _longer(wishes: Wishes) -> Iterator[Planner]:
         for diameter in sorted({*LONGER, wishes.max_diameter or 0}):
             if diameter > DIAMETERS[-1] and diameter <= (wishes.max_diameter or diameter):
                 yield HubTree(diameter=diameter, cap=wishes.max_degree)
+
+
+def _least(observation: Observation, wishes: Wishes, last: CapTooLow) -> int:
+    """The least cap, found by doubling what is added and then halving, that any of the trees keeps."""
+    if wishes.survive or (wishes.max_diameter or DIAMETERS[-1]) < DIAMETERS[0]:
+        return last.least
+    longest = wishes.max_diameter or LONGER[0]
+    diameters = sorted({min(longest, d) for d in (DIAMETERS[-1], longest)})
+
+    def keeps(cap: int) -> bool:
+        for diameter in diameters:
+            try:
+                HubTree(diameter=diameter, cap=cap).solve(observation, wishes.seed)
+            except CapTooLow:
+                continue
+            return True
+        return False
+
+    low, step = last.cap, 1
+    while not keeps(low + step):
+        low, step = low + step, 2 * step
+    high = low + step
+    while low + 1 < high - high // 32:
+        cap = (low + high) // 2
+        low, high = (low, cap) if keeps(cap) else (cap, high)
+    return high
+
+
+def mesh_limits(wishes: Wishes) -> list[str]:
+    """The limits of a mesh that are in force; the frontier shows what others need."""
+    asked = {
+        "max_degree": "links of a client", "max_diameter": "longest path", "survive": "clients that may fail at once",
+    }  # fmt: skip
+    return [
+        f"{what} (--{name.replace('_', '-')} {value})"
+        for name, what in asked.items()
+        if (value := getattr(wishes, name))
+    ]
 
 
 def _stars(observation: Observation, wishes: Wishes) -> StarCap:
@@ -245,12 +293,14 @@ def _no_better(today: Candidate | None, taken: Candidate) -> str:
     )
 
 
-def _why(wishes: Wishes) -> str:
+def _why(wishes: Wishes, first: bool) -> str:
     """What decided, as a sentence."""
     if wishes.survive:
         return f"{wishes.survive + 1} hubs for each topic, as --survive {wishes.survive} asks for"
     if wishes.max_degree is not None:
         return f"the shortest paths found with no client above {wishes.max_degree} links"
+    if first:
+        return "the shortest paths: no longer ones at least halve the greatest number of links of a client"
     return "a longer path is taken where it at least halves the greatest number of links of a client"
 
 

@@ -18,14 +18,15 @@ from typing import Any
 from overlace.errors import NothingBetter, NotObserved
 from overlace.jobs.ahead import NOTHING, Ahead, look_ahead, wanted_of
 from overlace.jobs.choose import MESH, ROUTED, choose, link_costs_known
+from overlace.jobs.interval import total
 from overlace.jobs.judge import Evidence, Part, gap_of, judge_plan, metric_of, notes_of, worth
 from overlace.jobs.limits import assumed, bounds_of, broken_by, broken_later, limits_of, within_cut
-from overlace.jobs.meshes import MeshChoice
+from overlace.jobs.meshes import MeshChoice, mesh_limits
 from overlace.jobs.observe import observe, trace_of
 from overlace.jobs.replay import replay
 from overlace.jobs.solve import Wanted, solve
 from overlace.jobs.wishes import Wishes, check_names, kinds_of
-from overlace.model import Progress
+from overlace.model import Overlay, Progress
 from overlace.observe.known import known_as
 from overlace.observe.later import later
 from overlace.observe.traffic import traffic_of
@@ -69,11 +70,17 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     tell = progress or (lambda share, what: None)
     check_names(wishes, Trace.open(path).names)
     tell(0.02, "observing")
+    fresh = not run.exists()
     observed = observe(path, run, train=wishes.train, train_until=wishes.train_until, force=force)
     if force and (run / "plans").is_dir():  # what they were made from has just been replaced
         shutil.rmtree(run / "plans")
     with coming_to_an_end():
-        answer = _answered(path, run, wishes, observed.cut.warning, tell)
+        try:
+            answer = _answered(path, run, wishes, observed.cut.warning, tell)
+        except BaseException:
+            if fresh:  # a run without a plan would only be in the way of the next try
+                shutil.rmtree(run, ignore_errors=True)
+            raise
         tell(0.95, "writing the report")
         write_json(run / "answer.json", as_document(answer) | {"limits": _limits(answer)})
         write_report(run)
@@ -93,6 +100,9 @@ def _answered(path: str, run: Path, wishes: Wishes, warning: str, tell: Progress
         progress=_within(tell, 0.05, 0.3, "choosing a mesh: "),
     )  # fmt: skip
     planners = chosen.planners
+    if not planners and chosen.refused:
+        replay(run)
+        return Answer(run, [], chosen.left_out, wishes, report=run / "report.html", why_not=chosen.refused)
     if not planners:
         why = "; ".join(f"{facet}: {reason}" for facet, reason in chosen.left_out)
         raise NotObserved(f"{path}: nothing can be planned from this trace. {why}")
@@ -137,15 +147,22 @@ def _answered(path: str, run: Path, wishes: Wishes, warning: str, tell: Progress
         made, judged = parts[0].solved, parts[0]
         broken = broken_by(observation, names, wishes, routed, made.plan.after, made.folder.name, done)
         asking = _within(tell, 0.8, 0.95, "asking what limits the plan: ")
-        bounds = bounds_of(observation, ahead, wishes, routed, made.document, made.plan.after, asking)
+        seen, rows = heard["train"], heard["train"].rows()
+
+        def paid(overlay: Overlay) -> float:
+            return total(seen.stage, seen.overlay(overlay), rows, trace.unit, judged.metric)
+
+        bounds = bounds_of(observation, ahead, wishes, routed, made.plan.after, paid, asking)
         notes = answer.notes
         if said := gap_of(judged, heard["held-out"]):
             notes.insert(0, said)
         if judged.part == "held-out":
-            both = (evidence.of(which, "held-out") for which in ("", made.folder.name))
-            notes = broken_later(observation, wishes, *both) + notes
+            then, now = (evidence.of(which, "held-out") for which in ("", made.folder.name))
+            notes = broken_later(observation, wishes, then, now, cut.held_out) + notes
         notes = assumed(observation, names, wishes, routed) + notes
         answer = replace(answer, bounds=bounds + list(broken.values()), notes=notes)
+    if chosen.mesh:
+        answer = replace(answer, bounds=[*answer.bounds, *mesh_limits(wishes)])
     if asked():
         answer = replace(answer, stopped=True, notes=[STOPPED, *answer.notes])
     return replace(answer, why_not=_why_not(answer, broken, evidence))
@@ -160,8 +177,10 @@ def _why_not(answer: Answer, broken: dict[str, str], evidence: Evidence) -> str:
     """Why no change is recommended, as a sentence; empty where one is."""
     wishes = answer.wishes
     for name in sorted(broken.keys() & wishes.model_fields_set):
+        flag = "--" + name.replace("_", "-")
         return (
-            f"no plan was found that keeps {name.replace('_', '-')}: {broken[name]}. The nearest is in {answer.report}"
+            f"no plan was found that keeps {flag}: {broken[name]}. To try: a looser {flag}, or more changes. The "
+            f"nearest plan is in {answer.report}"
         )
     if any(_pays(part, answer) for part in answer.parts):
         return ""
@@ -174,7 +193,8 @@ def _why_not(answer: Answer, broken: dict[str, str], evidence: Evidence) -> str:
     asked_for = (
         f"less than the {wishes.min_gain:.1%} of --min-gain" if best < wishes.min_gain else "and changes nothing"
     )
-    return f"the best plan found saves {best:.1%} {where}, {asked_for}.{to_try(answer.bounds)} More in {answer.report}"
+    tries = to_try(answer.bounds) or (" To try: a lower --min-gain." if 0 < best < wishes.min_gain else "")
+    return f"the best plan found saves {best:.1%} {where}, {asked_for}.{tries} More in {answer.report}"
 
 
 def _pays(part: Part, answer: Answer) -> bool:

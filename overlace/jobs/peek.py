@@ -152,8 +152,10 @@ def _logs(paths: Sequence[str], looked: Sequence[Looked], asked: Options) -> lis
     for group in groups.values():
         names = [each.path for each in group]
         first = group[0].found[0]
-        skip = _skipped([each.path for each in looked], names) if len(groups) == 1 else None
-        files, patterns = (tuple(names), ()) if skip is None else (tuple(paths), (*asked.skip, *skip))
+        beside = [each.path for each in looked if each.path not in paths]  # only what stands in a folder can be skipped
+        skip = _skipped(beside, names) if len(groups) == 1 else None
+        told = [path for path in paths if path in names or path not in {each.path for each in looked}]
+        files, patterns = (tuple(names), ()) if skip is None else (tuple(told), (*asked.skip, *skip))
         way = replace(first.way, files=files, options=replace(first.way.options, skip=patterns))
         outcome = None
         if all(each.whole for each in group) and len(group) <= MANY:

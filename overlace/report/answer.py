@@ -92,11 +92,13 @@ def _routed_lines(
         yield "worst single failure", f"{cut.before:.1%} -> {cut.after:.1%} of deliveries lost"
     if judged.baselines:
         said = [
-            f"{percent(each.share)} on {'the same links' if each.links == 'planned' else 'today' + chr(39) + 's links'}"
+            f"{percent(each.share)} {LINKS[each.links]} with {counted(each.changes, 'change', 'changes')}"
             for each in judged.baselines
         ]
-        changes = counted(judged.baselines[0].changes, "change", "changes")
-        yield "greedy baseline", f"{', '.join(said)}, with {changes} too: whoever saves most moves first"
+        yield "greedy baseline", f"{', '.join(said)}: whoever saves most moves first"
+
+
+LINKS = {"planned": "on the same links", "today": "on today's links"}
 
 
 def _client_lines(document: PlanFile, judged: Judgement) -> Iterator[tuple[str, str]]:

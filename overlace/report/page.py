@@ -185,6 +185,7 @@ WAYS = {
     "placement": "placement alone",
     "tree": "tree alone",
     "best": "the best of them",
+    "within degrees": "the best, with no broker above its most links",
 }
 """Ways to a plan in the words of the page."""
 
@@ -232,7 +233,7 @@ def promises(loaded: Loaded) -> list[Table]:
     return tables
 
 
-PARTS = {"train": "on the part that planned", "held-out": "on traffic that it has not seen"}
+PARTS = {"train": "in the training window", "held-out": "on held-out traffic"}
 CLIENTS = {"known": "messages of known clients", "newcomers": "messages with a newcomer"}
 
 

@@ -159,7 +159,7 @@ class Baseline(_Part):
     room."""
 
     links: Literal["planned", "today"] = Field(description="the links between brokers under which clients move")
-    changes: Count = Field(description="as many as the plan has; those of planned links among them")
+    changes: Count = Field(description="at most as many as the plan has; those of planned links among them")
     share: float = Field(description="saved, of what today's overlay costs")
 
 
@@ -532,33 +532,41 @@ def cut_plan(
 
 def plan_difference(ours: Path, theirs: Path) -> tuple[list[str], list[str], int]:
     """(only in ours, only in theirs, in both): changes, told apart by id and shown by name, in order of the steps."""
-    rows, shown = [], []
-    for path in (ours, theirs):
-        document = read_plan(path)
-        _, (changes, _) = read_columns(path, document)
-        rows.append(
-            list(zip(*(getattr(changes, f).tolist() for f in ("facet", "action", "left", "right")), strict=True))
-        )
-        shown.append([str(line) for step in document.steps for line in step.changes])
-    first, second = set(rows[0]), set(rows[1])
+    first, second = _changes_of(ours), _changes_of(theirs)
     return (
-        [_shown(shown[0], i, row) for i, row in enumerate(rows[0]) if row not in second],
-        [_shown(shown[1], i, row) for i, row in enumerate(rows[1]) if row not in first],
-        len(first & second),
+        [text for key, text in first.items() if key not in second],
+        [text for key, text in second.items() if key not in first],
+        len(first.keys() & second.keys()),
     )
 
 
-def _shown(lines: list[str], i: int, row: tuple[int, int, int, int]) -> str:
-    """Change i by name where plan.json lists it, else by id."""
+def _changes_of(path: Path) -> dict[tuple[int, ...], str]:
+    """What a plan changes, by ids: a move is one, and so is each link that comes or goes."""
+    document = read_plan(path)
+    _, (changes, _) = read_columns(path, document)
+    rows = list(zip(*(getattr(changes, f).tolist() for f in ("facet", "action", "left", "right")), strict=True))
+    lines = [line for step in document.steps for line in step.changes]
+    lines += [_line(row) for row in rows[len(lines) :]]
+    left = {row[::2]: (row, line) for row, line in zip(rows, lines, strict=True) if row[1] < 0 and line.facet in MOVES}
+    there = {row[::2] for row in rows if row[1] > 0}
+    found = {}
+    for row, line in zip(rows, lines, strict=True):
+        if row[1] > 0 and row[::2] in left:
+            before, old = left[row[::2]]
+            found[*row, before[3]] = f"~ {MOVES[line.facet].format(line.left, old.right, line.right)}"
+        elif not (row[1] < 0 and row[::2] in left and row[::2] in there):
+            found[row] = str(line)
+    return found
+
+
+def _line(row: tuple[int, int, int, int]) -> ChangeLine:
+    """A change that plan.json does not list, by ids."""
     facet, action, left, right = row
     kinds = ENDS[FACETS[facet]]
-    plain = ChangeLine(
-        action="add" if action > 0 else "remove",
-        facet=FACETS[facet],
-        left=name_of(kinds[0], left),
+    return ChangeLine(
+        action="add" if action > 0 else "remove", facet=FACETS[facet], left=name_of(kinds[0], left),
         right=name_of(kinds[1], right),
-    )
-    return lines[i] if i < len(lines) else str(plain)
+    )  # fmt: skip
 
 
 def _step_line(plan: Plan, i: int, names: Names | None) -> dict[str, Any]:

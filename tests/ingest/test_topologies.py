@@ -496,3 +496,18 @@ def test_a_packed_topology_is_read_as_the_plain_one(tmp_path):
     (tmp_path / "x.graph").write_text(text)
     (tmp_path / "x.graph.gz").write_bytes(gzip.compress(text.encode()))
     assert read_topology(tmp_path / "x.graph") == read_topology(tmp_path / "x.graph.gz")
+
+
+def test_a_graph_s_weights_are_its_costs_and_what_lacks_one_is_said(tmp_path):
+    data = "".join(
+        f'<edge source="{a}" target="{b}">{"<data key=" + chr(34) + "w" + chr(34) + f">{w}</data>" if w else ""}</edge>'
+        for a, b, w in (("a", "b", 3), ("b", "c", 0.5), ("a", "c", None))
+    )
+    nodes = "".join(f'<node id="{name}"/>' for name in "abc")
+    key = '<key id="w" for="edge" attr.name="weight" attr.type="double"/>'
+    (tmp_path / "net.graphml").write_text(f"<graphml>{key}<graph>{nodes}{data}</graph></graphml>")
+    topology = read_topology([tmp_path / "net.graphml"])
+    costs = dict(zip(zip(*(topology.links[end].to_pylist() for end in ("left", "right")), strict=True),
+                     topology.links["cost"].to_pylist(), strict=True))  # fmt: skip
+    assert costs == {("a", "b"): 3.0, ("b", "c"): 0.5, ("a", "c"): None}
+    assert "1 of 3 links have no cost, where others have one" in topology.notes

@@ -151,7 +151,7 @@ def test_without_places_nobody_leaves_its_region_and_it_says_what_that_costs(tra
     assert (region[homes[0]] == region[homes[1]]).all()
     assert (observation.overlay.tree == after.tree).all()
     assert len(found.bounds) == 2
-    assert all("more of today's cost" in each for each in found.bounds)
+    assert all("without it: saves at least" in each for each in found.bounds)
     page = found.report.read_text()
     for said in ("Limited by", "--placement anywhere", "What was not planned", "at most", "slices of time"):
         assert said in page
@@ -199,7 +199,7 @@ def test_limits_that_cannot_be_kept_are_said_plainly(trace, tmp_path):
     asked = {"sent_cap": 0.5, "handled_cap": 0.5, "max_degree": 1}
     for name, cap in asked.items():
         with pytest.raises(
-            NothingBetter, match=f"no plan was found that keeps {name.replace('_', '-')}: .* brokers? stays? above"
+            NothingBetter, match=f"no plan was found that keeps --{name.replace('_', '-')}: .* brokers? stays? above"
         ) as refused:
             optimize(trace, tmp_path / name, Wishes(effort=0, **{name: cap}))
         assert refused.value.exit_code == 3
@@ -239,7 +239,7 @@ def test_clients_that_appear_only_later_stay_where_they_are(tmp_path):
 
 
 def test_a_share_of_deliveries_that_today_exceeds_is_said_too(trace, tmp_path):
-    with pytest.raises(NothingBetter, match=r"keeps max-cut: .* above max-cut 0.05, as today: .*% where 5.0%"):
+    with pytest.raises(NothingBetter, match=r"keeps --max-cut: .* above --max-cut 0.05, as today: .*% where 5.0%"):
         optimize(trace, tmp_path / "run", Wishes(effort=0, max_cut=0.05))
 
 
@@ -444,8 +444,8 @@ def test_a_capacity_that_today_exceeds_is_said_and_refused_only_if_it_was_asked_
     trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "brokers": brokers})
     given = {"placement": "anywhere", "sent_cap": 0, "effort": 1}
     answer = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(**given))
-    assert any("above head-room 0.2, as today: " in line for line in answer.bounds), answer.bounds
-    with pytest.raises(Refused, match="keeps head-room"):
+    assert any("above --head-room 0.2, as today: " in line for line in answer.bounds), answer.bounds
+    with pytest.raises(Refused, match="keeps --head-room"):
         optimize(str(tmp_path / "trace"), tmp_path / "asked", Wishes(**given, head_room=0.1))
 
 
@@ -529,7 +529,14 @@ def test_each_limit_is_held_against_what_was_measured_later():
     assert all(line.startswith("on held-out traffic, ") for line in said)
     assert "handles 121 messages, above --handled-cap 1.2 (100 today)" in said[0]
     assert "61.0% of the deliveries fail with one broker, above --max-cut 0.6 (50.0% today)" in said[1]
-    assert "clients of 1 broker send more than --sent-cap 1.5 times the mean (1.60 at most)" in said[2]
+    assert "clients of 1 broker send more than --sent-cap 1.5 times the mean (1.60 at most, 1.00 today)" in said[2]
+    worse = measured(
+        100, 0.7, [20, 5, 5]
+    )  # today's overlay is above too: what was asked for does not hold all the same
+    assert len(broken_later(observation, asked, worse, measured(90, 0.65, [18, 6, 6]))) == 2
+    limited = replace(observation, network=replace(network, capacity=[20.0, np.inf, np.inf]))
+    full = measured(100, 0.5, [10, 10, 10])
+    assert broken_later(limited, asked, full, full, window=(0, 10_000_000)) == []
     free = Wishes(handled_cap=0, sent_cap=0)
     assert broken_later(observation, free, before, measured(900, 0.9, [30, 0, 0])) == []
 
@@ -587,14 +594,14 @@ def test_all_say_the_same_and_count_alike(trace, tmp_path, overlace):
     assert shown.count("+ link ") == shown.count("- link ") == part["links"]
     page = (tmp_path / "run" / "report.html").read_text()
     for what, text in part["lines"].items():
-        assert f"{what}: {text}" in " ".join(shown.split("\n"))
+        assert f"{'Plan' if what == 'changes' else what}: {text}" in " ".join(shown.split("\n"))
         assert str(escape(text)) in page
     assert said in page
     code, drifted, _ = overlace("drift", tmp_path / "run", trace, "--overlay", "applied", "--json")
     in_place = json.loads(drifted)["in_place"]
     assert (in_place["moves"], in_place["links"]) == (part["moves"], part["links"])
     greedy = {each["links"]: each for each in part["baselines"]}
-    assert {each["changes"] for each in greedy.values()} == {part["moves"] + part["links"]}
+    assert all(0 < each["changes"] <= part["moves"] + part["links"] for each in greedy.values())
 
 
 def test_the_greedy_baseline_is_what_a_replay_of_its_overlay_saves(trace, tmp_path):

@@ -421,3 +421,13 @@ def test_whatever_a_table_holds_a_command_that_is_printed_works(law, header, dat
     listed = [header, *lines] if with_header else lines
     Path("any.csv").write_text("".join(delimiter.join(map(quote, row)) + "\n" for row in listed))
     law("any.csv")
+
+
+def test_files_that_are_named_one_by_one_get_a_command_each_that_works(law):
+    """Only what stands in a folder can be skipped."""
+    Path("mail.csv").write_text(f"sender,recipient,sent_at\n{MAIL}")
+    Path("homes.csv").write_text("client,broker\na,x\nb,y\n")
+    Path("wires.csv").write_text("left,right,cost\nx,y,3\n")
+    seen = law("mail.csv", "homes.csv", "wires.csv")
+    assert not any("--skip" in each["command"] for each in seen["commands"])
+    assert len(seen["commands"]) == 3

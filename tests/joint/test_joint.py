@@ -379,3 +379,16 @@ def test_what_was_as_a_forecast_gives_the_plan_for_what_was():
     assert one.after == two.after
     assert one.steps.gain.tolist() == pytest.approx(two.steps.gain.tolist())
     assert one.beside == pytest.approx(two.beside)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_broker_with_too_many_links_gives_some_away_where_that_can_be(seed):
+    """Every two brokers could be linked, so a path through all of them is there: two links are enough for everybody."""
+    observation = tiny(seed)
+    brokers = observation.network.brokers
+    planner = Joint(max_degree=2, sent_cap=None, handled_cap=None, effort=0)
+    plan = check_planner(planner, observation)
+    degree = np.bincount(plan.after.tree.ravel(), minlength=brokers)
+    assert degree.max() <= 2
+    still = replace(planner, max_swaps=0).solve(observation)
+    assert (still.after.tree == observation.overlay.tree).all()

@@ -17,10 +17,15 @@ from overlace.ingest.topologies.topology import Link, Topology, amount_of, could
 EARTH_KM = 6371.0
 US_PER_KM = 5.0  # 200,000 km/s, light in fibre
 MOST_US = 2**31 - 1
+COSTS = ("cost", "weight")
+"""Attributes of an edge that say what it costs."""
 
 
 def graphml(texts: dict[Path, bytes]) -> Topology:
-    """Nodes and edges; latency by great-circle distance where both ends have coordinates."""
+    """Nodes and edges; latency by great-circle distance where both ends have coordinates.
+
+    The cost of an edge is its `cost` or `weight`; where no edge has one, its latency in milliseconds.
+    """
     file, text = next(iter(texts.items()))
     root = _xml(file, text)
     if root.tag != "graphml":
@@ -37,13 +42,20 @@ def graphml(texts: dict[Path, bytes]) -> Topology:
     brokers = distinct([values.get("label") or name for name, values in nodes.items()], list(nodes))
     name_of = dict(zip(nodes, brokers, strict=True))
     place = {name: _place(file, name, values) for name, values in nodes.items()}
-    links = []
+    links: list[Link] = []
+    costs: list[float | None] = []
     for edge in root.iter("edge"):
         source, target = edge.get("source", ""), edge.get("target", "")
         if source not in nodes or target not in nodes:
             raise BadTrace(f"{file}: an edge joins {source!r} and {target!r}. Expected ids of nodes in the same file.")
         latency = _latency(place[source], place[target])
+        said = {keys.get(data.get("key"), ""): (data.text or "").strip() for data in edge.findall("data")}
+        given = next((said[name] for name in COSTS if said.get(name)), None)
+        where = f"{file}: edge {source} - {target}"
+        costs.append(None if given is None else amount_of(given, where, "its cost"))
         links.append(Link(name_of[source], name_of[target], None if latency is None else latency / 1000, latency))
+    if any(cost is not None for cost in costs):
+        links = [link._replace(cost=cost) for link, cost in zip(links, costs, strict=True)]
     return could_be_wired("graphml", brokers, links)
 
 

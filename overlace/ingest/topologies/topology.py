@@ -133,7 +133,10 @@ def could_be_wired(kind: str, brokers: list[str], links: list[Link]) -> Topology
     """A topology of links that could be wired."""
     table, loops, parallel = merged(links)
     notes = [f"{loops} links from a broker to itself dropped"] if loops else []
-    unknown = table["latency_us"].null_count
+    unknown, unpriced = table["latency_us"].null_count, table["cost"].null_count
     if unknown:
-        notes.append(f"{unknown} of {table.num_rows} links have an end without coordinates: no latency, no cost")
+        lacking = "no latency, no cost" if unpriced == unknown else "no latency"
+        notes.append(f"{unknown} of {table.num_rows} links have an end without coordinates: {lacking}")
+    if unpriced and unpriced != unknown:
+        notes.append(f"{unpriced} of {table.num_rows} links have no cost, where others have one")
     return Topology(kind, brokers, table, loops=loops, parallel=parallel, notes=notes)

@@ -26,6 +26,7 @@ from overlace.planners.joint.problem import Caps, in_messages, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
 from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, priced
 from overlace.planners.placement import cost as placement_cost
+from overlace.planners.search.degrees import thin_out, too_many
 from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.greedy import move_greedily
 from overlace.planners.search.problem import Problem, renumbered
@@ -40,6 +41,8 @@ KINDS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 """What each way changes, in turns."""
 WAYS = tuple(KINDS)
+WITHIN = "within degrees"
+"""The best of them, with brokers above their most links brought down as far as that goes."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,8 @@ class Joint:
         """
         problem = self.problem(ahead or observation, observation if ahead else None)
         found = self.states(problem, seed, progress)
-        best = min(found.values(), key=by_cost)
-        path = Ordering(problem, best).path(progress)
+        best = found.get(WITHIN) or min(found.values(), key=by_cost)
+        path = Ordering(problem, best).path(progress and (lambda share, what: progress(0.8 + 0.2 * share, what)))
         least = self.min_gain * found["as it is"].cost  # what a change had to save is no cost
         beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
         if ahead is not None:
@@ -152,9 +155,13 @@ class Joint:
             known = State(np.maximum(begin.homes(observation.clients), 0), np.sort(begin.tree, axis=1).reshape(-1, 2))
             search = Search(replace(problem, least=self.min_gain * Search(problem).first.cost))
             best = search.improve(known, self._budget(), BOTH)
+            if not search.huge:  # a budget that is used up hides what other changes would bring
+                search.goto(search.first)
+                best = min(best, search.path(self._budget(), BOTH), key=by_cost)
             best = refine(search, best, self._budget(), BOTH, draws_for(search, self.effort / 100), seed)
         else:
-            best = min(self.states(problem, seed).values(), key=by_cost)
+            found = self.states(problem, seed)
+            best = found.get(WITHIN) or min(found.values(), key=by_cost)
         return _overlay_of(observation, best)
 
     def greedy(self, observation: Observation, links: Pairs, moves: int) -> Overlay:
@@ -197,6 +204,9 @@ class Joint:
         if self.method == "best" and best is not found["joint"] and not asked():
             search.marginal = marginal
             found["best"] = refine(search, best, budget, BOTH, draws, seed)
+        best = min(found.values(), key=by_cost)
+        if may["links"] and too_many(search, best.links):
+            found[WITHIN] = thin_out(search, best, budget)
         back = np.argsort(number)
         return {name: replace(state, home=state.home[back]) for name, state in found.items()}
 

@@ -66,6 +66,7 @@ def problem_of(
         demand, wires, node, links, tree.parent.copy(), stays, np.maximum(most, degree), limits, capped,
         _movable(observation, home, demand, limits, caps), limits.sent_cap, limits.handled_cap, load,
         bool((~stays[tree.parent >= 0]).any() and len(candidates) > len(links)),
+        degree_goal=most if (most < degree).any() else None,
     )  # fmt: skip
 
 

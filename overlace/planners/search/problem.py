@@ -38,6 +38,7 @@ class Problem:
     move_price: float = 0.0  # what a moved client costs
     swap_price: float = 0.0  # what a changed link costs
     least: float = 0.0  # what a change must save besides
+    degree_goal: Ints | None = None  # most links of each broker where that is less than today's; None: as max_degree
 
     def is_first(self, links: Pairs) -> Bools:
         """Whether each link is one of the tree as it was."""
