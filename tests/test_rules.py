@@ -1,0 +1,69 @@
+"""The import rules bite: whatever is planted in any room is caught."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONTRACTS = {
+    each["name"]: each
+    for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+}
+LAYERS = [[room.strip(" ()") for room in layer.split("|")] for layer in CONTRACTS["Imports point one way"]["layers"]]
+ROOMS = sorted(
+    path.stem for path in (ROOT / "overlace").iterdir()
+    if (path.suffix == ".py" or (path / "__init__.py").exists()) and not path.stem.startswith("__")
+)  # fmt: skip
+ALONE = {"pyspark": "spark", "altair": "report", "vl_convert": "report", "nats": "live", "paho": "live", "pandas": ""}
+"""What only one room may import."""
+
+
+@pytest.fixture
+def lint(tmp_path):
+    """Plant imports, each a (room, what) pair; what lint-imports says."""
+
+    def run(planted):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "overlace", tmp_path / "overlace", ignore=ignored)
+        shutil.copy(ROOT / "pyproject.toml", tmp_path)
+        for room, what in planted:
+            path = tmp_path / "overlace" / room
+            file = path / "planted.py" if path.is_dir() else path.with_suffix(".py")
+            with file.open("a") as out:
+                out.write(f"\nimport {what}\n")
+        found = subprocess.run(
+            [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"],
+            cwd=tmp_path, env={"PYTHONPATH": str(tmp_path), "COLUMNS": "300"}, capture_output=True, text=True,
+        )  # fmt: skip
+        return found.returncode, found.stdout + found.stderr
+
+    return run
+
+
+def name_in(room, planted=ROOT / "overlace"):
+    return f"overlace.{room}.planted" if (planted / room).is_dir() else f"overlace.{room}"
+
+
+def test_every_room_is_in_a_layer():
+    assert sorted({room for layer in LAYERS for room in layer} - {"live"}) == ROOMS
+
+
+def test_what_one_room_alone_may_import_is_caught_in_every_other(lint):
+    planted = [(room, what) for room in ROOMS for what, mine in ALONE.items() if room != mine]
+    code, out = lint(planted)
+    assert code == 1
+    missing = [(room, what) for room, what in planted if f"{name_in(room)} -> {what}" not in out]
+    assert missing == []
+
+
+def test_an_import_from_any_layer_to_the_one_above_is_caught(lint):
+    there = [[room for room in layer if room in ROOMS] for layer in LAYERS]
+    planted = [(low, f"overlace.{high}") for i, lows in enumerate(there[1:]) for low in lows for high in there[i]]
+    code, out = lint(planted)
+    assert code == 1
+    missing = [(low, high) for low, high in planted if f"{name_in(low)} -> {high}" not in out]
+    assert missing == []
