@@ -4,6 +4,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -429,3 +430,10 @@ def test_a_stage_that_ends_leaves_a_line_with_its_rows_and_seconds():
     assert stages.enter("reading lines: 1,234 lines") == ""
     assert re.fullmatch(r"ingest: reading lines, 1,234 lines, \d+\.\d s", stages.enter("writing"))
     assert re.fullmatch(r"ingest: writing, \d+\.\d s", stages.line())
+
+
+def test_a_command_starts_without_loading_what_it_may_not_need():
+    code = "import sys, overlace.cli.commands; print(*(m for m in sys.argv[1:] if m in sys.modules))"
+    heavy = ["pydantic", "numba", "scipy", "altair", "jinja2", "pyspark", "networkit", "overlace.trace.plans"]
+    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from overlace.cli.console import AsJson, Force, RunPath, TrainUntil, answer, bar, err, shown
-from overlace.report.answer import amount, answer_lines, percent
+from overlace.wording import amount, percent
 
 if TYPE_CHECKING:
     from overlace.jobs.joined import InPlace
@@ -108,6 +108,8 @@ WISHES = (
 
 def told(found: Any) -> list[Any]:
     """The answer in a few lines."""
+    from overlace.report.answer import answer_lines
+
     lines: list[Any] = []
     for part in found.parts:
         document = part.solved.document

@@ -29,7 +29,7 @@ from overlace.cli.console import (
 )
 from overlace.cli.plans import plan_lines
 from overlace.cli.tables import summary, told
-from overlace.report.answer import amount
+from overlace.wording import amount
 
 
 def demo_command(

@@ -14,9 +14,7 @@ from typer.core import TyperGroup
 
 from overlace.cli.console import AsJson, Force, PlanPath, RunPath, Seed, answer, bar, err, shown
 from overlace.errors import Unknown
-from overlace.report.answer import amount, answer_lines, changes_line
-from overlace.trace.plan_tables import counted
-from overlace.trace.plans import change_lines
+from overlace.wording import amount, counted
 
 plans = typer.Typer(no_args_is_help=True, help="Plan files: look at one, compare two, keep the first steps.")
 
@@ -130,6 +128,9 @@ def solve_command(
 
 def plan_lines(document: Any, most: int | None = None) -> list[str]:
     """A plan as infrastructure tools show theirs: what each step changes and why, then what all of it comes to."""
+    from overlace.report.answer import changes_line
+    from overlace.trace.plans import change_lines
+
     lines = []
     listed = document.steps[:most]
     for line in listed:
@@ -171,6 +172,7 @@ def plan_show(
 ) -> None:
     """What a plan costs and saves, and each step with its reason."""
     from overlace.catalog import PLANNERS
+    from overlace.report.answer import answer_lines
     from overlace.trace.plans import read_plan
 
     document = read_plan(plan, PLANNERS)
@@ -193,6 +195,7 @@ def unit_of(plan: Path) -> str:
 def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None:
     """Which changes only one of two plans makes."""
     from overlace.catalog import PLANNERS
+    from overlace.report.answer import changes_line
     from overlace.trace.plans import plan_difference, read_plan
 
     first, second = read_plan(ours, PLANNERS), read_plan(theirs, PLANNERS)

@@ -22,7 +22,7 @@ from overlace.planners.search.problem import Problem
 from overlace.planners.search.system import bill, rooted
 from overlace.replay.measure import measure
 from overlace.stopping import asked
-from overlace.trace.plan_tables import counted
+from overlace.wording import counted
 
 TIGHTER = 6  # tries to keep max_cut
 LEAST = 0.0005

@@ -25,7 +25,7 @@ from overlace.planners.mesh.star_cap import StarCap
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.mesh.two_hub import TwoHub
 from overlace.replay.shape import shape
-from overlace.trace.plan_tables import counted
+from overlace.wording import counted
 
 DIAMETERS = (4, 6, 8)
 """Of the trees that are tried."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from overlace.trace.plan_tables import counted
 from overlace.trace.plans import Judgement, Measure, PlanFile
+from overlace.wording import amount, counted, percent
 
 COST_UNITS = {
     "message": "messages × the cost of the links they cross",
@@ -29,16 +29,6 @@ def metric_name(metric: str, unit: str) -> str:
         ways = " and of the ways to their brokers" if metric == "total_cost" else ""
         return f"traffic cost ({COST_UNITS.get(unit, unit)}{ways})"
     return METRIC_NAMES.get(metric, metric)
-
-
-def amount(value: float) -> str:
-    """A number for people: whole from 1,000 on, else four digits."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def percent(saved: float) -> str:
-    """A share that is saved, in words."""
-    return f"{-saved:.1%} more" if saved < 0 else f"{saved:.1%} less"
 
 
 def answer_lines(document: PlanFile, unit: str) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from overlace.errors import BadOverlay, BadPlan, BadTrace
 from overlace.model import FACETS, Changes, Facet, Overlay, Steps
 from overlace.trace.runs import overlay_table
 from overlace.trace.tables import conform, numbers, texts
+from overlace.wording import counted
 
 ARG = "arg_"
 """How the column of a reason's argument begins."""
@@ -60,11 +61,6 @@ class Counts(NamedTuple):
             *([counted(self.old_links, "link removed", "links removed")] if self.old_links else []),
         ]
         return ", ".join(said) or "nothing changes"
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """So many things."""
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def count_changes(changes: Changes) -> Counts:
