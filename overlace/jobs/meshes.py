@@ -25,6 +25,7 @@ from overlace.planners.mesh.star_cap import StarCap
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.mesh.two_hub import TwoHub
 from overlace.replay.shape import shape
+from overlace.stopping import asked
 from overlace.wording import counted
 
 DIAMETERS = (4, 6, 8)
@@ -82,6 +83,8 @@ def choose_mesh(
 
     planners = list(_to_try(observation, wishes))
     for i, planner in enumerate(planners):
+        if asked() and take(found, wishes):  # what is found by now will do
+            break
         tell(i / len(planners), _label(planner))
         attempt(planner)
     for planner in _longer(wishes):

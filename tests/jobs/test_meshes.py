@@ -1,6 +1,8 @@
 """Which mesh the main job takes: limits bind, the frontier says why, and nothing is dropped without a word."""
 
 import json
+import os
+import signal
 
 import networkx as nx
 import numpy as np
@@ -12,6 +14,7 @@ from overlace.errors import NothingBetter
 from overlace.jobs.meshes import Candidate, choose_mesh, take
 from overlace.jobs.wishes import Wishes
 from overlace.model import Observation
+from overlace.stopping import coming_to_an_end, listening
 from overlace.trace.store import Trace
 from tests.mesh.meshes import diameters, interests, observed, topic_graphs, uniform
 from tests.traces import trace_of
@@ -101,3 +104,17 @@ def test_a_mesh_that_is_good_already_stays(tmp_path, overlace):
 def test_nothing_to_link_is_no_failure():
     chosen = choose_mesh(Observation(interests=[[0, 0], [1, 1]], clients=2), Wishes())
     assert len(chosen.plan.after.mesh) == 0
+
+
+def test_ctrl_c_while_a_mesh_is_chosen_takes_the_best_so_far():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    observation = uniform(40, 10, 4)
+
+    def press(share, what):
+        if "diameter 4" in what:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with listening(), coming_to_an_end():
+        chosen = choose_mesh(observation, Wishes(effort=1), progress=press)
+    assert [row["label"] for row in chosen.rows] == ["mesh.star-cap", "mesh.hub-tree --diameter 4"]
+    assert len(choose_mesh(observation, Wishes(effort=1)).rows) == 5
