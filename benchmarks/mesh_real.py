@@ -57,19 +57,21 @@ CROWD = {"clients": 240_000, "pairs": 500_000, "largest": 67_480}
 
 
 def crowd(clients: int, pairs: int, largest: int, exponent: float, seed: int = 0) -> Pairs:
-    """Interests of many: topic k has largest / k^exponent subscribers, at least two; some clients want much more."""
+    """Interests of many: topic k has largest / k^exponent subscribers, at least two; all want one, some much more."""
     rng = np.random.default_rng(seed)
+    sizes: list[int] = []
+    while sum(sizes) < pairs:
+        sizes.append(max(2, round(largest * (len(sizes) + 1.0) ** -exponent)))
+    topic = rng.permutation(np.repeat(np.arange(len(sizes)), sizes)[:pairs])
     reach = np.cumsum(rng.lognormal(0.0, 1.0, clients))
-    found, left, rank = [], pairs, 1
-    while left > 0:
-        size = min(left, max(2, round(largest * rank**-exponent)))
-        who: Any = np.empty(0, dtype=np.int64)
-        while len(who) < size:
-            who = np.union1d(who, np.searchsorted(reach, rng.random(size + 4) * reach[-1]))
-        found.append(np.column_stack([rng.permutation(who)[:size], np.full(size, rank - 1)]))
-        left, rank = left - size, rank + 1
-    rows = np.concatenate(found)
-    return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    client = np.append(rng.permutation(clients), np.zeros(pairs - clients, dtype=np.int64))
+    fresh = np.arange(clients, pairs)
+    while len(fresh):  # nobody wants a topic twice
+        client[fresh] = np.searchsorted(reach, rng.random(len(fresh)) * reach[-1])
+        order = np.lexsort((np.arange(pairs), topic, client))
+        again = np.append(False, (np.diff(client[order]) == 0) & (np.diff(topic[order]) == 0))
+        fresh = order[again]
+    return np.column_stack([client, topic])[np.lexsort((topic, client))]
 
 
 def crowd_section(exponent: float) -> str:
@@ -157,6 +159,6 @@ if __name__ == "__main__":
             rows.append(row(label, planner, observation))
             parts[-1] = section(name, observation, rows)
             write(__file__, "Mesh on real interests", parts)  # the last take longest: keep what there is
-    choose_mesh(Observation(interests=crowd(1000, 3000, 200, 1.0), clients=1000), Wishes(effort=0))  # compile first
+    choose_mesh(Observation(interests=crowd(1000, 3000, 500, 1.0), clients=1000), Wishes(effort=0))  # compile first
     parts += [crowd_section(exponent) for exponent in (1.0, 1.3)]
     write(__file__, "Mesh on real interests", parts)
