@@ -83,8 +83,9 @@ def listening() -> Iterator[None]:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    ear = threading.Thread(target=_see_to_it, args=(_watch, reading, heard), daemon=True)
     try:
-        threading.Thread(target=_see_to_it, args=(_watch, reading, heard), daemon=True).start()
+        ear.start()
         for number in heard:
             signal.signal(number, handle)
         yield
@@ -95,6 +96,8 @@ def listening() -> Iterator[None]:
         _watch.over.set()
         _watch = before
         os.close(writing)
+        if ear.ident is not None:
+            ear.join(SETTLE)  # no thread of ours is about while Python leaves
 
 
 def handle(number: int, frame: FrameType | None) -> None:

@@ -63,11 +63,13 @@ class Columns:
         self.values = {name: [row[place[name]] for row in cells if place[name] < len(row)] for name in self.names}
         self.known = {name: [each for each in values if each] for name, values in self.values.items()}
         self.sets = {name: set(values) for name, values in self.known.items()}
+        self.parts = {name: {part.strip() for each in own for part in re.split("[;|,]", each)} - {""}
+                      for name, own in self.sets.items()}  # fmt: skip
 
     def shared(self, left: str, right: str) -> float:
-        """The share of the values of the smaller column that the other has too."""
-        a, b = self.sets[left], self.sets[right]
-        return len(a & b) / min(len(a), len(b)) if min(len(a), len(b)) > 1 else 0.0
+        """The share of the values of the smaller column that the other has too; a cell may list several."""
+        both = [(self.sets[left], self.sets[right]), (self.parts[left], self.parts[right])]
+        return max(len(a & b) / min(len(a), len(b)) if min(len(a), len(b)) > 1 else 0.0 for a, b in both)
 
     def guesses(self, fields: Mapping[str, tuple[str, str]]) -> list[Guess]:
         """Each column with its (field, why)."""

@@ -431,3 +431,12 @@ def test_files_that_are_named_one_by_one_get_a_command_each_that_works(law):
     seen = law("mail.csv", "homes.csv", "wires.csv")
     assert not any("--skip" in each["command"] for each in seen["commands"])
     assert len(seen["commands"]) == 3
+
+
+@pytest.mark.parametrize("mark", [";", "|", ","])
+def test_receivers_may_be_listed_in_a_cell_under_any_name(law, mark):
+    rows = [f"2026-03-01 10:{i:02}:00\tm{i % 9}\tm{(i + 1) % 9}{mark}m{(i + 2) % 9}\t{i}" for i in range(40)]
+    Path("calls.tsv").write_text("when_sent\tauthor\treaders\tsize_b\n" + "\n".join(rows) + "\n")
+    (log, *_) = law("calls.tsv")["commands"]
+    assert "receiver=readers" in log["command"]
+    assert f"--list-separator {shlex.quote(mark)}" in log["command"]
