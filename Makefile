@@ -9,7 +9,7 @@ FAST   := "not jvm and not browser and not live"
 test test-fast test-long mutate: export PYTHONHASHSEED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long mutate check format docs bench pins clean
+.PHONY: help demo test test-fast test-long mutate check format docs bench reproduce pins clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ docs: $(VENV)/.ready-dev ## write the generated pages and pictures anew
 
 bench: $(VENV)/.ready-dev ## run the benchmarks; each writes its .md in benchmarks/
 	@for each in $(filter-out benchmarks/protocol.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$each || exit 1; done
+
+reproduce: $(VENV)/.ready-dev ## make the papers' tables and figures again, in reproductions/ (ITEM=tdcd17/table-1: one page)
+	@$(BIN)/python -m reproductions $(ITEM)
 
 pins: $(VENV)/.ready-dev ## write requirements*.txt from what is installed
 	@$(BIN)/python scripts/pins.py

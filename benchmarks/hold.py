@@ -21,26 +21,26 @@ import pyarrow as pa
 from protocol import table, write
 
 from overlace.ingest.topologies.read import read_topology
-from overlace.jobs.ahead import look_ahead
-from overlace.jobs.choose import ROUTED, joint_planner
-from overlace.jobs.interval import total
-from overlace.jobs.judge import metric_of
-from overlace.jobs.newcomers import Placing, apart
-from overlace.jobs.wishes import Wishes
 from overlace.model import Observation, Overlay
 from overlace.observe.cut import cut
 from overlace.observe.known import known_as
 from overlace.observe.later import later
 from overlace.observe.observation import observe_with_names
+from overlace.optimize.ahead import look_ahead
+from overlace.optimize.choose import ROUTED, joint_planner
+from overlace.optimize.interval import total
+from overlace.optimize.judge import metric_of
+from overlace.optimize.newcomers import Placing, apart
+from overlace.optimize.wishes import Wishes
 from overlace.planners.joint.joint import Joint
 from overlace.planners.search.system import prices, try_settle
 from overlace.planners.search.walk import Search
-from overlace.reproduce.cc12.unseen import Mail, logs
 from overlace.trace.names import names_table
 from overlace.trace.store import DAY_US, HOUR_US, Trace, Writer
 from overlace.trace.tables import TIME
 from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
 from overlace.workloads.sites import Sites
+from reproductions.cc12.unseen import Mail, logs
 
 DATA = Path("../shared/data")
 CHANGES: dict[str, dict[str, int]] = {

@@ -22,11 +22,10 @@ from overlace.ingest.topologies import read_topology
 from overlace.model import Classes, Network, Observation, Overlay
 from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
-from overlace.report.charts import chart_svg
-from overlace.reproduce.cc12.unseen import logs
-from overlace.reproduce.result import Chart
+from overlace.report.charts import Chart, chart_svg
 from overlace.trace.tables import lists
 from overlace.workloads.regional import regional
+from reproductions.cc12.unseen import logs
 
 TALK = ("composition", "small-world", "random")
 WAYS = ("placement", "tree", "alternating", "joint")

@@ -18,11 +18,11 @@ from protocol import short, table, write
 
 from overlace.arrays.jit import Pairs
 from overlace.errors import NothingBetter
-from overlace.jobs.meshes import choose_mesh
-from overlace.jobs.tables import add_tables
-from overlace.jobs.wishes import Wishes
+from overlace.ingest.tables import add_tables
 from overlace.model import Observation
 from overlace.observe.observation import observe
+from overlace.optimize.meshes import choose_mesh
+from overlace.optimize.wishes import Wishes
 from overlace.planners.mesh.cd_oda import CdOda
 from overlace.planners.mesh.cd_oda_1 import CdOda1
 from overlace.planners.mesh.cd_oda_2 import CdOda2

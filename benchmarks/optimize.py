@@ -20,8 +20,8 @@ CODE = """
 import json, resource, sys, time
 from pathlib import Path
 from overlace.errors import NothingBetter
-from overlace.jobs.optimize import optimize
-from overlace.jobs.wishes import Wishes
+from overlace.optimize.job import optimize
+from overlace.optimize.wishes import Wishes
 
 began, seen = time.process_time(), []
 def progress(share, what):

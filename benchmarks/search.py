@@ -22,8 +22,8 @@ from protocol import table, write
 from overlace.catalog import planner_class
 from overlace.ingest.topologies import read_topology
 from overlace.model import Classes, Flows, Network, Observation, Overlay, Planner
-from overlace.reproduce.cc12.unseen import logs
 from overlace.workloads.regional import regional
+from reproductions.cc12.unseen import logs
 
 Joint, Leiden = planner_class("joint"), planner_class("placement.leiden")
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -216,7 +216,7 @@ def numbering(data: Path) -> str:
 
 def stationary(seed: int, messages: int = 100_000) -> Observation:
     """A log that does not change: `generate sites`, 28 days, all of it."""
-    from overlace.jobs.observe import observe
+    from overlace.optimize.observe import observe
     from overlace.spark.generate import generate
     from overlace.spark.session import session
     from overlace.workloads.sites import Sites

@@ -10,30 +10,34 @@ This module loads nothing that takes time, so that a signal finds somebody liste
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 from overlace.stopping import end_all, exit_code, finish, hush, listening, received
 
+Command = Callable[[list[str]], int]
+"""What takes the words after the program's name and returns an exit code."""
+
 STOPPED = 130
 
 
-def main() -> None:
-    """The entry point: every failure is one clear line and an exit code, or with --debug the whole trace."""
+def main(command: Command | None = None) -> None:
+    """The entry point, of these commands or of another: every failure is one clear line and an exit code."""
     try:
-        code = listened(sys.argv[1:])
+        code = listened(sys.argv[1:], command)
     except KeyboardInterrupt as stopped:  # in the moments before and after
         code = 128 + int(stopped.args[0]) if stopped.args else STOPPED
         say_stopped()
     sys.exit(code)
 
 
-def listened(words: list[str]) -> int:
+def listened(words: list[str], command: Command | None = None) -> int:
     """Run a command with an ear for signals; its exit code."""
     code = 1
     with listening():
         try:
             try:
-                code = started(words)
+                code = started(words, command)
             finally:
                 finish()
         except KeyboardInterrupt:
@@ -47,9 +51,11 @@ def listened(words: list[str]) -> int:
     return code
 
 
-def started(words: list[str]) -> int:
+def started(words: list[str], command: Command | None) -> int:
     """Load the commands and run one; whatever comes of a signal counts as stopped."""
     try:
+        if command is not None:
+            return command(words)
         from overlace.cli.commands import run
 
         return run(words)

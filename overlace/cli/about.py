@@ -62,7 +62,7 @@ def doctor_command(
     as_json: AsJson = False,
 ) -> None:
     """What this machine (and with --master each executor) has and lacks."""
-    from overlace.jobs.doctor import PACKAGES, examine, executor_finding
+    from overlace.doctor import PACKAGES, examine, executor_finding
 
     config = settings(conf, master)
     findings, executors = examine(master, config)

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 import overlace
-from overlace.cli import about, logs, main_job, papers, peek, pipeline, plans
+from overlace.cli import about, logs, main_job, peek, pipeline, plans
 from overlace.cli.console import err, out, shown, visible_lines
 from overlace.cli.explain import exit_code_of, explain
 from overlace.errors import NothingBetter
@@ -56,19 +56,18 @@ app.command("drift", epilog=_example("overlace drift run newer-trace"))(main_job
 app.command("planners", epilog=_example("overlace planners tree"))(plans.planners_command)
 app.command("metrics", epilog=_example("overlace metrics hops"))(about.metrics_command)
 app.command("schema", epilog=_example("overlace schema plan"))(about.schema_command)
-app.command("reproduce", epilog=_example("overlace reproduce tdcd17/table-1"))(papers.reproduce_command)
 app.command("doctor", epilog=_example("overlace doctor --master 'local[2]'"))(about.doctor_command)
 
 
-def run(words: list[str]) -> int:
-    """Run a command; its exit code. Every failure is one clear line, or with --debug the whole trace."""
+def run(words: list[str], commands: typer.Typer = app, name: str = "overlace") -> int:
+    """Run a command; its exit code. Every failure is one clear line, or with --debug the full traceback."""
     debug, words = taken("--debug", words)
     logging.getLogger().addHandler(logging.NullHandler())  # py4j tells the root logger when a gateway is lost
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot write
     try:
-        code = app(words, prog_name="overlace", standalone_mode=False)
+        code = commands(words, prog_name=name, standalone_mode=False)
         return code if isinstance(code, int) else 0
     except Exception as error:
         if received() is not None:

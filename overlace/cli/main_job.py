@@ -12,7 +12,7 @@ from overlace.cli.console import AsJson, Force, RunPath, TrainUntil, answer, bar
 from overlace.wording import amount, percent
 
 if TYPE_CHECKING:
-    from overlace.jobs.joined import InPlace
+    from overlace.optimize.joined import InPlace
 
 Several = list[str] | None
 
@@ -73,8 +73,8 @@ def optimize_command(
     as_json: AsJson = False,
 ) -> None:
     """Observe, plan, replay the part of the log that the plan has not seen, and report: the main job."""
-    from overlace.jobs.optimize import Refused, as_document, optimize
-    from overlace.jobs.wishes import read_wishes
+    from overlace.optimize.job import Refused, as_document, optimize
+    from overlace.optimize.wishes import read_wishes
 
     given = {key: value for key, value in locals().items() if key in WISHES}
     file = config or (Path("overlace.toml") if Path("overlace.toml").exists() else None)
@@ -155,7 +155,7 @@ def drift_command(
 ) -> None:
     """Does the plan still hold on newer traffic, and would planning again pay? Exit code 3: nothing to do."""
     from overlace.errors import NothingBetter
-    from overlace.jobs.drift import drift
+    from overlace.optimize.drift import drift
 
     with bar("drift") as progress:
         found = drift(run, trace, plan, overlay=overlay, progress=progress)

@@ -12,7 +12,7 @@ from overlace.cli.console import AsJson, answer, err, shown
 from overlace.cli.logs import Delimiter, FormatName, Header, Logs, Mapped, Separator, Skip, Unit, pairs
 
 if TYPE_CHECKING:
-    from overlace.jobs.peek import Command, Peek
+    from overlace.peek.peek import Command, Peek
 
 WIDE = 40
 """Characters of a sample value."""
@@ -31,7 +31,7 @@ def peek_command(
 ) -> None:
     """What files are, without a JVM: first lines, columns as guessed, what is missing, and the command to type."""
     from overlace.ingest.options import Options
-    from overlace.jobs.peek import peek
+    from overlace.peek.peek import peek
 
     options = Options(
         format=form, map=pairs(mapped), delimiter=delimiter, header=header, list_separator=list_separator, unit=unit,

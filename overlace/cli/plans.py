@@ -63,7 +63,7 @@ def solve_options() -> None:
 def solve_function(name: str) -> Any:
     """The function behind `overlace solve NAME`, with an option for each of the planner's fields."""
     from overlace.catalog import planner_class
-    from overlace.options import parameters_of
+    from overlace.cli.options import parameters_of
 
     def solve(
         run: Path, seed: int = 0, forecast: bool = False, force: bool = False, as_json: bool = False, **given: Any
@@ -96,8 +96,8 @@ def solve_command(
 ) -> None:
     """Solve unless that very plan is there already, and print it."""
     from overlace.catalog import planner_class
-    from overlace.jobs.solve import AS_OBSERVED, solve
-    from overlace.options import make_planner
+    from overlace.cli.options import make_planner
+    from overlace.optimize.solve import AS_OBSERVED, solve
     from overlace.trace.runs import read_observation
 
     observation, names = read_observation(run)
@@ -110,7 +110,7 @@ def solve_command(
     with bar(name) as progress:
         wanted = AS_OBSERVED
         if forecast:
-            from overlace.jobs.ahead import wanted_for
+            from overlace.optimize.ahead import wanted_for
 
             wanted = wanted_for(run, planner, seed, progress)
         document, folder, again, _ = solve(
@@ -240,7 +240,7 @@ def planners_command(
 ) -> None:
     """Every planner with its paper and parameters."""
     from overlace.catalog import PLANNERS
-    from overlace.options import type_name
+    from overlace.cli.options import type_name
 
     chosen = {name: kind for name, kind in PLANNERS.items() if facet in (None, name, name.split(".")[0])}
     if not chosen:

@@ -48,8 +48,8 @@ def ingest_tables(
     as_json: bool,
 ) -> None:
     """Plain tables, or the topology where no table is named, merged into a trace."""
+    from overlace.ingest.tables import add_tables, add_topology
     from overlace.ingest.wiring import ALL, MST, Wanted
-    from overlace.jobs.tables import add_tables, add_topology
 
     notes: list[str] = []
     if table:

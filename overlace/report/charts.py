@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import altair as alt
 import vl_convert
 
-from overlace.reproduce.result import Chart
-
 COLOURS = ("#30638e", "#d1495b", "#edae49", "#00798c", "#7b4b94", "#8d99ae", "#6a994e", "#bc6c25", "#1b2733")
 WIDE, HIGH, PANEL = 460, 300, 250
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture as data: which columns of its rows go where."""
+
+    title: str
+    rows: Sequence[Row]
+    x: str
+    y: str
+    series: str = ""  # one colour each
+    panel: str = ""  # small multiples
+    low: str = ""  # the spread around y
+    high: str = ""
+    mark: Literal["line", "point", "bar"] = "line"
+    x_title: str = ""
+    y_title: str = ""
+    log: Literal["", "x", "y", "xy"] = ""
 
 
 def chart_svg(chart: Chart) -> str:

@@ -1,7 +1,7 @@
 """Random: each client listens to some others, whoever they are (CC12 §IV).
 
-The paper does not print how many; the default gives the modularity that it prints for this network (q = 0.35; `overlace
-reproduce cc12` shows ours). A client's messages are one topic.
+The paper does not print how many; the default gives the modularity that it prints for this network (q = 0.35;
+`python -m reproductions cc12` shows ours). A client's messages are one topic.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Clients are numbered; each listens to the `k` nearest on a ring. Then `m` times two clients are drawn and, with
 probability `p`, listen to each other. The paper does not print k, m and p; the defaults give the modularity that it
-prints for this network (q = 0.65; `overlace reproduce cc12` shows ours). A client's messages are one topic.
+prints for this network (q = 0.65; `python -m reproductions cc12` shows ours). A client's messages are one topic.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from overlace.jobs.optimize import optimize
-from overlace.jobs.wishes import Wishes
+from overlace.optimize.job import optimize
+from overlace.optimize.wishes import Wishes
 from overlace.report.page import write_report
 from overlace.trace.plans import read_plan
-from tests.jobs.test_optimize import NAMES, TABLES, log
+from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import run_of_sites
 from tests.traces import trace_of
 

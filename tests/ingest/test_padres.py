@@ -18,8 +18,8 @@ from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
 from overlace.ingest.sources import FORMATS, guess
-from overlace.jobs.peek import peek
 from overlace.matching.topics import pseudonyms
+from overlace.peek.peek import peek
 
 PLACE = "INFO  ca.utoronto.msrg.padres.broker.brokercore.InputQueueHandler.processMessage(InputQueueHandler.java:113) "
 ROUTER = "INFO  ca.utoronto.msrg.padres.broker.router.Router.handleMessage(Router.java:148) "

@@ -11,7 +11,7 @@ from overlace.errors import BadOverlay
 from overlace.ingest.bridges import pair_up
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
-from overlace.jobs.tables import add_tables
+from overlace.ingest.tables import add_tables
 from overlace.observe.observation import names_in, observe
 from tests.ingest.logs import START, often
 from tests.ingest.test_padres import got, sending

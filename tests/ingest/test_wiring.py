@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
+from overlace.ingest.tables import add_tables, add_topology
 from overlace.ingest.wiring import Wanted
-from overlace.jobs.tables import add_tables, add_topology
 from overlace.trace.store import Trace
 
 

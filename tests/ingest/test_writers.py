@@ -11,7 +11,7 @@ from overlace.errors import Busy
 from overlace.ingest.options import Options
 from overlace.ingest.run import Runner, in_process, ingest_sources
 from overlace.ingest.staging import NUMBER
-from overlace.jobs.tables import add_tables
+from overlace.ingest.tables import add_tables
 from overlace.trace.lock import take
 from overlace.trace.store import Trace, Writer, writing
 

@@ -10,9 +10,9 @@ import pytest
 
 import overlace
 from overlace.ingest.run import ingest_sources
-from overlace.jobs.observe import observe
-from overlace.jobs.replay import replay
-from overlace.jobs.tables import add_tables
+from overlace.ingest.tables import add_tables
+from overlace.optimize.observe import observe
+from overlace.optimize.replay import replay
 from overlace.trace.store import Trace
 from tests.jvm.cluster import cluster, python_without
 from tests.jvm.test_ingest import made_up, written
@@ -45,9 +45,9 @@ from pathlib import Path
 from overlace.ingest import splitting
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
-from overlace.jobs.observe import observe
-from overlace.jobs.replay import replay
-from overlace.jobs.tables import add_tables
+from overlace.optimize.observe import observe
+from overlace.optimize.replay import replay
+from overlace.ingest.tables import add_tables
 from overlace.spark.ingest import spark_runner
 from overlace.spark.run import runner
 from overlace.spark.session import session

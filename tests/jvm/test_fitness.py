@@ -208,8 +208,8 @@ def test_every_number_has_a_task_of_its_own(spark, tmp_path, monkeypatch):
 KINDS = """
 import json, sys
 from pathlib import Path
-from overlace.jobs.observe import observe
-from overlace.jobs.replay import replay
+from overlace.optimize.observe import observe
+from overlace.optimize.replay import replay
 from overlace.spark import work
 from overlace.spark.failures import UnfitExecutor
 from overlace.spark.generate import generate
@@ -240,8 +240,8 @@ with session(master="local[1]", config={"spark.pyspark.python": python}) as spar
 @pytest.mark.jvm
 def test_every_kind_of_task_looks_at_its_python_first(tmp_path):
     from overlace.ingest.run import ingest_sources
-    from overlace.jobs.observe import observe
-    from overlace.jobs.tables import add_tables
+    from overlace.ingest.tables import add_tables
+    from overlace.optimize.observe import observe
 
     log = written(tmp_path / "log.jsonl", made_up(3, 40))
     ingest_sources([log], str(tmp_path / "trace"))

@@ -220,7 +220,7 @@ def test_rows_with_one_key_are_one_message_and_doubles_are_counted(spark, tmp_pa
 
 
 def test_counts_go_straight_into_traffic_and_receivers_follow_from_subscriptions(spark, tmp_path):
-    from overlace.jobs.tables import add_tables
+    from overlace.ingest.tables import add_tables
 
     (tmp_path / "counts.csv").write_text(
         "hour,client,topic,messages,bytes\n2026-01-05T00:00,a,x/1,10,500\n2026-01-05T00:00,a,x/1,5,100\n2026-01-06T07:00,b,y,7,70\n"
@@ -421,7 +421,7 @@ def test_who_is_one_client_is_the_users_choice_and_a_second_send_is_load_but_no_
 
 
 def test_observe_and_replay_on_a_session_of_the_users_own_give_what_they_give_in_process(spark, tmp_path):
-    from overlace.jobs.tables import add_tables
+    from overlace.ingest.tables import add_tables
     from overlace.observe.traffic import traffic_of
     from overlace.replay.measure import measure
     from overlace.spark.run import observe as observe_on

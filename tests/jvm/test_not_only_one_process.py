@@ -16,9 +16,9 @@ from pathlib import Path
 from overlace.spark.session import session
 from overlace.spark.ingest import ingest
 from overlace.spark.run import runner
-from overlace.jobs.observe import observe
-from overlace.jobs.replay import replay
-from overlace.jobs.tables import add_tables
+from overlace.optimize.observe import observe
+from overlace.optimize.replay import replay
+from overlace.ingest.tables import add_tables
 folder, master, log, links = Path(sys.argv[1]), *sys.argv[2:]
 with session(master=master, config={"spark.driver.memory": "1g"}) as spark:
     trace = ingest([log], str(folder / "trace"), spark=spark).trace

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadOverlay, BadTrace
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
-from overlace.jobs.tables import add_tables
+from overlace.ingest.tables import add_tables
 from overlace.observe.cut import cut_at
 from overlace.observe.observation import names_in, observe
 from overlace.trace.store import Trace

@@ -12,9 +12,9 @@ from overlace.planners.tree.exact import Exact
 from overlace.planners.tree.hub_safe import HubSafe
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
-from overlace.reproduce.ocbr07.figure_2 import figure_2_observation, seen_by
-from overlace.reproduce.ocbr07.traps import ring
-from overlace.reproduce.result import expected
+from reproductions.ocbr07.figure_2 import figure_2_observation, seen_by
+from reproductions.ocbr07.traps import ring
+from reproductions.result import expected
 
 
 def test_figure_2_bm_sees_two_classes_for_four():

@@ -7,8 +7,8 @@ from overlace.model import Observation
 from overlace.planners.mesh.frontier import degrees_of
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.td_cd_oda import TdCdOda
-from overlace.reproduce.result import expected
-from overlace.reproduce.tdcd17.runs import PRINTED, Setting, solved
+from reproductions.result import expected
+from reproductions.tdcd17.runs import PRINTED, Setting, solved
 
 A, B, C = range(3)
 FOUR = Observation(interests=[(0, A), (0, B), (1, A), (1, C), (2, B), (2, C), (3, A)])

@@ -2,8 +2,7 @@ import re
 
 import pytest
 
-from overlace.report.charts import PANEL, chart_svg
-from overlace.reproduce.result import Chart
+from overlace.report.charts import PANEL, Chart, chart_svg
 
 ROWS = [
     {"network": network, "placement": placement, "hops": hops, "share": 1.0 + (3 * hops + len(placement)) % 7}

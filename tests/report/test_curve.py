@@ -6,12 +6,12 @@ from html import unescape
 
 import pytest
 
-from overlace.jobs.optimize import optimize
-from overlace.jobs.wishes import Wishes
+from overlace.optimize.job import optimize
+from overlace.optimize.wishes import Wishes
 from overlace.report.curve import flattens
 from overlace.report.lines import gain_svg
 from overlace.trace.plans import Judgement, Measure, Point, read_plan
-from tests.jobs.test_optimize import NAMES, TABLES, log
+from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import Page, page_of, run_of_sites
 from tests.traces import trace_of
 

@@ -13,10 +13,10 @@ import pytest
 
 import overlace.report
 from overlace.errors import BadTrace
-from overlace.jobs.observe import observe
-from overlace.jobs.replay import replay
-from overlace.jobs.solve import solve
 from overlace.model import Names, Observation
+from overlace.optimize.observe import observe
+from overlace.optimize.replay import replay
+from overlace.optimize.solve import solve
 from overlace.planners.tree.mst import Mst
 from overlace.report.figures import MOST_MARKS, bars_svg
 from overlace.report.page import write_report

@@ -1,0 +1,47 @@
+"""The demo: a generated trace, and the main job on it: planned, judged on traffic the plan has not seen, reported."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from overlace.model import Progress
+from overlace.optimize.job import Answer, optimize
+from overlace.optimize.wishes import Wishes
+from overlace.spark.generate import generate
+from overlace.spark.session import session
+from overlace.trace.store import Trace
+from overlace.workloads.sites import Sites
+
+BUDGET = 40
+
+
+class Demo(NamedTuple):
+    """What the demo made."""
+
+    trace: Trace
+    answer: Answer
+
+
+def demo(
+    out: Path,
+    *,
+    seed: int = 0,
+    force: bool = False,
+    config: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Demo:
+    """Everything, into OUT."""
+    tell = progress or (lambda share, what: None)
+    if force and (out / "run.json").exists():
+        shutil.rmtree(out)
+    path = str(out / "trace")
+    tell(0.05, "starting Spark")
+    with session(config=config) as spark:
+        tell(0.3, "generating a log")
+        trace = generate(Sites(seed=seed), path, spark, force=force)
+    wishes = Wishes(budget=BUDGET, could_wire=("*:*",), seed=seed)
+    answer = optimize(path, out, wishes, progress=lambda share, what: tell(0.5 + 0.5 * share, what))
+    return Demo(trace, answer)

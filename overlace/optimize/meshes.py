@@ -1,0 +1,314 @@
+"""Which mesh: the frontier between long paths, many links and clients with too many of them, and a point on it.
+
+Stars reach everybody of a topic in two links, and some client then has as many links as the largest topic has
+subscribers. Trees of a larger diameter share that out. Without limits a longer path is taken only where it at least
+halves the greatest number of links of a client; under a degree limit the shortest paths that keep it are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overlace.catalog import planner_name
+from overlace.errors import NothingBetter
+from overlace.model import Names, Observation, Overlay, Plan, Planner, Progress, name_of
+from overlace.optimize.wishes import Wishes
+from overlace.planners.mesh.caps import CapTooLow, forbidden
+from overlace.planners.mesh.frontier import degrees_of
+from overlace.planners.mesh.greedy_merge import GreedyMerge
+from overlace.planners.mesh.hub_tree import HubTree
+from overlace.planners.mesh.interests import interests_of
+from overlace.planners.mesh.star_cap import StarCap
+from overlace.planners.mesh.td_cd_oda import TdCdOda
+from overlace.planners.mesh.two_hub import TwoHub
+from overlace.replay.shape import shape
+from overlace.stopping import asked
+from overlace.wording import counted
+
+DIAMETERS = (4, 6, 8)
+"""Of the trees that are tried."""
+LONGER = (12, 32)
+"""And where no shorter one keeps a limit on links."""
+MOST_PAIRS = 500_000_000
+"""Pairs of subscribers up to which GM, which looks at them, is tried: some seconds."""
+
+
+MANY = 1_000_000
+"""Links of a path that nobody has measured: it is listed last."""
+
+
+class Candidate(NamedTuple):
+    """A mesh that could be taken, or why it could not."""
+
+    label: str  # the planner and what it was given
+    planner: Planner | None  # None: what is there today
+    diameter: int  # links on the longest path inside a topic, at most; of today and of GM as found
+    diameter_exact: bool
+    plan: Plan | None
+    links: int
+    max_degree: int
+    average_degree: float
+    why_not: str = ""
+
+    def row(self, taken: bool) -> dict[str, Any]:
+        """As JSON."""
+        shown = ("label", "diameter", "diameter_exact", "links", "max_degree", "average_degree", "why_not")
+        return {name: getattr(self, name) for name in shown} | {"taken": taken}
+
+
+class MeshChoice(NamedTuple):
+    """The planner to take, its plan, and what it was chosen from."""
+
+    planner: Planner
+    plan: Plan
+    rows: list[dict[str, Any]]
+    why: str
+    no_better: str  # why today's mesh should stay, if it should
+
+
+def choose_mesh(
+    observation: Observation, wishes: Wishes, names: Names | None = None, progress: Progress | None = None
+) -> MeshChoice:
+    """Try what could be taken within the limits, and take one."""
+    tell, found = progress or (lambda share, what: None), list[Candidate]()
+    refused: list[CapTooLow] = []
+
+    def attempt(planner: Planner, *, sure: bool = False) -> None:
+        each, error = _tried(planner, observation, wishes, names, sure=sure)
+        found.append(each)
+        refused.extend([error] if error else [])
+
+    planners = list(_to_try(observation, wishes))
+    for i, planner in enumerate(planners):
+        if asked() and take(found, wishes):  # what is found by now will do
+            break
+        tell(i / len(planners), _label(planner))
+        attempt(planner)
+    for planner in _longer(wishes):
+        if take(found, wishes):
+            break
+        tell(0.9, _label(planner))
+        attempt(planner)
+    if not take(found, wishes) and not refused:  # those who forbid it were known before any search
+        attempt(found.pop().planner or planners[-1], sure=True)
+    found.sort(key=lambda each: each.diameter)
+    taken = take(found, wishes)
+    if taken is None:
+        last = refused[-1]
+        tell(0.95, "looking for the least --max-degree that can be kept")
+        least = _least(observation, wishes, last)
+        *_, longest = (each for each in found if each.plan is None and each.diameter < MANY)
+        raise NothingBetter(
+            f"no mesh was found with at most {counted(last.cap, 'link', 'links')} a client. {longest.label}: "
+            f"{longest.why_not}. The least found is {least}. To try: --max-degree {least}{_or_longer(wishes)}."
+        )
+    today = _today(observation, wishes)
+    assert taken.planner is not None
+    assert taken.plan is not None
+    listed = [*([today] if today else []), *found]
+    return MeshChoice(
+        taken.planner,
+        taken.plan,
+        [each.row(each is taken) for each in listed],
+        _why(wishes, taken is found[0]),
+        _no_better(today, taken),
+    )
+
+
+def take(found: Sequence[Candidate], wishes: Wishes) -> Candidate | None:
+    """The one that an operator would take; the shortest paths come first."""
+    may = [each for each in found if each.plan is not None and not each.why_not]
+    if not may or wishes.max_degree is not None:
+        return may[0] if may else None
+    taken = may[0]
+    for each in may[1:]:
+        if 2 * each.max_degree <= taken.max_degree:
+            taken = each
+    return taken
+
+
+def _to_try(observation: Observation, wishes: Wishes) -> Iterator[Planner]:
+    """The planners of the frontier within the limits."""
+    cap, longest = wishes.max_degree, wishes.max_diameter
+    if wishes.survive:
+        yield TwoHub(hubs=wishes.survive + 1, cap=cap, effort=1000 * wishes.effort if _small(observation) else 0)
+        return
+    diameters = [d for d in DIAMETERS if longest is None or d <= longest]
+    if longest is not None and 2 < longest < DIAMETERS[-1] and longest not in diameters:
+        diameters.append(longest)
+    yield _stars(observation, wishes)
+    for diameter in diameters:
+        yield HubTree(diameter=diameter, cap=cap)
+    yield GreedyMerge()
+
+
+def _longer(wishes: Wishes) -> Iterator[Planner]:
+    """Trees of longer paths, tried in turn where nothing shorter keeps a limit on links."""
+    if wishes.max_degree is not None and not wishes.survive:
+        for diameter in sorted({*LONGER, wishes.max_diameter or 0}):
+            if diameter > DIAMETERS[-1] and diameter <= (wishes.max_diameter or diameter):
+                yield HubTree(diameter=diameter, cap=wishes.max_degree)
+
+
+def _least(observation: Observation, wishes: Wishes, last: CapTooLow) -> int:
+    """The least cap, found by doubling what is added and then halving, that any of the trees keeps."""
+    if wishes.survive or (wishes.max_diameter or DIAMETERS[-1]) < DIAMETERS[0]:
+        return last.least
+    longest = wishes.max_diameter or LONGER[0]
+    diameters = sorted({min(longest, d) for d in (DIAMETERS[-1], longest)})
+
+    def keeps(cap: int) -> bool:
+        for diameter in diameters:
+            try:
+                HubTree(diameter=diameter, cap=cap).solve(observation, wishes.seed)
+            except CapTooLow:
+                continue
+            return True
+        return False
+
+    low, step = last.cap, 1
+    while not keeps(low + step):
+        low, step = low + step, 2 * step
+    high = low + step
+    while low + 1 < high - high // 32:
+        cap = (low + high) // 2
+        low, high = (low, cap) if keeps(cap) else (cap, high)
+    return high
+
+
+def mesh_limits(wishes: Wishes) -> list[str]:
+    """The limits of a mesh that are in force; the frontier shows what others need."""
+    asked = {
+        "max_degree": "links of a client", "max_diameter": "longest path", "survive": "clients that may fail at once",
+    }  # fmt: skip
+    return [
+        f"{what} (--{name.replace('_', '-')} {value})"
+        for name, what in asked.items()
+        if (value := getattr(wishes, name))
+    ]
+
+
+def _stars(observation: Observation, wishes: Wishes) -> StarCap:
+    """Stars: under the cap, or with the least greatest degree found at no more links than TD-CD-ODA needs."""
+    effort = 1000 * wishes.effort if _small(observation) else 0
+    if wishes.max_degree is not None:
+        return StarCap(cap=wishes.max_degree, effort=effort)
+    if not effort:
+        return StarCap()
+    links = len(TdCdOda().solve(observation, wishes.seed).after.mesh)
+    return StarCap(budget=2 * links / max(observation.clients, 1), effort=effort) if links else StarCap()
+
+
+def _small(observation: Observation) -> bool:
+    """Whether stars are annealed: in larger systems nobody takes them, somebody has a link to a whole topic."""
+    return len(observation.interests) <= 50_000
+
+
+def pairs_of(observation: Observation) -> float:
+    """Pairs of subscribers of one topic, over all topics."""
+    sizes = np.bincount(observation.interests[:, 1]).astype(np.float64)
+    return float((sizes * (sizes - 1) / 2).sum())
+
+
+def _tried(
+    planner: Planner, observation: Observation, wishes: Wishes, names: Names | None, *, sure: bool
+) -> tuple[Candidate, CapTooLow | None]:
+    """What came of a planner; unless it is to be tried for sure, not where a topic or client is known to forbid it."""
+    label, diameter, cap = _label(planner), _diameter(planner), wishes.max_degree
+    if cap is not None and diameter and not sure and not getattr(planner, "effort", 0):
+        given = interests_of(observation, planner_name(planner))
+        if forbids := forbidden(given, cap, diameter):
+            kind, key, why = forbids
+            why = f"{kind} {name_of(kind, key, names)} {why}"
+            return Candidate(label, planner, diameter, True, None, 0, 0, 0.0, why), None
+    if isinstance(planner, GreedyMerge) and (pairs := pairs_of(observation)) > MOST_PAIRS:
+        why = f"not tried, it looks at {pairs / 1e6:,.0f} million pairs of subscribers: overlace solve mesh.gm RUN"
+        return Candidate(label, planner, MANY, False, None, 0, 0, 0.0, why), None
+    try:
+        plan = planner.solve(observation, wishes.seed)
+    except CapTooLow as error:
+        return Candidate(label, planner, diameter, True, None, 0, 0, 0.0, error.why(names)), error
+    average, highest = degrees_of(observation, plan.after.mesh)
+    exact, why = True, ""
+    if not diameter:
+        diameter, exact = _measured(observation, plan.after)
+    if wishes.max_diameter is not None and diameter > wishes.max_diameter:
+        why = f"a path of {diameter} links, above --max-diameter {wishes.max_diameter}"
+    elif wishes.max_degree is not None and highest > wishes.max_degree:
+        why = f"a client with {highest:,} links, above --max-degree {wishes.max_degree}"
+    return Candidate(label, planner, diameter, exact, plan, len(plan.after.mesh), highest, average, why), None
+
+
+def _measured(observation: Observation, overlay: Overlay) -> tuple[int, bool]:
+    """(diameter, whether that is exact) of a mesh."""
+    found = shape(observation, overlay, most_exact=500, sources=16)
+    return int(found.of("max_diameter")), not found.of("diameter_sampled")
+
+
+def _diameter(planner: Planner) -> int:
+    """The links on a path that a planner keeps; 0: as it comes."""
+    if isinstance(planner, HubTree):
+        return planner.diameter
+    return 0 if isinstance(planner, GreedyMerge) else 2
+
+
+def _label(planner: Planner) -> str:
+    """A planner as it is typed."""
+    given = {"diameter": getattr(planner, "diameter", None), "hubs": getattr(planner, "hubs", None)}
+    flags = "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
+    return planner_name(planner) + flags
+
+
+def _today(observation: Observation, wishes: Wishes) -> Candidate | None:
+    """The mesh that is there, if there is one."""
+    mesh = observation.overlay.mesh
+    if not len(mesh):
+        return None
+    average, highest = degrees_of(observation, mesh)
+    found = shape(observation, observation.overlay, most_exact=500, sources=16)
+    why = "" if found.of("topic_connected") else "some topics are not connected"
+    exact = not found.of("diameter_sampled")
+    diameter = int(found.of("max_diameter"))
+    if wishes.max_degree is not None and highest > wishes.max_degree:
+        why = why or f"a client with {highest:,} links, above --max-degree {wishes.max_degree}"
+    if wishes.max_diameter is not None and diameter > wishes.max_diameter:
+        why = why or f"a path of {diameter} links, above --max-diameter {wishes.max_diameter}"
+    if wishes.survive:
+        why = why or "whether it survives a loss is not known"
+    return Candidate("today", None, diameter, exact, None, len(mesh), highest, average, why)
+
+
+def _no_better(today: Candidate | None, taken: Candidate) -> str:
+    """Why today's mesh stays: it is connected, keeps the limits, and nothing found is clearly better."""
+    if today is None or today.why_not:
+        return ""
+    shorter = taken.diameter < today.diameter and taken.links <= today.links and taken.max_degree <= today.max_degree
+    lighter = taken.links < today.links and taken.max_degree <= today.max_degree and taken.diameter <= today.diameter
+    spread = 2 * taken.max_degree <= today.max_degree
+    if shorter or lighter or spread:
+        return ""
+    return (
+        f"today's mesh is connected with {today.links:,} links and at most {today.max_degree:,} a client; the best "
+        f"found has {taken.links:,} and {taken.max_degree:,}"
+    )
+
+
+def _why(wishes: Wishes, first: bool) -> str:
+    """What decided, as a sentence."""
+    if wishes.survive:
+        return f"{wishes.survive + 1} hubs for each topic, as --survive {wishes.survive} asks for"
+    if wishes.max_degree is not None:
+        return f"the shortest paths found with no client above {wishes.max_degree} links"
+    if first:
+        return "the shortest paths: no longer ones at least halve the greatest number of links of a client"
+    return "a longer path is taken where it at least halves the greatest number of links of a client"
+
+
+def _or_longer(wishes: Wishes) -> str:
+    """What else could be lifted."""
+    if wishes.survive:
+        return ", or leave --survive out"
+    return f", or paths longer than --max-diameter {wishes.max_diameter}" if wishes.max_diameter else ""

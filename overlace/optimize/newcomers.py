@@ -1,0 +1,136 @@
+"""Newcomers under a plan: where its rule sends them, and what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Ints
+from overlace.model import Names, Observation, Overlay, name_of
+from overlace.observe.later import Later, had_traffic
+from overlace.optimize.interval import total
+from overlace.optimize.wishes import matches
+from overlace.planners.joint.joint import Joint
+from overlace.planners.newcomers import (
+    COMMUNITY,
+    REGION,
+    Room,
+    Rule,
+    by_place,
+    communities_of,
+    regions_at,
+    rules_of,
+    settle,
+    talk_of,
+)
+from overlace.planners.search.problem import Problem, loads_at
+from overlace.trace.plans import Newcomers
+
+
+@dataclass(frozen=True, eq=False)
+class Placing:
+    """How a plan places newcomers: by a rule, under its planner's limits; whom the user keeps stays."""
+
+    planner: Joint
+    observation: Observation
+    rule: str = ""  # none: they stay where they connect
+    seed: int = 0
+    keep: Sequence[str] = ()  # clients that stay, by name or pattern
+    only: Sequence[str] = ()  # where there are any, all others stay
+
+    def overlay(self, follows: Later, after: Overlay) -> Overlay:
+        """An overlay with the newcomers of later traffic where the rule sends them, or where the log shows them."""
+        rule = self.rule_for(after)
+        return follows.overlay(after, self.homes(follows, after, rule) if rule else None)
+
+    def rule_for(self, after: Overlay) -> Rule | None:
+        """The rule for an overlay; None where there is none."""
+        if not self.rule:
+            return None
+        communities = self.communities if self.rule == COMMUNITY and len(self.observation.flows.sender) else None
+        found = rules_of(self.observation, after, [self.rule], self.seed, communities)
+        return found[0] if found else None
+
+    def homes(self, follows: Later, after: Overlay, rule: Rule) -> Ints:
+        """The home of each newcomer by a rule."""
+        new, network = follows.arrivals, self.observation.network
+        region = new.region if by_place(self.observation) else regions_at(network, new.home)
+        contact = new.contact
+        if self.keep or self.only:
+            stays = np.array([self._stays(name) for name in follows.called], dtype=np.bool_)
+            contact, region = np.where(stays, -1, contact), np.where(stays, -1, region)
+        return settle(
+            rule, self.room(after), after, network.costs_of(after.tree), contact, new.home, region, new.client
+        )
+
+    def _stays(self, name: str) -> bool:
+        kept = any(matches(name, pattern) for pattern in self.keep)
+        return kept or (len(self.only) > 0 and not any(matches(name, pattern) for pattern in self.only))
+
+    @cached_property
+    def communities(self) -> Ints:
+        """The community of each known client."""
+        return communities_of(self.observation, self.seed)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What the planner counts, and its limits."""
+        return self.planner.problem(self.observation)
+
+    def room(self, after: Overlay) -> Room:
+        """What brokers bear with an overlay, and what they may, in what the planner counts."""
+        problem, network, planner = self.problem, self.observation.network, self.planner
+        limits, brokers = problem.limits, network.brokers
+        home = np.maximum(after.homes(self.observation.clients), 0)
+        links = np.sort(after.tree, axis=1).reshape(-1, 2)
+        sent, handled = (each[:brokers] for each in loads_at(limits, problem.load, home, links, problem.wires))
+        clients = max(1, int(had_traffic(self.observation).sum()))
+        borne = float((problem.load.demand * np.diff(problem.load.start)).sum())
+        may = network.region >= 0
+        may[list(planner.keep_brokers)] = False
+        area = network.region if planner.within_region else np.zeros(brokers, dtype=np.int64)
+        return Room(
+            sent, limits.sent_cap[:brokers], handled, limits.handled_cap[:brokers], float(limits.sent.sum()) / clients,
+            borne / clients, clients, may, area,
+        )  # fmt: skip
+
+
+def described(placing: Placing, after: Overlay, names: Names) -> Newcomers | None:
+    """The rule of an overlay as plan.json has it, by names."""
+    rule, observation = placing.rule_for(after), placing.observation
+    if rule is None:
+        return None
+    called = {}
+    if rule.name == COMMUNITY:
+        talk, size = talk_of(observation), np.bincount(rule.group)
+        order = np.lexsort((-np.arange(len(talk)), talk))  # the last is who talks most
+        leader = np.full(len(size), -1)
+        leader[rule.group[order]] = order
+        for g in np.flatnonzero((size > 1) & (rule.broker >= 0)).tolist():
+            who = name_of("client", int(leader[g]), names)
+            called[f"community of {who}"] = name_of("broker", int(rule.broker[g]), names)
+    elif rule.name == REGION:
+        for g in np.flatnonzero(rule.broker >= 0).tolist():
+            called[name_of("region", g, names)] = name_of("broker", int(rule.broker[g]), names)
+    return Newcomers(rule=rule.name, brokers=called, keep=list(placing.keep), only=list(placing.only))
+
+
+class Apart(NamedTuple):
+    """What messages cost before and after a plan: those of known clients only, and those with a newcomer."""
+
+    known: tuple[float, float]
+    new: tuple[float, float]
+
+
+def apart(later: Later, before: Overlay, after: Overlay, unit: str, metric: str) -> Apart:
+    """Both, by a metric; the overlays are those of the stage."""
+    sums = []
+    for mine in (~later.fresh, later.fresh):
+        rows = later.rows(np.flatnonzero(mine))
+        both = [total(later.stage, each, rows, unit, metric) if rows.num_rows else 0.0 for each in (before, after)]
+        sums.append((both[0], both[1]))
+    return Apart(*sums)

@@ -1,0 +1,108 @@
+"""Solve: one plan from a run's observation, into RUN/plans/ID."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from overlace.catalog import PLANNERS, planner_name
+from overlace.errors import BadParameter
+from overlace.model import PARTS, Names, Observation, Plan, Planner, Progress
+from overlace.optimize.newcomers import Placing, described
+from overlace.planners.joint.joint import Joint
+from overlace.stopping import asked
+from overlace.trace.plans import PlanFile, PlannedFor, load_plan, parameters_of, plan_id, read_plan, write_plan
+from overlace.trace.runs import read_json
+
+AMOUNTS = ("messages", "saved")
+"""What reasons say of amounts of traffic."""
+
+
+class Solved(NamedTuple):
+    """A plan file, where it lies, and whether it was there before."""
+
+    document: PlanFile
+    folder: Path
+    again: bool
+    plan: Plan
+
+
+class Wanted(NamedTuple):
+    """What a plan is made for beside what was observed: traffic to come, and a rule for newcomers."""
+
+    forecast: PlannedFor | None = None
+    ahead: Observation | None = None  # None: what was observed
+    rule: str = ""
+    keep: tuple[str, ...] = ()  # clients that stay where they connect, also newcomers, by name or pattern
+    only: tuple[str, ...] = ()  # where any is given, all others do
+
+
+AS_OBSERVED = Wanted()
+
+
+def solve(
+    planner: Planner,
+    observation: Observation,
+    run: Path,
+    names: Names | None = None,
+    *,
+    seed: int = 0,
+    wanted: Wanted = AS_OBSERVED,
+    made: Plan | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Solved:
+    """The plan of this planner, parameters and seed; read instead of solved if it is there, or taken as it was made."""
+    name = planner_name(planner)
+    rule = [wanted.rule, *wanted.keep, "|", *wanted.only] if wanted.rule else []
+    made_of = (parameters_of(planner), seed, observation.digest(), wanted.forecast, rule)
+    folder = run / "plans" / plan_id(name, *made_of)
+    if folder.exists() and not force:
+        document = read_plan(folder)
+        if not document.stopped:
+            return Solved(document, folder, again=True, plan=load_plan(folder, PLANNERS, observation))
+        force = True
+    plan = made or plan_for(planner, observation, wanted.ahead, seed, progress)
+    trace = str(read_json(run / "run.json").get("trace_digest", "")) if (run / "run.json").exists() else ""
+    told = None
+    if wanted.rule and isinstance(planner, Joint):
+        placing = Placing(planner, observation, wanted.rule, seed, wanted.keep, wanted.only)
+        told = described(placing, plan.after, names or {})
+    document = write_plan(
+        plan, folder, name, observation, names, trace=trace, forecast=wanted.forecast, newcomers=told,
+        stopped=asked(), force=force,
+    )  # fmt: skip
+    return Solved(document, folder, again=False, plan=plan)
+
+
+def check_is_for_traffic(planner: Planner) -> None:
+    """Refuse a forecast for a planner that does not plan homes or links of brokers."""
+    if not {"placement", "tree"} & set(planner.facets):
+        name, what = planner_name(planner), planner.facets[0]
+        raise BadParameter(f"a forecast is of traffic between brokers; {name} plans {what}")
+
+
+def plan_for(
+    planner: Planner, observation: Observation, ahead: Observation | None, seed: int, progress: Progress | None = None
+) -> Plan:
+    """A planner's plan for the traffic ahead, each step with what it would have saved of what was observed."""
+    if ahead is None:
+        return planner.solve(observation, seed, progress=progress)
+    if isinstance(planner, Joint):
+        return planner.solve(observation, seed, progress=progress, ahead=ahead)
+    check_is_for_traffic(planner)
+    ahead = replace(ahead, sent=PARTS * observation.sent, sent_bytes=PARTS * observation.sent_bytes)  # limits are plain
+    there = planner
+    if "tree" in planner.facets and hasattr(planner, "min_gain"):  # in units of the cost
+        there = cast(Any, replace)(planner, min_gain=PARTS * planner.min_gain)
+    found = there.solve(ahead, seed, progress=progress)
+    overlay, costs = observation.overlay, [planner.cost(observation, observation.overlay)]
+    for i in range(len(found.steps)):
+        overlay = overlay.apply(found.changes.between(int(found.steps.start[i]), int(found.steps.start[i + 1])))
+        costs.append(planner.cost(observation, overlay))
+    args = {key: each / PARTS if key in AMOUNTS else each for key, each in found.steps.args.items()}
+    steps = replace(found.steps, gain=-np.diff(costs), args=args)
+    return replace(found, planner=planner, steps=steps, beside={})

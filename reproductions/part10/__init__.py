@@ -1,0 +1,27 @@
+"""PART10: formulas (4.1) and (4.2), figures 5.2 to 5.20, what a join costs, and what strategy 4 gains."""
+
+from __future__ import annotations
+
+from reproductions.part10.beat import beat, frontier
+from reproductions.part10.figures import figures
+from reproductions.part10.formulas import formulas
+from reproductions.part10.joins import joins
+from reproductions.part10.sampling import sampling
+from reproductions.part10.strategy_1 import strategy_1
+from reproductions.part10.strategy_2 import strategy_2
+from reproductions.part10.strategy_3 import strategy_3
+from reproductions.part10.strategy_31 import strategy_31
+from reproductions.result import Item
+
+PART10: dict[str, Item] = {
+    "formulas": formulas,
+    "strategy-1": strategy_1,
+    "strategy-2": strategy_2,
+    "strategy-3": strategy_3,
+    "strategy-3.1": strategy_31,
+    "figures": figures,
+    "sampling": sampling,
+    "joins": joins,
+    "beat": beat,
+    "frontier": frontier,
+}

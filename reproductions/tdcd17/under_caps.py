@@ -1,0 +1,107 @@
+"""Beyond TDCD17: at diameter 2 and no more links than TD-CD-ODA, how low can the maximum degree go?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from overlace.model import Progress
+from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.frontier import frontier
+from overlace.planners.mesh.star_cap import StarCap
+from overlace.planners.mesh.td_cd_oda import TdCdOda
+from overlace.report.charts import Chart
+from reproductions.result import Result, Spread
+from reproductions.tdcd17.runs import SEEDS, Axes, Setting, axes, instance, solved
+
+EFFORT = 400_000
+AIMS: dict[Setting, int | None] = {
+    Setting(200, 100, 10): None,  # the largest topic and two more
+    Setting(200, 200, 10): 22,
+    Setting(200, 400, 10): 18,
+    Setting(400, 100, 10): 80,
+}
+BEYOND = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
+"""Caps of the picture, above the star bound."""
+
+
+def beat(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+    """mesh.star-cap within TD-CD-ODA's average degree, instance by instance; and the whole frontier."""
+    count = seeds or SEEDS
+    rows, drawn = [], []
+    for i, (setting, aim) in enumerate(AIMS.items()):
+        theirs = [solved(TdCdOda(), setting, seed) for seed in range(count)]
+        ours = [_within(setting, seed, theirs[seed].average) for seed in range(count)]
+        largest = [int(np.bincount(instance(setting, seed).interests[:, 1]).max()) for seed in range(count)]
+        rows.append(_row(setting, aim, theirs, ours, largest))
+        drawn += _points(setting, count, theirs, largest)
+        if progress:
+            progress((i + 1) / len(AIMS), str(setting))
+    reached = sum(row["reached"] for row in rows)
+    notes = [
+        f"Mean of seeds 0 to {count - 1}. `StarCap(budget=TD-CD-ODA's average, effort={EFFORT})` on the same instance. "
+        "Diameters are checked by breadth-first search in every topic.",
+        f"{reached} of {len(rows)} aims reached. No mesh of stars can go below the star bound, the largest topic less "
+        "one; links that no topic needs are taken out afterwards, so a mesh can end below it.",
+        "In the picture every mesh has diameter 2; GM is not in it: its ways are longer (see diameters).",
+    ]
+    title = "Star meshes under a degree cap against TD-CD-ODA and CD-ODA-II"
+    chart = Chart(
+        title, drawn, "maximum degree", "average degree", series="mesh", panel="setting",
+    )  # fmt: skip
+    return Result(title, rows, notes, [chart])
+
+
+def _within(setting: Setting, seed: int, average: float) -> Axes:
+    observation = instance(setting, seed)
+    return axes(observation, StarCap(budget=average, effort=EFFORT).solve(observation, seed).after)
+
+
+def _row(setting: Setting, aim: int | None, theirs: list[Axes], ours: list[Axes], largest: list[int]) -> dict[str, Any]:
+    theirs_max, ours_max = Spread.of([a.maximum for a in theirs]), Spread.of([a.maximum for a in ours])
+    wanted = Spread.of(largest).mean + 2 if aim is None else float(aim)
+    return {
+        "setting": str(setting),
+        "TD-CD-ODA average": Spread.of([a.average for a in theirs]).mean,
+        "TD-CD-ODA maximum": theirs_max.mean,
+        "star-cap average": Spread.of([a.average for a in ours]).mean,
+        "star-cap maximum": ours_max.mean,
+        "deviation": ours_max.deviation,
+        "aim for the maximum": wanted,
+        "reached": ours_max.mean <= wanted and all(o.average <= t.average for o, t in zip(ours, theirs, strict=True)),
+        "star bound": Spread.of(largest).mean - 1,
+        "diameter": max(a.diameter for a in ours),
+        "lower by": 1 - ours_max.mean / theirs_max.mean,
+    }
+
+
+def _points(setting: Setting, count: int, theirs: list[Axes], largest: list[int]) -> list[dict[str, Any]]:
+    """TD-CD-ODA, CD-ODA-II, the frontier and the star bound as means over the seeds."""
+    panel = {"setting": str(setting)}
+    dense = [solved(CdOda2(), setting, seed) for seed in range(count)]
+    found: dict[int, list[tuple[float, int]]] = {}
+    for seed in range(count):
+        caps = {beyond: largest[seed] - 1 + beyond for beyond in BEYOND}
+        points = frontier(instance(setting, seed), EFFORT // 4, seed, caps=[*caps.values()])
+        for beyond, cap in [*caps.items(), (setting.clients, setting.clients)]:
+            under = [(p.average, p.maximum) for p in points if p.maximum <= cap]
+            if under:
+                found.setdefault(beyond, []).append(min(under))
+    line: list[dict[str, Any]] = [
+        {**panel, "mesh": "star-cap: frontier", "maximum degree": float(np.mean([m for _, m in points])),
+         "average degree": float(np.mean([a for a, _ in points]))}
+        for points in found.values() if len(points) == count
+    ]  # fmt: skip
+    others: list[dict[str, Any]] = [
+        {**panel, "mesh": name, "maximum degree": Spread.of([a.maximum for a in each]).mean,
+         "average degree": Spread.of([a.average for a in each]).mean}
+        for name, each in (("TD-CD-ODA", theirs), ("CD-ODA-II", dense))
+    ]  # fmt: skip
+    heights = [float(row["average degree"]) for row in (*line, *others)]
+    bound = [
+        {**panel, "mesh": "star bound: largest topic less one", "maximum degree": Spread.of(largest).mean - 1,
+         "average degree": height}
+        for height in (min(heights), max(heights))
+    ]  # fmt: skip
+    return [*line, *others, *bound]

@@ -1,0 +1,181 @@
+"""Plain files and topologies merged into a trace."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlace.errors import BadTrace
+from overlace.ingest.history import links_of
+from overlace.ingest.tables import add_tables, add_topology
+from overlace.observe.observation import observe
+from overlace.trace.store import HOUR_US, Trace, Writer
+from overlace.trace.tables import TIME
+from tests.traces import trace_of
+
+REPETITA = """NODES 3
+label x y
+a 0 0
+b 0 0
+c 0 0
+
+EDGES 2
+label src dest weight bw delay
+e0 0 1 5 1000 200
+e1 1 2 7 1000 300
+"""
+
+
+@pytest.fixture
+def add(tmp_path):
+    """Merge text into a trace as a table, or as a topology."""
+
+    def put(table, text, name="x.csv"):
+        (tmp_path / name).write_text(text)
+        if table == "topology":
+            return add_topology([str(tmp_path / name)], str(tmp_path / "t"))[:2]
+        return add_tables([str(tmp_path / name)], table, str(tmp_path / "t"), {})
+
+    return put
+
+
+def links(trace, *columns):
+    """Links by the names of their ends."""
+    name = trace.names["broker"]
+    rows = trace.read("links").to_pylist()
+    found = {"-".join(sorted((name[r["left"]], name[r["right"]]))): tuple(r[c] for c in columns) for r in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_a_table_of_links_after_a_topology_keeps_what_it_does_not_name(add):
+    trace, counts = add("topology", REPETITA, "x.graph")
+    assert counts == {"brokers": (3, 0, 0), "links": (2, 0, 0)}
+    assert links(trace, "cost", "latency_us", "wired") == {"a-b": (5, 200, False), "b-c": (7, 300, False)}
+    trace, counts = add("links", "left,right,wired\nb,a,true\nc,d,\n")
+    assert counts == (1, 1, 1)
+    assert str(counts) == "1 new, 1 changed, 1 kept"
+    expected = {"a-b": (5, 200, True), "b-c": (7, 300, False), "c-d": (None, None, True)}
+    assert links(trace, "cost", "latency_us", "wired") == expected
+    trace, counts = add("topology", REPETITA.replace(" 5 ", " 6 "), "x.graph")
+    assert counts == {"brokers": (0, 0, 3), "links": (0, 1, 2)}
+    assert links(trace, "cost", "latency_us", "wired")["a-b"] == (6, 200, True)
+
+
+def test_what_a_configuration_does_not_know_keeps_its_value(add):
+    add("links", "left,right,cost,latency_us,wired\nhub,plant,4,900,false\n")
+    conf = "listener 1884 127.0.0.1\nconnection up\naddress hub:1883\n"
+    trace, counts = add("topology", conf, "plant.conf")
+    assert links(trace, "cost", "latency_us", "wired")["hub-plant"] == (4, 900, False)
+    assert links(trace, "cost", "wired")["hub:1883-plant"] == (None, True)
+    assert counts["links"] == (1, 0, 1)
+
+
+def test_new_rows_have_the_defaults_of_what_is_not_named(add):
+    trace, _ = add("brokers", "broker,max_degree\nb,3\n")
+    (row,) = trace.read("brokers").to_pylist()
+    assert (row["cost"], row["region"], row["max_degree"]) == (1.0, None, 3)
+    trace, counts = add("brokers", "broker,region,max_degree\nb,eu,\nc,us,2\n")
+    assert counts == (1, 1, 0)
+    assert [(r["region"], r["max_degree"]) for r in trace.read("brokers").to_pylist()] == [(0, 3), (1, 2)]
+    trace, _ = add("clients", "client,max_degree,since\nx,8,2026-01-05\n")
+    assert trace.read("clients")["max_degree"].to_pylist() == [8]
+    trace, _ = add("access", "region,broker,latency_us\neu,b,50\n")
+    trace, counts = add("access", "region,broker,cost\neu,b,2\n")
+    assert counts == (0, 1, 0)
+    assert trace.read("access").to_pylist() == [{"region": 0, "broker": 0, "latency_us": 50, "cost": 2.0}]
+
+
+COLUMNS = {"cost": ["", "2.0"], "capacity": ["", "9.0"], "max_degree": ["", "4"], "region": ["", "eu"]}
+
+
+@settings(max_examples=15)
+@given(st.permutations(sorted(COLUMNS)), st.data())
+def test_columns_given_one_by_one_in_any_order_make_the_table_given_at_once(tmp_path_factory, order, data):
+    folder = tmp_path_factory.mktemp("t")
+    rows = {b: {c: data.draw(st.sampled_from(v)) for c, v in COLUMNS.items()} for b in ("x", "y", "z")}
+
+    def put(trace, columns):
+        lines = [
+            ",".join(["broker", *columns]),
+            *(",".join([b, *(row[c] for c in columns)]) for b, row in rows.items()),
+        ]
+        (folder / "x.csv").write_text("\n".join(lines))
+        return add_tables([str(folder / "x.csv")], "brokers", str(folder / trace), {})[0]
+
+    once = put("once", order)
+    for column in order:
+        by_one = put("by-one", [column])
+    assert by_one.digest() == once.digest()
+
+
+def test_files_of_one_table_are_merged_one_after_the_other(tmp_path):
+    (tmp_path / "a.csv").write_text("left,right,cost\nx,y,4\n")
+    (tmp_path / "b.csv").write_text("left,right,wired\ny,x,no\nx,z,yes\n")
+    files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    trace, counts = add_tables(files, "links", str(tmp_path / "t"), {})
+    assert counts == (2, 0, 0)
+    assert links(trace, "cost", "wired") == {"x-y": (4, False), "x-z": (None, True)}
+
+
+def test_a_file_that_is_refused_leaves_the_trace_as_it_was(add, tmp_path):
+    before, _ = add("links", "left,right,cost\na,b,4\n")
+    for text in ("left,right\na,c\nc,a\n", "left,right,cost\nb,c,x\n", "left\na\n", ""):
+        with pytest.raises(BadTrace, match="x.csv"):
+            add("links", text)
+    assert Trace.open(str(tmp_path / "t")).digest() == before.digest()
+
+
+def test_links_that_bridges_showed_are_merged_and_have_no_cost_of_their_own(add, tmp_path):
+    out = str(tmp_path / "t")
+    base = trace_of(out, [(5, 0, 0, 1, [1])], {"broker": ["x", "y", "z"]})
+    writer = Writer(out, base)
+    writer.write("links", links_of([(1, 0), (1, 2)]), source="bridges", name="-bridges")
+    trace = writer.commit(bucket_us=HOUR_US, unit="message", notes={})
+    assert observe(trace).network.link_cost.tolist() == [1, 1]
+    trace, counts = add("links", "left,right,cost\nx,y,3\nz,y,4\n")
+    assert counts == (0, 2, 0)
+    assert links(trace, "cost", "wired", "dials") == {"x-y": (3, True, 1), "y-z": (4, True, 1)}
+    assert {part.source for part in trace.parts["links"]} == {"table:links"}
+
+
+def test_a_key_that_two_sources_gave_is_there_once_after_a_merge(add, tmp_path):
+    out = str(tmp_path / "t")
+    trace, _ = add("links", "left,right,cost\nx,y,3\n")
+    writer = Writer(out, trace)
+    writer.write("links", links_of([(1, 0)]), source="bridges", name="-bridges")
+    writer.commit(bucket_us=HOUR_US, unit="message", notes={})
+    trace, counts = add("links", "left,right\nx,y\n")
+    assert links(trace, "cost", "dials") == {"x-y": (3, 1)}
+    assert counts == (0, 0, 1)
+
+
+def test_sessions_and_subscriptions_stay_with_the_log_that_they_came_from(add, tmp_path):
+    out = str(tmp_path / "t")
+    base = trace_of(out, [(5, 0, 0, 1, [1])], {"broker": ["x"], "client": ["a", "b"]})
+    writer = Writer(out, base)
+    since = pa.array([1_767_571_200_000_000], pa.int64()).cast(TIME)
+    for i, source in enumerate(("one.log", "two.log")):
+        writer.write("sessions", pa.table({"client": [i], "broker": [0], "since": since}), source=source, name=source)
+    writer.commit(bucket_us=HOUR_US, unit="message", notes={})
+    trace, counts = add("sessions", "client,broker,since,until\na,x,2026-01-05,2026-01-06\nc,x,,\n")
+    assert counts == (1, 1, 1)
+    assert {part.source: part.rows for part in trace.parts["sessions"]} == {
+        "one.log": 1,
+        "two.log": 1,
+        "table:sessions": 1,
+    }
+    assert [row["until"] is None for row in trace.read("sessions").to_pylist()].count(False) == 1
+    again, counts = add("sessions", "client,broker\nc,x\n")
+    assert counts == (0, 0, 3)
+    assert again.digest() == trace.digest()
+
+
+def test_a_trace_of_an_older_schema_is_not_added_to(add, tmp_path):
+    add("links", "left,right\na,b\n")
+    manifest = tmp_path / "t/trace.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema_version": 1}))
+    with pytest.raises(BadTrace, match="Remove it and make it anew: `overlace ingest ... --out"):
+        add("links", "left,right\na,b\n")
