@@ -21,17 +21,17 @@ import pyarrow as pa
 from protocol import table, write
 
 from overlace.ingest.topologies.read import read_topology
+from overlace.limits import Goal, Limits
 from overlace.model import Observation, Overlay
 from overlace.observe.cut import cut
 from overlace.observe.known import known_as
 from overlace.observe.later import later
 from overlace.observe.observation import observe_with_names
-from overlace.optimize.ahead import look_ahead
-from overlace.optimize.choose import ROUTED, joint_planner
+from overlace.optimize.case import Training, metric_of
+from overlace.optimize.choose import joint_planner
+from overlace.optimize.forecast import choose_forecast
 from overlace.optimize.interval import total
-from overlace.optimize.judge import metric_of
-from overlace.optimize.newcomers import Placing, apart
-from overlace.optimize.wishes import Wishes
+from overlace.optimize.newcomers import Placing, split_clients
 from overlace.planners.joint.joint import Joint
 from overlace.planners.search.system import prices, try_settle
 from overlace.planners.search.walk import Search
@@ -226,17 +226,19 @@ class Held(NamedTuple):
     choosing: float
 
 
-def held(trace: Trace, wishes: Wishes) -> Held:
+def held(trace: Trace, limits: Limits, goal: Goal) -> Held:
     """Plan on the first part as optimize does, and judge on the rest."""
-    parts, unit = cut(trace, wishes.train), trace.unit
+    parts, unit = cut(trace, goal.train), trace.unit
     observation, names = observe_with_names(trace, parts.train)
     known = known_as(trace, names)
-    planner, metric = joint_planner(observation, names, wishes, unit), metric_of(ROUTED, observation, wishes)
+    planner = joint_planner(observation, names, limits, goal, unit)
+    metric = metric_of(goal.objective, observation.network)
     clock = time.process_time()
-    looked, ahead = look_ahead(trace, parts.train, known, observation, planner, wishes.seed, metric)
+    training = Training(trace, parts.train, known, observation)
+    looked, ahead = choose_forecast(training, planner, goal.seed, metric)
     choosing = time.process_time() - clock
     clock = time.process_time()
-    planned = planner.overlay(ahead or observation, wishes.seed, plain=observation if ahead else None)
+    planned = planner.overlay(ahead or observation, goal.seed, plain=observation if ahead else None)
     planning = time.process_time() - clock
     follows = later(trace, parts.held_out, known, observation)
     rows, before = follows.rows(), follows.overlay(observation.overlay)
@@ -245,12 +247,12 @@ def held(trace: Trace, wishes: Wishes) -> Held:
     def saved(overlay: Overlay) -> float:
         return 1 - total(follows.stage, overlay, rows, unit, metric) / today
 
-    plain = saved(follows.overlay(planner.overlay(observation, wishes.seed)))
-    ruled = Placing(planner, observation, looked.rule, wishes.seed).overlay(follows, planned)
-    costs = apart(follows, before, ruled, unit, metric)
+    plain = saved(follows.overlay(planner.overlay(observation, goal.seed)))
+    ruled = Placing(planner, observation, looked.rule, goal.seed).overlay(follows, planned)
+    old, new = ((each.before, each.after) for each in split_clients(follows, before, ruled, unit, metric))
     other, other_names = observe_with_names(trace, parts.held_out)
-    for_it = joint_planner(other, other_names, wishes, unit)
-    best = for_it.overlay(other, wishes.seed)
+    for_it = joint_planner(other, other_names, limits, goal, unit)
+    best = for_it.overlay(other, goal.seed)
     theirs = known_as(trace, other_names)
     homes = np.full(follows.stage.clients, -1)
     homes[known.number("client", theirs.ids("client"))] = best.homes(other.clients)
@@ -259,7 +261,7 @@ def held(trace: Trace, wishes: Wishes) -> Held:
     bound = replace(before, placement=placement, tree=best.tree)
     fresh = follows.rows(np.flatnonzero(follows.fresh))
     for_new = [total(follows.stage, each, fresh, unit, metric) if fresh.num_rows else 0.0 for each in (before, bound)]
-    simple = greedy(planner, observation, wishes.max_moves or 0) if wishes.max_swaps == 0 else None
+    simple = greedy(planner, observation, limits.max_moves or 0) if limits.max_swaps == 0 else None
     together, sure = saved(ruled), looked.expected
 
     def share(pair: Any) -> float:
@@ -270,8 +272,8 @@ def held(trace: Trace, wishes: Wishes) -> Held:
         saved(follows.overlay(simple)) if simple else math.nan,
         (sure.share, sure.low, sure.high) if sure else (math.nan,) * 3,
         bool(sure and sure.low - 1e-9 <= together <= sure.high + 1e-9),
-        share(costs.known), share(costs.new), share(for_new),
-        costs.new[0] / today, f"{looked.forecast}; {looked.rule or 'stay'}", planning, choosing,
+        share(old), share(new), share(for_new),
+        new[0] / today, f"{looked.forecast}; {looked.rule or 'stay'}", planning, choosing,
     )  # fmt: skip
 
 
@@ -286,7 +288,11 @@ def main() -> None:
     asked = parser.parse_args()
     cases: Cases = {}
     with tempfile.TemporaryDirectory() as folder:  # compile what is timed
-        held(written(Path(folder) / "trace", *case("sites", asked.data, 9), 9), Wishes(placement="anywhere", budget=9))
+        held(
+            written(Path(folder) / "trace", *case("sites", asked.data, 9), 9),
+            Limits(placement="anywhere", budget=9),
+            Goal(),
+        )
     for name in asked.parts or ["email-Eu", "Enron", "sites", "turns", "newcomers"]:
         for seed in range(asked.seeds):
             messages, net = case(name, asked.data, seed)
@@ -294,10 +300,9 @@ def main() -> None:
                 trace = written(Path(folder) / "trace", messages, net, seed)
                 for what in asked.changes:
                     for effort in asked.effort:
-                        wishes = Wishes(
-                            placement="anywhere", could_wire=("*:*",), effort=effort, seed=seed, **CHANGES[what]
-                        )
-                        cases.setdefault((name, what, effort), []).append(held(trace, wishes))
+                        limits = Limits(placement="anywhere", allow_link=("*:*",), **CHANGES[what])
+                        goal = Goal(effort=effort, seed=seed)
+                        cases.setdefault((name, what, effort), []).append(held(trace, limits, goal))
                         print(name, seed, what, effort, cases[name, what, effort][-1], flush=True)
     pages = tables(cases)
     if asked.show:

@@ -19,10 +19,10 @@ from protocol import short, table, write
 from overlace.arrays.jit import Pairs
 from overlace.errors import NothingBetter
 from overlace.ingest.tables import add_tables
+from overlace.limits import Goal
 from overlace.model import Observation
 from overlace.observe.observation import observe
 from overlace.optimize.meshes import choose_mesh
-from overlace.optimize.wishes import Wishes
 from overlace.planners.mesh.cd_oda import CdOda
 from overlace.planners.mesh.cd_oda_1 import CdOda1
 from overlace.planners.mesh.cd_oda_2 import CdOda2
@@ -79,7 +79,7 @@ def crowd_section(exponent: float) -> str:
     rows = crowd(**CROWD, exponent=exponent)
     observation = Observation(interests=rows, clients=CROWD["clients"])
     begin = time.process_time()
-    chosen = choose_mesh(observation, Wishes())
+    chosen = choose_mesh(observation)
     taken = time.process_time() - begin
     head = ("", "planner", "diameter", "links", "maximum", "average", "")
     listed = [
@@ -159,6 +159,6 @@ if __name__ == "__main__":
             rows.append(row(label, planner, observation))
             parts[-1] = section(name, observation, rows)
             write(__file__, "Mesh on real interests", parts)  # the last take longest: keep what there is
-    choose_mesh(Observation(interests=crowd(1000, 3000, 500, 1.0), clients=1000), Wishes(effort=0))  # compile first
+    choose_mesh(Observation(interests=crowd(1000, 3000, 500, 1.0), clients=1000), goal=Goal(effort=0))  # compile first
     parts += [crowd_section(exponent) for exponent in (1.0, 1.3)]
     write(__file__, "Mesh on real interests", parts)

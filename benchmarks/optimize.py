@@ -21,12 +21,12 @@ import json, resource, sys, time
 from pathlib import Path
 from overlace.errors import NothingBetter
 from overlace.optimize.job import optimize
-from overlace.optimize.wishes import Wishes
+from overlace.limits import Limits
 
 began, seen = time.process_time(), []
 def progress(share, what):
     seen.append((what.split()[0], time.process_time()))
-answer = optimize(sys.argv[1], Path(sys.argv[2]), Wishes(budget=int(sys.argv[3])), progress=progress)
+answer = optimize(sys.argv[1], Path(sys.argv[2]), Limits(budget=int(sys.argv[3])), progress=progress)
 (part,) = answer.parts
 spent = {}
 for (what, at), (_, after) in zip(seen, seen[1:]):

@@ -1,4 +1,4 @@
-"""The demo: a generated trace, and the main job on it: planned, judged on traffic the plan has not seen, reported."""
+"""The demo: a generated trace, and the main job on it: planned, judged on held-out traffic, reported."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from overlace.limits import Goal, Limits
 from overlace.model import Progress
 from overlace.optimize.job import Answer, optimize
-from overlace.optimize.wishes import Wishes
 from overlace.spark.generate import generate
 from overlace.spark.session import session
 from overlace.trace.store import Trace
@@ -42,6 +42,6 @@ def demo(
     with session(config=config) as spark:
         tell(0.3, "generating a log")
         trace = generate(Sites(seed=seed), path, spark, force=force)
-    wishes = Wishes(budget=BUDGET, could_wire=("*:*",), seed=seed)
-    answer = optimize(path, out, wishes, progress=lambda share, what: tell(0.5 + 0.5 * share, what))
+    limits = Limits(budget=BUDGET, allow_link=("*:*",))
+    answer = optimize(path, out, limits, Goal(seed=seed), progress=lambda share, what: tell(0.5 + 0.5 * share, what))
     return Demo(trace, answer)

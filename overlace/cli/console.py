@@ -89,14 +89,6 @@ Force = Annotated[bool, typer.Option("--force", help="replace what is there")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="same seed, same result")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder", metavar="RUN")]
 PlanPath = Annotated[Path, typer.Argument(help="a plan folder, or its plan.json", metavar="PLAN")]
-TrainUntil = Annotated[
-    str | None,
-    typer.Option(
-        "--train-until",
-        metavar="TIME",
-        help="end of the training window, such as 2026-11-16T08:00 (UTC unless it names a zone); in place of --train",
-    ),
-]
 Master = Annotated[str, typer.Option(help="where Spark runs: local[*], spark://host:7077, ...")]
 Conf = Annotated[
     list[str] | None,

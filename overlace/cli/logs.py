@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from overlace.cli.console import AsJson, Conf, Master, answer, bar, err, settings
-from overlace.cli.tables import ingest_tables, summary, told
+from overlace.cli.tables import ingest_tables, summary, trace_lines
 from overlace.errors import BadParameter
 from overlace.ingest.formats import NAMES
 
@@ -158,7 +158,9 @@ def ingest_command(
         "folded": done.folded,
         "notes": done.notes,
     }
-    answer(as_json, document, *map(escape, [*account_lines(done.accounts), *done.known, *folded]), *told(done.trace))
+    answer(
+        as_json, document, *map(escape, [*account_lines(done.accounts), *done.known, *folded]), *trace_lines(done.trace)
+    )
 
 
 def account_lines(accounts: Sequence[Any]) -> list[str]:

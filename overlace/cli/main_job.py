@@ -8,86 +8,38 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, RunPath, TrainUntil, answer, bar, err, shown
+from overlace.cli.console import AsJson, Force, RunPath, answer, bar, err, shown
+from overlace.cli.options import options_from
+from overlace.limits import Goal, Limits
 from overlace.wording import amount, percent
 
 if TYPE_CHECKING:
+    from overlace.optimize.job import Answer
     from overlace.optimize.joined import InPlace
 
-Several = list[str] | None
 
-
+@options_from(Limits, Goal, config=True)
 def optimize_command(
     trace: Annotated[str, typer.Argument(help="a trace", metavar="TRACE")],
-    run: Annotated[Path, typer.Option("--out", help="the run folder to make")],
-    objective: Annotated[
-        str | None, typer.Option(help="what to lower: hops, messages, bytes, latency or cost (default)")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="limits and wishes as TOML (default: overlace.toml, if it is there)")
-    ] = None,
-    train: Annotated[float | None, typer.Option(help="share of the messages that plans (0.7)")] = None,
-    train_until: TrainUntil = None,
-    budget: Annotated[int | None, typer.Option(help="clients moved and links changed together, at most")] = None,
-    max_moves: Annotated[int | None, typer.Option(help="clients moved, at most")] = None,
-    max_swaps: Annotated[int | None, typer.Option(help="links changed, at most")] = None,
-    min_gain: Annotated[float | None, typer.Option(help="share of the cost that a plan must save (0.01)")] = None,
-    min_step: Annotated[float | None, typer.Option(help="share of the cost that every change must save (0)")] = None,
-    max_cut: Annotated[float | None, typer.Option(help="share of the deliveries that may fail with one broker")] = None,
-    sent_cap: Annotated[
-        float | None, typer.Option(help="sent by a broker's clients, at most times the mean (1.5; 0: any)")
-    ] = None,
-    handled_cap: Annotated[
-        float | None, typer.Option(help="through a broker, at most times today's busiest (1; 0: any)")
-    ] = None,
-    head_room: Annotated[
-        float | None, typer.Option(help="share of a broker's capacity that stays free, where it is known (0.2)")
-    ] = None,
-    max_degree: Annotated[int | None, typer.Option(help="maximum links of a broker, in a mesh of a client")] = None,
-    max_diameter: Annotated[
-        int | None, typer.Option(help="meshes: maximum links on a path between two subscribers of a topic")
-    ] = None,
-    survive: Annotated[
-        int | None, typer.Option(help="meshes: clients that may fail at once with every topic still connected (0)")
-    ] = None,
-    placement: Annotated[str | None, typer.Option(help="may clients leave their region: region or anywhere")] = None,
-    could_wire: Annotated[Several, typer.Option(help="links that could be new, such as 'plant*:hub*'")] = None,
-    keep: Annotated[
-        Several, typer.Option(help="what stays: CLIENT, broker:NAME, link:LEFT:RIGHT; patterns too")
-    ] = None,
-    only: Annotated[
-        Several, typer.Option(help="what may change, named as for --keep; of a kind that is not named: all")
-    ] = None,
-    forecast: Annotated[
-        str | None,
-        typer.Option(
-            help="what is planned for: the traffic to come, as chosen from the first part, or its plain sums"
-            " (chosen; or: plain)"
-        ),
-    ] = None,
-    effort: Annotated[
-        int | None, typer.Option(help="how long to anneal after the first search (100); 0: quickest")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="same seed, same result (0)")] = None,
+    run: Annotated[Path, typer.Option("--out", help="output folder")],
+    limits: Limits,
+    goal: Goal,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Observe, plan, replay the part of the log that the plan has not seen, and report: the main job."""
+    """Observe, plan, replay held-out traffic, and report: the main job."""
     from overlace.optimize.job import Refused, as_document, optimize
-    from overlace.optimize.wishes import read_wishes
 
-    given = {key: value for key, value in locals().items() if key in WISHES}
-    file = config or (Path("overlace.toml") if Path("overlace.toml").exists() else None)
-    wishes = read_wishes(file, given)
     try:
         with bar("optimize", SHORTER) as progress:
-            found = optimize(trace, run, wishes, force=force, progress=progress)
+            found = optimize(trace, run, limits, goal, force=force, progress=progress)
     except Refused as error:
         found = error.answer
     if found.warning:
         err.print(f"[yellow]note:[/yellow] {shown(found.warning)}")
     last = [f"[bold]No change recommended:[/bold] {shown(found.why_not)}"] if found.why_not else []
-    answer(as_json, {"run": str(run)} | as_document(found), *told(found), shown(f"report   {found.report}"), *last)
+    lines = [*answer_text(found), shown(f"report   {found.report}"), *last]
+    answer(as_json, {"run": str(run)} | as_document(found), *lines)
     if found.why_not:
         raise typer.Exit(Refused.exit_code)
 
@@ -98,24 +50,17 @@ SHORTER = (
 )
 """How a long run can be shortened."""
 
-WISHES = (
-    "objective", "train", "train_until", "budget", "max_moves", "max_swaps", "min_gain", "min_step", "max_cut",
-    "sent_cap", "handled_cap", "head_room", "max_degree",
-    "max_diameter", "survive", "placement", "could_wire", "keep", "only", "forecast",
-    "effort", "seed",
-)  # fmt: skip
 
-
-def told(found: Any) -> list[Any]:
+def answer_text(found: Answer) -> list[str | Table]:
     """The answer in a few lines."""
     from overlace.report.answer import answer_lines
 
-    lines: list[Any] = []
+    lines: list[str | Table] = []
     for part in found.parts:
         document = part.solved.document
         lines.append(f"[bold]{part.name}[/bold]: {document.counts} ({shown(part.solved.folder)})")
-        if document.judged.saving is not None:
-            lines.append(f"  forecast: {shown(found.ahead)}")
+        if part.judged.saving is not None:
+            lines.append(f"  forecast: {shown(found.outlook)}")
         lines += [f"  {shown(what)}: {shown(text)}" for what, text in answer_lines(document, found.unit)]
         if part.name == "mesh" and found.mesh:
             lines += [frontier_table(found.mesh.rows), f"  taken: {shown(found.mesh.why)}"]
@@ -164,13 +109,10 @@ def drift_command(
         table.add_row(shown(name), f"{then:.1%}", f"{now:.1%}")
     least = found.min_gain if min_gain is None else min_gain
     pays, harms = found.again >= least, found.after > found.before
-    document = {
-        **found._asdict(), "in_place": found.in_place._asdict(), "seen": found.seen, "plan_again": pays,
-        "go_back": harms,
-    }  # fmt: skip
+    more = {"in_place": found.in_place._asdict(), "seen": found.seen, "plan_again": pays, "go_back": harms}
     answer(
         as_json,
-        document,
+        found._asdict() | more,
         f"[bold]{shown(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {percent(found.seen)} is seen "
         f"with the overlay as {overlay} ({found.metric} {amount(found.before)} -> {amount(found.after)})",
         *([f"[dim]{OTHERWISE}[/dim]"] if found.rule else []),
@@ -202,7 +144,7 @@ def in_place_line(found: InPlace) -> str:
         done.append(f"{found.links_as_planned:,} of {found.links:,} links")
     elif found.links:
         beside.append("no wired links are shown")
-    said = (
-        f"of the plan, {' and '.join(done)} are in place" if done else "how much of the plan is in place is not known"
+    known = f"of the plan, {' and '.join(done)} are in place"
+    return (known if done else "how much of the plan is in place is not known") + (
+        f" ({'; '.join(beside)})" if beside else ""
     )
-    return said + (f" ({'; '.join(beside)})" if beside else "")

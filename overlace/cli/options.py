@@ -1,57 +1,136 @@
-"""A planner's fields as command-line options, and what people type back into a planner.
+"""Fields of dataclasses as command-line options, and what people type back into them.
 
-Every field of a planner is an option; its help is the field's metadata. A field that holds ids
-(`metadata={"ids": "client"}`) takes names and patterns instead: `--keep 'plant-*' --keep hub1`.
+`options_from(Limits, Goal)` gives a command an option for every field of these classes, and the command gets them made:
+help, default and range stand at the field, and nowhere else. Planners and workloads get theirs the same way. A field
+that holds ids (`ids="client"`) takes names and patterns instead: `--keep 'plant-*' --keep hub1`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import tomllib
 import types
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
+from overlace.cli.console import err, shown
 from overlace.errors import BadParameter, Unknown
+from overlace.limits import Split, as_flag, make_options
 from overlace.model import Names, Planner, name_of
 
 UNLIMITED = "unlimited"
+CONFIG = Path("overlace.toml")
+Config = Annotated[
+    Path | None, typer.Option(help=f"limits as TOML (default: {CONFIG}, if it is there); what is typed comes first")
+]
 
 
-def parameters_of(planner: type[Planner]) -> list[inspect.Parameter]:
-    """One keyword parameter a field, annotated for typer."""
-    hints = get_type_hints(planner)
+def options_from(*classes: type[Any], config: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command whose parameters of these classes are made from options, one for each field.
+
+    With `config`, what is not typed may come from a TOML file.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        slots = {each.annotation: each.name for each in own if each.annotation in classes}
+        flags = [flag for each in classes for flag in parameters_of(each, each.__name__)]
+
+        def run(**typed: Any) -> None:
+            given = {each.name: value for each in flags if (value := typed.pop(each.name)) not in (None, [])}
+            path = typed.pop("config", None)
+            made, notes = read_options(classes, path or (CONFIG if config and CONFIG.exists() else None), given)
+            for note in notes:
+                err.print(f"[yellow]note:[/yellow] {shown(note)}")
+            command(**typed, **{slots[type(each)]: each for each in made})
+
+        extra = [_keyword("config", Config)] if config else []
+        kept = [each.replace(kind=KEYWORD) for each in own if each.annotation not in classes]
+        first = [each for each in kept if each.default is inspect.Parameter.empty]
+        rest = [each for each in kept if each.default is not inspect.Parameter.empty]
+        return with_parameters(run, [*first, *extra, *flags, *rest], command)
+
+    return decorate
+
+
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def _keyword(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, KEYWORD, default=default, annotation=annotation)
+
+
+def with_parameters(
+    function: Callable[..., None], parameters: Sequence[inspect.Parameter], like: Any = None
+) -> Callable[..., None]:
+    """A function as typer sees it: with these parameters, and the name and help of another."""
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+    function.__doc__ = inspect.getdoc(like)
+    function.__name__ = getattr(like, "__name__", function.__name__)
+    return function
+
+
+def read_options(
+    classes: Sequence[type[Any]], path: Path | None, typed: Mapping[str, Any]
+) -> tuple[list[Any], list[str]]:
+    """(an instance of each class, notes) from a TOML file, if there is one, with what was typed on top."""
+    document: dict[str, Any] = {}
+    if path is not None:
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise BadParameter(f"{path}: {error}") from None
+        make_options(classes, plain_values(document), str(path))  # what is wrong in the file is wrong anyway
+    if typed.keys() & Split.EITHER:  # what was typed takes the place of either
+        document = {key: value for key, value in document.items() if key not in Split.EITHER}
+    return make_options(classes, plain_values({**document, **typed}), str(path or "options"))
+
+
+def plain_values(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as fields take them: unlimited is None, and a date of TOML is the text of it."""
+    plain = {key: value.isoformat() if isinstance(value, date) else value for key, value in document.items()}
+    return {key: None if isinstance(value, str) and value == UNLIMITED else value for key, value in plain.items()}
+
+
+def parameters_of(kind: type[Any], panel: str | None = None) -> list[inspect.Parameter]:
+    """One keyword parameter a field, annotated for typer; what is not typed is None, and help says the default."""
+    hints = get_type_hints(kind)
     found = []
-    for field in dataclasses.fields(planner):  # type: ignore[arg-type]
-        default: Any = getattr(planner(), field.name)
-        kind, optional = _without_none(hints[field.name])
-        many = get_origin(kind) is tuple
-        text = field.metadata.get("help", "")
-        if many:
-            what = field.metadata.get("ids")
-            kind, default = list[str], [str(value) for value in default] or None
-            kind = kind if default else list[str] | None
-            text += f" ({what}s by name, pattern or id; may be given several times)" if what else " (several times)"
-        elif optional:
-            text += " (or: unlimited)"
-        flag = "--" + field.name.replace("_", "-")
-        names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
-        parser = _or_unlimited(kind) if optional and not many else None
-        metavar = f"{kind.__name__}|{UNLIMITED}" if parser else None
-        option = typer.Option(*names, help=text, show_default=default is not None, parser=parser, metavar=metavar)
-        kind = Any if parser else kind
-        found.append(
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=default,
-                annotation=Annotated[kind, option],
-            )
-        )
+    for field in dataclasses.fields(kind):
+        annotation = _annotation(field, hints[field.name], panel)
+        found.append(_keyword(field.name, annotation))
+        if old := field.metadata.get("formerly"):
+            hidden = typer.Option(as_flag(old), hidden=True)
+            found.append(_keyword(old, Annotated[get_args(annotation)[0], hidden]))
     return found
+
+
+def _annotation(field: dataclasses.Field[Any], hint: Any, panel: str | None) -> Any:
+    """A field's type and option for typer."""
+    (kind, optional), about, default = _without_none(hint), field.metadata, field.default
+    text, flag = about.get("help", ""), about.get("flag", as_flag(field.name))
+    names, parser, metavar = [flag], None, about.get("metavar")
+    if get_origin(kind) is tuple:
+        kind, metavar = list[str], metavar or "NAME"
+        several = "may be given several times"
+        text += f" ({about['ids']}s by name, pattern or id; {several})" if "ids" in about else f" ({several})"
+    elif kind is bool:
+        names = [f"{flag}/--no-{flag[2:]}"]
+    elif optional and kind in (int, float):
+        parser, metavar = _or_unlimited(kind), f"{kind.__name__}|{UNLIMITED}"
+    if default is True:
+        text += f" (default: {flag})"
+    elif default not in (None, (), dataclasses.MISSING) and default is not False:
+        text += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
+    option = typer.Option(*names, help=text, show_default=False, parser=parser, metavar=metavar, rich_help_panel=panel)
+    return Annotated[Any if parser else kind | None, option]
 
 
 def _without_none(hint: Any) -> tuple[Any, bool]:
@@ -77,22 +156,18 @@ def _or_unlimited(kind: Any) -> Callable[[str], Any]:
 
 
 def make_planner(planner: type[Planner], given: Mapping[str, Any], names: Names, counts: Mapping[str, int]) -> Planner:
-    """The planner with these options; names and patterns become ids."""
+    """The planner with these options; names and patterns become ids. What is None was not typed."""
     hints = get_type_hints(planner)
     values = {}
     for field in dataclasses.fields(planner):  # type: ignore[arg-type]
-        if field.name not in given:
+        value = given.get(field.name)
+        if value is None:
             continue
-        value = given[field.name]
         hint, _ = _without_none(hints[field.name])
-        if value == UNLIMITED:
-            value = None
-        elif get_origin(hint) is tuple and value is not None:
+        if get_origin(hint) is tuple:
             kind = field.metadata.get("ids")
             value = ids_of(kind, value, names, counts) if kind else _plain(hint, value)
-        elif get_origin(hint) is tuple:
-            value = getattr(planner(), field.name)
-        values[field.name] = value
+        values[field.name] = None if isinstance(value, str) and value == UNLIMITED else value
     return planner(**values)
 
 

@@ -63,29 +63,16 @@ def solve_options() -> None:
 def solve_function(name: str) -> Any:
     """The function behind `overlace solve NAME`, with an option for each of the planner's fields."""
     from overlace.catalog import planner_class
-    from overlace.cli.options import parameters_of
+    from overlace.cli.options import parameters_of, with_parameters
 
     def solve(
-        run: Path, seed: int = 0, forecast: bool = False, force: bool = False, as_json: bool = False, **given: Any
-    ) -> None:
+        run: RunPath, *, seed: Seed = 0, forecast: Ahead = False, force: Force = False, as_json: AsJson = False,
+        **given: Any,
+    ) -> None:  # fmt: skip
         solve_command(name, run, seed, forecast, force, as_json, given)
 
-    fixed = [
-        inspect.Parameter("run", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=RunPath),
-        *(
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for key, default, kind in (
-                ("seed", 0, Seed),
-                ("forecast", False, Ahead),
-                ("force", False, Force),
-                ("as_json", False, AsJson),
-            )
-        ),
-    ]
-    every = [*fixed, *parameters_of(planner_class(name))]
-    solve.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    solve.__annotations__ = {each.name: each.annotation for each in every}
-    return solve
+    *own, _ = inspect.signature(solve, eval_str=True).parameters.values()
+    return with_parameters(solve, [*own, *parameters_of(planner_class(name))], planner_class(name))
 
 
 Ahead = Annotated[bool, typer.Option("--forecast", help="plan for the traffic to come, estimated from the run's trace")]
@@ -108,13 +95,13 @@ def solve_command(
     }
     planner = make_planner(planner_class(name), given, names, counts)
     with bar(name) as progress:
-        wanted = AS_OBSERVED
+        target = AS_OBSERVED
         if forecast:
-            from overlace.optimize.ahead import wanted_for
+            from overlace.optimize.forecast import target_for
 
-            wanted = wanted_for(run, planner, seed, progress)
+            target = target_for(run, planner, seed, progress)
         document, folder, again, _ = solve(
-            planner, observation, run, names, seed=seed, wanted=wanted, force=force, progress=progress
+            planner, observation, run, names, seed=seed, target=target, force=force, progress=progress
         )
     if again:
         err.print(shown(f"solved before: {folder} (--force solves again)"))

@@ -17,7 +17,7 @@ def summary(trace: Any) -> dict[str, Any]:
     return {"trace": trace.path, "digest": trace.digest(), "bucket_us": trace.bucket_us, "rows": rows}
 
 
-def told(trace: Any) -> list[str]:
+def trace_lines(trace: Any) -> list[str]:
     """A trace for people."""
     traffic = trace.rows("traffic")
     messages = trace.rows("messages") or int(trace.read("traffic", ["messages"])["messages"].to_numpy().sum())
@@ -65,4 +65,4 @@ def ingest_tables(
         )
     document = {**summary(trace), "merged": {name: each._asdict() for name, each in merged.items()}, "notes": notes}
     lines = [escape(f"{name}: {each}") for name, each in merged.items()]
-    answer(as_json, document, *lines, *map(escape, notes), *told(trace))
+    answer(as_json, document, *lines, *map(escape, notes), *trace_lines(trace))

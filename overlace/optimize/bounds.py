@@ -1,5 +1,4 @@
-"""What binds a plan: the share of deliveries that may fail with a broker, limits that stay broken, and what lifting the
-bounds on regions and links would bring."""
+"""What limits a plan: every limit in force and what lifting it would bring, limits that stay broken, and defaults."""
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ import pyarrow as pa
 from overlace.arrays.jit import Floats, Ints
 from overlace.arrays.pairs import positions
 from overlace.errors import NothingBetter
-from overlace.model import Metrics, Names, Network, Observation, Overlay, Progress, name_of
-from overlace.optimize.replay import Replayed
-from overlace.optimize.wishes import Wishes
+from overlace.limits import Limits, as_flag
+from overlace.model import Metrics, Network, Observation, Overlay, Progress, name_of
+from overlace.optimize.case import Case
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import capacity_of
 from overlace.planners.search.problem import Problem
@@ -32,7 +31,7 @@ SHARE = 3.0
 
 
 def within_cut(
-    planner: Joint, observation: Observation, ahead: Observation | None, rows: pa.Table, unit: str, wishes: Wishes
+    planner: Joint, observation: Observation, ahead: Observation | None, rows: pa.Table, unit: str, seed: int = 0
 ) -> Joint:
     """The planner with its limit so tight that no broker is on the way of more deliveries than the user allows.
 
@@ -43,44 +42,43 @@ def within_cut(
     def cut_share(overlay: Overlay) -> float:
         return measure(observation, overlay, rows, unit).of("cut_share_max")
 
-    asked_for, today = wishes.max_cut or 1.0, cut_share(observation.overlay)
+    asked_for, today = planner.max_cut or 1.0, cut_share(observation.overlay)
     for allowed in sorted({asked_for, max(asked_for, today)}):  # where today is above, first what was asked for
         tried = planner
         for _ in range(TIGHTER):
-            reached = cut_share(tried.solve(observation, wishes.seed, ahead=ahead).after)
+            reached = cut_share(tried.solve(observation, seed, ahead=ahead).after)
             if reached <= allowed + 1e-12:
                 return tried
             tried = replace(tried, max_cut=0.98 * (tried.max_cut or 1.0) * allowed / reached)
     raise NothingBetter(
         f"no plan was found in which every broker carries at most {allowed:.1%} of the deliveries (the nearest has one "
-        f"with {reached:.1%}). Raise max_cut, or allow other links with --could-wire."
+        f"with {reached:.1%}). Raise max_cut, or allow other links with --allow-link."
     )
 
 
-def assumed(observation: Observation, names: Names, wishes: Wishes, planner: Joint) -> list[str]:
+def assumptions(case: Case, planner: Joint) -> list[str]:
     """What the plan takes for granted because nobody said otherwise, a line each."""
-    said, network = [], observation.network
-    if wishes.placement is None and not planner.within_region and not places_known(network):
-        said.append("any broker is taken to serve any client equally well; regions, access costs or --only bound that")
-    unwired = positions(observation.overlay.tree, network.links) < 0
+    limits, network = case.limits, case.observation.network
+    lines = []
+    if limits.placement is None and not planner.within_region and not places_known(network):
+        lines.append("any broker is taken to serve any client equally well; regions, access costs or --only limit that")
+    unwired = positions(case.observation.overlay.tree, network.links) < 0
     new = int((unwired[list(planner.may_wire)] if planner.wired_only else unwired).sum())
-    which = "that --could-wire names" if wishes.could_wire else "that are listed with a cost and not wired"
+    which = "that --allow-link names" if limits.allow_link else "that are listed with a cost and not wired"
     if 0 in (planner.budget, planner.max_swaps):
-        said.append("no link may change")
+        lines.append("no link may change")
     else:
         could = counted(new, "link could", "links could")
-        said.append(f"{could} be new, those {which}" if new else "no link could be new: none is listed with a cost")
-    limits = {
-        "sent-cap": (wishes.sent_cap, "times the mean that a broker's clients send"),
-        "handled-cap": (wishes.handled_cap, "times what today's busiest broker handles"),
+        lines.append(f"{could} be new, those {which}" if new else "no link could be new: none is listed with a cost")
+    defaults = {
+        "sent_cap": "times the mean that a broker's clients send",
+        "handled_cap": "times what today's busiest broker handles",
     }
-    told = [
-        f"--{name} {value:g} ({what})" if value else f"--{name} 0 (none)"
-        for name, (value, what) in limits.items() if name.replace("-", "_") not in wishes.model_fields_set
-    ]  # fmt: skip
-    if np.isfinite(network.capacity).any() and "head_room" not in wishes.model_fields_set:
-        told.append(f"--head-room {wishes.head_room:g} (share of a capacity that stays free)")
-    return [*said, f"limits by default: {', '.join(told)}"] if told else said
+    if np.isfinite(network.capacity).any():
+        defaults["head_room"] = "share of a capacity that stays free"
+    values = {name: getattr(limits, name) or 0 for name in defaults if name not in case.given}
+    taken = [f"{as_flag(name)} {value:g} ({defaults[name] if value else 'none'})" for name, value in values.items()]
+    return [*lines, f"limits by default: {', '.join(taken)}"] if taken else lines
 
 
 def places_known(network: Network) -> bool:
@@ -88,122 +86,127 @@ def places_known(network: Network) -> bool:
     return len(network.client_region) > 0 and bool(network.access_cost.size or network.access_latency_us.size)
 
 
-def bounds_of(
-    observation: Observation, ahead: Observation | None, wishes: Wishes, planner: Joint, after: Overlay,
-    paid: Callable[[Overlay], float], progress: Progress | None = None,
-) -> list[str]:  # fmt: skip
+def limits_in_force(
+    case: Case,
+    planner: Joint,
+    ahead: Observation | None,
+    after: Overlay,
+    cost_of: Callable[[Overlay], float],
+    progress: Progress | None = None,
+) -> list[str]:
     """Every limit in force, and what lifting it would bring at least, going on from the plan and from today.
 
-    `paid` is what counts, in the training window. All of them together draw as often as planning did.
+    `cost_of` is what counts, in the training window. All of them together draw as often as planning did.
     """
-    said, plain = [], observation if ahead is not None else None
-    for_traffic = ahead if ahead is not None else observation
-    today, now = paid(observation.overlay), paid(after)
-    lifts = _lifts(observation, wishes, planner)
+    observation, lines = case.observation, []
+    traffic, plain = (observation, None) if ahead is None else (ahead, observation)
+    today, now = cost_of(observation.overlay), cost_of(after)
+    lifts = _lifts(observation, case.limits, planner)
     effort = planner.effort * min(1.0, SHARE / max(1, sum(map(bool, lifts.values()))))
     for i, (text, lifted) in enumerate(lifts.items()):
         if not lifted:
-            said.append(text)
+            lines.append(text)
             continue
         if asked():
-            said.append(f"{text}; what lifting it would bring was not asked")
+            lines.append(f"{text}; what lifting it would bring was not asked")
             continue
         if progress:
             progress(i / len(lifts), text.partition(" (")[0])
         other = replace(planner, method="joint", effort=int(effort), **lifted)
-        more = (now - paid(other.overlay(for_traffic, wishes.seed, after, plain))) / today if today > 0 else 0.0
+        found = cost_of(other.overlay(traffic, case.goal.seed, after, plain))
+        more = (now - found) / today if today > 0 else 0.0
         if more > LEAST:
-            said.append(f"{text}; without it: saves at least {more:.1%} more in the training window")
+            lines.append(f"{text}; without it: saves at least {more:.1%} more in the training window")
         else:
-            said.append(f"{text}; without it: nothing more was found")
-    return said
+            lines.append(f"{text}; without it: nothing more was found")
+    return lines
 
 
-def _lifts(observation: Observation, wishes: Wishes, planner: Joint) -> dict[str, dict[str, Any]]:
-    """By what a bound says, the planner's fields without it; none where nobody can tell what that would bring."""
+def _lifts(observation: Observation, limits: Limits, planner: Joint) -> dict[str, dict[str, Any]]:
+    """By what a limit says, the planner's fields without it; none where nobody can tell what that would bring."""
     found: dict[str, dict[str, Any]] = {}
+
+    def flags(*names: str) -> str:
+        values = {name: getattr(planner, name) for name in names}
+        return ", ".join(f"{as_flag(name)} {value:g}" for name, value in values.items() if value)
+
     if planner.within_region:
         found["nobody leaves its region (--placement anywhere lifts it)"] = {"within_region": False}
     links, wired = observation.network.links, positions(observation.overlay.tree, observation.network.links) >= 0
     wired[list(planner.may_wire)] = True
     if planner.wired_only and not wired.all():
-        why = "only these links may be new" if wishes.could_wire else "existing links only: no other has a cost"
-        found[f"{why} (--could-wire 'LEFT*:RIGHT*' allows others)"] = {"wired_only": False, "may_wire": ()}
+        why = "only these links may be new" if limits.allow_link else "existing links only: no other has a cost"
+        found[f"{why} (--allow-link 'LEFT*:RIGHT*' allows others)"] = {"wired_only": False, "may_wire": ()}
     elif len(links) <= len(observation.overlay.tree):
         found["existing links only; the trace names no others, so what they would bring is not known"] = {}
-    budget = {name: None for name in ("budget", "max_moves", "max_swaps") if getattr(planner, name) is not None}
-    if budget:
-        shown = ", ".join(f"--{name.replace('_', '-')} {getattr(planner, name)}" for name in budget)
-        found[f"changes ({shown})"] = budget
-    caps = {name: None for name in ("sent_cap", "handled_cap") if getattr(planner, name) is not None}
-    if caps:
-        shown = ", ".join(f"--{name.replace('_', '-')} {getattr(planner, name):g}" for name in caps)
-        found[f"loads of brokers ({shown}; 0: unlimited)"] = caps
+    changes = {name: None for name in ("budget", "max_moves", "max_swaps") if getattr(planner, name) is not None}
+    if changes:
+        shown = ", ".join(f"{as_flag(name)} {getattr(planner, name)}" for name in changes)
+        found[f"changes ({shown})"] = changes
+    if caps := flags("sent_cap", "handled_cap"):
+        found[f"loads of brokers ({caps}; 0: unlimited)"] = {"sent_cap": None, "handled_cap": None}
     if np.isfinite(observation.network.capacity).any():
         found[f"capacity of brokers (--head-room {planner.head_room:g} of it stays free)"] = {"head_room": 0.0}
     if planner.max_degree is not None:
-        found[f"links of a broker (--max-degree {planner.max_degree})"] = {"max_degree": None}
-    if wishes.max_cut is not None:
-        found[f"worst single failure (--max-cut {wishes.max_cut:g})"] = {"max_cut": None}
-    if planner.min_gain:
-        found[f"what every change must save (--min-step {planner.min_gain:g})"] = {"min_gain": 0.0}
-    if wishes.keep or wishes.only:
-        shown = " and ".join(f"--{name}" for name in ("keep", "only") if getattr(wishes, name))
+        found[f"links of a broker ({flags('max_degree')})"] = {"max_degree": None}
+    if limits.max_cut is not None:
+        found[f"worst single failure (--max-cut {limits.max_cut:g})"] = {"max_cut": None}
+    if planner.min_step:
+        found[f"what every change must save ({flags('min_step')})"] = {"min_step": 0.0}
+    if limits.keep or limits.only:
+        shown = " and ".join(f"--{name}" for name in ("keep", "only") if getattr(limits, name))
         found[f"what stays ({shown})"] = {"keep": (), "only": (), "keep_brokers": (), "keep_links": ()}
     return found
 
 
-def broken_by(
-    observation: Observation, names: Names, wishes: Wishes, planner: Joint, after: Overlay, plan: str,
-    done: Sequence[Replayed],
-) -> dict[str, str]:  # fmt: skip
-    """Limits of the user that the plan does not keep, by the wish, a line each: today's overlay does not, either."""
-    problem, brokers = planner.problem(observation), observation.network.brokers
+def broken_limits(case: Case, planner: Joint, after: Overlay, cut_shares: Sequence[Floats]) -> dict[str, str]:
+    """Limits that the plan does not keep, since today's overlay does not, either: by option, a line each.
+
+    `cut_shares` are the shares of deliveries that fail with each broker, in the training window, today and after.
+    """
+    observation, limits = case.observation, case.limits
+    problem = planner.problem(observation)
     sent = observation.sent[observation.overlay.homes(observation.clients) >= 0]  # of those that planning counts
     mean = float(sent.sum()) / max(1, int((observation.network.region >= 0).sum()))
     loads = [loads_of(problem, overlay, observation) for overlay in (observation.overlay, after)]
-    cuts = [
-        by_broker(next(e.metrics for e in done if (e.plan, e.part) == (which, "train")), "cut_share", brokers)
-        for which in ("", plan)
-    ]
-    asked: dict[str, tuple[list[Any], Any]] = {
-        "sent_cap": ([load.sent for load in loads], max((wishes.sent_cap or 0) * mean, float(sent.max(initial=0)))),
-        "handled_cap": ([load.handled for load in loads], (wishes.handled_cap or 0) * loads[0].handled.max()),
-        "head_room": ([load.handled for load in loads], capacity_of(observation) * (1 - wishes.head_room)),
-        "max_degree": ([load.degree for load in loads], wishes.max_degree or 0),
-        "max_cut": (cuts, wishes.max_cut or 0),
+    measured: dict[str, tuple[Sequence[Floats | Ints], Floats | float]] = {
+        "sent_cap": ([load.sent for load in loads], max((limits.sent_cap or 0) * mean, float(sent.max(initial=0)))),
+        "handled_cap": ([load.handled for load in loads], (limits.handled_cap or 0) * loads[0].handled.max()),
+        "head_room": ([load.handled for load in loads], capacity_of(observation) * (1 - limits.head_room)),
+        "max_degree": ([load.degree for load in loads], limits.max_degree or 0),
+        "max_cut": (cut_shares, limits.max_cut or 0),
     }
-    said = {}
-    for name, ((today, load), limit) in asked.items():
+    found = {}
+    for name, ((today, load), limit) in measured.items():
         most = np.broadcast_to(limit, load.shape)
         over = int((load > most * (1 + 1e-9)).sum())
-        if not over or (not getattr(wishes, name) and name != "head_room"):
+        if not over or (not getattr(limits, name) and name != "head_room"):
             continue
         worst = int((load / np.maximum(most, 1e-12)).argmax())
-        who = name_of("broker", worst, names)
+        who = name_of("broker", worst, case.names)
         reached, wanted = (f"{x:.1%}" if name == "max_cut" else f"{x:,.0f}" for x in (load[worst], most[worst]))
-        source = "was asked for" if name in wishes.model_fields_set else "is the default"
+        source = "was asked for" if name in case.given else "is the default"
         as_today = ", as today" if (today > most * (1 + 1e-9)).sum() >= over else ""
-        plural = "broker stays" if over == 1 else "brokers stay"
-        flag = f"--{name.replace('_', '-')} {getattr(wishes, name):g}"
-        said[name] = f"{over} {plural} above {flag}{as_today}: {who} has {reached} where {wanted} {source}"
-    return said
+        flag = f"{as_flag(name)} {getattr(limits, name):g}"
+        stay = counted(over, "broker stays", "brokers stay")
+        found[name] = f"{stay} above {flag}{as_today}: {who} has {reached} where {wanted} {source}"
+    return found
 
 
 def broken_later(
-    observation: Observation, wishes: Wishes, before: Metrics, after: Metrics, window: tuple[int, int] = (0, 0)
+    observation: Observation, limits: Limits, before: Metrics, after: Metrics, window: tuple[int, int] = (0, 0)
 ) -> list[str]:
-    """Limits that hold where the plan was made and not on the traffic that judges it, a line each."""
-    said: list[str] = []
+    """Limits that hold where the plan was made and not on held-out traffic, a line each."""
+    lines: list[str] = []
     if "max_broker_load" not in after:
-        return said
-    cap, (was, now) = wishes.handled_cap, (each.of("max_broker_load") for each in (before, after))
+        return lines
+    cap, (was, now) = limits.handled_cap, (each.of("max_broker_load") for each in (before, after))
     if cap and now > cap * was * (1 + 1e-9):
-        said.append(f"the busiest broker handles {now:,.0f} messages, above --handled-cap {cap:g} ({was:,.0f} today)")
-    cut, (was, now) = wishes.max_cut, (each.of("cut_share_max") for each in (before, after))
+        lines.append(f"the busiest broker handles {now:,.0f} messages, above --handled-cap {cap:g} ({was:,.0f} today)")
+    cut, (was, now) = limits.max_cut, (each.of("cut_share_max") for each in (before, after))
     if cut and now > cut * (1 + 1e-9):
-        said.append(f"{now:.1%} of the deliveries fail with one broker, above --max-cut {cut:g} ({was:.1%} today)")
-    network, cap = observation.network, wishes.sent_cap
+        lines.append(f"{now:.1%} of the deliveries fail with one broker, above --max-cut {cut:g} ({was:.1%} today)")
+    network, cap = observation.network, limits.sent_cap
     if cap:
         then, sent = (by_broker(each, "sent", network.brokers) for each in (before, after))
         mean = float(sent.sum()) / max(1, int((network.region >= 0).sum()))
@@ -211,17 +214,17 @@ def broken_later(
         if over and mean:
             who = f"clients of {counted(over, 'broker', 'brokers')}"
             was, now = (float(each.max() / mean) for each in (then, sent))
-            said.append(f"{who} send more than --sent-cap {cap:g} times the mean ({now:.2f} at most, {was:.2f} today)")
+            lines.append(f"{who} send more than --sent-cap {cap:g} times the mean ({now:.2f} at most, {was:.2f} today)")
     known = np.isfinite(network.capacity)
-    room = network.capacity[known] * (window[1] - window[0]) / 1e6 * (1 - wishes.head_room)
+    room = network.capacity[known] * (window[1] - window[0]) / 1e6 * (1 - limits.head_room)
     handled = by_broker(after, "handled", network.brokers)[known]
     if window[1] > window[0] and (full := int((handled > room * (1 + 1e-9)).sum())):
         who = counted(full, "broker leaves", "brokers leave")
-        said.append(f"{who} less than --head-room {wishes.head_room:g} of the capacity free")
-    return [f"on held-out traffic, {line}" for line in said]
+        lines.append(f"{who} less than --head-room {limits.head_room:g} of the capacity free")
+    return [f"on held-out traffic, {line}" for line in lines]
 
 
-class Borne(NamedTuple):
+class Loads(NamedTuple):
     """What each broker bears, in what the planner counts."""
 
     sent: Floats
@@ -229,7 +232,7 @@ class Borne(NamedTuple):
     degree: Ints
 
 
-def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Borne:
+def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Loads:
     """What each broker bears with an overlay."""
     brokers = observation.network.brokers
     home = overlay.homes(observation.clients)
@@ -237,7 +240,7 @@ def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Bo
     _, handled = bill(problem.load, np.maximum(home, 0), tree, problem.node, area, len(problem.node))
     placed = home >= 0
     sent = np.bincount(home[placed], weights=observation.sent[placed], minlength=brokers).astype(np.float64)
-    return Borne(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))
+    return Loads(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))
 
 
 def by_broker(metrics: Metrics, metric: str, brokers: int) -> Floats:
@@ -248,8 +251,8 @@ def by_broker(metrics: Metrics, metric: str, brokers: int) -> Floats:
     return found
 
 
-def limits_of(observation: Observation, planner: Joint) -> dict[str, list[float | None]]:
-    """What each broker may send and handle at most, as a share of the messages that planned; None is unlimited."""
+def load_limits(observation: Observation, planner: Joint) -> dict[str, list[float | None]]:
+    """What each broker may send and handle at most, as a share of all messages observed; None is unlimited."""
     total = float(observation.sent.sum())
     if not total:
         return {}

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import NamedTuple
 
 import numpy as np
 
 from overlace.errors import BadParameter, NothingBetter
+from overlace.limits import Goal, Limits, PlannerLimits, Split
 from overlace.model import Names, Observation, Planner, Progress, regions_given
 from overlace.observe.tables import columns
 from overlace.optimize.bounds import places_known
+from overlace.optimize.case import Case
 from overlace.optimize.meshes import MeshChoice, choose_mesh
-from overlace.optimize.wishes import Wishes, kept_by, link_rows
+from overlace.optimize.scope import link_rows, scope_of
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.joint.joint import Joint
 from overlace.trace.store import Trace
 
 ROUTED, CHANNELS, MESH = "placement and tree", "channels", "mesh"
-BINDS: dict[str, set[str]] = {
-    ROUTED: {
-        "objective", "placement", "could_wire", "budget", "max_moves", "max_swaps", "min_gain", "min_step", "max_cut",
-        "sent_cap", "handled_cap", "head_room", "max_degree", "keep", "only", "forecast", "effort", "seed",
-    },
-    CHANNELS: {"seed"},
-    MESH: {"max_degree", "max_diameter", "survive", "effort", "seed"},
-}  # fmt: skip
-"""Which wishes bind which family; what is set and binds nothing is said."""
+OF_MESHES = {"max_diameter", "survive"}
+"""Options that limit nothing but meshes."""
 
 
-def not_bound(name: str, wishes: Wishes) -> list[str]:
-    """What was asked for and does not bind a family."""
-    asked = wishes.model_fields_set - {"train", "train_until"}
-    return sorted(asked - BINDS[name])
+def without_effect(name: str, given: frozenset[str]) -> list[str]:
+    """Options that were given and do not limit a family of plans."""
+    every = {each.name for kind in (Limits, Goal) for each in fields(kind)}
+    binds = {
+        ROUTED: every - OF_MESHES,
+        CHANNELS: {"seed"},
+        MESH: {"max_degree", "effort", "seed"} | OF_MESHES,
+    }
+    return sorted(given - Split.EITHER - binds[name])
 
 
 class Chosen(NamedTuple):
@@ -43,11 +44,9 @@ class Chosen(NamedTuple):
     refused: str = ""  # why no mesh keeps the limits
 
 
-def choose(
-    observation: Observation, names: Names, wishes: Wishes, unit: str, *, priced: bool = True,
-    progress: Progress | None = None,
-) -> Chosen:  # fmt: skip
-    """What can be planned from an observation, and by what; unit is what link costs are per, if priced."""
+def choose(case: Case, progress: Progress | None = None) -> Chosen:
+    """What can be planned, and by what."""
+    observation, names, limits, goal = case.observation, case.names, case.limits, case.goal
     planners: dict[str, Planner] = {}
     left_out = []
     network = observation.network
@@ -61,19 +60,21 @@ def choose(
         left_out.append((ROUTED, "no client has a home: ingest sessions"))
     elif len(observation.classes) == 0:
         left_out.append((ROUTED, "no message was received by anybody"))
-    elif wishes.objective == "latency" and not network.latency_us.any():
+    elif goal.objective == "latency" and not network.latency_us.any():
         left_out.append((ROUTED, "the latencies of links are not known: ingest links with latency_us"))
-    elif wishes.objective == "bytes" and not observation.classes.bytes.any():
+    elif goal.objective == "bytes" and not observation.classes.bytes.any():
         left_out.append((ROUTED, "the sizes of messages are not known"))
     else:
-        planners[ROUTED] = joint_planner(observation, names, wishes, unit, priced)
+        planners[ROUTED] = joint_planner(
+            observation, names, limits, goal, case.trace.unit, priced=link_costs_known(case.trace)
+        )
     if len(observation.offers.publisher):
         planners[CHANNELS] = Strategy4()
     else:
         left_out.append((CHANNELS, "no advertisements: ingest that table"))
     if len(observation.interests) and network.brokers < 2:
         try:
-            mesh = choose_mesh(observation, wishes, names, progress)
+            mesh = choose_mesh(observation, limits, goal, names, progress)
         except NothingBetter as error:
             return Chosen(planners, [*left_out, (MESH, str(error))], None, str(error))
         return Chosen({**planners, MESH: mesh.planner}, left_out, mesh)
@@ -81,27 +82,32 @@ def choose(
     return Chosen(planners, [*left_out, (MESH, why)])
 
 
-def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: str, priced: bool = True) -> Joint:
+def joint_planner(
+    observation: Observation, names: Names, limits: Limits, goal: Goal, unit: str, priced: bool = True
+) -> Joint:
     """The planner for placement and tree, with the user's limits as ids; where no link is priced, none is new."""
     network = observation.network
-    if wishes.placement == "region" and not regions_given(network, names):
+    if limits.placement == "region" and not regions_given(network, names):
         raise BadParameter("--placement region: no regions are given. Ingest brokers with a region, or leave it out.")
-    stay = wishes.placement == "region" or (
-        wishes.placement is None and regions_given(network, names) and not places_known(network)
+    stay = limits.placement == "region" or (
+        limits.placement is None and regions_given(network, names) and not places_known(network)
     )
-    by_bytes = wishes.objective == "bytes" or (wishes.objective == "cost" and unit == "gb")
-    objective: Any = "messages" if wishes.objective == "bytes" else wishes.objective
-    stays = kept_by(wishes, network, observation.overlay.tree, observation.clients, names)
+    by_bytes = goal.objective == "bytes" or (goal.objective == "cost" and unit == "gb")
+    scope = scope_of(limits, network, observation.overlay.tree, observation.clients, names)
+    shared = {each.name: getattr(limits, each.name) for each in fields(PlannerLimits)}
     return Joint(
-        budget=wishes.budget, max_moves=wishes.max_moves, max_swaps=wishes.max_swaps, objective=objective,
-        weight="bytes" if by_bytes else "messages", min_gain=wishes.min_step, sent_cap=wishes.sent_cap or None,
-        handled_cap=wishes.handled_cap or None, head_room=wishes.head_room,
-        max_degree=wishes.max_degree, max_cut=wishes.max_cut,
-        wired_only=bool(wishes.could_wire) or not priced,
-        may_wire=link_rows(wishes.could_wire, network, names), within_region=stay, effort=wishes.effort,
-        only=stays.only, keep=stays.clients,
-        keep_brokers=stays.brokers, keep_links=stays.links,
-    )  # fmt: skip
+        **shared,
+        objective="messages" if goal.objective == "bytes" else goal.objective,
+        weight="bytes" if by_bytes else "messages",
+        wired_only=bool(limits.allow_link) or not priced,
+        may_wire=link_rows(limits.allow_link, network, names),
+        within_region=stay,
+        effort=goal.effort,
+        only=scope.only,
+        keep=scope.clients,
+        keep_brokers=scope.brokers,
+        keep_links=scope.links,
+    )
 
 
 def link_costs_known(trace: Trace) -> bool:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from overlace.arrays.jit import Floats
 from overlace.catalog import PLANNERS
 from overlace.errors import BadPlan, BadTrace, OverlaceError, Unknown
+from overlace.limits import Limits
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
 from overlace.observe.cut import Cut, cut
 from overlace.observe.forecast import Forecast, expected, sliced
@@ -26,18 +27,17 @@ from overlace.observe.known import known_as
 from overlace.observe.later import later
 from overlace.observe.observation import observe_with_names
 from overlace.observe.traffic import traffic_of
+from overlace.optimize.case import metric_of
 from overlace.optimize.interval import total
 from overlace.optimize.joined import InPlace, Joined
-from overlace.optimize.solve import plan_for
+from overlace.optimize.solve import objective_of, plan_for
 from overlace.replay.measure import measure
-from overlace.trace.plans import load_plan, read_plan
+from overlace.trace.plans import Judgement, PlanFile, load_plan, read_plan
 from overlace.trace.runs import read_json, read_observation
 from overlace.trace.store import Trace
 
-METRIC = {"hops": "mean_broker_hops", "latency": "mean_latency_us", "messages": "link_messages", "cost": "cost"}
-"""What replay measures for each objective, as planners count it: for a plan that was not judged."""
-MIN_GAIN = 0.01
-Standing = Literal["planned", "applied"]
+MIN_GAIN = Limits().min_gain
+Overlays = Literal["planned", "applied"]
 """Which overlay stands now: as the plan has it, or as the newer trace shows it."""
 
 
@@ -45,7 +45,7 @@ class Drift(NamedTuple):
     """What newer traffic says of a plan."""
 
     plan: str
-    overlay: Standing  # what `after`, the loads now and planning again are about
+    overlay: Overlays  # what `after`, the loads now and planning again are about
     metric: str
     predicted: float  # share saved where the plan was judged, or where it was made
     before: float  # the overlay as it was, on the newer traffic
@@ -64,39 +64,37 @@ class Drift(NamedTuple):
 
 
 def drift(
-    run: Path, path: str, plan: str | None = None, *, overlay: Standing = "planned", progress: Progress | None = None
+    run: Path, path: str, plan: str | None = None, *, overlay: Overlays = "planned", progress: Progress | None = None
 ) -> Drift:
     """Replay a run's plan, or what was applied of it, on a newer trace."""
     tell = progress or (lambda share, what: None)
-    if overlay not in get_args(Standing):
-        raise Unknown("overlay", overlay, get_args(Standing))
+    if overlay not in get_args(Overlays):
+        raise Unknown("overlay", overlay, get_args(Overlays))
     observation, names = read_observation(run)
     folder = _plan_of(run, plan)
+    document = read_plan(folder)
     made = load_plan(folder, PLANNERS, observation)
     if not {"placement", "tree"} & set(made.planner.facets):
         raise BadPlan(f"{folder.name} plans {', '.join(made.planner.facets)}; drift is about placement and tree")
     tell(0.1, "observing")
     trace = Trace.open(path)
     newer, newer_names = observe_with_names(trace)
-    joined = Joined(observation.network, names, newer, newer_names)
+    stands = Standing(made, document, observation, names, overlay)
+    joined, after = stands.join(newer, newer_names)
     before = joined.overlay(made.before)
-    after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
     start = replace(joined.newer, network=joined.network, overlay=after)
     tell(0.4, "replaying")
-    rows, metric = (
-        traffic_of(trace, None, known_as(trace, newer_names)),
-        _metric(folder, made.planner, observation.network),
-    )
+    rows, judged = traffic_of(trace, None, known_as(trace, newer_names)), document.judged
+    metric = _metric(judged, made.planner, observation.network)
     costs = [_measured(start, each, rows, trace, metric) for each in (before, after)]
     tell(0.7, "planning again")
-    again = _planned_again(folder, made, trace, observation, names, overlay, metric)
+    again = _saved_again(stands, trace, metric)
     then = _shares(observation, made.after)[np.argsort(joined.broker)]
-    judged = read_plan(folder).judged
     return Drift(
         plan=folder.name,
         overlay=overlay,
         metric=metric,
-        predicted=_predicted(folder, made, observation),
+        predicted=_predicted(judged, made, observation),
         before=costs[0],
         after=costs[1],
         unseen=joined.unseen(observation),
@@ -104,38 +102,48 @@ def drift(
         again=again,
         min_gain=judged.min_gain(MIN_GAIN) if judged else MIN_GAIN,
         in_place=joined.in_place(made),
-        rule=new.rule if (new := read_plan(folder).newcomers) else "",
+        rule=document.newcomers.rule if document.newcomers else "",
     )
 
 
-def _planned_again(
-    folder: Path, made: Plan, trace: Trace, observation: Observation, names: Names, overlay: Standing, metric: str
-) -> float:
+class Standing(NamedTuple):
+    """A plan of a run, and what is taken to stand now: the plan, or what a newer trace shows."""
+
+    made: Plan
+    document: PlanFile
+    observation: Observation  # of the run
+    names: Names
+    overlay: Overlays
+
+    def join(self, newer: Observation, names: Names) -> tuple[Joined, Overlay]:
+        """The run and a newer observation joined by name, and the overlay that stands."""
+        joined = Joined(self.observation.network, self.names, newer, names)
+        planned = self.overlay == "planned"
+        return joined, joined.overlay(self.made.after) if planned else joined.applied(self.made.before)
+
+
+def _saved_again(stands: Standing, trace: Trace, metric: str) -> float:
     """The share that planning again saves on the rest of a newer trace, planned on its first part."""
     span = trace.span()
     try:
-        parts = cut(trace)
-        return _again(folder, made, trace, parts, observation, names, overlay, metric)
+        return _saved_on(stands, trace, cut(trace), metric)
     except OverlaceError:  # too short to cut, or not all of the system was there by then
-        return _again(folder, made, trace, Cut(span, span, 1.0), observation, names, overlay, metric)
+        return _saved_on(stands, trace, Cut(span, span, 1.0), metric)
 
 
-def _again(
-    folder: Path, made: Plan, trace: Trace, parts: Cut, observation: Observation, names: Names, overlay: Standing,
-    metric: str,
-) -> float:  # fmt: skip
+def _saved_on(stands: Standing, trace: Trace, parts: Cut, metric: str) -> float:
     """The share that planning on one part of a newer trace saves on another."""
     first, first_names = observe_with_names(trace, parts.train)
-    joined = Joined(observation.network, names, first, first_names)
-    after = joined.overlay(made.after) if overlay == "planned" else joined.applied(made.before)
+    joined, after = stands.join(first, first_names)
     if metric == "total_cost" and not joined.network.access_cost.size:
         raise BadTrace("the first part of the newer trace does not say what it costs to reach a broker")
     start, known = replace(joined.newer, network=joined.network, overlay=after), known_as(trace, first_names)
-    ahead, forecast = None, read_plan(folder).forecast
+    made, forecast = stands.made, stands.document.forecast
+    ahead = None
     if forecast is not None:
         slices = sliced(trace, parts.train, known)
         ahead = expected(start, slices, Forecast(forecast.half_life_days, forecast.blocks), made.seed)
-    fresh = plan_for(joined.planner(made.planner, observation.network), start, ahead, made.seed)
+    fresh = plan_for(joined.planner(made.planner, stands.observation.network), start, ahead, made.seed)
     rest = later(trace, parts.held_out, known, start)
     rows = rest.rows()
     if not rows.num_rows:
@@ -157,26 +165,19 @@ def _plan_of(run: Path, plan: str | None) -> Path:
     return folders[0]
 
 
-def _predicted(folder: Path, made: Plan, observation: Observation) -> float:
-    """What was promised: on the held-out part where optimize judged it, else on the part it was made from."""
-    judged = read_plan(folder).judged
+def _predicted(judged: Judgement | None, made: Plan, observation: Observation) -> float:
+    """What was promised: on held-out traffic where optimize judged it, else in the training window."""
     if judged and judged.saving:
         return judged.saving.share
     before = made.planner.cost(observation, made.before)
     return made.gain / before if before else 0.0
 
 
-def _metric(folder: Path, planner: Planner, network: Network) -> str:
+def _metric(judged: Judgement | None, planner: Planner, network: Network) -> str:
     """What the plan was judged by; if it was not, what replay measures of its planner's objective."""
-    judged = read_plan(folder).judged
     if judged and judged.metrics:
         return judged.metrics[0].metric
-    objective = getattr(planner, "objective", "cost")
-    if objective == "cost" and "placement" in planner.facets and network.access_cost.size:
-        return "total_cost"
-    if objective == "messages" and getattr(planner, "weight", "messages") == "bytes":
-        return "link_bytes"
-    return METRIC.get(objective, "cost")
+    return metric_of(objective_of(planner), network if "placement" in planner.facets else Network(), judged=False)
 
 
 def _measured(observation: Observation, overlay: Overlay, rows: pa.Table, trace: Trace, metric: str) -> float:
@@ -184,7 +185,7 @@ def _measured(observation: Observation, overlay: Overlay, rows: pa.Table, trace:
     if rows.num_rows == 0:
         raise BadTrace("the newer trace holds no messages, so there is nothing to replay")
     found = measure(observation, overlay, rows, trace.unit)
-    if not (found.metric == metric).any():
+    if metric not in found:
         raise BadTrace(f"the newer trace does not say what {metric} needs: ingest the same tables as for the run")
     return found.of(metric)
 

@@ -13,41 +13,55 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from overlace.errors import NothingBetter, NotObserved
-from overlace.model import Overlay, Progress
+from overlace.limits import Goal, Limits, as_flag
+from overlace.limits import as_document as options_document
+from overlace.model import Observation, Overlay, Progress
 from overlace.observe.known import known_as
-from overlace.observe.later import later
 from overlace.observe.traffic import traffic_of
-from overlace.optimize.ahead import NOTHING, Ahead, look_ahead, wanted_of
-from overlace.optimize.bounds import assumed, bounds_of, broken_by, broken_later, limits_of, within_cut
-from overlace.optimize.choose import MESH, ROUTED, choose, link_costs_known
+from overlace.optimize.bounds import (
+    assumptions,
+    broken_later,
+    broken_limits,
+    by_broker,
+    limits_in_force,
+    load_limits,
+    within_cut,
+)
+from overlace.optimize.case import Case, metric_of
+from overlace.optimize.choose import MESH, ROUTED, Chosen, choose
+from overlace.optimize.forecast import NOTHING, Outlook, choose_forecast, target_of
 from overlace.optimize.interval import total
-from overlace.optimize.judge import Evidence, Part, gap_of, judge_plan, metric_of, notes_of, worth
+from overlace.optimize.judge import Evidence, Part, explain_gap, judge_plan, notes_of, worth
 from overlace.optimize.meshes import MeshChoice, mesh_limits
-from overlace.optimize.observe import observe, trace_of
-from overlace.optimize.replay import replay
-from overlace.optimize.solve import Wanted, solve
-from overlace.optimize.wishes import Wishes, check_names, kinds_of
+from overlace.optimize.newcomers import Stays
+from overlace.optimize.observe import observe
+from overlace.optimize.replay import read_traffic, replay_plans
+from overlace.optimize.scope import by_kind, check_names
+from overlace.optimize.solve import AS_OBSERVED, Solved, keep_plan, solve
 from overlace.planners.joint.joint import Joint
 from overlace.report.answer import answer_lines
 from overlace.report.page import write_report
 from overlace.stopping import asked, coming_to_an_end
-from overlace.trace.runs import read_observation, write_json
+from overlace.trace.runs import write_json
 from overlace.trace.store import Trace
+
+NO_LIMITS, USUAL = Limits(), Goal()
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found."""
+    """What was found: a plan of each family, judged, or why no change is recommended."""
 
     run: Path
     parts: list[Part]
     left_out: list[tuple[str, str]]
-    wishes: Wishes
+    limits: Limits
+    goal: Goal
     unit: str = "message"
-    ahead: Ahead = NOTHING
+    outlook: Outlook = NOTHING
     mesh: MeshChoice | None = None
     bounds: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -65,24 +79,33 @@ class Refused(NothingBetter):
         self.answer = answer
 
 
-def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progress: Progress | None = None) -> Answer:
+def optimize(
+    path: str,
+    run: Path,
+    limits: Limits = NO_LIMITS,
+    goal: Goal = USUAL,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Answer:
     """Observe, plan, replay what was held out, and report; Refused where no change is recommended."""
     tell = progress or (lambda share, what: None)
-    check_names(wishes, Trace.open(path).names)
+    check_names(limits, Trace.open(path).names)
     tell(0.02, "observing")
     fresh = not run.exists()
-    observed = observe(path, run, train=wishes.train, train_until=wishes.train_until, force=force)
+    observation, names, trace, cut = observe(path, run, goal, force=force)
+    case = Case(trace, cut, observation, names, known_as(trace, names), limits, goal)
     if force and (run / "plans").is_dir():  # what they were made from has just been replaced
         shutil.rmtree(run / "plans")
     with coming_to_an_end():
         try:
-            answer = _answered(path, run, wishes, observed.cut.warning, tell)
+            answer = _answer(case, run, tell)
         except BaseException:
             if fresh:  # a run without a plan would only be in the way of the next try
                 shutil.rmtree(run, ignore_errors=True)
             raise
         tell(0.95, "writing the report")
-        write_json(run / "answer.json", as_document(answer) | {"limits": _limits(answer)})
+        write_json(run / "answer.json", as_document(answer) | {"limits": _load_limits(answer, observation)})
         write_report(run)
         tell(1.0, "done")
     if answer.why_not:
@@ -90,82 +113,104 @@ def optimize(path: str, run: Path, wishes: Wishes, *, force: bool = False, progr
     return answer
 
 
-def _answered(path: str, run: Path, wishes: Wishes, warning: str, tell: Progress) -> Answer:
-    """Plans, judged; and what there is to say of them."""
-    observation, names = read_observation(run)
-    opened = Trace.open(path)
+def _answer(case: Case, run: Path, tell: Progress) -> Answer:
+    """Plan, replay, judge, and ask what limits the plan."""
     tell(0.05, "choosing planners")
-    chosen = choose(
-        observation, names, wishes, opened.unit, priced=link_costs_known(opened),
-        progress=_within(tell, 0.05, 0.3, "choosing a mesh: "),
-    )  # fmt: skip
-    planners = chosen.planners
-    if not planners and chosen.refused:
-        replay(run)
-        return Answer(run, [], chosen.left_out, wishes, report=run / "report.html", why_not=chosen.refused)
-    if not planners:
-        why = "; ".join(f"{facet}: {reason}" for facet, reason in chosen.left_out)
-        raise NotObserved(f"{path}: nothing can be planned from this trace. {why}")
-    trace, cut = trace_of(run)
-    known = known_as(trace, names)
-    keep, only = (kinds_of(each)["client"] for each in (wishes.keep, wishes.only))
-    solved, looked, ahead = {}, NOTHING, None
-    for i, (name, planner) in enumerate(planners.items()):
-        wanted = Wanted()
-        if isinstance(planner, Joint):
-            tell(0.1, "choosing a forecast")
-            looked, ahead = look_ahead(
-                trace, cut.train, known, observation, planner, wishes.seed, metric_of(name, observation, wishes),
-                _within(tell, 0.1, 0.3), plain=wishes.forecast == "plain", keep=keep, only=only,
-            )  # fmt: skip
-            wanted = wanted_of(looked, ahead, keep, only)
-            if planner.max_cut is not None:
-                rows = traffic_of(trace, cut.train, known)
-                planner = planners[name] = within_cut(planner, observation, ahead, rows, trace.unit, wishes)
-        begin, end = (0.3 + 0.2 * k / len(planners) for k in (i, i + 1))
-        tell(begin, f"planning {name}")
-        solved[name] = solve(
-            planner, observation, run, names, seed=wishes.seed, wanted=wanted,
-            made=chosen.mesh.plan if chosen.mesh and name == MESH else None,
-            progress=_within(tell, begin, end, f"planning {name}: "),
-        )  # fmt: skip
-    tell(0.5, "replaying")
-    heard = {"train": later(trace, cut.train, known, observation)}
-    heard["held-out"] = later(trace, cut.held_out, known, observation)
-    done = replay(run, heard=heard)
-    tell(0.6, "judging")
-    evidence = Evidence(trace, observation, cut, wishes, looked, heard, done)
-    parts = [judge_plan(name, planners[name], each, evidence) for name, each in solved.items()]
+    chosen = choose(case, _within(tell, 0.05, 0.3, "choosing a mesh: "))
     answer = Answer(
-        run, parts, chosen.left_out, wishes, trace.unit, looked, chosen.mesh, notes=notes_of(parts, evidence),
-        warning=warning, report=run / "report.html",
-    )  # fmt: skip
+        run,
+        [],
+        chosen.left_out,
+        case.limits,
+        case.goal,
+        case.trace.unit,
+        mesh=chosen.mesh,
+        warning=case.cut.warning,
+        report=run / "report.html",
+    )
+    if not chosen.planners and chosen.refused:
+        replay_plans(run, case.training, {}, read_traffic(case.training, case.cut))
+        return replace(answer, why_not=chosen.refused)
+    if not chosen.planners:
+        why = "; ".join(f"{facet}: {reason}" for facet, reason in chosen.left_out)
+        raise NotObserved(f"{case.trace.path}: nothing can be planned from this trace. {why}")
+    planned = _plan(case, chosen, run, tell)
+    tell(0.5, "replaying")
+    traffic = read_traffic(case.training, case.cut)
+    made = {each.folder.name: (each.plan, each.document.newcomers) for each in planned.solved.values()}
+    evidence = Evidence(case, planned.outlook, traffic, replay_plans(run, case.training, made, traffic))
+    tell(0.6, "judging")
+    parts = [judge_plan(name, each, evidence) for name, each in planned.solved.items()]
+    answer = replace(answer, parts=parts, outlook=planned.outlook, notes=notes_of(parts, evidence))
     broken: dict[str, str] = {}
-    routed = planners.get(ROUTED)
-    if isinstance(routed, Joint):
-        tell(0.8, "asking what limits the plan")
-        made, judged = parts[0].solved, parts[0]
-        broken = broken_by(observation, names, wishes, routed, made.plan.after, made.folder.name, done)
-        asking = _within(tell, 0.8, 0.95, "asking what limits the plan: ")
-        seen, rows = heard["train"], heard["train"].rows()
-
-        def paid(overlay: Overlay) -> float:
-            return total(seen.stage, seen.overlay(overlay), rows, trace.unit, judged.metric)
-
-        bounds = bounds_of(observation, ahead, wishes, routed, made.plan.after, paid, asking)
-        notes = answer.notes
-        if said := gap_of(judged, heard["held-out"]):
-            notes.insert(0, said)
-        if judged.part == "held-out":
-            then, now = (evidence.of(which, "held-out") for which in ("", made.folder.name))
-            notes = broken_later(observation, wishes, then, now, cut.held_out) + notes
-        notes = assumed(observation, names, wishes, routed) + notes
-        answer = replace(answer, bounds=bounds + list(broken.values()), notes=notes)
+    if parts[0].name == ROUTED:
+        answer, broken = _with_limits(answer, planned.ahead, evidence, tell)
     if chosen.mesh:
-        answer = replace(answer, bounds=[*answer.bounds, *mesh_limits(wishes)])
+        answer = replace(answer, bounds=[*answer.bounds, *mesh_limits(case.limits)])
     if asked():
         answer = replace(answer, stopped=True, notes=[STOPPED, *answer.notes])
-    return replace(answer, why_not=_why_not(answer, broken, evidence))
+    return replace(answer, why_not=_why_not(answer, broken, case))
+
+
+class Planned(NamedTuple):
+    """The plan of each family, and the traffic that they were made for."""
+
+    solved: dict[str, Solved]
+    outlook: Outlook
+    ahead: Observation | None  # None: as observed
+
+
+def _plan(case: Case, chosen: Chosen, run: Path, tell: Progress) -> Planned:
+    """A plan of each family, written into the run and kept in hand."""
+    solved: dict[str, Solved] = {}
+    observation, goal, outlook, ahead = case.observation, case.goal, NOTHING, None
+    for i, (name, planner) in enumerate(chosen.planners.items()):
+        target, begin, end = AS_OBSERVED, *(0.3 + 0.2 * k / len(chosen.planners) for k in (i, i + 1))
+        if isinstance(planner, Joint):
+            tell(0.1, "choosing a forecast")
+            stays = Stays(*(tuple(by_kind(each)["client"]) for each in (case.limits.keep, case.limits.only)))
+            metric = metric_of(goal.objective, observation.network)
+            plain, part = goal.forecast == "plain", _within(tell, 0.1, 0.3)
+            outlook, ahead = choose_forecast(case.training, planner, goal.seed, metric, stays, plain, part)
+            target = target_of(outlook, ahead, stays)
+            if planner.max_cut is not None:
+                rows = traffic_of(case.trace, case.cut.train, case.known)
+                planner = within_cut(planner, observation, ahead, rows, case.trace.unit, goal.seed)
+        tell(begin, f"planning {name}")
+        if chosen.mesh and name == MESH:
+            solved[name] = keep_plan(chosen.mesh.plan, observation, run, case.names)
+            continue
+        part = _within(tell, begin, end, f"planning {name}: ")
+        solved[name] = solve(planner, observation, run, case.names, seed=goal.seed, target=target, progress=part)
+    return Planned(solved, outlook, ahead)
+
+
+def _with_limits(
+    answer: Answer, ahead: Observation | None, evidence: Evidence, tell: Progress
+) -> tuple[Answer, dict[str, str]]:
+    """The answer with what limits its plan for placement and tree, and the limits that stay broken, by option."""
+    tell(0.8, "asking what limits the plan")
+    case, part = evidence.case, answer.parts[0]
+    plan, name, trained = part.solved.plan, part.solved.folder.name, evidence.traffic["train"].later
+    planner = cast(Joint, plan.planner)
+    rows = trained.rows()
+
+    def cost_of(overlay: Overlay) -> float:
+        return total(trained.stage, trained.overlay(overlay), rows, case.trace.unit, part.metric)
+
+    brokers = case.observation.network.brokers
+    cut_shares = [by_broker(evidence.of(which, "train"), "cut_share", brokers) for which in ("", name)]
+    broken = broken_limits(case, planner, plan.after, cut_shares)
+    asking = _within(tell, 0.8, 0.95, "asking what limits the plan: ")
+    bounds = limits_in_force(case, planner, ahead, plan.after, cost_of, asking)
+    notes = answer.notes
+    if gap := explain_gap(part, evidence.traffic["held-out"].later):
+        notes = [gap, *notes]
+    if part.part == "held-out":
+        then, now = (evidence.of(which, "held-out") for which in ("", name))
+        notes = broken_later(case.observation, case.limits, then, now, case.cut.held_out) + notes
+    notes = assumptions(case, planner) + notes
+    return replace(answer, bounds=[*bounds, *broken.values()], notes=notes), broken
 
 
 STOPPED = (
@@ -173,11 +218,11 @@ STOPPED = (
 )
 
 
-def _why_not(answer: Answer, broken: dict[str, str], evidence: Evidence) -> str:
+def _why_not(answer: Answer, broken: dict[str, str], case: Case) -> str:
     """Why no change is recommended, as a sentence; empty where one is."""
-    wishes = answer.wishes
-    for name in sorted(broken.keys() & wishes.model_fields_set):
-        flag = "--" + name.replace("_", "-")
+    least = case.limits.min_gain
+    for name in sorted(broken.keys() & case.given):
+        flag = as_flag(name)
         return (
             f"no plan was found that keeps {flag}: {broken[name]}. To try: a looser {flag}, or more changes. The "
             f"nearest plan is in {answer.report}"
@@ -188,12 +233,10 @@ def _why_not(answer: Answer, broken: dict[str, str], evidence: Evidence) -> str:
         return f"{answer.mesh.no_better}."
     best = max(worth(part) for part in answer.parts)
     where = "of held-out traffic"
-    if not evidence.held_out:
-        where = "as far as plans from earlier times tell" if answer.ahead.expected else "in the training window"
-    asked_for = (
-        f"less than the {wishes.min_gain:.1%} of --min-gain" if best < wishes.min_gain else "and changes nothing"
-    )
-    tries = to_try(answer.bounds) or (" To try: a lower --min-gain." if 0 < best < wishes.min_gain else "")
+    if not case.held_out:
+        where = "as far as plans from earlier times tell" if answer.outlook.expected else "in the training window"
+    asked_for = f"less than the {least:.1%} of --min-gain" if best < least else "and changes nothing"
+    tries = to_try(answer.bounds) or (" To try: a lower --min-gain." if 0 < best < least else "")
     return f"the best plan found saves {best:.1%} {where}, {asked_for}.{tries} More in {answer.report}"
 
 
@@ -202,7 +245,7 @@ def _pays(part: Part, answer: Answer) -> bool:
     document = part.solved.document
     if part.saving is None:
         return document.steps_total > 0 and not (part.name == MESH and answer.mesh and answer.mesh.no_better)
-    return worth(part) >= answer.wishes.min_gain and (document.steps_total > 0 or document.newcomers is not None)
+    return worth(part) >= answer.limits.min_gain and (document.steps_total > 0 or document.newcomers is not None)
 
 
 def to_try(bounds: list[str]) -> str:
@@ -216,41 +259,49 @@ def _within(tell: Progress, low: float, high: float, prefix: str = "") -> Progre
     return lambda share, what: tell(low + (high - low) * share, prefix + what)
 
 
-def _limits(answer: Answer) -> dict[str, list[float | None]]:
+def _load_limits(answer: Answer, observation: Observation) -> dict[str, list[float | None]]:
     """What each broker may send and handle, for the report."""
     for part in answer.parts:
         planner = part.solved.plan.planner
         if part.name == ROUTED and isinstance(planner, Joint):
-            observation, _ = read_observation(answer.run)
-            return limits_of(observation, planner)
+            return load_limits(observation, planner)
     return {}
 
 
 def as_document(answer: Answer) -> dict[str, Any]:
     """The answer as JSON."""
     return {
-        "recommended": not answer.why_not, "why_not": answer.why_not or None, "stopped_early": answer.stopped,
-        "wishes": answer.wishes.model_dump(mode="json"),
+        "recommended": not answer.why_not,
+        "why_not": answer.why_not or None,
+        "stopped_early": answer.stopped,
+        "options": options_document(answer.limits, answer.goal),
         "parts": [_part_document(part, answer.unit) for part in answer.parts],
         "frontier": {"why": answer.mesh.why, "rows": answer.mesh.rows} if answer.mesh else None,
-        "forecast": str(answer.ahead) if any(part.name == ROUTED for part in answer.parts) else None,
+        "forecast": str(answer.outlook) if any(part.name == ROUTED for part in answer.parts) else None,
         "left_out": [{"facet": facet, "why": why} for facet, why in answer.left_out],
         "bounds": answer.bounds,
         "notes": answer.notes,
         "warning": answer.warning,
         "report": str(answer.report),
-    }  # fmt: skip
+    }
 
 
 def _part_document(part: Part, unit: str) -> dict[str, Any]:
     """A plan and how it was judged, as JSON."""
     document, judged = part.solved.document, part.judged
     return {
-        "name": part.name, "plan": part.solved.folder.name, "metric": part.metric, "part": part.part,
-        "before": part.before, "after": part.after, "saved_on_train": part.train,
+        "name": part.name,
+        "plan": part.solved.folder.name,
+        "metric": part.metric,
+        "part": part.part,
+        "before": part.before,
+        "after": part.after,
+        "saved_on_train": part.train,
         "saved": part.saving.model_dump() if part.saving else None,
-        "changes": document.changes, "steps": document.steps_total,
-        "moves": document.counts.moves, "links": document.counts.links,
+        "changes": document.changes,
+        "steps": document.steps_total,
+        "moves": document.counts.moves,
+        "links": document.counts.links,
         "expected": judged.expected.model_dump() if judged.expected else None,
         "apart": [each.model_dump() for each in judged.apart],
         "newcomers": document.newcomers.rule if document.newcomers else None,
@@ -258,4 +309,4 @@ def _part_document(part: Part, unit: str) -> dict[str, Any]:
         "metrics": [each.model_dump() for each in judged.metrics],
         "lines": dict(answer_lines(document, unit)),
         "beside": document.beside,
-    }  # fmt: skip
+    }

@@ -6,33 +6,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from overlace.model import Metrics, Observation, Overlay, Planner
-from overlace.observe.cut import Cut
+from overlace.limits import as_document, as_flag
+from overlace.model import Metrics, Overlay
 from overlace.observe.later import Later, strangers
-from overlace.optimize.ahead import Ahead, measured_by
-from overlace.optimize.choose import CHANNELS, MESH, ROUTED, not_bound
+from overlace.optimize.case import Case, metric_of
+from overlace.optimize.choose import CHANNELS, MESH, ROUTED, without_effect
 from overlace.optimize.curve import curve_of
+from overlace.optimize.earlier import LONG_US
+from overlace.optimize.forecast import Outlook
 from overlace.optimize.interval import saving, slices_of, sums_of, total
-from overlace.optimize.newcomers import Placing, apart
-from overlace.optimize.origins import LONG_US
-from overlace.optimize.replay import Replayed
+from overlace.optimize.newcomers import Placing, Stays, split_clients
+from overlace.optimize.replay import Replayed, Traffic
 from overlace.optimize.solve import Solved
-from overlace.optimize.wishes import Wishes
 from overlace.planners.joint.joint import Joint
 from overlace.report.curve import flattens
 from overlace.stopping import asked
 from overlace.trace.plan_tables import Columns, count_changes
 from overlace.trace.plans import Apart, Baseline, Judgement, Measure, Point, Sure, judge
-from overlace.trace.store import Trace
 
+LOADS = "local_share max_broker_load max_link_load cut_share_max deliveries homeless"
 ALSO = {
-    ROUTED: (
-        "cost", "total_cost", "link_messages", "link_bytes", "mean_hops", "mean_latency_us", "p95_latency_us",
-        "local_share", "max_broker_load", "max_link_load", "cut_share_max", "deliveries", "homeless",
-    ),
-    CHANNELS: ("false_positive_rate", "received", "mean_connections", "over_limit", "channels"),
-    MESH: ("max_degree", "average_degree", "max_diameter", "links", "topic_connected"),
-}  # fmt: skip
+    ROUTED: f"cost total_cost link_messages link_bytes mean_hops mean_latency_us p95_latency_us {LOADS}".split(),
+    CHANNELS: "false_positive_rate received mean_connections over_limit channels".split(),
+    MESH: "max_degree average_degree max_diameter links topic_connected".split(),
+}
 """What is written into a plan of each family; of channels and meshes the first is what counts."""
 
 GAP = 1 / 3
@@ -60,33 +57,21 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What plans are judged by: a trace, its two parts, and what was replayed of them."""
+    """What plans are judged by: a case, the outlook they were made for, its traffic, and what was replayed of it."""
 
-    trace: Trace
-    observation: Observation
-    cut: Cut
-    wishes: Wishes
-    looked: Ahead
-    heard: Mapping[str, Later]
+    case: Case
+    outlook: Outlook
+    traffic: Mapping[str, Traffic]
     done: list[Replayed]
 
     def of(self, plan: str, part: str) -> Metrics:
         """What was measured of a plan, or of today's overlay, on a part."""
         return next(each.metrics for each in self.done if (each.plan, each.part) == (plan, part))
 
-    @property
-    def held_out(self) -> bool:
-        """Whether there is a part that plans have not seen."""
-        return self.cut.held_out[1] > self.cut.held_out[0]
-
     def metric(self, name: str) -> str:
         """What a plan of a family is judged by."""
-        return metric_of(name, self.observation, self.wishes)
-
-
-def metric_of(name: str, observation: Observation, wishes: Wishes) -> str:
-    """What a plan of a family is judged by."""
-    return measured_by(wishes.objective, observation) if name == ROUTED else ALSO[name][0]
+        routed = name == ROUTED
+        return metric_of(self.case.goal.objective, self.case.observation.network) if routed else ALSO[name][0]
 
 
 class Followed(NamedTuple):
@@ -98,29 +83,33 @@ class Followed(NamedTuple):
     baselines: list[Baseline]
 
 
-def judge_plan(name: str, planner: Planner, solved: Solved, evidence: Evidence) -> Part:
+def judge_plan(name: str, solved: Solved, evidence: Evidence) -> Part:
     """Before and after on both parts, how sure that is, and all of it written into the plan."""
     metric, plan = evidence.metric(name), solved.folder.name
     parts: tuple[Literal["train", "held-out"], ...]
-    parts = ("train", "held-out") if name == ROUTED and evidence.held_out else ("train",)
+    case = evidence.case
+    parts = ("train", "held-out") if name == ROUTED and case.held_out else ("train",)
     found = Followed(None, [], [], [])
+    planner = solved.plan.planner
     if name == ROUTED and isinstance(planner, Joint):
         found = _followed(planner, solved, evidence, parts[-1])
     sheets = {part: (evidence.of("", part), evidence.of(plan, part)) for part in parts}
     every = [metrics for both in sheets.values() for metrics in both]
     measured = [each for each in ALSO[name] if any(each in metrics for metrics in every)]
-    document = judge(
-        solved.folder,
-        Judgement(
-            train=list(evidence.cut.train), held_out=list(evidence.cut.held_out), objective=evidence.wishes.objective,
-            limits=evidence.wishes.model_dump(mode="json"), **found._asdict(),
-            expected=evidence.looked.expected if name == ROUTED else None,
-            metrics=[
-                Measure(metric=each, part=part, before=before.get(each), after=after.get(each))
-                for part, (before, after) in sheets.items() for each in dict.fromkeys((metric, *measured))
-            ],
-        ),
-    )  # fmt: skip
+    judged = Judgement(
+        train=list(case.cut.train),
+        held_out=list(case.cut.held_out),
+        objective=case.goal.objective,
+        limits=as_document(case.limits, case.goal),
+        **found._asdict(),
+        expected=evidence.outlook.expected if name == ROUTED else None,
+        metrics=[
+            Measure(metric=each, part=part, before=before.get(each), after=after.get(each))
+            for part, (before, after) in sheets.items()
+            for each in dict.fromkeys((metric, *measured))
+        ],
+    )
+    document = judge(solved.folder, judged)
     first, last = (each.get(metric) for each in sheets["train"])
     before, after = (each.get(metric) for each in sheets[parts[-1]])
     share = 1 - last / first if first else 0.0
@@ -129,9 +118,13 @@ def judge_plan(name: str, planner: Planner, solved: Solved, evidence: Evidence) 
 
 def _followed(planner: Joint, solved: Solved, evidence: Evidence, part: Literal["train", "held-out"]) -> Followed:
     """What a plan does on the part that judges it, stretch by stretch, step by step, and beside a greedy way."""
-    trace, cut, follows, observation = evidence.trace, evidence.cut, evidence.heard[part], evidence.observation
+    case, (window, follows) = evidence.case, evidence.traffic[part]
+    trace, observation, earlier = case.trace, case.observation, evidence.outlook.sums
     new, metric, plan = solved.document.newcomers, evidence.metric(ROUTED), solved.plan
-    placing = Placing(planner, observation, *((new.rule, evidence.wishes.seed, new.keep, new.only) if new else ()))
+    placing = Placing(planner, observation)
+    if new:
+        stays = Stays(tuple(new.keep), tuple(new.only))
+        placing = Placing(planner, observation, new.rule, case.goal.seed, stays)
 
     def shown(overlay: Overlay) -> Overlay:
         return placing.overlay(follows, overlay)
@@ -142,17 +135,10 @@ def _followed(planner: Joint, solved: Solved, evidence: Evidence, part: Literal[
         ends = evidence.of("", part), evidence.of(solved.folder.name, part)
         columns = Columns(plan.changes, plan.steps)
         curve = curve_of(follows, columns, shown, trace.unit, metric, solved.document.cost_before, ends)
-    daily = cut.train[1] - cut.train[0] >= LONG_US and len(evidence.looked.sums) > 0
-    window = cut.held_out if part == "held-out" else cut.train
+    daily = case.cut.train[1] - case.cut.train[0] >= LONG_US and len(earlier) > 0
     slices = slices_of(window if window != (0, 0) else trace.span(), trace.bucket_us, daily=daily)
-    judged = saving(sums_of(follows, before, then, trace.unit, metric, slices), evidence.looked.sums)
-    split = []
-    if follows.fresh.any():
-        costs = apart(follows, before, then, trace.unit, metric)
-        split = [
-            Apart(clients="known", before=costs.known[0], after=costs.known[1]),
-            Apart(clients="newcomers", before=costs.new[0], after=costs.new[1]),
-        ]
+    judged = saving(sums_of(follows, before, then, trace.unit, metric, slices), earlier)
+    split = split_clients(follows, before, then, trace.unit, metric) if follows.fresh.any() else []
     return Followed(judged, curve, split, _baselines(planner, solved, evidence, follows, shown))
 
 
@@ -163,11 +149,11 @@ def _baselines(
 
     Newcomers are where the plan's rule sends them, so that homes and links alone make the difference.
     """
-    counts, observation, metric = solved.document.counts, evidence.observation, evidence.metric(ROUTED)
+    counts, observation, metric = solved.document.counts, evidence.case.observation, evidence.metric(ROUTED)
     changes = counts.moves + counts.links
     if not changes:
         return []
-    rows, today, unit = follows.rows(), observation.overlay.tree, evidence.trace.unit
+    rows, today, unit = follows.rows(), observation.overlay.tree, evidence.case.trace.unit
     paid = total(follows.stage, follows.overlay(observation.overlay), rows, unit, metric) if rows.num_rows else 0.0
     if not paid > 0:
         return []
@@ -186,23 +172,23 @@ def _baselines(
 
 def notes_of(parts: list[Part], evidence: Evidence) -> list[str]:
     """What a reader of the figures must know."""
-    said = []
+    notes = []
     for part in parts:
         metrics = evidence.of(part.solved.folder.name, part.part)
         if part.name == ROUTED and (lost := metrics.get("homeless")):
             share = lost / (lost + metrics.of("deliveries"))
-            said.append(
+            notes.append(
                 f"{share:.1%} of the deliveries that judge are not counted: the log does not show where their sender "
                 "or receiver was connected"
             )
-        if ignored := not_bound(part.name, evidence.wishes):
-            said.append(f"{part.name}: not limited by {', '.join('--' + each.replace('_', '-') for each in ignored)}")
+        if ignored := without_effect(part.name, evidence.case.given):
+            notes.append(f"{part.name}: not limited by {', '.join(map(as_flag, ignored))}")
         if flat := flattens(part.judged):
-            said.append(flat)
-    return said
+            notes.append(flat)
+    return notes
 
 
-def gap_of(part: Part, follows: Later) -> str:
+def explain_gap(part: Part, follows: Later) -> str:
     """Why a plan saves far less than it did in the training window, as a sentence; nothing where it does not."""
     if part.part != "held-out" or part.saving is None or part.train <= 0:
         return ""

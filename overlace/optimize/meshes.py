@@ -14,8 +14,8 @@ import numpy as np
 
 from overlace.catalog import planner_name
 from overlace.errors import NothingBetter
+from overlace.limits import Goal, Limits, as_flag
 from overlace.model import Names, Observation, Overlay, Plan, Planner, Progress, name_of
-from overlace.optimize.wishes import Wishes
 from overlace.planners.mesh.caps import CapTooLow, forbidden
 from overlace.planners.mesh.frontier import degrees_of
 from overlace.planners.mesh.greedy_merge import GreedyMerge
@@ -38,6 +38,9 @@ MOST_PAIRS = 500_000_000
 
 MANY = 1_000_000
 """Links of a path that nobody has measured: it is listed last."""
+
+
+NO_LIMITS, USUAL = Limits(), Goal()
 
 
 class Candidate(NamedTuple):
@@ -70,42 +73,46 @@ class MeshChoice(NamedTuple):
 
 
 def choose_mesh(
-    observation: Observation, wishes: Wishes, names: Names | None = None, progress: Progress | None = None
+    observation: Observation,
+    limits: Limits = NO_LIMITS,
+    goal: Goal = USUAL,
+    names: Names | None = None,
+    progress: Progress | None = None,
 ) -> MeshChoice:
     """Try what could be taken within the limits, and take one."""
     tell, found = progress or (lambda share, what: None), list[Candidate]()
     refused: list[CapTooLow] = []
 
     def attempt(planner: Planner, *, sure: bool = False) -> None:
-        each, error = _tried(planner, observation, wishes, names, sure=sure)
+        each, error = _try(planner, observation, limits, goal.seed, names, sure=sure)
         found.append(each)
         refused.extend([error] if error else [])
 
-    planners = list(_to_try(observation, wishes))
+    planners = list(_to_try(observation, limits, goal))
     for i, planner in enumerate(planners):
-        if asked() and take(found, wishes):  # what is found by now will do
+        if asked() and take(found, limits):  # what is found by now will do
             break
         tell(i / len(planners), _label(planner))
         attempt(planner)
-    for planner in _longer(wishes):
-        if take(found, wishes):
+    for planner in _longer(limits):
+        if take(found, limits):
             break
         tell(0.9, _label(planner))
         attempt(planner)
-    if not take(found, wishes) and not refused:  # those who forbid it were known before any search
+    if not take(found, limits) and not refused:  # those who forbid it were known before any search
         attempt(found.pop().planner or planners[-1], sure=True)
     found.sort(key=lambda each: each.diameter)
-    taken = take(found, wishes)
+    taken = take(found, limits)
     if taken is None:
         last = refused[-1]
         tell(0.95, "looking for the least --max-degree that can be kept")
-        least = _least(observation, wishes, last)
+        least = _least(observation, limits, goal.seed, last)
         *_, longest = (each for each in found if each.plan is None and each.diameter < MANY)
         raise NothingBetter(
             f"no mesh was found with at most {counted(last.cap, 'link', 'links')} a client. {longest.label}: "
-            f"{longest.why_not}. The least found is {least}. To try: --max-degree {least}{_or_longer(wishes)}."
+            f"{longest.why_not}. The least found is {least}. To try: --max-degree {least}{_or_longer(limits)}."
         )
-    today = _today(observation, wishes)
+    today = _today(observation, limits)
     assert taken.planner is not None
     assert taken.plan is not None
     listed = [*([today] if today else []), *found]
@@ -113,15 +120,15 @@ def choose_mesh(
         taken.planner,
         taken.plan,
         [each.row(each is taken) for each in listed],
-        _why(wishes, taken is found[0]),
+        _why(limits, taken is found[0]),
         _no_better(today, taken),
     )
 
 
-def take(found: Sequence[Candidate], wishes: Wishes) -> Candidate | None:
+def take(found: Sequence[Candidate], limits: Limits) -> Candidate | None:
     """The one that an operator would take; the shortest paths come first."""
     may = [each for each in found if each.plan is not None and not each.why_not]
-    if not may or wishes.max_degree is not None:
+    if not may or limits.max_degree is not None:
         return may[0] if may else None
     taken = may[0]
     for each in may[1:]:
@@ -130,40 +137,40 @@ def take(found: Sequence[Candidate], wishes: Wishes) -> Candidate | None:
     return taken
 
 
-def _to_try(observation: Observation, wishes: Wishes) -> Iterator[Planner]:
+def _to_try(observation: Observation, limits: Limits, goal: Goal) -> Iterator[Planner]:
     """The planners of the frontier within the limits."""
-    cap, longest = wishes.max_degree, wishes.max_diameter
-    if wishes.survive:
-        yield TwoHub(hubs=wishes.survive + 1, cap=cap, effort=1000 * wishes.effort if _small(observation) else 0)
+    cap, longest = limits.max_degree, limits.max_diameter
+    if limits.survive:
+        yield TwoHub(hubs=limits.survive + 1, cap=cap, effort=1000 * goal.effort if _small(observation) else 0)
         return
     diameters = [d for d in DIAMETERS if longest is None or d <= longest]
     if longest is not None and 2 < longest < DIAMETERS[-1] and longest not in diameters:
         diameters.append(longest)
-    yield _stars(observation, wishes)
+    yield _stars(observation, limits, goal)
     for diameter in diameters:
         yield HubTree(diameter=diameter, cap=cap)
     yield GreedyMerge()
 
 
-def _longer(wishes: Wishes) -> Iterator[Planner]:
+def _longer(limits: Limits) -> Iterator[Planner]:
     """Trees of longer paths, tried in turn where nothing shorter keeps a limit on links."""
-    if wishes.max_degree is not None and not wishes.survive:
-        for diameter in sorted({*LONGER, wishes.max_diameter or 0}):
-            if diameter > DIAMETERS[-1] and diameter <= (wishes.max_diameter or diameter):
-                yield HubTree(diameter=diameter, cap=wishes.max_degree)
+    if limits.max_degree is not None and not limits.survive:
+        for diameter in sorted({*LONGER, limits.max_diameter or 0}):
+            if diameter > DIAMETERS[-1] and diameter <= (limits.max_diameter or diameter):
+                yield HubTree(diameter=diameter, cap=limits.max_degree)
 
 
-def _least(observation: Observation, wishes: Wishes, last: CapTooLow) -> int:
+def _least(observation: Observation, limits: Limits, seed: int, last: CapTooLow) -> int:
     """The least cap, found by doubling what is added and then halving, that any of the trees keeps."""
-    if wishes.survive or (wishes.max_diameter or DIAMETERS[-1]) < DIAMETERS[0]:
+    if limits.survive or (limits.max_diameter or DIAMETERS[-1]) < DIAMETERS[0]:
         return last.least
-    longest = wishes.max_diameter or LONGER[0]
+    longest = limits.max_diameter or LONGER[0]
     diameters = sorted({min(longest, d) for d in (DIAMETERS[-1], longest)})
 
     def keeps(cap: int) -> bool:
         for diameter in diameters:
             try:
-                HubTree(diameter=diameter, cap=cap).solve(observation, wishes.seed)
+                HubTree(diameter=diameter, cap=cap).solve(observation, seed)
             except CapTooLow:
                 continue
             return True
@@ -179,26 +186,24 @@ def _least(observation: Observation, wishes: Wishes, last: CapTooLow) -> int:
     return high
 
 
-def mesh_limits(wishes: Wishes) -> list[str]:
+def mesh_limits(limits: Limits) -> list[str]:
     """The limits of a mesh that are in force; the frontier shows what others need."""
     asked = {
-        "max_degree": "links of a client", "max_diameter": "longest path", "survive": "clients that may fail at once",
-    }  # fmt: skip
-    return [
-        f"{what} (--{name.replace('_', '-')} {value})"
-        for name, what in asked.items()
-        if (value := getattr(wishes, name))
-    ]
+        "max_degree": "links of a client",
+        "max_diameter": "longest path",
+        "survive": "clients that may fail at once",
+    }
+    return [f"{what} ({as_flag(name)} {value})" for name, what in asked.items() if (value := getattr(limits, name))]
 
 
-def _stars(observation: Observation, wishes: Wishes) -> StarCap:
+def _stars(observation: Observation, limits: Limits, goal: Goal) -> StarCap:
     """Stars: under the cap, or with the least greatest degree found at no more links than TD-CD-ODA needs."""
-    effort = 1000 * wishes.effort if _small(observation) else 0
-    if wishes.max_degree is not None:
-        return StarCap(cap=wishes.max_degree, effort=effort)
+    effort = 1000 * goal.effort if _small(observation) else 0
+    if limits.max_degree is not None:
+        return StarCap(cap=limits.max_degree, effort=effort)
     if not effort:
         return StarCap()
-    links = len(TdCdOda().solve(observation, wishes.seed).after.mesh)
+    links = len(TdCdOda().solve(observation, goal.seed).after.mesh)
     return StarCap(budget=2 * links / max(observation.clients, 1), effort=effort) if links else StarCap()
 
 
@@ -213,11 +218,11 @@ def pairs_of(observation: Observation) -> float:
     return float((sizes * (sizes - 1) / 2).sum())
 
 
-def _tried(
-    planner: Planner, observation: Observation, wishes: Wishes, names: Names | None, *, sure: bool
+def _try(
+    planner: Planner, observation: Observation, limits: Limits, seed: int, names: Names | None, *, sure: bool
 ) -> tuple[Candidate, CapTooLow | None]:
     """What came of a planner; unless it is to be tried for sure, not where a topic or client is known to forbid it."""
-    label, diameter, cap = _label(planner), _diameter(planner), wishes.max_degree
+    label, diameter, cap = _label(planner), _diameter(planner), limits.max_degree
     if cap is not None and diameter and not sure and not getattr(planner, "effort", 0):
         given = interests_of(observation, planner_name(planner))
         if forbids := forbidden(given, cap, diameter):
@@ -228,17 +233,17 @@ def _tried(
         why = f"not tried, it looks at {pairs / 1e6:,.0f} million pairs of subscribers: overlace solve mesh.gm RUN"
         return Candidate(label, planner, MANY, False, None, 0, 0, 0.0, why), None
     try:
-        plan = planner.solve(observation, wishes.seed)
+        plan = planner.solve(observation, seed)
     except CapTooLow as error:
         return Candidate(label, planner, diameter, True, None, 0, 0, 0.0, error.why(names)), error
     average, highest = degrees_of(observation, plan.after.mesh)
     exact, why = True, ""
     if not diameter:
         diameter, exact = _measured(observation, plan.after)
-    if wishes.max_diameter is not None and diameter > wishes.max_diameter:
-        why = f"a path of {diameter} links, above --max-diameter {wishes.max_diameter}"
-    elif wishes.max_degree is not None and highest > wishes.max_degree:
-        why = f"a client with {highest:,} links, above --max-degree {wishes.max_degree}"
+    if limits.max_diameter is not None and diameter > limits.max_diameter:
+        why = f"a path of {diameter} links, above --max-diameter {limits.max_diameter}"
+    elif limits.max_degree is not None and highest > limits.max_degree:
+        why = f"a client with {highest:,} links, above --max-degree {limits.max_degree}"
     return Candidate(label, planner, diameter, exact, plan, len(plan.after.mesh), highest, average, why), None
 
 
@@ -262,7 +267,7 @@ def _label(planner: Planner) -> str:
     return planner_name(planner) + flags
 
 
-def _today(observation: Observation, wishes: Wishes) -> Candidate | None:
+def _today(observation: Observation, limits: Limits) -> Candidate | None:
     """The mesh that is there, if there is one."""
     mesh = observation.overlay.mesh
     if not len(mesh):
@@ -272,11 +277,11 @@ def _today(observation: Observation, wishes: Wishes) -> Candidate | None:
     why = "" if found.of("topic_connected") else "some topics are not connected"
     exact = not found.of("diameter_sampled")
     diameter = int(found.of("max_diameter"))
-    if wishes.max_degree is not None and highest > wishes.max_degree:
-        why = why or f"a client with {highest:,} links, above --max-degree {wishes.max_degree}"
-    if wishes.max_diameter is not None and diameter > wishes.max_diameter:
-        why = why or f"a path of {diameter} links, above --max-diameter {wishes.max_diameter}"
-    if wishes.survive:
+    if limits.max_degree is not None and highest > limits.max_degree:
+        why = why or f"a client with {highest:,} links, above --max-degree {limits.max_degree}"
+    if limits.max_diameter is not None and diameter > limits.max_diameter:
+        why = why or f"a path of {diameter} links, above --max-diameter {limits.max_diameter}"
+    if limits.survive:
         why = why or "whether it survives a loss is not known"
     return Candidate("today", None, diameter, exact, None, len(mesh), highest, average, why)
 
@@ -296,19 +301,19 @@ def _no_better(today: Candidate | None, taken: Candidate) -> str:
     )
 
 
-def _why(wishes: Wishes, first: bool) -> str:
+def _why(limits: Limits, first: bool) -> str:
     """What decided, as a sentence."""
-    if wishes.survive:
-        return f"{wishes.survive + 1} hubs for each topic, as --survive {wishes.survive} asks for"
-    if wishes.max_degree is not None:
-        return f"the shortest paths found with no client above {wishes.max_degree} links"
+    if limits.survive:
+        return f"{limits.survive + 1} hubs for each topic, as --survive {limits.survive} asks for"
+    if limits.max_degree is not None:
+        return f"the shortest paths found with no client above {limits.max_degree} links"
     if first:
         return "the shortest paths: no longer ones at least halve the greatest number of links of a client"
     return "a longer path is taken where it at least halves the greatest number of links of a client"
 
 
-def _or_longer(wishes: Wishes) -> str:
+def _or_longer(limits: Limits) -> str:
     """What else could be lifted."""
-    if wishes.survive:
+    if limits.survive:
         return ", or leave --survive out"
-    return f", or paths longer than --max-diameter {wishes.max_diameter}" if wishes.max_diameter else ""
+    return f", or paths longer than --max-diameter {limits.max_diameter}" if limits.max_diameter else ""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from overlace.arrays.jit import Ints
 from overlace.model import Names, Observation, Overlay, name_of
 from overlace.observe.later import Later, had_traffic
 from overlace.optimize.interval import total
-from overlace.optimize.wishes import matches
+from overlace.optimize.scope import matches
 from overlace.planners.joint.joint import Joint
 from overlace.planners.newcomers import (
     COMMUNITY,
@@ -28,7 +27,22 @@ from overlace.planners.newcomers import (
     talk_of,
 )
 from overlace.planners.search.problem import Problem, loads_at
-from overlace.trace.plans import Newcomers
+from overlace.trace.plans import Apart, Newcomers
+
+
+class Stays(NamedTuple):
+    """Clients that stay where they connect, also newcomers, by name or pattern."""
+
+    keep: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()  # where there are any, all others stay
+
+    def holds(self, name: str) -> bool:
+        """Whether the client of this name stays."""
+        kept = any(matches(name, pattern) for pattern in self.keep)
+        return kept or (len(self.only) > 0 and not any(matches(name, pattern) for pattern in self.only))
+
+
+NOBODY = Stays()
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +53,7 @@ class Placing:
     observation: Observation
     rule: str = ""  # none: they stay where they connect
     seed: int = 0
-    keep: Sequence[str] = ()  # clients that stay, by name or pattern
-    only: Sequence[str] = ()  # where there are any, all others stay
+    stays: Stays = NOBODY
 
     def overlay(self, follows: Later, after: Overlay) -> Overlay:
         """An overlay with the newcomers of later traffic where the rule sends them, or where the log shows them."""
@@ -60,16 +73,12 @@ class Placing:
         new, network = follows.arrivals, self.observation.network
         region = new.region if by_place(self.observation) else regions_at(network, new.home)
         contact = new.contact
-        if self.keep or self.only:
-            stays = np.array([self._stays(name) for name in follows.called], dtype=np.bool_)
+        if any(self.stays):
+            stays = np.array([self.stays.holds(name) for name in follows.called], dtype=np.bool_)
             contact, region = np.where(stays, -1, contact), np.where(stays, -1, region)
         return settle(
             rule, self.room(after), after, network.costs_of(after.tree), contact, new.home, region, new.client
         )
-
-    def _stays(self, name: str) -> bool:
-        kept = any(matches(name, pattern) for pattern in self.keep)
-        return kept or (len(self.only) > 0 and not any(matches(name, pattern) for pattern in self.only))
 
     @cached_property
     def communities(self) -> Ints:
@@ -93,13 +102,12 @@ class Placing:
         may = network.region >= 0
         may[list(planner.keep_brokers)] = False
         area = network.region if planner.within_region else np.zeros(brokers, dtype=np.int64)
-        return Room(
-            sent, limits.sent_cap[:brokers], handled, limits.handled_cap[:brokers], float(limits.sent.sum()) / clients,
-            borne / clients, clients, may, area,
-        )  # fmt: skip
+        caps = limits.sent_cap[:brokers], limits.handled_cap[:brokers]
+        each = float(limits.sent.sum()) / clients, borne / clients
+        return Room(sent, caps[0], handled, caps[1], *each, clients, may, area)
 
 
-def described(placing: Placing, after: Overlay, names: Names) -> Newcomers | None:
+def describe_rule(placing: Placing, after: Overlay, names: Names) -> Newcomers | None:
     """The rule of an overlay as plan.json has it, by names."""
     rule, observation = placing.rule_for(after), placing.observation
     if rule is None:
@@ -116,21 +124,15 @@ def described(placing: Placing, after: Overlay, names: Names) -> Newcomers | Non
     elif rule.name == REGION:
         for g in np.flatnonzero(rule.broker >= 0).tolist():
             called[name_of("region", g, names)] = name_of("broker", int(rule.broker[g]), names)
-    return Newcomers(rule=rule.name, brokers=called, keep=list(placing.keep), only=list(placing.only))
+    return Newcomers(rule=rule.name, brokers=called, keep=list(placing.stays.keep), only=list(placing.stays.only))
 
 
-class Apart(NamedTuple):
-    """What messages cost before and after a plan: those of known clients only, and those with a newcomer."""
-
-    known: tuple[float, float]
-    new: tuple[float, float]
-
-
-def apart(later: Later, before: Overlay, after: Overlay, unit: str, metric: str) -> Apart:
-    """Both, by a metric; the overlays are those of the stage."""
-    sums = []
-    for mine in (~later.fresh, later.fresh):
+def split_clients(later: Later, before: Overlay, after: Overlay, unit: str, metric: str) -> list[Apart]:
+    """What messages of known clients cost before and after, and those with a newcomer; overlays are the stage's."""
+    found = []
+    clients: tuple[Literal["known", "newcomers"], ...] = ("known", "newcomers")
+    for who, mine in zip(clients, (~later.fresh, later.fresh), strict=True):
         rows = later.rows(np.flatnonzero(mine))
-        both = [total(later.stage, each, rows, unit, metric) if rows.num_rows else 0.0 for each in (before, after)]
-        sums.append((both[0], both[1]))
-    return Apart(*sums)
+        paid = [total(later.stage, each, rows, unit, metric) if rows.num_rows else 0.0 for each in (before, after)]
+        found.append(Apart(clients=who, before=paid[0], after=paid[1]))
+    return found

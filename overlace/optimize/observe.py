@@ -1,4 +1,4 @@
-"""Observe: what the first part of a trace says, into a run folder; the rest is held out."""
+"""Observe: what the training window of a trace says, into a run folder; the rest is held out."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from overlace.errors import BadTrace
-from overlace.model import Observation
+from overlace.limits import Split
+from overlace.model import Names, Observation
 from overlace.observe.cut import Cut, cut, cut_at, read_time
 from overlace.observe.observation import observe_with_names
 from overlace.trace.runs import read_json, write_json, write_observation
 from overlace.trace.store import Runner, Trace, absolute, here
 from overlace.trace.tables import SCHEMA_VERSION
 
+SPLIT = Split()
+
 
 class Observed(NamedTuple):
-    """What was observed, and where the log was cut."""
+    """What was observed, the names of what is in it, the trace, and where it was cut."""
 
     observation: Observation
+    names: Names
+    trace: Trace
     cut: Cut
 
 
-def observe(
-    path: str, run: Path, *, train: float = 0.7, train_until: str | None = None, force: bool = False,
-    runner: Runner = here,
-) -> Observed:  # fmt: skip
-    """Cut the log at a share of its messages or at a time, observe the first part, and write both into RUN."""
+def observe(path: str, run: Path, split: Split = SPLIT, *, force: bool = False, runner: Runner = here) -> Observed:
+    """Cut the log at a share of its messages or at a time, observe the training window, and write both into RUN."""
     trace = Trace.open(path)
-    parts = cut(trace, train) if train_until is None else cut_at(trace, read_time(train_until))
+    until = split.train_until
+    parts = cut(trace, split.train) if until is None else cut_at(trace, read_time(until))
     window = parts.train if parts.train != (0, 0) else None
     observation, names = observe_with_names(trace, window, runner)
     run.mkdir(parents=True, exist_ok=True)
@@ -39,12 +42,12 @@ def observe(
         "unit": trace.unit,
         "train": list(parts.train),
         "held_out": list(parts.held_out),
-        "train_until": train_until,
+        "train_until": until,
         "share": parts.share,
         "warning": parts.warning,
     }
     write_json(run / "run.json", about)
-    return Observed(observation, parts)
+    return Observed(observation, names, trace, parts)
 
 
 def trace_of(run: Path) -> tuple[Trace, Cut]:

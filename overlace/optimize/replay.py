@@ -1,7 +1,7 @@
 """Replay: what the traffic costs on the overlay as it was and as each plan would have it.
 
-Both are judged alike, on the part of the log that the plans were made from and on the part that they have
-not seen. Results are rows of RUN/metrics.parquet; RUN/runs.parquet says what each run was.
+Both are judged alike, on the training window and on held-out traffic. Results are rows of RUN/metrics.parquet;
+RUN/runs.parquet says what each run was.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import pyarrow.parquet as pq
 from overlace import __version__
 from overlace.errors import BadPlan
 from overlace.model import Metrics, Observation, Overlay, Plan, Progress
+from overlace.observe.cut import Cut
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
+from overlace.optimize.case import Training
 from overlace.optimize.observe import trace_of
 from overlace.replay.measure import joined, measure, within
 from overlace.replay.tally import Tally
@@ -28,7 +30,7 @@ from overlace.trace.runs import read_observation
 from overlace.trace.store import Runner, Trace, here
 from overlace.trace.tables import arrow, numbers, table_of
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what a run without plans does not need takes longer to load than to replay
     from overlace.trace.plans import Newcomers
 
 
@@ -42,36 +44,57 @@ class Replayed(NamedTuple):
     metrics: Metrics
 
 
-def replay(
-    run: Path, *, runner: Runner = here, progress: Progress | None = None, heard: Mapping[str, Later] | None = None
-) -> list[Replayed]:
-    """Before and after each plan of the run, on both parts of its trace; written into RUN.
-
-    `heard` is the traffic of the parts, if it has been read.
-    """
-    trace, parts = trace_of(run)
+def replay(run: Path, *, runner: Runner = here, progress: Progress | None = None) -> list[Replayed]:
+    """Before and after each plan of a run folder, on both parts of its trace; written into RUN."""
+    trace, cut = trace_of(run)
     observation, names = read_observation(run)
-    known = known_as(trace, names)
-    plans = _planned(run, observation)
+    training = Training(trace, cut.train, known_as(trace, names), observation)
+    return replay_plans(run, training, _plans_in(run, observation), read_traffic(training, cut), runner, progress)
+
+
+class Traffic(NamedTuple):
+    """The traffic of one part of a log, by the numbers of the observation."""
+
+    window: tuple[int, int]
+    later: Later
+
+
+def read_traffic(training: Training, cut: Cut) -> dict[str, Traffic]:
+    """The traffic of the training window and of what is held out."""
+    trace, _, known, observation = training
+    windows = {"train": cut.train, "held-out": cut.held_out}
+    return {part: Traffic(window, later(trace, window, known, observation)) for part, window in windows.items()}
+
+
+Made = Mapping[str, "tuple[Plan, Newcomers | None]"]
+"""Plans by their ids, each with its rule for newcomers."""
+
+
+def replay_plans(
+    run: Path,
+    training: Training,
+    plans: Made,
+    traffic: Mapping[str, Traffic],
+    runner: Runner = here,
+    progress: Progress | None = None,
+) -> list[Replayed]:
+    """Before and after each plan, on each part of the log; written into RUN."""
+    trace, observation = training.trace, training.observation
     done: list[Replayed] = []
     rows: list[tuple[Any, ...]] = []
-    windows = {"train": parts.train, "held-out": parts.held_out}
-    steps = (1 + len(plans)) * len(windows)
-    for part, window in windows.items():
-        traffic = heard[part] if heard else later(trace, window, known, observation)
-        said = traffic.rows()
-        doubles = _doubles(trace, window, known)
-        overlays = {"": traffic.overlay(observation.overlay)}
+    for part, (window, follows) in traffic.items():
+        messages, doubles = follows.rows(), _doubles(trace, window, training.known)
+        overlays = {"": follows.overlay(observation.overlay)}
         for name, (plan, rule) in plans.items():
-            overlays[name] = with_newcomers(plan, observation, traffic, rule)
-        for plan_name, overlay in overlays.items():
+            overlays[name] = with_newcomers(plan, observation, follows, rule)
+        for name, overlay in overlays.items():
             began = time.perf_counter()
-            metrics = folded(measure(traffic.stage, overlay, said, trace.unit, runner, doubles), traffic)
-            name = f"{plan_name or 'before'}/{part}"
-            done.append(Replayed(name, plan_name, "after" if plan_name else "before", part, metrics))
-            rows.append(_row(run, name, plan_name, part, window, time.perf_counter() - began))
+            metrics = folded(measure(follows.stage, overlay, messages, trace.unit, runner, doubles), follows)
+            each = Replayed(f"{name or 'before'}/{part}", name, "after" if name else "before", part, metrics)
+            done.append(each)
+            rows.append(_row(each, plans[name][0] if name else None, window, time.perf_counter() - began))
             if progress:
-                progress(len(done) / steps, f"{plan_name or 'as it was'}, {part}")
+                progress(len(done) / ((1 + len(plans)) * len(traffic)), f"{name or 'as it was'}, {part}")
     _write(run, done, rows)
     return done
 
@@ -101,25 +124,27 @@ def with_newcomers(plan: Plan, observation: Observation, traffic: Later, rule: N
     """The overlay after a plan, with the newcomers where its rule sends them, or where the log shows them."""
     if rule is None:
         return traffic.overlay(plan.after)
-    from overlace.optimize.newcomers import Placing
+    from overlace.optimize.newcomers import Placing, Stays
     from overlace.planners.joint.joint import Joint
 
     if not isinstance(plan.planner, Joint):
         raise BadPlan(f"only joint plans have a rule for newcomers; this one names {rule.rule}")
-    return Placing(plan.planner, observation, rule.rule, plan.seed, rule.keep, rule.only).overlay(traffic, plan.after)
+    stays = Stays(tuple(rule.keep), tuple(rule.only))
+    return Placing(plan.planner, observation, rule.rule, plan.seed, stays).overlay(traffic, plan.after)
 
 
-def _planned(run: Path, observation: Observation) -> dict[str, tuple[Plan, Newcomers | None]]:
+def _plans_in(run: Path, observation: Observation) -> Made:
     """Each plan of the run with its rule for newcomers; refused if it was made from another observation."""
     paths = sorted((run / "plans").glob("*/plan.json")) if (run / "plans").is_dir() else []
-    plans: dict[str, tuple[Plan, Newcomers | None]] = {}
-    for path in paths:
-        from overlace.catalog import PLANNERS
-        from overlace.trace.plans import load_plan, read_plan
+    if not paths:
+        return {}
+    from overlace.catalog import PLANNERS
+    from overlace.trace.plans import load_plan, read_plan
 
-        made = load_plan(path.parent, PLANNERS, observation)
-        plans[path.parent.name] = made, read_plan(path.parent).newcomers
-    return plans
+    return {
+        path.parent.name: (load_plan(path.parent, PLANNERS, observation), read_plan(path.parent).newcomers)
+        for path in paths
+    }
 
 
 def _doubles(trace: Trace, window: tuple[int, int], known: Known) -> pa.Table:
@@ -129,16 +154,15 @@ def _doubles(trace: Trace, window: tuple[int, int], known: Known) -> pa.Table:
     return rows.set_column(rows.column_names.index("client"), "client", arrow(client, pa.int32()))
 
 
-def _row(run: Path, name: str, plan: str, part: str, window: tuple[int, int], seconds: float) -> tuple[Any, ...]:
+def _row(each: Replayed, plan: Plan | None, window: tuple[int, int], seconds: float) -> tuple[Any, ...]:
     """A row of the table runs."""
     planner, parameters, seed = "", {}, 0
-    if plan:
-        from overlace.trace.plans import read_plan
+    if plan is not None:
+        from overlace.catalog import planner_name
+        from overlace.trace.plans import parameters_of
 
-        document = read_plan(run / "plans" / plan)
-        planner, parameters, seed = document.planner, document.parameters, document.seed
-    overlay = "after" if plan else "before"
-    about = (name, planner, json.dumps(parameters), seed, plan or None, overlay, part)
+        planner, parameters, seed = planner_name(plan.planner), parameters_of(plan.planner), plan.seed
+    about = (each.run, planner, json.dumps(parameters), seed, each.plan or None, each.overlay, each.part)
     return (*about, *window, __version__, seconds)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from overlace.catalog import PLANNERS, planner_name
 from overlace.errors import BadParameter
 from overlace.model import PARTS, Names, Observation, Plan, Planner, Progress
-from overlace.optimize.newcomers import Placing, described
+from overlace.optimize.newcomers import NOBODY, Placing, Stays, describe_rule
 from overlace.planners.joint.joint import Joint
 from overlace.stopping import asked
 from overlace.trace.plans import PlanFile, PlannedFor, load_plan, parameters_of, plan_id, read_plan, write_plan
@@ -30,17 +30,16 @@ class Solved(NamedTuple):
     plan: Plan
 
 
-class Wanted(NamedTuple):
+class Target(NamedTuple):
     """What a plan is made for beside what was observed: traffic to come, and a rule for newcomers."""
 
     forecast: PlannedFor | None = None
     ahead: Observation | None = None  # None: what was observed
     rule: str = ""
-    keep: tuple[str, ...] = ()  # clients that stay where they connect, also newcomers, by name or pattern
-    only: tuple[str, ...] = ()  # where any is given, all others do
+    stays: Stays = NOBODY
 
 
-AS_OBSERVED = Wanted()
+AS_OBSERVED = Target()
 
 
 def solve(
@@ -50,32 +49,58 @@ def solve(
     names: Names | None = None,
     *,
     seed: int = 0,
-    wanted: Wanted = AS_OBSERVED,
-    made: Plan | None = None,
+    target: Target = AS_OBSERVED,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Solved:
-    """The plan of this planner, parameters and seed; read instead of solved if it is there, or taken as it was made."""
-    name = planner_name(planner)
-    rule = [wanted.rule, *wanted.keep, "|", *wanted.only] if wanted.rule else []
-    made_of = (parameters_of(planner), seed, observation.digest(), wanted.forecast, rule)
-    folder = run / "plans" / plan_id(name, *made_of)
+    """The plan of this planner, parameters and seed, into a run; read instead of solved if it is there."""
+    folder = _folder_of(planner, observation, run, seed, target)
     if folder.exists() and not force:
         document = read_plan(folder)
         if not document.stopped:
             return Solved(document, folder, again=True, plan=load_plan(folder, PLANNERS, observation))
-        force = True
-    plan = made or plan_for(planner, observation, wanted.ahead, seed, progress)
-    trace = str(read_json(run / "run.json").get("trace_digest", "")) if (run / "run.json").exists() else ""
-    told = None
-    if wanted.rule and isinstance(planner, Joint):
-        placing = Placing(planner, observation, wanted.rule, seed, wanted.keep, wanted.only)
-        told = described(placing, plan.after, names or {})
+    plan = plan_for(planner, observation, target.ahead, seed, progress)
+    return keep_plan(plan, observation, run, names, target)
+
+
+def keep_plan(
+    plan: Plan, observation: Observation, run: Path, names: Names | None = None, target: Target = AS_OBSERVED
+) -> Solved:
+    """A plan in hand, written into a run."""
+    planner, folder = plan.planner, _folder_of(plan.planner, observation, run, plan.seed, target)
+    rule = None
+    if target.rule and isinstance(planner, Joint):
+        placing = Placing(planner, observation, target.rule, plan.seed, target.stays)
+        rule = describe_rule(placing, plan.after, names or {})
+    about = run / "run.json"
+    trace = str(read_json(about).get("trace_digest", "")) if about.exists() else ""
     document = write_plan(
-        plan, folder, name, observation, names, trace=trace, forecast=wanted.forecast, newcomers=told,
-        stopped=asked(), force=force,
-    )  # fmt: skip
+        plan,
+        folder,
+        planner_name(planner),
+        observation,
+        names,
+        trace=trace,
+        forecast=target.forecast,
+        newcomers=rule,
+        stopped=asked(),
+        force=True,
+    )
     return Solved(document, folder, again=False, plan=plan)
+
+
+def _folder_of(planner: Planner, observation: Observation, run: Path, seed: int, target: Target) -> Path:
+    """Where the plan lies: its name says all that it was made of."""
+    rule = [target.rule, *target.stays.keep, "|", *target.stays.only] if target.rule else []
+    made_of = (parameters_of(planner), seed, observation.digest(), target.forecast, rule)
+    return run / "plans" / plan_id(planner_name(planner), *made_of)
+
+
+def objective_of(planner: Planner) -> str:
+    """What a planner lowers, as optimize calls it."""
+    objective = str(getattr(planner, "objective", "cost"))
+    by_bytes = objective == "messages" and getattr(planner, "weight", "messages") == "bytes"
+    return "bytes" if by_bytes else objective
 
 
 def check_is_for_traffic(planner: Planner) -> None:

@@ -370,7 +370,7 @@ def _duration(us: int) -> str:
 def commands(loaded: Loaded) -> list[str]:
     """What to type to make the page again."""
     run, trace = shlex.quote(str(loaded.run)), shlex.quote(str(loaded.about.get("trace", "TRACE")))
-    if wishes := loaded.answer.get("wishes"):
+    if wishes := loaded.answer.get("options"):
         unused = {"train"} if wishes.get("train_until") else set()
         asked = _flags({name: value for name, value in wishes.items() if value is not None and name not in unused})
         return [f"overlace optimize {trace} --out {run} {' '.join(asked)}"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from overlace.optimize.job import optimize
-from overlace.optimize.wishes import Wishes
 from overlace.report.page import write_report
 from overlace.trace.plans import read_plan
+from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import run_of_sites
 from tests.traces import trace_of
@@ -39,7 +39,7 @@ def report(request, tmp_path_factory):
     if request.param == "optimized":
         folder = tmp_path_factory.mktemp(request.param)
         trace_of(folder / "trace", log(), NAMES, **TABLES)
-        return optimize(str(folder / "trace"), folder / "run", Wishes(placement="anywhere", effort=1)).report
+        return optimize(str(folder / "trace"), folder / "run", *options_of(placement="anywhere", effort=1)).report
     options = {
         "plain": {},
         "hostile": {"hostile": True},

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import PARTS, Classes, Flows, Network, Observation, Overlay
 from overlace.planners.joint.joint import Joint
-from overlace.planners.joint.problem import Caps, problem_of
+from overlace.planners.joint.problem import JointLimits, problem_of
 from overlace.planners.search.problem import loads_at
 from overlace.testing import check_planner, three_in_a_row
 from overlace.workloads.regional import regional
@@ -54,7 +54,7 @@ def test_the_laws_hold(observation, planner):
 def test_it_is_never_worse_than_its_rivals_at_the_same_budget(seed, budget):
     observation = square(12, 40, 60, seed=seed)
     planner = Joint(budget=budget, effort=5)
-    problem = problem_of(observation, 1.0, 0.0, "messages", Caps(1.5, 1.0))
+    problem = problem_of(observation, 1.0, 0.0, "messages", JointLimits())
     costs = {name: state.cost for name, state in planner.states(problem, 0).items()}
     plan = planner.solve(observation)
     assert set(costs) - {"best"} == {"as it is", "joint", "alternating", "placement", "tree"}
@@ -206,7 +206,7 @@ def test_prices_that_no_gain_pays_leave_everything_as_it_is():
     observation = square(10, 30, 50, seed=1)
     assert len(Joint(move_price=1e12, swap_price=1e12).solve(observation).steps) == 0
     assert len(Joint(budget=0).solve(observation).steps) == 0
-    assert len(Joint(min_gain=1.0).solve(observation).steps) == 0
+    assert len(Joint(min_step=1.0).solve(observation).steps) == 0
 
 
 def test_some_stay_and_nobody_leaves_its_region():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.model import Classes, Flows
-from overlace.planners.joint.problem import Caps, problem_of
+from overlace.planners.joint.problem import JointLimits, problem_of
 from overlace.planners.search.links import best_join, stand
 from overlace.planners.search.problem import renumbered
 from overlace.planners.search.system import (
@@ -30,7 +30,7 @@ from tests.strategies import observations
 
 
 def problem(observation, beta):
-    return problem_of(observation, 1.0, beta, "messages", Caps())
+    return problem_of(observation, 1.0, beta, "messages", JointLimits(sent_cap=None, handled_cap=None))
 
 
 def billed(p, home):

@@ -12,10 +12,10 @@ from overlace.observe.traffic import TRAFFIC, traffic_of
 from overlace.optimize.curve import KEPT, LEAST, MOST, WORK, how_many, points_of
 from overlace.optimize.job import optimize
 from overlace.optimize.observe import trace_of as trace_of_run
-from overlace.optimize.wishes import Wishes
 from overlace.replay.measure import measure
 from overlace.trace.plans import load_plan, read_plan
 from overlace.trace.runs import read_json, read_observation
+from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.traces import trace_of
 
@@ -23,8 +23,8 @@ from tests.traces import trace_of
 def optimized(folder, **wishes):
     """A run, its one part, and the plan as it was written."""
     trace_of(folder / "trace", log(), NAMES, **TABLES)
-    asked = {"placement": "anywhere", "could_wire": ("plant*:*",), "sent_cap": 0, "handled_cap": 0, "effort": 1}
-    found = optimize(str(folder / "trace"), folder / "run", Wishes(**asked | wishes))
+    asked = {"placement": "anywhere", "allow_link": ("plant*:*",), "sent_cap": 0, "handled_cap": 0, "effort": 1}
+    found = optimize(str(folder / "trace"), folder / "run", *options_of(**asked | wishes))
     return found, found.parts[0], read_plan(found.parts[0].solved.folder)
 
 
@@ -96,7 +96,7 @@ def test_the_objective_s_metric_is_there_whatever_it_is(tmp_path):
 def test_a_plan_without_steps_has_no_curve(tmp_path):
     trace_of(tmp_path / "trace", log(), NAMES, **TABLES)
     with pytest.raises(Exception, match="the best plan found saves 0.0%"):
-        optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(budget=0))
+        optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(budget=0))
     (path,) = (tmp_path / "run" / "plans").glob("*/plan.json")
     assert read_plan(path).judged.curve == []
 

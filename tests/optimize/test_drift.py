@@ -13,15 +13,16 @@ import pytest
 
 from overlace.cli import main
 from overlace.errors import BadTrace, Unknown
+from overlace.limits import Split
 from overlace.optimize.drift import drift
 from overlace.optimize.job import optimize
 from overlace.optimize.observe import observe
 from overlace.optimize.solve import solve
-from overlace.optimize.wishes import Wishes
 from overlace.planners.joint.joint import Joint
 from overlace.trace.plans import load_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import HOUR_US
+from tests.optimize.asking import options_of
 from tests.traces import trace_of
 
 A, B, HUB = range(3)
@@ -55,8 +56,8 @@ def make(path, sent, homes=HOMES, links=ROW, names=NAMES):
 def run(tmp_path):
     """A run whose plan moves p to b and changes no link."""
     trace = make(tmp_path / "trace", THEN, names={**NAMES, "client": NAMES["client"][:N]})
-    wishes = Wishes(placement="anywhere", train=1, keep=KEEP, max_swaps=0, sent_cap=0, handled_cap=0, effort=0)
-    optimize(trace, tmp_path / "run", wishes)
+    wishes = options_of(placement="anywhere", train=1, keep=KEEP, max_swaps=0, sent_cap=0, handled_cap=0, effort=0)
+    optimize(trace, tmp_path / "run", *wishes)
     return tmp_path / "run"
 
 
@@ -92,7 +93,8 @@ def test_clients_that_came_up_only_in_the_part_that_judged_were_not_seen_either(
     late = [(47 * HOUR_US, N, 0, 100, [Q])] * 3
     early = [(i % 24 * HOUR_US, who, 0, 100, [to]) for who, to, count in THEN for i in range(count)]
     trace_of(tmp_path / "trace", early + late, NAMES, **tables_of())
-    optimize(str(tmp_path / "trace"), tmp_path / "late", Wishes(placement="anywhere", train=0.7, min_gain=0, effort=0))
+    wishes = options_of(placement="anywhere", train=0.7, min_gain=0, effort=0)
+    optimize(str(tmp_path / "trace"), tmp_path / "late", *wishes)
     assert drift(tmp_path / "late", newer()).unseen == pytest.approx(30 / 100)
 
 
@@ -144,8 +146,8 @@ def test_a_client_without_a_session_is_where_the_run_had_it(run, newer):
 def test_links_that_are_in_place(tmp_path, newer):
     """All clients are kept: the plan wires a-b in place of a-hub or hub-b, which saves a link to each message."""
     trace = make(tmp_path / "trace", THEN)
-    wishes = Wishes(train=1, max_moves=0, could_wire=("a:b",), sent_cap=0, handled_cap=0, effort=0)
-    (part,) = optimize(trace, tmp_path / "run", wishes).parts
+    wishes = options_of(train=1, max_moves=0, allow_link=("a:b",), sent_cap=0, handled_cap=0, effort=0)
+    (part,) = optimize(trace, tmp_path / "run", *wishes).parts
     after = load_plan(part.solved.folder, {"joint": Joint}).after.tree.tolist()
     assert [A, B] in after
     other = [A, HUB] if [B, HUB] in after else [B, HUB]
@@ -164,8 +166,8 @@ def test_links_that_are_in_place(tmp_path, newer):
 
 def test_a_link_that_only_the_newer_trace_has_costs_what_that_says(tmp_path, newer):
     trace = make(tmp_path / "trace", THEN, links=ROW[:2])
-    wishes = Wishes(placement="anywhere", train=1, keep=KEEP, sent_cap=0, handled_cap=0, effort=0)
-    optimize(trace, tmp_path / "run", wishes)
+    wishes = options_of(placement="anywhere", train=1, keep=KEEP, sent_cap=0, handled_cap=0, effort=0)
+    optimize(trace, tmp_path / "run", *wishes)
     found = drift(tmp_path / "run", newer(links=[(A, HUB, False), (B, HUB, True), (A, B, True)]), overlay="applied")
     assert (found.before, found.after) == (90, 30 * 1 + 30 * 1)
 
@@ -191,7 +193,7 @@ def test_a_newer_trace_without_messages_is_refused(run, newer):
 
 
 def test_a_plan_that_was_not_judged_is_measured_by_what_its_planner_lowers(tmp_path, newer):
-    observe(make(tmp_path / "trace", THEN), tmp_path / "run", train=1)
+    observe(make(tmp_path / "trace", THEN), tmp_path / "run", Split(train=1))
     observation, names = read_observation(tmp_path / "run")
     keep = (Q, S, T, V, W)
     for planner, metric in (

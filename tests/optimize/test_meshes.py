@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import NothingBetter
+from overlace.limits import Limits
 from overlace.model import Observation
 from overlace.optimize.meshes import Candidate, choose_mesh, take
-from overlace.optimize.wishes import Wishes
 from overlace.stopping import coming_to_an_end, listening
 from overlace.trace.store import Trace
 from tests.mesh.meshes import diameters, interests, observed, topic_graphs, uniform
+from tests.optimize.asking import options_of
 from tests.traces import trace_of
 
 
@@ -24,10 +25,10 @@ from tests.traces import trace_of
 @settings(max_examples=40, deadline=None)
 def test_limits_bind_or_it_is_said_who_forbids_them(wants, degree, diameter):
     observation = observed(wants)
-    wishes = Wishes(max_degree=degree, max_diameter=diameter, effort=1)
+    wishes = options_of(max_degree=degree, max_diameter=diameter, effort=1)
     said = ""
     try:
-        chosen = choose_mesh(observation, wishes)
+        chosen = choose_mesh(observation, *wishes)
     except NothingBetter as error:
         said = str(error)
     if said:
@@ -35,7 +36,7 @@ def test_limits_bind_or_it_is_said_who_forbids_them(wants, degree, diameter):
         assert "The least found is" in said
         least = int(said.split("To try: --max-degree ")[1].split(",")[0].rstrip("."))
         assert least > degree
-        chosen, degree = choose_mesh(observation, Wishes(max_degree=least, max_diameter=diameter, effort=1)), least
+        chosen, degree = choose_mesh(observation, *options_of(max_degree=least, max_diameter=diameter, effort=1)), least
     mesh = chosen.plan.after.mesh
     assert all(graph.number_of_nodes() < 2 or nx.is_connected(graph) for graph in topic_graphs(observation, mesh))
     if degree is not None:
@@ -49,7 +50,7 @@ def test_limits_bind_or_it_is_said_who_forbids_them(wants, degree, diameter):
 
 def test_with_survive_every_topic_stays_connected_whoever_fails():
     observation = uniform(30, 8, 4)
-    chosen = choose_mesh(observation, Wishes(survive=1, effort=1))
+    chosen = choose_mesh(observation, *options_of(survive=1, effort=1))
     assert "hubs" in chosen.rows[0]["label"]
     for graph in topic_graphs(observation, chosen.plan.after.mesh):
         assert len(graph) < 3 or nx.node_connectivity(graph) >= 2
@@ -64,7 +65,7 @@ def candidate(diameter, degree):
 ])  # fmt: skip
 def test_a_longer_path_is_taken_where_it_halves_the_greatest_degree(degrees, taken):
     found = [candidate(d, degree) for d, degree in zip((2, 4, 6, 8), degrees, strict=True)]
-    assert take(found, Wishes()).diameter == taken
+    assert take(found, Limits()).diameter == taken
 
 
 def test_what_was_asked_for_and_binds_nothing_is_said(tmp_path, overlace):
@@ -102,7 +103,7 @@ def test_a_mesh_that_is_good_already_stays(tmp_path, overlace):
 
 
 def test_nothing_to_link_is_no_failure():
-    chosen = choose_mesh(Observation(interests=[[0, 0], [1, 1]], clients=2), Wishes())
+    chosen = choose_mesh(Observation(interests=[[0, 0], [1, 1]], clients=2), *options_of())
     assert len(chosen.plan.after.mesh) == 0
 
 
@@ -115,6 +116,6 @@ def test_ctrl_c_while_a_mesh_is_chosen_takes_the_best_so_far():
             os.kill(os.getpid(), signal.SIGINT)
 
     with listening(), coming_to_an_end():
-        chosen = choose_mesh(observation, Wishes(effort=1), progress=press)
+        chosen = choose_mesh(observation, *options_of(effort=1), progress=press)
     assert [row["label"] for row in chosen.rows] == ["mesh.star-cap", "mesh.hub-tree --diameter 4"]
-    assert len(choose_mesh(observation, Wishes(effort=1)).rows) == 5
+    assert len(choose_mesh(observation, *options_of(effort=1)).rows) == 5

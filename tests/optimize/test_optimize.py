@@ -11,8 +11,10 @@ import pytest
 from markupsafe import escape
 
 from overlace.catalog import PLANNERS
-from overlace.cli.main_job import told
+from overlace.cli.main_job import answer_text
+from overlace.cli.options import read_options
 from overlace.errors import BadParameter, BadTrace, NothingBetter, NotObserved, Unknown
+from overlace.limits import Goal, Limits
 from overlace.model import Network, Observation, Overlay
 from overlace.observe.known import known_as, known_in
 from overlace.observe.later import later
@@ -24,8 +26,8 @@ from overlace.optimize.interval import saving, slices_of, sums_of
 from overlace.optimize.job import Refused, optimize, to_try
 from overlace.optimize.observe import observe
 from overlace.optimize.observe import trace_of as trace_of_run
-from overlace.optimize.solve import Wanted, solve
-from overlace.optimize.wishes import Wishes, link_rows, read_wishes
+from overlace.optimize.scope import link_rows
+from overlace.optimize.solve import solve
 from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
 from overlace.replay.tally import Tally
@@ -33,6 +35,7 @@ from overlace.stopping import asked, listening, received
 from overlace.trace.plans import load_plan, read_columns, read_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US, Trace
+from tests.optimize.asking import options_of
 from tests.traces import trace_of
 
 BROKERS = [f"plant-{i}" for i in range(4)] + ["hub"]
@@ -73,8 +76,8 @@ def trace(tmp_path):
 
 
 def test_a_plan_is_judged_on_traffic_that_it_has_not_seen(trace, tmp_path):
-    wishes = Wishes(placement="anywhere", could_wire=("plant*:*",), sent_cap=None, handled_cap=None, effort=5)
-    found = optimize(trace, tmp_path / "run", wishes)
+    wishes = options_of(placement="anywhere", allow_link=("plant*:*",), sent_cap=None, handled_cap=None, effort=5)
+    found = optimize(trace, tmp_path / "run", *wishes)
     (part,) = found.parts
     assert part.after < part.before
     assert part.saving.low <= part.saving.share <= part.saving.high
@@ -88,8 +91,8 @@ def test_a_plan_is_judged_on_traffic_that_it_has_not_seen(trace, tmp_path):
 
 
 def test_the_plan_file_says_how_it_was_judged(trace, tmp_path):
-    wishes = Wishes(placement="anywhere", sent_cap=None, effort=2, budget=5)
-    (part,) = optimize(trace, tmp_path / "run", wishes).parts
+    wishes = options_of(placement="anywhere", sent_cap=None, effort=2, budget=5)
+    (part,) = optimize(trace, tmp_path / "run", *wishes).parts
     document = read_plan(part.solved.folder)
     assert document == part.solved.document
     assert document.trace == json.loads((tmp_path / "run" / "run.json").read_text())["trace_digest"]
@@ -109,12 +112,12 @@ def test_the_plan_file_says_how_it_was_judged(trace, tmp_path):
 def test_on_a_long_log_plans_from_earlier_times_are_judged_too(trace, tmp_path):
     long = log(hours=20 * 24)
     trace_of(tmp_path / "long", long, NAMES, **TABLES)
-    wishes = Wishes(placement="anywhere", sent_cap=None, effort=1)
-    (part,) = optimize(str(tmp_path / "long"), tmp_path / "run", wishes).parts
+    wishes = options_of(placement="anywhere", sent_cap=None, effort=1)
+    (part,) = optimize(str(tmp_path / "long"), tmp_path / "run", *wishes).parts
     assert part.saving.origins > 1
     assert part.saving.slices > 6
     assert part.saving.low <= part.saving.share <= part.saving.high
-    (short,) = optimize(trace, tmp_path / "short", wishes).parts
+    (short,) = optimize(trace, tmp_path / "short", *wishes).parts
     assert short.saving.origins > 1  # there too, at hours instead of days
 
 
@@ -123,7 +126,7 @@ class Gathering(Joint):
 
     def solve(self, observation, seed=0, *, progress=None, ahead=None):
         plan = super().solve(observation, seed)
-        if self.max_cut > self.min_gain:
+        if self.max_cut > self.min_step:
             return replace(plan, after=replace(plan.after, placement=[[c, 4] for c in range(16)]))
         return plan
 
@@ -134,16 +137,16 @@ def test_no_broker_may_carry_more_deliveries_than_the_user_allows(tmp_path):
     observe(str(tmp_path / "trace"), tmp_path / "seen")
     observation, _ = read_observation(tmp_path / "seen")
     rows = traffic_of(trace_of_run(tmp_path / "seen")[0])
-    found = within_cut(Gathering(max_cut=0.4, min_gain=0.3), observation, None, rows, "message", Wishes(max_cut=0.4))
+    found = within_cut(Gathering(max_cut=0.4, min_step=0.3), observation, None, rows, "message")
     assert found.max_cut < 0.3
     assert measure(observation, found.solve(observation).after, rows, "message").of("cut_share_max") <= 0.4
     with pytest.raises(NothingBetter, match=r"every broker carries at most 40.0% .* one with 100.0%"):
-        within_cut(Gathering(max_cut=0.4, min_gain=0.0), observation, None, rows, "message", Wishes(max_cut=0.4))
+        within_cut(Gathering(max_cut=0.4, min_step=0.0), observation, None, rows, "message")
 
 
 def test_without_places_nobody_leaves_its_region_and_it_says_what_that_costs(trace, tmp_path):
-    wishes = Wishes(effort=2, sent_cap=None, handled_cap=None, max_swaps=0)
-    found = optimize(trace, tmp_path / "run", wishes)
+    wishes = options_of(effort=2, sent_cap=None, handled_cap=None, max_swaps=0)
+    found = optimize(trace, tmp_path / "run", *wishes)
     region = np.array(TABLES["brokers"]["region"])
     observation, _ = read_observation(tmp_path / "run")
     after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
@@ -163,8 +166,8 @@ def test_what_is_held_out_changes_no_plan(tmp_path):
     plans = []
     for name, late in (("a", None), ("b", [0, 15])):
         trace_of(tmp_path / name, log(late=late), NAMES, **TABLES)
-        wishes = Wishes(placement="anywhere", effort=3, min_gain=0.0, train=0.5)
-        optimize(str(tmp_path / name), tmp_path / f"run-{name}", wishes)
+        wishes = options_of(placement="anywhere", effort=3, min_gain=0.0, train=0.5)
+        optimize(str(tmp_path / name), tmp_path / f"run-{name}", *wishes)
         (path,) = (tmp_path / f"run-{name}" / "plans").glob("*/plan.json")
         plans.append(json.loads(path.read_text()))
     assert plans[0]["steps"] == plans[1]["steps"]
@@ -177,10 +180,10 @@ def test_what_is_held_out_changes_no_plan(tmp_path):
 
 
 def test_the_same_trace_and_seed_give_the_same_bytes(trace, tmp_path):
-    wishes = Wishes(placement="anywhere", effort=3, budget=6)
+    wishes = options_of(placement="anywhere", effort=3, budget=6)
     texts = []
     for name in ("one", "two"):
-        optimize(trace, tmp_path / name, wishes)
+        optimize(trace, tmp_path / name, *wishes)
         (path,) = (tmp_path / name / "plans").glob("*/plan.json")
         texts.append(path.read_bytes())
     assert texts[0] == texts[1]
@@ -191,7 +194,7 @@ def test_nothing_better_is_said_plainly(trace, tmp_path):
         NothingBetter,
         match="found saves 0.0% of held-out traffic, less than the 1.0% of --min-gain. To try: lift changes",
     ):
-        optimize(trace, tmp_path / "run", Wishes(budget=0))
+        optimize(trace, tmp_path / "run", *options_of(budget=0))
     assert (tmp_path / "run" / "report.html").exists()
 
 
@@ -201,7 +204,7 @@ def test_limits_that_cannot_be_kept_are_said_plainly(trace, tmp_path):
         with pytest.raises(
             NothingBetter, match=f"no plan was found that keeps --{name.replace('_', '-')}: .* brokers? stays? above"
         ) as refused:
-            optimize(trace, tmp_path / name, Wishes(effort=0, **{name: cap}))
+            optimize(trace, tmp_path / name, *options_of(effort=0, **{name: cap}))
         assert refused.value.exit_code == 3
         assert (tmp_path / name / "report.html").exists()
     named = "hub has 4 where 1 was asked for"
@@ -215,17 +218,17 @@ def test_one_broker_an_empty_part_and_an_empty_window_are_said(tmp_path):
     }
     trace_of(tmp_path / "one", log(hours=60), {**NAMES, "broker": ["only"]}, **one)
     with pytest.raises(NotObserved, match="1 brokers; two or more are needed"):
-        optimize(str(tmp_path / "one"), tmp_path / "run1", Wishes())
+        optimize(str(tmp_path / "one"), tmp_path / "run1", *options_of())
     trace_of(tmp_path / "instant", log(hours=1), NAMES, **TABLES)
     with pytest.raises(BadTrace, match="too short to cut"):
-        optimize(str(tmp_path / "instant"), tmp_path / "run2", Wishes())
+        optimize(str(tmp_path / "instant"), tmp_path / "run2", *options_of())
     trace_of(tmp_path / "silent", [], NAMES, **TABLES)
     with pytest.raises(NotObserved, match="no message was received by anybody"):
-        optimize(str(tmp_path / "silent"), tmp_path / "run3", Wishes())
+        optimize(str(tmp_path / "silent"), tmp_path / "run3", *options_of())
     flat = {**TABLES, "links": {**LINKS, "latency_us": [0] * 7}}
     trace_of(tmp_path / "flat", log(hours=60), NAMES, **flat)
     with pytest.raises(NotObserved, match="latencies of links are not known"):
-        optimize(str(tmp_path / "flat"), tmp_path / "run4", Wishes(objective="latency"))
+        optimize(str(tmp_path / "flat"), tmp_path / "run4", *options_of(objective="latency"))
 
 
 def test_clients_that_appear_only_later_stay_where_they_are(tmp_path):
@@ -233,29 +236,29 @@ def test_clients_that_appear_only_later_stay_where_they_are(tmp_path):
     names = {**NAMES, "client": [*NAMES["client"], "late"]}
     tables = {**TABLES, "sessions": {"client": range(17), "broker": [*(i % 4 for i in range(16)), 2]}}
     trace_of(tmp_path / "trace", log() + late, names, **tables)
-    (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(placement="anywhere", effort=1)).parts
+    (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(placement="anywhere", effort=1)).parts
     after, _ = read_columns(part.solved.folder, read_plan(part.solved.folder))
     assert after.homes(17)[16] in (2, -1)
 
 
 def test_a_share_of_deliveries_that_today_exceeds_is_said_too(trace, tmp_path):
     with pytest.raises(NothingBetter, match=r"keeps --max-cut: .* above --max-cut 0.05, as today: .*% where 5.0%"):
-        optimize(trace, tmp_path / "run", Wishes(effort=0, max_cut=0.05))
+        optimize(trace, tmp_path / "run", *options_of(effort=0, max_cut=0.05))
 
 
 @pytest.mark.parametrize("objective", ["hops", "latency", "bytes", "messages"])
 def test_limits_are_checked_in_what_the_planner_counts(objective, trace, tmp_path):
-    wishes = Wishes(objective=objective, placement="anywhere", effort=1, handled_cap=1.0, sent_cap=0, min_gain=0.0)
-    found = optimize(trace, tmp_path / "run", wishes)
+    wishes = options_of(objective=objective, placement="anywhere", effort=1, handled_cap=1.0, sent_cap=0, min_gain=0.0)
+    found = optimize(trace, tmp_path / "run", *wishes)
     assert not [line for line in found.bounds if "above handled-cap" in line]
 
 
 def test_nothing_held_out_is_not_called_unseen(trace, tmp_path):
-    found = optimize(trace, tmp_path / "run", Wishes(train=1, placement="anywhere", effort=1))
+    found = optimize(trace, tmp_path / "run", *options_of(train=1, placement="anywhere", effort=1))
     (part,) = found.parts
     assert part.part == "train"
     assert part.before > part.after > 0 or part.after == 0 < part.before
-    lines = " ".join(told(found))
+    lines = " ".join(answer_text(found))
     assert "on the training window" in lines
     assert "held out" not in lines
     assert "held-out traffic" not in lines
@@ -276,7 +279,7 @@ def test_links_are_named_either_way_round_and_by_names_with_colons():
 def test_clients_without_a_home_are_left_out_and_that_is_said(tmp_path):
     sessions = {"client": range(15), "broker": [i % 4 for i in range(15)]}
     trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "sessions": sessions})
-    found = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(placement="anywhere", effort=1))
+    found = optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(placement="anywhere", effort=1))
     assert [note for note in found.notes if "of the deliveries that judge are not counted" in note]
     after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
     assert len(after.placement) == 15
@@ -297,8 +300,8 @@ def test_plans_from_earlier_times_only_widen_the_interval():
 
 def test_what_stays_stays(trace, tmp_path):
     keep = ("c0*", "broker:plant-3", "link:hub:plant-0")
-    wishes = Wishes(placement="anywhere", could_wire=("*:*",), keep=keep, sent_cap=None, effort=3)
-    found = optimize(trace, tmp_path / "run", wishes)
+    wishes = options_of(placement="anywhere", allow_link=("*:*",), keep=keep, sent_cap=None, effort=3)
+    found = optimize(trace, tmp_path / "run", *wishes)
     observation, _ = read_observation(tmp_path / "run")
     after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
     homes = [overlay.homes(16) for overlay in (observation.overlay, after)]
@@ -306,36 +309,36 @@ def test_what_stays_stays(trace, tmp_path):
     assert ((homes[0] == 3) == (homes[1] == 3)).all()
     assert [0, 4] in after.tree.tolist()
     with pytest.raises(Unknown, match="Nearest: plant"):
-        optimize(trace, tmp_path / "other", Wishes(keep=("broker:plant-9",)))
+        optimize(trace, tmp_path / "other", *options_of(keep=("broker:plant-9",)))
 
 
 def test_a_trace_from_which_nothing_can_be_planned_says_what_is_missing(tmp_path):
     trace_of(tmp_path / "bare", log(hours=60), {"client": NAMES["client"]})
     with pytest.raises(NotObserved, match="nothing can be planned.*0 brokers"):
-        optimize(str(tmp_path / "bare"), tmp_path / "run", Wishes())
+        optimize(str(tmp_path / "bare"), tmp_path / "run", *options_of())
     links = {"left": [0], "right": [1], "cost": [1.0], "wired": [False]}
     trace_of(tmp_path / "unwired", log(hours=60), NAMES, links=links, sessions=TABLES["sessions"])
     with pytest.raises(NotObserved, match="no links are wired"):
-        optimize(str(tmp_path / "unwired"), tmp_path / "run2", Wishes())
+        optimize(str(tmp_path / "unwired"), tmp_path / "run2", *options_of())
 
 
 def test_a_refusal_brings_what_was_found(trace, tmp_path):
     with pytest.raises(Refused) as refused:
-        optimize(trace, tmp_path / "run", Wishes(budget=0))
+        optimize(trace, tmp_path / "run", *options_of(budget=0))
     assert refused.value.answer.parts[0].after == refused.value.answer.parts[0].before
 
 
 def test_drift_on_the_same_traffic_sees_what_was_promised_whatever_is_paid_for(trace, tmp_path):
     for objective in ("cost", "bytes", "hops"):
-        wishes = Wishes(objective=objective, placement="anywhere", effort=1, train=1, sent_cap=0, handled_cap=0)
-        optimize(trace, tmp_path / objective, wishes)
+        wishes = options_of(objective=objective, placement="anywhere", effort=1, train=1, sent_cap=0, handled_cap=0)
+        optimize(trace, tmp_path / objective, *wishes)
         found = drift(tmp_path / objective, trace)
         assert found.seen == pytest.approx(found.predicted)
 
 
 def test_drift_plans_again_with_the_same_clients_brokers_and_links(trace, tmp_path):
     keep = ("c0[0-3]", "broker:plant-3", "link:hub:plant-0")
-    optimize(trace, tmp_path / "run", Wishes(placement="anywhere", keep=keep, effort=1, sent_cap=0))
+    optimize(trace, tmp_path / "run", *options_of(placement="anywhere", keep=keep, effort=1, sent_cap=0))
     names = {"broker": BROKERS[::-1], "client": NAMES["client"][:1:-1]}  # c15 to c02: two are gone
     observation, old_names = read_observation(tmp_path / "run")
     turned = [(at, 15 - s, t, b, [15 - r for r in to if r > 1]) for at, s, t, b, to in log(seed=4) if s > 1]
@@ -356,24 +359,29 @@ def test_drift_plans_again_with_the_same_clients_brokers_and_links(trace, tmp_pa
     assert drift(tmp_path / "run", str(tmp_path / "newer")).unseen == 0
 
 
-def test_wishes_come_from_a_file_and_flags_win(tmp_path):
+def read(file, typed):
+    return read_options((Limits, Goal), file, typed)[0]
+
+
+def test_options_come_from_a_file_and_flags_win(tmp_path):
     file = tmp_path / "overlace.toml"
     file.write_text('objective = "hops"\nbudget = 7\nkeep = ["a*"]\n')
-    wishes = read_wishes(file, {"budget": 9, "only": None})
-    assert (wishes.objective, wishes.budget, wishes.keep) == ("hops", 9, ("a*",))
+    limits, goal = read(file, {"budget": 9})
+    assert (goal.objective, limits.budget, limits.keep) == ("hops", 9, ("a*",))
+    assert (limits.given, goal.given) == ({"budget", "keep"}, {"objective"})
     file.write_text("seed = 5\nkeep = 'a*'\n")
-    with pytest.raises(BadParameter, match="keep: expected a list"):
-        read_wishes(file, {})
+    with pytest.raises(BadParameter, match="keep is 'a\\*'; expected a list"):
+        read(file, {})
     file.write_text("seed = 5\n")
-    assert read_wishes(file, {"seed": None}).seed == 5
+    assert read(file, {})[1].seed == 5
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(BadParameter, match=r"overlace.toml"):
-        read_wishes(file, {})
+        read(file, {})
     file.write_text("bugdet = 7\n")
     with pytest.raises(Unknown, match="budget"):
-        read_wishes(file, {})
+        read(file, {})
     with pytest.raises(BadParameter, match="max_cut"):
-        read_wishes(None, {"max_cut": 3.0})
+        read(None, {"max_cut": 3.0})
 
 
 def test_slices_cover_the_window_once():
@@ -401,8 +409,8 @@ def trace_of_run_of(trace, tmp_path):
 
 
 def test_drift_compares_what_was_promised_with_what_newer_traffic_shows(trace, tmp_path):
-    wishes = Wishes(placement="anywhere", sent_cap=None, handled_cap=None, effort=3)
-    optimize(trace, tmp_path / "run", wishes)
+    wishes = options_of(placement="anywhere", sent_cap=None, handled_cap=None, effort=3)
+    optimize(trace, tmp_path / "run", *wishes)
     names = {"broker": BROKERS[::-1], "client": ["new", *NAMES["client"]]}
     turned = [(at, sender + 1, topic, size, [c + 1 for c in to]) for at, sender, topic, size, to in log(seed=5)]
     turned += [(hour * HOUR_US, 0, 0, 100, [1, 2]) for hour in (1, 110) for _ in range(5)]
@@ -434,7 +442,7 @@ def test_a_judging_part_in_which_nobody_has_a_home_is_reported(tmp_path):
     names = {**NAMES, "client": [f"c{i:02d}" for i in range(18)]}
     trace_of(tmp_path / "trace", early + late, names, **TABLES)
     with pytest.raises(Refused, match="the best plan found saves 0.0%"):
-        optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(placement="anywhere", sent_cap=0, effort=1))
+        optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(placement="anywhere", sent_cap=0, effort=1))
     assert "does not show where their sender or receiver was" in (tmp_path / "run" / "answer.json").read_text()
     assert (tmp_path / "run" / "report.html").exists()
 
@@ -443,20 +451,20 @@ def test_a_capacity_that_today_exceeds_is_said_and_refused_only_if_it_was_asked_
     brokers = {**TABLES["brokers"], "capacity": [1e-4] * 5}
     trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "brokers": brokers})
     given = {"placement": "anywhere", "sent_cap": 0, "effort": 1}
-    answer = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(**given))
+    answer = optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(**given))
     assert any("above --head-room 0.2, as today: " in line for line in answer.bounds), answer.bounds
     with pytest.raises(Refused, match="keeps --head-room"):
-        optimize(str(tmp_path / "trace"), tmp_path / "asked", Wishes(**given, head_room=0.1))
+        optimize(str(tmp_path / "trace"), tmp_path / "asked", *options_of(**given, head_room=0.1))
 
 
 def test_where_nobody_said_where_clients_are_any_broker_serves_them_and_that_is_said_first(tmp_path):
     bare = {**TABLES, "brokers": {"broker": range(5), "region": pa.nulls(5, pa.int32()), "cost": [1.0] * 5}}
     trace_of(tmp_path / "trace", log(), NAMES, **bare)
-    found = optimize(str(tmp_path / "trace"), tmp_path / "run", Wishes(sent_cap=0, handled_cap=0, effort=1))
+    found = optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(sent_cap=0, handled_cap=0, effort=1))
     assert found.parts[0].saving.share > 0.9
     assert found.notes[0].startswith("any broker is taken to serve any client equally well")
     assert "any broker is taken" in (tmp_path / "run" / "answer.json").read_text()
-    told_of = optimize(str(tmp_path / "trace"), tmp_path / "default", Wishes(effort=0)).notes
+    told_of = optimize(str(tmp_path / "trace"), tmp_path / "default", *options_of(effort=0)).notes
     assert [note for note in told_of if note.startswith("limits by default: --sent-cap 1.5 (times the mean")]
 
 
@@ -465,9 +473,10 @@ def test_a_link_that_is_listed_with_a_cost_could_be_wired_and_one_without_could_
     """The group of four at brokers 0 to 3 talks over the hub; a link between two plants would be shorter."""
     links = {**LINKS, "cost": LINKS["cost"] if priced else pa.nulls(len(LINKS["left"]), pa.float64())}
     trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "links": links})
-    wishes = Wishes(placement="anywhere", max_moves=0, sent_cap=0, handled_cap=0, effort=1, min_gain=0)
+    given = {"max_moves": 0, "sent_cap": 0, "handled_cap": 0, "effort": 1, "min_gain": 0}
+    wishes = options_of(placement="anywhere", **given)
     try:
-        found = optimize(str(tmp_path / "trace"), tmp_path / "run", wishes)
+        found = optimize(str(tmp_path / "trace"), tmp_path / "run", *wishes)
     except Refused as error:
         found = error.answer
     new = len(LINKS["left"]) - sum(LINKS["wired"])
@@ -476,9 +485,9 @@ def test_a_link_that_is_listed_with_a_cost_could_be_wired_and_one_without_could_
     assert found.parts[0].solved.document.parameters["wired_only"] is not priced
     if priced:
         named = optimize(
-            str(tmp_path / "trace"), tmp_path / "all", Wishes(**wishes.model_dump() | {"could_wire": ("*:*",)})
+            str(tmp_path / "trace"), tmp_path / "all", *options_of(placement="anywhere", **given, allow_link=("*:*",))
         )
-        assert f"{new} links could be new, those that --could-wire names" in named.notes
+        assert f"{new} links could be new, those that --allow-link names" in named.notes
     if not priced:
         assert found.parts[0].solved.document.counts.links == 0
         assert [line for line in found.bounds if line.startswith("existing links only: no other has a cost")]
@@ -497,15 +506,15 @@ def test_limits_that_do_not_hold_on_later_traffic_are_said(tmp_path):
     """After the cut twelve write to c00 alone, and nobody else: some brokers send more than they may."""
     late = [(hour * HOUR_US + i, c, 0, 10, [0]) for hour in range(100, 120) for i, c in enumerate(range(4, 16))]
     trace_of(tmp_path / "trace", [each for each in log() if each[0] < 100 * HOUR_US] + late * 3, NAMES, **TABLES)
-    wishes = Wishes(placement="anywhere", effort=0, train_until="1970-01-05T04:00", min_gain=0, max_cut=0.9)
+    wishes = options_of(placement="anywhere", effort=0, train_until="1970-01-05T04:00", min_gain=0, max_cut=0.9)
     try:
-        found = optimize(str(tmp_path / "trace"), tmp_path / "run", wishes)
+        found = optimize(str(tmp_path / "trace"), tmp_path / "run", *wishes)
     except Refused as error:
         found = error.answer
     said = [note for note in found.notes if note.startswith("on held-out traffic, clients of ")]
     assert len(said) == 1
     assert "more than --sent-cap 1.5 times the mean" in said[0]
-    lines = "\n".join(told(found))
+    lines = "\n".join(answer_text(found))
     assert "busiest broker " in lines
     assert "worst single failure" in lines
 
@@ -522,7 +531,7 @@ def test_each_limit_is_held_against_what_was_measured_later():
         return tally.metrics()
 
     before = measured(100, 0.5, [10, 10, 10])
-    asked = Wishes(handled_cap=1.2, max_cut=0.6, sent_cap=1.5)
+    asked = Limits(handled_cap=1.2, max_cut=0.6, sent_cap=1.5)
     assert broken_later(observation, asked, before, measured(120, 0.6, [15, 8, 7])) == []
     said = broken_later(observation, asked, before, measured(121, 0.61, [16, 7, 7]))
     assert len(said) == 3
@@ -537,7 +546,7 @@ def test_each_limit_is_held_against_what_was_measured_later():
     limited = replace(observation, network=replace(network, capacity=[20.0, np.inf, np.inf]))
     full = measured(100, 0.5, [10, 10, 10])
     assert broken_later(limited, asked, full, full, window=(0, 10_000_000)) == []
-    free = Wishes(handled_cap=0, sent_cap=0)
+    free = Limits(handled_cap=0, sent_cap=0)
     assert broken_later(observation, free, before, measured(900, 0.9, [30, 0, 0])) == []
 
 
@@ -551,14 +560,14 @@ def test_what_could_be_lifted_is_named_whole():
 @pytest.mark.parametrize("moment", ["choosing a forecast", "planning placement and tree", "judging", "asking what"])
 def test_ctrl_c_leaves_the_best_plan_so_far_judged_and_says_so(trace, tmp_path, moment, monkeypatch):
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in a shell: not ignored, as in a job in the background
-    wishes = Wishes(placement="anywhere", sent_cap=None, handled_cap=None, effort=5, budget=3)
+    wishes = options_of(placement="anywhere", sent_cap=None, handled_cap=None, effort=5, budget=3)
 
     def press(share, what):
         if what.startswith(moment) and not asked():
             os.kill(os.getpid(), signal.SIGINT)
 
     with listening():
-        found = optimize(trace, tmp_path / "run", wishes, progress=press)
+        found = optimize(trace, tmp_path / "run", *wishes, progress=press)
         assert received() is None
     assert found.stopped
     (part,) = found.parts
@@ -570,7 +579,7 @@ def test_ctrl_c_leaves_the_best_plan_so_far_judged_and_says_so(trace, tmp_path, 
     assert "stopped early by Ctrl-C" in found.report.read_text()
     if document.stopped:  # the search itself was cut short, so solving again searches on
         observation, names = read_observation(tmp_path / "run")
-        again = solve(part.solved.plan.planner, observation, tmp_path / "run", names, wanted=Wanted())
+        again = solve(part.solved.plan.planner, observation, tmp_path / "run", names)
         assert not again.again
         assert not read_plan(again.folder).stopped
 
@@ -605,8 +614,8 @@ def test_all_say_the_same_and_count_alike(trace, tmp_path, overlace):
 
 
 def test_the_greedy_baseline_is_what_a_replay_of_its_overlay_saves(trace, tmp_path):
-    wishes = Wishes(placement="anywhere", effort=3, budget=5, sent_cap=None, handled_cap=None)
-    (part,) = optimize(trace, tmp_path / "run", wishes).parts
+    wishes = options_of(placement="anywhere", effort=3, budget=5, sent_cap=None, handled_cap=None)
+    (part,) = optimize(trace, tmp_path / "run", *wishes).parts
     observation, names = read_observation(tmp_path / "run")
     opened, parts = trace_of_run(tmp_path / "run")
     follows = later(opened, parts.held_out, known_as(opened, names), observation)

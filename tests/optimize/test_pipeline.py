@@ -11,6 +11,7 @@ import pytest
 
 from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.ingest.tables import add_tables, add_topology
+from overlace.limits import Split
 from overlace.observe.observation import observe as observation_of
 from overlace.optimize.observe import observe
 from overlace.optimize.observe import trace_of as trace_of_run
@@ -91,7 +92,7 @@ def test_a_trace_that_changed_since_is_refused(run, tmp_path):
 def test_a_plan_from_another_observation_is_refused(run, tmp_path):
     observation, names = read_observation(run)
     solve(Stay(), observation, run, names)
-    observe(str(tmp_path / "trace"), run, train=0.3, force=True)
+    observe(str(tmp_path / "trace"), run, Split(train=0.3), force=True)
     with pytest.raises(BadPlan, match="was made from another observation"):
         replay(run)
 

@@ -8,13 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from overlace.catalog import PLANNERS
+from overlace.cli.options import read_options
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
 from overlace.ingest.tables import add_tables
+from overlace.limits import Goal
 from overlace.observe.cut import cut_at, read_time
 from overlace.observe.observation import observe, observe_with_names
-from overlace.optimize.wishes import read_wishes
 from overlace.trace.store import HOUR_US, MINUTE_US, Trace
 from tests.ingest.logs import START
 from tests.traces import trace_of
@@ -201,8 +202,8 @@ def test_a_cut_inside_a_bucket_needs_the_messages(tmp_path):
 def test_of_a_file_and_of_what_was_typed_one_says_where_to_cut(tmp_path):
     file = tmp_path / "overlace.toml"
     file.write_text("train_until = 2026-01-05T02:00:00Z\n")
-    assert read_time(read_wishes(file, {}).train_until) == UNTIL * 10**6
-    assert read_wishes(file, {"train": 0.5}).train_until is None
+    assert read_time(read_options([Goal], file, {})[0][0].train_until) == UNTIL * 10**6
+    assert read_options([Goal], file, {"train": 0.5})[0][0].train_until is None
     file.write_text("train = 0.5\ntrain_until = '2026-01-05'\n")
     with pytest.raises(BadParameter, match="give one of them"):
-        read_wishes(file, {})
+        read_options([Goal], file, {})

@@ -7,10 +7,10 @@ from html import unescape
 import pytest
 
 from overlace.optimize.job import optimize
-from overlace.optimize.wishes import Wishes
 from overlace.report.curve import flattens
 from overlace.report.lines import gain_svg
 from overlace.trace.plans import Judgement, Measure, Point, read_plan
+from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import Page, page_of, run_of_sites
 from tests.traces import trace_of
@@ -21,8 +21,8 @@ def judged(tmp_path_factory):
     """(plan file, page, text) of an optimized run."""
     folder = tmp_path_factory.mktemp("judged")
     trace_of(folder / "trace", log(), NAMES, **TABLES)
-    wishes = Wishes(placement="anywhere", could_wire=("plant*:*",), sent_cap=0, handled_cap=0, effort=1)
-    found = optimize(str(folder / "trace"), folder / "run", wishes)
+    wishes = options_of(placement="anywhere", allow_link=("plant*:*",), sent_cap=0, handled_cap=0, effort=1)
+    found = optimize(str(folder / "trace"), folder / "run", *wishes)
     text = found.report.read_text(encoding="utf-8")
     return read_plan(found.parts[0].solved.folder), Page(text), text
 

@@ -13,6 +13,7 @@ import pytest
 
 import overlace.report
 from overlace.errors import BadTrace
+from overlace.limits import Split
 from overlace.model import Names, Observation
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
@@ -356,7 +357,7 @@ def test_a_plan_that_was_not_replayed_is_named(tmp_path):
 
 def test_without_a_held_out_part_the_page_warns(tmp_path):
     trace, run = trace_of_sites(tmp_path / "trace"), tmp_path / "run"
-    observe(trace, run, train=1)
+    observe(trace, run, Split(train=1))
     replay(run)
     page, text = page_of(run)
     assert page.tiles["cost"] == [measured(run, "before/train").of("cost")]

@@ -19,10 +19,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from overlace.arrays.jit import Pairs
-from overlace.errors import BadParameter
+from overlace.limits import option, same_option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.planners.joint.objective import Objective, at_home, viewed
-from overlace.planners.joint.problem import Caps, in_messages, problem_of
+from overlace.planners.joint.problem import JointLimits, in_messages, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
 from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, priced
 from overlace.planners.placement import cost as placement_cost
@@ -46,12 +46,9 @@ WITHIN = "within degrees"
 
 
 @dataclass(frozen=True)
-class Joint:
+class Joint(JointLimits):
     """Re-homes clients and rewires brokers together, within one budget of changes."""
 
-    budget: int | None = field(default=None, metadata={"help": "clients moved and links changed together, at most"})
-    max_moves: int | None = field(default=None, metadata={"help": "clients moved, at most"})
-    max_swaps: int | None = field(default=None, metadata={"help": "links changed, at most"})
     objective: Objective = field(
         default="cost",
         metadata={"help": "what a message pays: the cost of its links, 1 a link, or hops or latency per receiver"},
@@ -59,31 +56,10 @@ class Joint:
     alpha: float = field(default=1.0, metadata={"help": "what a unit of link cost counts; 0 or more"})
     beta: float = field(default=0.0, metadata={"help": "what a unit of broker cost counts; 0 or more"})
     weight: tree_cost.Weight = field(default="messages", metadata={"help": "what traffic weighs: messages or bytes"})
-    move_price: float = field(default=0.0, metadata={"help": "what a moved client costs, in units of the cost"})
-    swap_price: float = field(default=0.0, metadata={"help": "what a changed link costs, in units of the cost"})
-    min_gain: float = field(default=0.0, metadata={"help": "share of today's cost that a change must save"})
-    sent_cap: float | None = field(
-        default=1.5, metadata={"help": "messages sent by a broker's clients: at most this times the mean, or as today"}
-    )
-    handled_cap: float | None = field(
-        default=1.0, metadata={"help": "messages through a broker: at most this times today's busiest one"}
-    )
-    head_room: float = field(default=0.0, metadata={"help": "share of a broker's capacity that stays free; below 1"})
-    max_degree: int | None = field(default=None, metadata={"help": "links of a broker, at most, or as today"})
-    max_cut: float | None = field(
-        default=None, metadata={"help": "share of the messages that may pass one broker, or as today"}
-    )
-    wired_only: bool = field(default=False, metadata={"help": "no new links but those of may_wire"})
-    may_wire: tuple[int, ...] = field(default=(), metadata={"help": "rows of the network's links that may be wired"})
-    within_region: bool = field(default=False, metadata={"help": "nobody leaves its region"})
-    keep: tuple[int, ...] = field(default=(), metadata={"help": "clients that stay", "ids": "client"})
-    only: tuple[int, ...] = field(default=(), metadata={"help": "clients that may move; none: all", "ids": "client"})
-    keep_brokers: tuple[int, ...] = field(
-        default=(), metadata={"help": "brokers that keep their clients and links", "ids": "broker"}
-    )
-    keep_links: tuple[int, ...] = field(default=(), metadata={"help": "rows of the network's links that stay"})
+    move_price: float = option(0.0, "what a moved client costs, in units of the cost", least=0)
+    swap_price: float = option(0.0, "what a changed link costs, in units of the cost", least=0)
     method: Method = field(default="best", metadata={"help": "the best of all, or one of them alone"})
-    effort: int = field(default=100, metadata={"help": "how long to anneal after the first search; 0: not at all"})
+    effort: int = same_option("effort")
     facets: ClassVar[tuple[Facet, ...]] = ("placement", "tree")
     paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = (
@@ -96,18 +72,8 @@ class Joint:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         tree_cost.check_weights(self.alpha, self.beta)
-        for name in ("budget", "max_moves", "max_swaps", "max_degree", "effort"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise BadParameter(f"{name} is {value}; expected 0 or more")
-        for name in ("move_price", "swap_price", "min_gain", "sent_cap", "handled_cap", "max_cut"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise BadParameter(f"{name} is {value}; expected a number of 0 or more")
-
-        if not 0 <= self.head_room < 1:
-            raise BadParameter(f"head_room is {self.head_room}; expected a share of 0 or more, below 1")
 
     def solve(
         self, observation: Observation, seed: int = 0, *, progress: Progress | None = None,
@@ -121,7 +87,7 @@ class Joint:
         found = self.states(problem, seed, progress)
         best = found.get(WITHIN) or min(found.values(), key=by_cost)
         path = Ordering(problem, best).path(progress and (lambda share, what: progress(0.8 + 0.2 * share, what)))
-        least = self.min_gain * found["as it is"].cost  # what a change had to save is no cost
+        least = self.min_step * found["as it is"].cost  # what a change had to save is no cost
         beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
         if ahead is not None:
             problem = self.problem(observation)
@@ -133,15 +99,10 @@ class Joint:
 
     def problem(self, observation: Observation, plain: Observation | None = None) -> Problem:
         """What is searched: demand, costs and limits; of a forecast, limits count the plain traffic."""
-        caps = Caps(
-            self.sent_cap, self.handled_cap, self.max_degree, self.within_region, self.keep, self.only,
-            self.wired_only, self.may_wire, self.max_cut, self.keep_brokers, self.keep_links,
-            self.head_room,
-        )  # fmt: skip
         seen, borne = viewed(observation, self.objective), None
         if plain is not None or self.objective in ("hops", "latency"):
             borne = at_home(plain or observation)
-        problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, borne)
+        problem = problem_of(seen, self.alpha, self.beta, self.weight, self, borne)
         if plain is not None:
             problem = in_messages(problem)
         return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
@@ -153,7 +114,7 @@ class Joint:
         problem = self.problem(observation, plain)
         if begin is not None:
             known = State(np.maximum(begin.homes(observation.clients), 0), np.sort(begin.tree, axis=1).reshape(-1, 2))
-            search = Search(replace(problem, least=self.min_gain * Search(problem).first.cost))
+            search = Search(replace(problem, least=self.min_step * Search(problem).first.cost))
             best = search.improve(known, self._budget(), BOTH)
             if not search.huge:  # a budget that is used up hides what other changes would bring
                 search.goto(search.first)
@@ -176,7 +137,7 @@ class Joint:
         """What each method finds within the budget."""
         budget = self._budget()
         problem, number = renumbered(problem)
-        problem = replace(problem, least=self.min_gain * Search(problem).first.cost)
+        problem = replace(problem, least=self.min_step * Search(problem).first.cost)
         search = search_over(problem, budget, seed)
         found: dict[str, State] = {"as it is": search.first}
         ways: tuple[str, ...] = WAYS if self.method == "best" else (self.method,)

@@ -9,6 +9,7 @@ import numpy as np
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs
 from overlace.arrays.pairs import positions
 from overlace.errors import BadParameter, NotObserved
+from overlace.limits import PlannerLimits, option
 from overlace.model import PARTS, Observation
 from overlace.planners.search.limits import Limits
 from overlace.planners.search.problem import Problem, talking
@@ -19,25 +20,20 @@ from overlace.planners.tree.problem import classes_of
 
 
 @dataclass(frozen=True)
-class Caps:
-    """What the user limits; None is unlimited. No limit is tighter than what is there today."""
+class JointLimits(PlannerLimits):
+    """What a plan must keep, and what may change, by id."""
 
-    sent: float | None = None  # times the mean per broker
-    handled: float | None = None  # times what the busiest broker handles today
-    max_degree: int | None = None
-    within_region: bool = False
-    keep: tuple[int, ...] = ()
-    only: tuple[int, ...] = ()
-    wired_only: bool = False
-    may_wire: tuple[int, ...] = ()  # rows of the network's links
-    max_cut: float | None = None  # share of all messages
-    keep_brokers: tuple[int, ...] = ()
-    keep_links: tuple[int, ...] = ()  # rows of the network's links
-    head_room: float = 0.0  # share of a broker's capacity that stays free
+    wired_only: bool = option(False, "no new links but those of may_wire")
+    may_wire: tuple[int, ...] = option((), "rows of the network's links that may be wired")
+    within_region: bool = option(False, "nobody leaves its region")
+    keep: tuple[int, ...] = option((), "clients that stay", ids="client")
+    only: tuple[int, ...] = option((), "clients that may move; none: all", ids="client")
+    keep_brokers: tuple[int, ...] = option((), "brokers that keep their clients and links", ids="broker")
+    keep_links: tuple[int, ...] = option((), "rows of the network's links that stay")
 
 
 def problem_of(
-    observation: Observation, alpha: float, beta: float, weight: tree_cost.Weight, caps: Caps,
+    observation: Observation, alpha: float, beta: float, weight: tree_cost.Weight, caps: JointLimits,
     borne: Observation | None = None,
 ) -> Problem:  # fmt: skip
     """The problem of an observation; `borne` is what brokers bear, where that is another. Refused where data misses."""
@@ -79,7 +75,7 @@ def in_messages(problem: Problem) -> Problem:
     )  # fmt: skip
 
 
-def _candidates(observation: Observation, caps: Caps) -> Pairs:
+def _candidates(observation: Observation, caps: JointLimits) -> Pairs:
     """The links that may be: those of the tree, and others that the network names."""
     network, tree = observation.network, observation.overlay.tree
     links = network.links if len(network.links) else tree
@@ -94,7 +90,7 @@ def _candidates(observation: Observation, caps: Caps) -> Pairs:
     return np.ascontiguousarray(links[~at_kept])
 
 
-def _stays(observation: Observation, parent: Ints, caps: Caps) -> Bools:
+def _stays(observation: Observation, parent: Ints, caps: JointLimits) -> Bools:
     """Per broker whether the link to its parent stays."""
     network = observation.network
     for name, given, most in (
@@ -112,19 +108,19 @@ def _stays(observation: Observation, parent: Ints, caps: Caps) -> Bools:
 
 def _limits(
     observation: Observation, borne: Observation, demand: Demand, home: Ints, handled: Floats,
-    weight: tree_cost.Weight, caps: Caps,
+    weight: tree_cost.Weight, caps: JointLimits,
 ) -> tuple[Limits, bool]:  # fmt: skip
     network, placed = observation.network, home >= 0
     n, sent = network.brokers, np.where(placed, borne.sent, 0).astype(np.float64)
     now = np.bincount(home[placed], weights=sent[placed], minlength=n)
     sent_cap = np.full(n, np.inf)
-    if caps.sent is not None:
+    if caps.sent_cap:
         holding = max(1, int((network.region >= 0).sum()))
-        sent_cap = np.maximum(now, max(caps.sent * sent.sum() / holding, sent.max(initial=0.0)))
+        sent_cap = np.maximum(now, max(caps.sent_cap * sent.sum() / holding, sent.max(initial=0.0)))
     handled_cap = np.full(n, np.inf)
     handled_cap = np.minimum(handled_cap, capacity_of(observation) * (1 - caps.head_room))
-    if caps.handled is not None:
-        handled_cap = np.minimum(handled_cap, caps.handled * handled.max(initial=0.0))
+    if caps.handled_cap:
+        handled_cap = np.minimum(handled_cap, caps.handled_cap * handled.max(initial=0.0))
     if caps.max_cut is not None:
         handled_cap = np.minimum(handled_cap, caps.max_cut * borne.classes.demand.sum())
     handled_cap = np.maximum(handled_cap, handled)
@@ -173,7 +169,7 @@ def _amount(observation: Observation, weight: tree_cost.Weight) -> Floats:
     return amount
 
 
-def _movable(observation: Observation, home: Ints, demand: Demand, limits: Limits, caps: Caps) -> Ints:
+def _movable(observation: Observation, home: Ints, demand: Demand, limits: Limits, caps: JointLimits) -> Ints:
     """Clients that may move and for whom it can make a difference."""
     talks = np.zeros(observation.clients, dtype=np.bool_)
     talks[talking(demand)] = True

@@ -7,18 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from overlace.cli.main_job import told
+from overlace.cli.main_job import answer_text
 from overlace.optimize.interval import predicted
 from overlace.optimize.job import Refused, optimize
 from overlace.optimize.judge import worth
-from overlace.optimize.newcomers import Placing, described
+from overlace.optimize.newcomers import Placing, describe_rule
 from overlace.optimize.replay import replay
-from overlace.optimize.wishes import Wishes
 from overlace.planners.joint.joint import Joint
 from overlace.trace.plans import read_columns, read_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US
 from overlace.trace.tables import TIME
+from tests.optimize.asking import options_of
 from tests.traces import trace_of
 
 BROKERS = ["a", "b", "c", "d"]
@@ -52,7 +52,7 @@ def turning(day, rng):
 def test_what_was_said_lately_counts_more_where_traffic_has_changed(tmp_path):
     trace = system(tmp_path / "t", turning, 12, homes=ENDS)
     found = {
-        kind: optimize(trace, tmp_path / kind, Wishes(**FREE, max_moves=3, forecast=kind)).parts[0]
+        kind: optimize(trace, tmp_path / kind, *options_of(**FREE, max_moves=3, forecast=kind)).parts[0]
         for kind in ("chosen", "plain")
     }
     chosen, plain = found["chosen"], found["plain"]
@@ -64,7 +64,7 @@ def test_what_was_said_lately_counts_more_where_traffic_has_changed(tmp_path):
 
 
 def test_steps_say_what_they_would_have_saved_and_the_file_holds(tmp_path):
-    (part,) = optimize(system(tmp_path / "t", turning, 12, homes=ENDS), tmp_path / "run", Wishes(**FREE)).parts
+    (part,) = optimize(system(tmp_path / "t", turning, 12, homes=ENDS), tmp_path / "run", *options_of(**FREE)).parts
     document = read_plan(part.solved.folder)
     assert document.cost_before - sum(step.gain for step in document.steps) == pytest.approx(document.cost_after)
     judged = document.judged
@@ -85,7 +85,7 @@ WRONG = [0, 0, 0, 0, 3, 3, 3, 3, *[3, 0] * 4]
 
 def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
-    found = optimize(trace, tmp_path / "run", Wishes(**FREE))
+    found = optimize(trace, tmp_path / "run", *options_of(**FREE))
     (part,) = found.parts
     rule, judged = part.solved.document.newcomers, part.solved.document.judged
     assert rule.rule in ("first-contact", "community")
@@ -96,7 +96,7 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     assert new.before == 6 * 4 * 12 * 3  # four of them at the wrong end, three links away
     assert new.after == 4 * 3 * 1  # the first message of each
     assert new.saved > 0.9
-    lines = "\n".join(told(found))
+    lines = "\n".join(answer_text(found))
     assert "newcomers: 98.6% less (46% of today's cost), each goes" in lines
     assert "known clients: 100.0% less" in lines
     assert "forecast: " in lines
@@ -108,7 +108,7 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
 
 def test_replaying_the_run_gives_what_the_plan_was_judged_by(tmp_path):
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
-    (part,) = optimize(trace, tmp_path / "run", Wishes(**FREE)).parts
+    (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE)).parts
     done = {(each.plan, each.part): each.metrics for each in replay(tmp_path / "run")}
     assert done["", "held-out"].of("cost") == part.before
     assert done[part.solved.folder.name, "held-out"].of("cost") == part.after
@@ -119,12 +119,12 @@ def test_replaying_the_run_gives_what_the_plan_was_judged_by(tmp_path):
 
 def test_the_rule_in_the_file_is_the_one_that_follows_from_the_run(tmp_path):
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
-    (part,) = optimize(trace, tmp_path / "run", Wishes(**FREE)).parts
+    (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE)).parts
     observation, names = read_observation(tmp_path / "run")
     document = part.solved.document
     after, _ = read_columns(part.solved.folder, document)
     rules = {
-        name: described(Placing(Joint(), observation, name, document.seed), after, names)
+        name: describe_rule(Placing(Joint(), observation, name, document.seed), after, names)
         for name in ("first-contact", "community", "region")
     }
     assert [each.rule for each in rules.values()] == list(rules)
@@ -142,9 +142,9 @@ def test_what_is_held_out_changes_nothing_that_was_chosen(tmp_path):
             return [(7, 0), (5, 2)] * 9 if late and day >= 15 else turning(day, rng)
 
         trace = system(tmp_path / name, talk, 12, homes=ENDS)
-        wishes = Wishes(**FREE, train_until="1970-01-15")
+        wishes = options_of(**FREE, train_until="1970-01-15")
         try:
-            (part,) = optimize(trace, tmp_path / f"run-{name}", wishes).parts
+            (part,) = optimize(trace, tmp_path / f"run-{name}", *wishes).parts
         except Refused as error:
             (part,) = error.answer.parts
         document = part.solved.document
@@ -154,12 +154,12 @@ def test_what_is_held_out_changes_nothing_that_was_chosen(tmp_path):
 
 def test_where_nothing_is_held_out_what_is_expected_counts(tmp_path):
     trace = system(tmp_path / "t", turning, 12, homes=ENDS)
-    (part,) = optimize(trace, tmp_path / "run", Wishes(**FREE, train=1, max_moves=2)).parts
+    (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE, train=1, max_moves=2)).parts
     expected = part.solved.document.judged.expected
     assert worth(part) == expected.share != part.saving.share
-    least = Wishes(**{**FREE, "min_gain": min(1.0, expected.share + 0.01)}, train=1, max_moves=2)
+    least = options_of(**{**FREE, "min_gain": min(1.0, expected.share + 0.01)}, train=1, max_moves=2)
     with pytest.raises(Refused, match="as far as plans from earlier times tell"):
-        optimize(trace, tmp_path / "more", least)
+        optimize(trace, tmp_path / "more", *least)
 
 
 def test_a_gap_is_named_with_its_likely_cause(tmp_path):
@@ -167,9 +167,9 @@ def test_a_gap_is_named_with_its_likely_cause(tmp_path):
         return ([(0, 2), (1, 3), (8, 0)] if day >= 14 else [(0, 4), (1, 5), (2, 3)]) * 12
 
     trace = system(tmp_path / "t", talk, 9, homes=[0, 0, 0, 0, 3, 3, 3, 3, 1])
-    wishes = Wishes(**FREE, only=("c00", "c01"))
+    wishes = options_of(**FREE, only=("c00", "c01"))
     try:
-        found = optimize(trace, tmp_path / "run", wishes)
+        found = optimize(trace, tmp_path / "run", *wishes)
     except Refused as error:
         found = error.answer
     (note,) = [each for each in found.notes if "Likely why" in each]
@@ -203,7 +203,7 @@ def test_who_stays_stays_known_or_not(asked, tmp_path):
     """Newcomers whom the user keeps, or who may not move, are paid for as today."""
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
     try:
-        (part,) = optimize(trace, tmp_path / "run", Wishes(**FREE | asked)).parts
+        (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE | asked)).parts
     except Refused as error:
         (part,) = error.answer.parts
     new = part.solved.document.judged.apart[1]
@@ -214,8 +214,8 @@ def test_who_stays_stays_known_or_not(asked, tmp_path):
 @pytest.mark.parametrize("objective", ["hops", "cost"])
 def test_shares_are_of_what_is_paid_whatever_is_paid_for(objective, tmp_path):
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
-    found = optimize(trace, tmp_path / "run", Wishes(**FREE, objective=objective))
-    (share,) = re.findall(r"newcomers: .* less \((\d+)% of today's cost\)", "\n".join(told(found)))
+    found = optimize(trace, tmp_path / "run", *options_of(**FREE, objective=objective))
+    (share,) = re.findall(r"newcomers: .* less \((\d+)% of today's cost\)", "\n".join(answer_text(found)))
     assert 20 < int(share) < 80  # of hops, the two of clients' own links count too
 
 
@@ -223,7 +223,7 @@ def test_a_cut_in_mid_bucket_and_a_short_log_are_judged_by_all_that_was_heard(tm
     for name, days, until in (("mid", 14, "1970-01-11T06:30"), ("short", 1, "1970-01-01T17:00")):
         trace = system(tmp_path / name, turning, 12, days=days, homes=ENDS)
         try:
-            (part,) = optimize(trace, tmp_path / f"{name}-run", Wishes(**FREE, train_until=until)).parts
+            (part,) = optimize(trace, tmp_path / f"{name}-run", *options_of(**FREE, train_until=until)).parts
         except Refused as error:
             (part,) = error.answer.parts
         assert part.saving.share == pytest.approx(1 - part.after / part.before)
@@ -239,7 +239,7 @@ def test_an_earlier_time_at_which_the_system_was_not_whole_is_left_out(tmp_path)
     sessions = {"client": range(8), "broker": [c % 4 for c in range(8)]}
     links = {**TABLES["links"], "since": day}
     trace_of(path, messages, names, brokers=TABLES["brokers"], links=links, sessions=sessions)
-    (part,) = optimize(str(path), tmp_path / "run", Wishes(**FREE)).parts
+    (part,) = optimize(str(path), tmp_path / "run", *options_of(**FREE)).parts
     assert part.saving.share > 0.5
     assert part.solved.document.judged.expected.origins == 1
 
@@ -261,9 +261,9 @@ def test_ids_say_nothing(tmp_path):
             tmp_path / name, messages, names, **TABLES, sessions={"client": range(16), "broker": homes},
             notes={"sources": {"a": {}}},
         )  # fmt: skip
-        wishes = Wishes(**FREE | {"sent_cap": 1.1, "handled_cap": 1.0})
+        wishes = options_of(**FREE | {"sent_cap": 1.1, "handled_cap": 1.0})
         try:
-            (part,) = optimize(str(trace.path), tmp_path / f"run-{name}", wishes).parts
+            (part,) = optimize(str(trace.path), tmp_path / f"run-{name}", *wishes).parts
         except Refused as error:
             (part,) = error.answer.parts
         document = part.solved.document

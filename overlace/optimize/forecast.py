@@ -1,6 +1,6 @@
-"""What to plan for: the forecast, the rule for newcomers and the saving to expect, chosen inside the part that plans.
+"""What to plan for: the forecast, the rule for newcomers and the saving to expect, chosen in the training window.
 
-At two earlier times the planner plans with each candidate, and the plans are judged on the rest of the part that plans:
+At two earlier times the planner plans with each candidate, and the plans are judged on the rest of the training window:
 nothing of what is held out is looked at. The half-life follows from the traffic alone (observe/forecast.py); the share
 of community blocks and the rule for newcomers are those that did best. What did best then is also what is expected of
 the plan: the same way to plan, judged on traffic that it had not seen.
@@ -19,13 +19,14 @@ from overlace.arrays.jit import Floats
 from overlace.errors import OverlaceError
 from overlace.model import Observation, Overlay, Planner, Progress, name_of
 from overlace.observe.forecast import BLOCKS, HALF_LIVES, PLAIN_SUMS, Forecast, expected, half_life_of, sliced
-from overlace.observe.known import Known, known_as
+from overlace.observe.known import known_as
 from overlace.observe.later import Later, later
+from overlace.optimize.case import Training, metric_of
+from overlace.optimize.earlier import Origin, origins_of
 from overlace.optimize.interval import PIECES, predicted, slices_of, sums_of, total
-from overlace.optimize.newcomers import Placing
+from overlace.optimize.newcomers import NOBODY, Placing, Stays
 from overlace.optimize.observe import trace_of
-from overlace.optimize.origins import Origin, origins_of
-from overlace.optimize.solve import Wanted, check_is_for_traffic
+from overlace.optimize.solve import Target, check_is_for_traffic, objective_of
 from overlace.planners.joint.joint import Joint
 from overlace.planners.newcomers import RULES
 from overlace.stopping import asked
@@ -34,13 +35,13 @@ from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
 
 
-class Ahead(NamedTuple):
+class Outlook(NamedTuple):
     """What a plan is made for, and what is expected of it."""
 
-    forecast: Forecast | None  # None: plain sums, since the part that plans is too short to choose
+    forecast: Forecast | None  # None: plain sums, since the training window is too short to choose
     tried: int  # candidates
     origins: int  # earlier times at which they were tried
-    share: float  # of the part that plans, at its end, that chose
+    share: float  # of the training window, at its end, that chose
     rule: str  # for newcomers; empty: they stay where they connect
     expected: Sure | None
     sums: list[Floats]  # (before, after) by slices of time, of each plan from an earlier time
@@ -53,23 +54,27 @@ class Ahead(NamedTuple):
         ages, blocks = len(HALF_LIVES), len(BLOCKS)
         return (
             f"{self.forecast}; the half-life among {ages} by who says how much, the blocks among {blocks} by plans "
-            f"judged on the last {self.share:.0%} of the part that plans"
+            f"judged on the last {self.share:.0%} of the training window"
         )
 
 
-NOTHING = Ahead(None, 1, 0, 0.0, "", None, [])
+NOTHING = Outlook(None, 1, 0, 0.0, "", None, [])
 
 
-def look_ahead(
-    trace: Trace, window: tuple[int, int], known: Known, observation: Observation, planner: Joint, seed: int,
-    metric: str, progress: Progress | None = None, plain: bool = False, keep: Sequence[str] = (),
-    only: Sequence[str] = (),
-) -> tuple[Ahead, Observation | None]:  # fmt: skip
-    """(what was chosen, the observation to plan for): from the part that plans alone; no observation: as it is.
+def choose_forecast(
+    training: Training,
+    planner: Joint,
+    seed: int,
+    metric: str,
+    stays: Stays = NOBODY,
+    plain: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Outlook, Observation | None]:
+    """(what was chosen, the observation to plan for): from the training window alone; no observation: as it is.
 
-    Where plain sums are asked for, only the rule for newcomers is chosen. `keep` and `only` name clients that stay
-    where they connect, and those that alone do not.
+    Where plain sums are asked for, only the rule for newcomers is chosen.
     """
+    trace, window, known, observation = training
     if window == (0, 0):
         return NOTHING, None
     shares = BLOCKS[:1] if plain else BLOCKS
@@ -77,23 +82,23 @@ def look_ahead(
     days = None if plain else half_life_of(slices, observation.clients)
     tell = progress or (lambda share, what: None)
     tried: list[tuple[Origin, dict[float, Tried]]] = []
-    for origin in origins_of(trace, window, known, planner, metric):
+    for origin in origins_of(training, planner, metric):
         if asked():
             break
         tell(0.5 * len(tried), f"choosing a forecast: at earlier time {len(tried) + 1}")
         left = shares if not tried else sorted({shares[0], _best(tried)})
-        if found := _tried(trace, origin, days, left, seed, metric):
+        if found := _try_blocks(trace, origin, [Forecast(days, blocks) for blocks in left], seed, metric):
             tried.append((origin, found))
     blocks = _best(tried) if tried else shares[0]
     forecast = Forecast(days, blocks)
     plans = [
-        (origin, found[blocks].after, Placing(origin.planner, origin.observation, "", seed, keep, only))
+        (origin, found[blocks].after, Placing(origin.planner, origin.observation, "", seed, stays))
         for origin, found in tried
     ]
-    rule, sums = _rule(trace, plans, seed, metric)
+    rule, sums = _choose_rule(trace, plans, seed, metric)
     first = tried[0][0].observation.window[1] if tried else window[1]
     share = (window[1] - first) / (window[1] - window[0])
-    chosen = Ahead(
+    chosen = Outlook(
         forecast, 1 if plain else len(HALF_LIVES) * len(BLOCKS), len(tried), share, rule, predicted(sums), sums
     )
     if forecast == PLAIN_SUMS:
@@ -101,46 +106,31 @@ def look_ahead(
     return chosen, expected(observation, slices, forecast, seed)
 
 
-METRIC = {
-    "cost": "cost", "messages": "link_messages", "bytes": "link_bytes", "hops": "mean_hops",
-    "latency": "mean_latency_us",
-}  # fmt: skip
-"""What replay measures for each objective; where access has a cost, `total_cost` takes the place of `cost`."""
-
-
-def measured_by(objective: str, observation: Observation) -> str:
-    """What replay measures for an objective."""
-    return "total_cost" if objective == "cost" and observation.network.access_cost.size else METRIC[objective]
-
-
-def wanted_of(looked: Ahead, ahead: Observation | None, keep: Sequence[str] = (), only: Sequence[str] = ()) -> Wanted:
+def target_of(outlook: Outlook, ahead: Observation | None, stays: Stays = NOBODY) -> Target:
     """What was chosen, as a plan is made for it."""
-    forecast, told = looked.forecast, None
+    forecast, planned_for = outlook.forecast, None
     if forecast is not None and ahead is not None:
-        told = PlannedFor(half_life_days=forecast.half_life, blocks=forecast.blocks)
-    return Wanted(told, ahead, looked.rule, tuple(keep), tuple(only))
+        planned_for = PlannedFor(half_life_days=forecast.half_life, blocks=forecast.blocks)
+    return Target(planned_for, ahead, outlook.rule, stays)
 
 
-def wanted_for(run: Path, planner: Planner, seed: int, progress: Progress | None = None) -> Wanted:
+def target_for(run: Path, planner: Planner, seed: int, progress: Progress | None = None) -> Target:
     """A forecast for a planner of a run: chosen as optimize does for `joint`, for others by the half-life alone."""
     check_is_for_traffic(planner)
     trace, parts = trace_of(run)
     observation, names = read_observation(run)
-    known = known_as(trace, names)
+    training = Training(trace, parts.train, known_as(trace, names), observation)
     if isinstance(planner, Joint):
-        objective = "bytes" if planner.weight == "bytes" and planner.objective == "messages" else planner.objective
-        metric = measured_by(objective, observation)
-        keep, only = ([name_of("client", c, names) for c in ids] for ids in (planner.keep, planner.only))
-        found = look_ahead(
-            trace, parts.train, known, observation, planner, seed, metric, progress, keep=keep, only=only
-        )
-        return wanted_of(*found, keep, only)
-    slices = sliced(trace, parts.train, known)
+        metric = metric_of(objective_of(planner), observation.network)
+        keep, only = (tuple(name_of("client", c, names) for c in ids) for ids in (planner.keep, planner.only))
+        stays = Stays(keep, only)
+        return target_of(*choose_forecast(training, planner, seed, metric, stays, progress=progress), stays)
+    slices = sliced(trace, parts.train, training.known)
     forecast = Forecast(half_life_of(slices, observation.clients))
     if forecast == PLAIN_SUMS:
-        return Wanted()
-    looked = Ahead(forecast, len(HALF_LIVES), 0, 0.0, "", None, [])
-    return wanted_of(looked, expected(observation, slices, forecast, seed))
+        return Target()
+    outlook = Outlook(forecast, len(HALF_LIVES), 0, 0.0, "", None, [])
+    return target_of(outlook, expected(observation, slices, forecast, seed))
 
 
 class Tried(NamedTuple):
@@ -156,10 +146,10 @@ def _best(tried: Sequence[tuple[Origin, dict[float, Tried]]]) -> float:
     return max(everywhere, key=lambda blocks: round(sum(found[blocks].saved for _, found in tried), 12))
 
 
-def _tried(
-    trace: Trace, origin: Origin, days: float | None, shares: Sequence[float], seed: int, metric: str
+def _try_blocks(
+    trace: Trace, origin: Origin, forecasts: Sequence[Forecast], seed: int, metric: str
 ) -> dict[float, Tried]:
-    """What came of each candidate at an origin, by its blocks; nothing where nothing is paid or can be planned.
+    """What came of each forecast at an origin, by its blocks; nothing where nothing is paid or can be planned.
 
     More community blocks are tried as long as they save no less.
     """
@@ -170,21 +160,20 @@ def _tried(
         return {}
     slices = sliced(trace, observation.window, origin.known)
     found: dict[float, Tried] = {}
-    for blocks in shares:
-        forecast = Forecast(days, blocks)
+    for forecast in forecasts:
         ahead = observation if forecast == PLAIN_SUMS else expected(observation, slices, forecast, seed)
         try:
             after = origin.planner.overlay(ahead, seed, plain=None if ahead is observation else observation)
         except OverlaceError:  # what was there by then cannot be planned for
             return {}
         left = total(follows.stage, follows.overlay(after), rows, trace.unit, metric)
-        found[blocks] = Tried(after, 1 - left / today)
-        if found[blocks].saved < max(each.saved for each in found.values()):
+        found[forecast.blocks] = Tried(after, 1 - left / today)
+        if found[forecast.blocks].saved < max(each.saved for each in found.values()):
             break
     return found
 
 
-def _rule(
+def _choose_rule(
     trace: Trace, plans: list[tuple[Origin, Overlay, Placing]], seed: int, metric: str
 ) -> tuple[str, list[Floats]]:
     """(rule, sums): the rule under which newcomers' messages cost least, and what each plan did with it, by slices.

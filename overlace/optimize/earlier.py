@@ -1,4 +1,4 @@
-"""Rolling origins: the planner at earlier times of the part that plans, each plan judged on what came after it.
+"""Rolling origins: the planner at earlier times of the training window, each plan judged on what came after it.
 
 One plan judged once says little of how plans like it do. So the planner is also given only five and six sevenths of
 that time, whole days of it where there are six or more, and what it makes of them is judged on the rest.
@@ -19,11 +19,12 @@ from overlace.model import Observation
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.observe.observation import network_of, observe_with_names
+from overlace.optimize.case import Training
 from overlace.planners.joint.joint import Joint
-from overlace.trace.store import DAY_US, Trace
+from overlace.trace.store import DAY_US
 
 EARLIER = (5 / 7, 6 / 7)
-"""Shares of the time that plans."""
+"""Shares of the training window."""
 LONG_US = 6 * DAY_US
 
 
@@ -37,11 +38,12 @@ class Origin(NamedTuple):
     until: int  # the end of that
 
 
-def origins_of(trace: Trace, window: tuple[int, int], known: Known, planner: Joint, metric: str) -> Iterator[Origin]:
+def origins_of(training: Training, planner: Joint, metric: str) -> Iterator[Origin]:
     """The earlier times at which the planner could have planned, and what counts could have been measured.
 
-    `known` are the numbers of the whole window, which the planner's clients, brokers and links are given in.
+    The planner's clients, brokers and links are given in the numbers of the whole window.
     """
+    trace, window, known, _ = training
     begin, end = window
     unit = DAY_US if end - begin >= LONG_US and DAY_US % trace.bucket_us == 0 else trace.bucket_us
     links = network_of(trace, window, known).links
@@ -54,8 +56,8 @@ def origins_of(trace: Trace, window: tuple[int, int], known: Known, planner: Joi
             continue
         then = known_as(trace, names)
         mine = by_then(planner, observation, links, Numbers.between(known, then))
-        told = metric != "total_cost" or observation.network.access_cost.size
-        if mine is None or not told or not len(observation.classes) or not len(observation.overlay.tree):
+        measured = metric != "total_cost" or observation.network.access_cost.size
+        if mine is None or not measured or not len(observation.classes) or not len(observation.overlay.tree):
             continue
         follows = later(trace, (origin, end), then, observation)
         if len(follows.heard.client):
@@ -63,7 +65,7 @@ def origins_of(trace: Trace, window: tuple[int, int], known: Known, planner: Joi
 
 
 class Numbers(NamedTuple):
-    """By the numbers of the part that planned, those of an earlier origin; what was not known then has higher ones."""
+    """By the numbers of the training window, those of an earlier origin; what was not known then has higher ones."""
 
     client: Ints
     broker: Ints
@@ -77,7 +79,7 @@ class Numbers(NamedTuple):
 def by_then(planner: Joint, observation: Observation, links: Pairs, to: Numbers | None = None) -> Joint | None:
     """The planner without what had not been seen by then; None if of the clients that may move nobody had.
 
-    Links are rows of the network's, here those of the part that planned; by then there may have been fewer.
+    Links are rows of the network's, here those of the training window; by then there may have been fewer.
     """
 
     def numbered(ids: tuple[int, ...], place: Ints | None, most: int) -> tuple[int, ...]:

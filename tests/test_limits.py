@@ -1,0 +1,181 @@
+"""Options stand once: the fields of Limits and Goal are the command line, overlace.toml and the planners' fields."""
+
+import ast
+import dataclasses
+import inspect
+import pickle
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlace.catalog import PLANNERS
+from overlace.cli import options
+from overlace.cli.main_job import optimize_command
+from overlace.cli.options import options_from, read_options
+from overlace.errors import BadParameter, Unknown
+from overlace.limits import Goal, Limits, PlannerLimits, Split, as_document, as_flag, check_options, make_options
+from overlace.planners.joint.joint import Joint
+
+PACKAGE = Path(inspect.getfile(Limits)).parent
+OPTIONS = [each for kind in (Limits, Goal) for each in dataclasses.fields(kind)]
+NUMBERS = [each for each in OPTIONS if {"least", "above", "most", "below"} & each.metadata.keys()]
+
+
+def test_every_option_is_declared_in_one_place():
+    """A field of a shared name stands once in the package; planners that have it too take that one."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                for line in node.body:
+                    if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value:
+                        if "same_option" in ast.unparse(line.value):
+                            continue
+                        found.setdefault(line.target.id, []).append(f"{path.name}:{node.name}")
+    for each in dataclasses.fields(PlannerLimits):
+        if each.name in ("sent_cap", "handled_cap", "head_room", "max_cut", "min_step"):
+            assert found[each.name] == ["limits.py:PlannerLimits"], each.name
+    for name in ("allow_link", "placement", "survive", "train", "train_until"):
+        assert found[name] == [f"limits.py:{'Split' if name.startswith('train') else 'Limits'}"], name
+
+
+def test_the_command_has_an_option_for_every_field_and_no_other_list_of_them():
+    parameters = inspect.signature(optimize_command).parameters
+    assert {each.name for each in OPTIONS} <= parameters.keys()
+    for each in OPTIONS:
+        assert each.metadata["help"] in parameters[each.name].annotation.__metadata__[0].help
+
+
+def test_an_option_that_is_added_reaches_the_command_and_the_file(tmp_path, monkeypatch):
+    """One line and its use."""
+
+    @dataclasses.dataclass(frozen=True)
+    class More(Limits):
+        colour: int = dataclasses.field(default=1, metadata={"help": "a new one", "least": 0})
+
+    got = []
+
+    @options_from(More, Goal, config=True)
+    def command(limits: More, goal: Goal) -> None:
+        got.append((limits, goal))
+
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    monkeypatch.chdir(tmp_path)
+    Path("overlace.toml").write_text("colour = 5\nbudget = 3\n")
+    app(["--budget", "4", "--objective", "hops"], standalone_mode=False)
+    assert got == [(More(colour=5, budget=4), Goal(objective="hops"))]
+    with pytest.raises(BadParameter, match="colour is -1; expected a whole number of 0 or more"):
+        app(["--colour", "-1"], standalone_mode=False)
+
+
+@pytest.mark.parametrize("each", NUMBERS, ids=lambda each: each.name)
+def test_a_number_out_of_range_is_refused_with_the_range(each):
+    kind = next(kind for kind in (Limits, Goal) if each in dataclasses.fields(kind))
+    whole = "int" in str(get_type_hints(kind)[each.name])
+    wrong = [float("nan"), float("inf"), "a lot", True, [1]]
+    wrong += [each.metadata[name] - 1 for name in ("least", "above") if name in each.metadata]
+    wrong += [each.metadata["most"] + 1] if "most" in each.metadata else []
+    wrong += [each.metadata[name] for name in ("above", "below") if name in each.metadata]
+    wrong += [0.5] if whole else []
+    for value in wrong:
+        with pytest.raises(BadParameter, match=f"{each.name} is .*; expected a (whole )?number"):
+            kind(**{each.name: value})
+    for name in ("least", "most"):
+        if name in each.metadata:
+            assert getattr(kind(**{each.name: each.metadata[name]}), each.name) == each.metadata[name]
+
+
+@pytest.mark.parametrize("each", NUMBERS, ids=lambda each: each.name)
+def test_planners_refuse_what_users_may_not_ask_for(each):
+    if each.name not in {f.name for f in dataclasses.fields(Joint)}:
+        pytest.skip("joint has no such field")
+    low = each.metadata.get("least", each.metadata.get("above", 0)) - 1
+    with pytest.raises(BadParameter, match=each.name):
+        Joint(**{each.name: low})
+
+
+def test_choices_and_lists_are_checked():
+    for kind, wrong in ((Goal, {"objective": "costs"}), (Limits, {"placement": "home"}), (Limits, {"keep": "a"})):
+        with pytest.raises(BadParameter, match=f"{next(iter(wrong))} is '.*'; expected (one of|a list of names)"):
+            kind(**wrong)
+    with pytest.raises(BadParameter, match="keep is"):
+        Limits(keep=(1,))
+
+
+def test_what_was_given_is_known_also_where_it_is_the_default():
+    assert Limits(sent_cap=1.5).given == {"sent_cap"}
+    assert Limits().given == frozenset()
+    assert Limits(sent_cap=1.5) == Limits()
+    copied = pickle.loads(pickle.dumps(Limits(budget=3)))
+    assert (copied, copied.given) == (Limits(budget=3), {"budget"})
+    assert Goal(0.5).given == {"train"}
+
+
+def test_the_log_is_cut_in_one_place():
+    for kind in (Split, Goal):
+        with pytest.raises(BadParameter, match="give one of them"):
+            kind(train=0.7, train_until="2026-01-01")
+    with pytest.raises(BadParameter, match="train is 0"):
+        Split(train=0)
+
+
+def test_old_names_work_and_are_noted(tmp_path, monkeypatch, capsys):
+    (limits, goal), notes = make_options([Limits, Goal], {"could_wire": ["a:b"], "seed": 3})
+    assert (limits.allow_link, goal.seed) == (("a:b",), 3)
+    assert notes == ["could_wire is called allow_link now; the old name will go with the next release"]
+    with pytest.raises(BadParameter, match="the same option"):
+        make_options([Limits], {"could_wire": ["a:b"], "allow_link": ["c:d"]})
+    got = []
+
+    @options_from(Limits)
+    def command(limits: Limits) -> None:
+        got.append(limits)
+
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    told = []
+    monkeypatch.setattr(options.err, "print", told.append)
+    app(["--could-wire", "a:b"], standalone_mode=False)
+    assert got == [Limits(allow_link=("a:b",))]
+    assert "could_wire is called allow_link now" in told[0]
+    app(["--help"], standalone_mode=False)
+    assert "could-wire" not in capsys.readouterr().out
+
+
+def test_unlimited_may_be_typed_and_wins_over_a_file(tmp_path):
+    file = tmp_path / "overlace.toml"
+    file.write_text("budget = 5\nsent_cap = 'unlimited'\n")
+    (limits,), _ = read_options([Limits], file, {"budget": "unlimited"})
+    assert (limits.budget, limits.sent_cap) == (None, None)
+    assert limits.given == {"budget", "sent_cap"}
+
+
+@given(st.dictionaries(st.text(max_size=12), st.one_of(st.none(), st.integers(), st.floats(), st.text(max_size=4))))
+def test_any_document_is_taken_or_refused_in_a_line(document):
+    try:
+        (limits, goal), _ = make_options([Limits, Goal], document)
+    except (BadParameter, Unknown):
+        return
+    check_options(limits)
+    check_options(goal)
+
+
+def test_what_is_written_down_can_be_read_again():
+    limits, goal = Limits(budget=3, keep=("a", "b"), max_cut=0.5), Goal(objective="hops", seed=7)
+    document = as_document(limits, goal)
+    del document["train_until"]
+    assert make_options([Limits, Goal], document)[0] == [limits, goal]
+
+
+def test_fields_of_one_name_and_meaning_have_one_help():
+    """What joint shares with the user is said in the same words."""
+    mine = {each.name: each for each in dataclasses.fields(Joint)}
+    for each in dataclasses.fields(PlannerLimits):
+        assert (mine[each.name].default, mine[each.name].metadata) == (each.default, each.metadata)
+    assert as_flag("max_cut") == "--max-cut"
+    assert all(hasattr(planner(), "facets") for planner in PLANNERS.values())
