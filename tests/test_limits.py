@@ -39,7 +39,7 @@ def test_every_option_is_declared_in_one_place():
     for each in dataclasses.fields(PlannerLimits):
         if each.name in ("sent_cap", "handled_cap", "head_room", "max_cut", "min_step"):
             assert found[each.name] == ["limits.py:PlannerLimits"], each.name
-    for name in ("allow_link", "placement", "survive", "train", "train_until"):
+    for name in ("allow_link", "survive", "max_diameter", "train_until"):
         assert found[name] == [f"limits.py:{'Split' if name.startswith('train') else 'Limits'}"], name
 
 
