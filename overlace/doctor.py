@@ -1,4 +1,4 @@
-"""What this machine has and lacks, line by line, with what to do about it."""
+"""Check an installation: what is there and what is missing, a line each, with what to do about it."""
 
 from __future__ import annotations
 

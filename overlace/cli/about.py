@@ -1,4 +1,4 @@
-"""What there is: file formats, metrics, and what this machine has and lacks."""
+"""What there is: file formats and metrics; and a check of this installation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def doctor_command(
     conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
-    """What this machine (and with --master each executor) has and lacks."""
+    """Check this installation and, with --master, that of each executor."""
     from overlace.doctor import PACKAGES, examine, executor_finding
 
     config = settings(conf, master)

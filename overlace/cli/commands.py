@@ -23,14 +23,14 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Plans better overlays for distributed publish/subscribe systems, from their traffic.",
-    epilog="Start with [bold]overlace demo[/bold]; what this machine lacks: [bold]overlace doctor[/bold].",
+    epilog="Start with [bold]overlace demo[/bold]; check this installation: [bold]overlace doctor[/bold].",
 )
 
 
 @app.callback(invoke_without_command=True)
 def options(
-    version: Annotated[bool, typer.Option("--version", help="the version, and no more")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="the whole trace of an error")] = False,
+    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="full traceback")] = False,
 ) -> None:
     """Plans better overlays for distributed publish/subscribe systems, from their traffic."""
     if version:

@@ -51,7 +51,7 @@ def pairs(given: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
 
 def ingest_command(
     logs: Logs,
-    out: Annotated[str, typer.Option("--out", help="the trace to make, or to add to")],
+    out: Annotated[str, typer.Option("--out", help="output trace; one that is there is added to")],
     form: FormatName = None,
     table: Annotated[
         str | None,

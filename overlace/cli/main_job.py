@@ -117,7 +117,7 @@ def drift_command(
         f"with the overlay as {overlay} ({found.metric} {amount(found.before)} -> {amount(found.after)})",
         *([f"[dim]{OTHERWISE}[/dim]"] if found.rule else []),
         in_place_line(found.in_place),
-        f"{found.unseen:.1%} of the messages come from clients that the plan never saw",
+        f"{found.unseen:.1%} of the messages come from newcomers: clients without traffic when the plan was made",
         table,
         f"planning again from there, on the first part of this traffic, would save {found.again:.1%} of the rest"
         + ("" if pays else f", less than {least:.1%}{'' if harms else ': leave it as it is'}"),
@@ -127,7 +127,7 @@ def drift_command(
         raise typer.Exit(NothingBetter.exit_code)
 
 
-OTHERWISE = "newcomers count where the newer log has them; what was promised had them where the plan's rule sends them"
+OTHERWISE = "newcomers count where the newer log has them; the promise had them where the plan's rule sends them"
 
 
 def in_place_line(found: InPlace) -> str:

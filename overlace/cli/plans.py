@@ -204,7 +204,7 @@ def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None
 def plan_cut(
     plan: PlanPath,
     steps: Annotated[int, typer.Option(help="how many steps to keep")],
-    folder: Annotated[Path, typer.Option("--out", help="the plan folder to make")],
+    folder: Annotated[Path, typer.Option("--out", help="output folder")],
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

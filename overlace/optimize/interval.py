@@ -1,9 +1,9 @@
 """How sure a saving is: replayed slice by slice over time, and drawn again from the slices.
 
-Slices are whole days where the judging part has at least five, several days each where it has more than thirty, else
-pieces of equal length. The interval holds
-95 % of the savings of 2,000 draws of as many slices, with replacement; a day's ups and downs stay together.
-Plans made at earlier times (rolling origins), each judged on the rest of the part that plans, lend their slices, and
+Slices are whole days where the traffic that judges has at least five, several days each where it has more than thirty,
+else pieces of equal length. The interval holds 95 % of the savings of 2,000 draws of as many slices, with replacement;
+a day's ups and downs stay together.
+Plans made at earlier times (rolling origins), each judged on the rest of the training window, lend their slices, and
 the interval is widened to hold that of all of them: it then also knows how much plans of this kind differ.
 """
 

@@ -75,7 +75,7 @@ class Evidence:
 
 
 class Followed(NamedTuple):
-    """What came of a plan for placement and tree on the part that judges it."""
+    """What came of a plan for placement and tree on the traffic that judges it."""
 
     saving: Sure | None
     curve: list[Point]
@@ -117,7 +117,7 @@ def judge_plan(name: str, solved: Solved, evidence: Evidence) -> Part:
 
 
 def _followed(planner: Joint, solved: Solved, evidence: Evidence, part: Literal["train", "held-out"]) -> Followed:
-    """What a plan does on the part that judges it, stretch by stretch, step by step, and beside a greedy way."""
+    """What a plan does on the traffic that judges it, stretch by stretch and step by step, and a greedy baseline."""
     case, (window, follows) = evidence.case, evidence.traffic[part]
     trace, observation, earlier = case.trace, case.observation, evidence.outlook.sums
     new, metric, plan = solved.document.newcomers, evidence.metric(ROUTED), solved.plan
