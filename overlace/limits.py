@@ -31,12 +31,16 @@ def option(
 ) -> Any:
     """A field that is an option: its default, its help and its range.
 
-    `about` may hold `flag` (if it is not the field's name), `metavar`, `formerly` (an old name that still works) and
-    `ids` (what the names that are typed stand for).
+    `about` may hold `flag` (if it is not the field's name), `metavar`, `formerly` (an old name that still works), `ids`
+    (what the names that are typed stand for), `read` (what makes a value of what is typed), `typed` (what is read where
+    nothing is typed) and `hidden` (no option of the command line).
     """
     bounds = {"least": least, "above": above, "most": most, "below": below}
     known = {key: value for key, value in bounds.items() if value is not None}
-    return dataclasses.field(default=default, metadata={"help": text, **known, **about})
+    metadata = {"help": text, **known, **about}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def same_option(name: str, **changed: Any) -> Any:

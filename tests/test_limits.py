@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from overlace.catalog import PLANNERS
 from overlace.cli import options
+from overlace.cli.logs import ingest_command
 from overlace.cli.main_job import optimize_command
 from overlace.cli.options import options_from, read_options
 from overlace.errors import BadParameter, Unknown
+from overlace.ingest.options import Options, TableOptions
 from overlace.limits import Goal, Limits, PlannerLimits, Split, as_document, as_flag, check_options, make_options
 from overlace.planners.joint.joint import Joint
 
@@ -48,6 +50,13 @@ def test_the_command_has_an_option_for_every_field_and_no_other_list_of_them():
     assert {each.name for each in OPTIONS} <= parameters.keys()
     for each in OPTIONS:
         assert each.metadata["help"] in parameters[each.name].annotation.__metadata__[0].help
+
+
+def test_every_option_of_logs_is_an_option_of_ingest_with_its_help():
+    parameters = inspect.signature(ingest_command).parameters
+    for each in (field for kind in (Options, TableOptions) for field in dataclasses.fields(kind)):
+        if not each.metadata.get("hidden"):
+            assert each.metadata["help"] in parameters[each.name].annotation.__metadata__[0].help
 
 
 def test_an_option_that_is_added_reaches_the_command_and_the_file(tmp_path, monkeypatch):

@@ -11,18 +11,21 @@ import dataclasses
 import inspect
 import tomllib
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections import abc
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
 from overlace.cli.console import err, shown
 from overlace.errors import BadParameter, Unknown
 from overlace.limits import Split, as_flag, make_options
-from overlace.model import Names, Planner, name_of
+
+if TYPE_CHECKING:
+    from overlace.model import Names, Planner
 
 UNLIMITED = "unlimited"
 CONFIG = Path("overlace.toml")
@@ -31,21 +34,25 @@ Config = Annotated[
 ]
 
 
-def options_from(*classes: type[Any], config: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def options_from(
+    *classes: type[Any], config: bool = False, only: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command whose parameters of these classes are made from options, one for each field.
 
-    With `config`, what is not typed may come from a TOML file.
+    With `config`, what is not typed may come from a TOML file; `only` some of the fields may be options.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters.values()
         slots = {each.annotation: each.name for each in own if each.annotation in classes}
-        flags = [flag for each in classes for flag in parameters_of(each, each.__name__)]
+        panels = {each: each.__name__ for each in classes if len(classes) > 1}
+        flags = [flag for each in classes for flag in parameters_of(each, panels.get(each), only)]
 
         def run(**typed: Any) -> None:
-            given = {each.name: value for each in flags if (value := typed.pop(each.name)) not in (None, [])}
+            given = {each.name: value for each in flags if (value := typed.pop(each.name, None)) not in (None, [])}
             path = typed.pop("config", None)
-            made, notes = read_options(classes, path or (CONFIG if config and CONFIG.exists() else None), given)
+            file = path or (CONFIG if config and CONFIG.exists() else None)
+            made, notes = read_options(classes, file, read_typed(classes, {each.name for each in flags}, given))
             for note in notes:
                 err.print(f"[yellow]note:[/yellow] {shown(note)}")
             command(**typed, **{slots[type(each)]: each for each in made})
@@ -77,6 +84,17 @@ def with_parameters(
     return function
 
 
+def read_typed(classes: Sequence[type[Any]], flags: Container[str], typed: Mapping[str, Any]) -> dict[str, Any]:
+    """What people typed, as values; a flag that they left out may have another default than its field."""
+    values = dict(typed)
+    for each in (field for kind in classes for field in dataclasses.fields(kind)):
+        read = each.metadata.get("read")
+        word = values.get(each.name, each.metadata.get("typed"))
+        if read and word is not None and each.name in flags:
+            values[each.name] = read(word)
+    return values
+
+
 def read_options(
     classes: Sequence[type[Any]], path: Path | None, typed: Mapping[str, Any]
 ) -> tuple[list[Any], list[str]]:
@@ -99,11 +117,13 @@ def plain_values(document: Mapping[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(value, str) and value == UNLIMITED else value for key, value in plain.items()}
 
 
-def parameters_of(kind: type[Any], panel: str | None = None) -> list[inspect.Parameter]:
+def parameters_of(kind: type[Any], panel: str | None = None, only: Sequence[str] = ()) -> list[inspect.Parameter]:
     """One keyword parameter a field, annotated for typer; what is not typed is None, and help says the default."""
     hints = get_type_hints(kind)
     found = []
     for field in dataclasses.fields(kind):
+        if field.metadata.get("hidden") or (only and field.name not in only):
+            continue
         annotation = _annotation(field, hints[field.name], panel)
         found.append(_keyword(field.name, annotation))
         if old := field.metadata.get("formerly"):
@@ -117,7 +137,9 @@ def _annotation(field: dataclasses.Field[Any], hint: Any, panel: str | None) -> 
     (kind, optional), about, default = _without_none(hint), field.metadata, field.default
     text, flag = about.get("help", ""), about.get("flag", as_flag(field.name))
     names, parser, metavar = [flag], None, about.get("metavar")
-    if get_origin(kind) is tuple:
+    if "read" in about:
+        kind = list[str] if get_origin(kind) in (tuple, abc.Mapping) else str
+    elif get_origin(kind) is tuple:
         kind, metavar = list[str], metavar or "NAME"
         several = "may be given several times"
         text += f" ({about['ids']}s by name, pattern or id; {several})" if "ids" in about else f" ({several})"
@@ -125,7 +147,9 @@ def _annotation(field: dataclasses.Field[Any], hint: Any, panel: str | None) -> 
         names = [f"{flag}/--no-{flag[2:]}"]
     elif optional and kind in (int, float):
         parser, metavar = _or_unlimited(kind), f"{kind.__name__}|{UNLIMITED}"
-    if default is True:
+    if "read" in about:
+        pass  # what people type is not the value
+    elif default is True:
         text += f" (default: {flag})"
     elif default not in (None, (), dataclasses.MISSING) and default is not False:
         text += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
@@ -173,6 +197,8 @@ def make_planner(planner: type[Planner], given: Mapping[str, Any], names: Names,
 
 def ids_of(kind: str, wanted: Sequence[str], names: Names, counts: Mapping[str, int]) -> tuple[int, ...]:
     """The ids that names, patterns (`plant-*`) or plain ids stand for, ascending."""
+    from overlace.model import name_of
+
     known = [name_of(kind, i, names) for i in range(counts.get(kind, len(names.get(kind, ()))))]
     place = {name: i for i, name in enumerate(known)}
     found: set[int] = set()

@@ -9,7 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from overlace.cli.console import AsJson, answer, err, shown
-from overlace.cli.logs import Delimiter, FormatName, Header, Logs, Mapped, Separator, Skip, Unit, pairs
+from overlace.cli.logs import Logs
+from overlace.cli.options import options_from
+from overlace.ingest.options import Options
 
 if TYPE_CHECKING:
     from overlace.peek.peek import Command, Peek
@@ -18,25 +20,11 @@ WIDE = 40
 """Characters of a sample value."""
 
 
-def peek_command(
-    logs: Logs,
-    form: FormatName = None,
-    mapped: Mapped = None,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    list_separator: Separator = None,
-    unit: Unit = None,
-    skip: Skip = None,
-    as_json: AsJson = False,
-) -> None:
+@options_from(Options, only=("format", "map", "delimiter", "header", "list_separator", "unit", "skip"))
+def peek_command(logs: Logs, options: Options, as_json: AsJson = False) -> None:
     """What files are, without a JVM: first lines, columns as guessed, what is missing, and the command to type."""
-    from overlace.ingest.options import Options
     from overlace.peek.peek import peek
 
-    options = Options(
-        format=form, map=pairs(mapped), delimiter=delimiter, header=header, list_separator=list_separator, unit=unit,
-        skip=tuple(skip or ()),
-    )  # fmt: skip
     found = peek(logs, options)
     answer(
         as_json, _document(found), *_files(found), *_columns(found), *_log(found), *_facets(found), *_commands(found)
@@ -86,11 +74,13 @@ def _log(found: Peek) -> list[Any]:
     rows = Table("at", "client", "broker", "topic", "bytes", "receivers", box=None, pad_edge=False, header_style="dim")
     for row in found.rows:
         receivers = row.get("receivers")
-        told = "not logged" if receivers is None else ", ".join(receivers[:4]) + (" ..." if len(receivers) > 4 else "")
+        listed = (
+            "not logged" if receivers is None else ", ".join(receivers[:4]) + (" ..." if len(receivers) > 4 else "")
+        )
         cells = (
             str(row.get("at", ""))[:26],
             *(str(row.get(k, "")) for k in ("client", "broker", "topic", "bytes")),
-            told,
+            listed,
         )
         rows.add_row(*map(escape, cells))
     part = "" if found.whole else " (only the beginning was looked at)"
@@ -125,19 +115,19 @@ def _commands(found: Peek) -> list[Any]:
         return []
     lines = ["[bold]to type[/bold]" + (", one of these, the likeliest first" if found.choose else "")]
     for each in found.commands:
-        lines += [escape(f"  {each.command}"), f"[dim]    {shown(_told(each))}[/dim]"]
+        lines += [escape(f"  {each.command}"), f"[dim]    {shown(_counted(each))}[/dim]"]
         lines += [f"[dim]    {shown(note)}[/dim]" for note in (each.counts or {}).get("notes", ())]
     return lines
 
 
-def _told(command: Command) -> str:
+def _counted(command: Command) -> str:
     """What a command counts, in a line."""
     why = f" ({command.why})" if command.why else ""
     if command.counts is None:
         return f"{command.makes}{why}: not tried on all of it, only the beginning was looked at"
     if "rows" in command.counts:
-        rows = ", ".join(f"{count:,} {name}" if command.makes == "topology" else f"{count:,} rows"
-                         for name, count in command.counts["rows"].items())  # fmt: skip
+        named = command.makes == "topology"
+        rows = ", ".join(f"{n:,} {name if named else 'rows'}" for name, n in command.counts["rows"].items())
         return f"{command.makes}{why}: {rows}"
     counts = command.counts
     parts = [f"{counts['lines']:,} lines, {counts['messages']:,} messages"]

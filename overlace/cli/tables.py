@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rich.markup import escape
 
 from overlace.cli.console import answer
 from overlace.errors import BadParameter
+from overlace.ingest.options import Options, TableOptions
 
 
 def summary(trace: Any) -> dict[str, Any]:
@@ -37,32 +37,25 @@ def trace_lines(trace: Any) -> list[str]:
     return lines
 
 
-def ingest_tables(
-    logs: list[str],
-    out: str,
-    table: str | None,
-    options: Mapping[str, Any],
-    wired: str | None,
-    both_ways: bool,
-    break_lock: bool,
-    as_json: bool,
-) -> None:
+def ingest_tables(logs: list[str], out: str, options: Options, tables: TableOptions, as_json: bool) -> None:
     """Plain tables, or the topology where no table is named, merged into a trace."""
     from overlace.ingest.tables import add_tables, add_topology
     from overlace.ingest.wiring import ALL, MST, Wanted
 
     notes: list[str] = []
+    columns = {name: each[-1] for name, each in options.map.items()}
+    how = {"map": columns, "delimiter": options.delimiter, "header": options.header}
+    table, wired, lock = tables.table, tables.wired, options.break_lock
     if table:
         trace, counts = add_tables(
-            logs, table, out, options, both_ways=both_ways, break_lock=break_lock, tell=notes.append
+            logs, table, out, how, both_ways=tables.both_ways, break_lock=lock, tell=notes.append
         )
         merged = {table: counts}
     else:
-        if wired in (None, MST, ALL) and any(value not in (None, {}) for value in options.values()):
+        if wired in (None, MST, ALL) and any(value not in (None, {}) for value in how.values()):
             raise BadParameter("--map, --delimiter and --header work on tables, not on topologies. Leave them out.")
-        trace, merged, notes = add_topology(
-            logs, out, wired=Wanted(wired, options) if wired else None, break_lock=break_lock
-        )
+        wanted = Wanted(wired, how) if wired else None
+        trace, merged, notes = add_topology(logs, out, wired=wanted, break_lock=lock)
     document = {**summary(trace), "merged": {name: each._asdict() for name, each in merged.items()}, "notes": notes}
     lines = [escape(f"{name}: {each}") for name, each in merged.items()]
     answer(as_json, document, *lines, *map(escape, notes), *trace_lines(trace))

@@ -3,43 +3,94 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from overlace.errors import BadParameter
-from overlace.ingest.columns import UNITS, asked_columns, field_called
-from overlace.ingest.events import Format
-from overlace.trace.store import HOUR_US, MINUTE_US
+from overlace.ingest.formats import NAMES
+from overlace.limits import as_flag, option
+
+if TYPE_CHECKING:  # whoever only lists options loads no columns
+    from overlace.ingest.events import Format
 
 KEY_VARIABLE = "OVERLACE_KEY"
-BUCKETS = {"hour": HOUR_US, "minute": MINUTE_US}
+BUCKETS = {"hour": 3_600_000_000, "minute": 60_000_000}
+"""Widths of buckets in microseconds."""
+
+
+def read_mapping(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """FIELD=COLUMN words as a mapping; several may be joined by commas, a field may have several columns.
+
+    A column is called as the file has it: with commas and blanks, if need be.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for word in (part for each in words for part in re.split(r",(?=\s*\w+=)", each)):
+        name, mark, column = word.partition("=")
+        if not mark or not name or not column:
+            raise BadParameter(f"--map {word!r}: expected FIELD=COLUMN, such as client=src")
+        found[name.strip()] = (*found.get(name.strip(), ()), column)
+    return found
+
+
+def read_fields(words: Sequence[str]) -> tuple[str, ...]:
+    """Fields joined by commas."""
+    return tuple(name for each in words for name in each.split(","))
+
+
+def read_share(text: str) -> float:
+    """A share such as 1% or 0.01."""
+    try:
+        value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise BadParameter(f"{text!r}: expected a share such as 1% or 0.01") from None
+    if not 0 <= value <= 1:
+        raise BadParameter(f"{text!r}: expected a share from 0 to 100%")
+    return value
 
 
 @dataclass(frozen=True)
 class Options:
     """How to read a log."""
 
-    format: str | None = None
-    map: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    group: tuple[str, ...] = ()
-    delimiter: str | None = None
-    header: bool | None = None
-    list_separator: str | None = None
-    unit: str | None = None  # of times that are numbers: s, ms, us, ns
-    broker: str | None = None
-    bridges: tuple[str, ...] = ()
-    identity: str | None = None  # client, broker/client, user, or a pattern; default: what the format needs
-    keep_topics: bool = False
-    pseudonymise: bool = False
-    reduce_only: bool = False  # keep traffic and audiences, no messages
-    bucket: str | None = None  # hour or minute; default: by the span of the log
-    strict: bool = False
-    max_bad: float = 1.0  # the share of bad lines above which nothing is ingested
-    skip: tuple[str, ...] = ()  # patterns of file names in folders
-    break_lock: bool = False  # take the lock from a writer that is gone
+    format: str | None = option(None, f"{', '.join(NAMES)} (default: detected)")
+    map: Mapping[str, str | Sequence[str]] = option(
+        {},
+        "FIELD=COLUMN, several times: client=src receiver=dst at=time ...",
+        metavar="FIELD=COLUMN",
+        read=read_mapping,
+    )
+    group: tuple[str, ...] = option(
+        (), "rows that agree in these fields are one message: sender,at", metavar="FIELDS", read=read_fields
+    )
+    delimiter: str | None = option(None, "column delimiter (default: detected)")
+    header: bool | None = option(None, "the first line names the columns (default: detected)")
+    list_separator: str | None = option(None, "what separates names inside a cell; none: a cell is one name")
+    unit: str | None = option(
+        None, "of times that are numbers: s, ms, us, ns (default: by their size)", flag="--time-unit"
+    )
+    broker: str | None = option(
+        None, "the broker that wrote the log (Mosquitto; default: the file's name), or that senders are at"
+    )
+    bridges: tuple[str, ...] = option((), "bridges, found by a first look at the logs", hidden=True)
+    identity: str | None = option(
+        None, "who is one client: client, broker/client, user or a pattern (default: by format)"
+    )
+    keep_topics: bool = option(False, "do not fold _INBOX.>, $JS.>, $SYS/# and UUID levels")
+    pseudonymise: bool = option(False, "hash all names with the key in OVERLACE_KEY")
+    reduce_only: bool = option(False, "keep traffic and audiences, no messages: smaller, windows are whole buckets")
+    bucket: str | None = option(None, "width of a bucket: hour or minute (default: by the span of the log)")
+    strict: bool = option(False, "fail on the first line that cannot be read")
+    max_bad: float = option(
+        1.0, "fail above this share of bad lines (default: 10%)", metavar="SHARE", read=read_share, typed="10%"
+    )
+    skip: tuple[str, ...] = option((), "leave files of this pattern in folders out: '*.md'", metavar="PATTERN")
+    break_lock: bool = option(False, "take the trace's lock from a writer that is gone")
 
     def __post_init__(self) -> None:
+        from overlace.ingest.columns import UNITS
+
         if self.unit is not None and self.unit not in UNITS:
             raise BadParameter(f"--time-unit {self.unit!r}: expected one of {', '.join(UNITS)}")
         if self.bucket is not None and self.bucket not in BUCKETS:
@@ -47,6 +98,8 @@ class Options:
 
     def for_format(self, form: Format) -> dict[str, Any]:
         """What a format's reader gets; refused if it was asked for something that the format does not honour."""
+        from overlace.ingest.columns import asked_columns, field_called
+
         given = {
             "map": asked_columns(self.map), "group": tuple(field_called(name) for name in self.group),
             "delimiter": self.delimiter, "header": self.header, "list_separator": self.list_separator,
@@ -55,9 +108,8 @@ class Options:
         asked = {name for name, value in given.items() if value is not None and value not in ({}, (), [])}
         wrong = sorted(asked - set(form.options))
         if wrong:
-            flag = FLAGS.get(wrong[0], "--" + wrong[0].replace("_", "-"))
             raise BadParameter(
-                f"{flag} means nothing for the format {form.name}. Leave it out, or name another --format."
+                f"{flag_of(wrong[0])} means nothing for the format {form.name}. Leave it out, or name another --format."
             )
         if self.identity == "user" and form.name != "mosquitto":
             raise BadParameter("only Mosquitto's log tells users apart; else map their column: --map client=COLUMN")
@@ -73,5 +125,28 @@ class Options:
         return key.encode()
 
 
-FLAGS = {"unit": "--time-unit"}
-"""Options whose flag is called otherwise."""
+@dataclass(frozen=True)
+class TableOptions:
+    """Files that are no logs: a table, or a topology."""
+
+    table: str | None = option(
+        None, "the files are this table: brokers links clients sessions subscriptions interests ..."
+    )
+    topology: bool = option(False, "the files are GraphML, Repetita, mosquitto.conf or NATS configurations")
+    wired: str | None = option(
+        None,
+        "with --topology, the wired links: a minimum spanning tree, all, or a table of them (left, right)",
+        metavar="mst|all|FILE",
+    )
+    both_ways: bool = option(False, "with --table interests: a pair holds in both directions")
+
+    def __post_init__(self) -> None:
+        if self.wired and (self.table or not self.topology):
+            raise BadParameter("--wired goes with --topology")
+        if self.both_ways and not (self.table or self.topology):
+            raise BadParameter("--both-ways goes with --table interests")
+
+
+def flag_of(name: str) -> str:
+    """An option of a log as it is typed."""
+    return next(str(each.metadata.get("flag", as_flag(name))) for each in fields(Options) if each.name == name)

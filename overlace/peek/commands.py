@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from overlace.ingest.options import FLAGS, Options
+from overlace.ingest.options import Options, flag_of
 from overlace.ingest.run import ingest_sources
 from overlace.ingest.tables import add_tables, add_topology
 from overlace.ingest.wiring import Wanted
@@ -74,7 +74,7 @@ class Way:
                 words += ["--map", f"{name}={column}"]
         for name in ("delimiter", "list_separator", "unit", "broker"):
             value = getattr(chosen, name)
-            words += [FLAGS.get(name, "--" + name.replace("_", "-")), value] if value else []
+            words += [flag_of(name), value] if value else []
         if chosen.header is not None:
             words.append("--header" if chosen.header else "--no-header")
         for pattern in chosen.skip:
