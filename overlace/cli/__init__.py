@@ -24,20 +24,20 @@ STOPPED = 130
 def main(command: Command | None = None) -> None:
     """The entry point, of these commands or of another: every failure is one clear line and an exit code."""
     try:
-        code = listened(sys.argv[1:], command)
+        code = run_listening(sys.argv[1:], command)
     except KeyboardInterrupt as stopped:  # in the moments before and after
         code = 128 + int(stopped.args[0]) if stopped.args else STOPPED
         say_stopped()
     sys.exit(code)
 
 
-def listened(words: list[str], command: Command | None = None) -> int:
+def run_listening(words: list[str], command: Command | None = None) -> int:
     """Run a command with an ear for signals; its exit code."""
     code = 1
     with listening():
         try:
             try:
-                code = started(words, command)
+                code = load_and_run(words, command)
             finally:
                 finish()
         except KeyboardInterrupt:
@@ -51,7 +51,7 @@ def listened(words: list[str], command: Command | None = None) -> int:
     return code
 
 
-def started(words: list[str], command: Command | None) -> int:
+def load_and_run(words: list[str], command: Command | None) -> int:
     """Load the commands and run one; whatever comes of a signal counts as stopped."""
     try:
         if command is not None:

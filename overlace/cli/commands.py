@@ -61,7 +61,7 @@ app.command("doctor", epilog=_example("overlace doctor --master 'local[2]'"))(ab
 
 def run(words: list[str], commands: typer.Typer = app, name: str = "overlace") -> int:
     """Run a command; its exit code. Every failure is one clear line, or with --debug the full traceback."""
-    debug, words = taken("--debug", words)
+    debug, words = take_flag("--debug", words)
     logging.getLogger().addHandler(logging.NullHandler())  # py4j tells the root logger when a gateway is lost
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -80,7 +80,7 @@ def run(words: list[str], commands: typer.Typer = app, name: str = "overlace") -
         return exit_code_of(error)
 
 
-def taken(option: str, words: list[str]) -> tuple[bool, list[str]]:
+def take_flag(option: str, words: list[str]) -> tuple[bool, list[str]]:
     """Whether an option stands anywhere before `--`, and the words without it."""
     end = words.index("--") if "--" in words else len(words)
     rest = [word for word in words[:end] if word != option] + words[end:]

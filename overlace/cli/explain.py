@@ -8,22 +8,22 @@ from overlace.errors import OverlaceError, explain_os, read_os
 def explain(error: Exception) -> str:
     """What went wrong and what to do; of what nobody foresaw, its name and how to see where."""
     if isinstance(error, OverlaceError):
-        return said(error)
+        return words_of(error)
     if hasattr(error, "format_message"):  # wrong usage, found by the parser of options
         text = str(error.format_message())
         context = getattr(error, "ctx", None)
         return f"{text} ({context.command_path} --help)" if text and context else text
     if isinstance(error, OSError):
         known = explain_os(error.errno, error.filename) if error.filename else None
-        known = known or read_os(said(error)) or explain_os(error.errno)
+        known = known or read_os(words_of(error)) or explain_os(error.errno)
         if known:
             return known
     if isinstance(error, MemoryError):
         return "out of memory. Close other programs, or give less at a time."
-    return f"{type(error).__name__}: {said(error)} (overlace --debug ... shows where)"
+    return f"{type(error).__name__}: {words_of(error)} (overlace --debug ... shows where)"
 
 
-def said(error: Exception) -> str:
+def words_of(error: Exception) -> str:
     """The words of an error, also of one that fails to find them: those of a JVM that is gone."""
     try:
         return str(error)

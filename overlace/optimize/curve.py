@@ -50,7 +50,7 @@ def curve_of(
         overlay, done = overlay.apply(changes.between(done, end)), end
         metrics = measure(later.stage, shown(overlay), rows, unit) if 0 < k < len(steps) else ends[k > 0]
         so_far = count_changes(changes.between(0, end))
-        kept = _kept(metrics, (metric, "total_cost", "cost", *KEPT))
+        kept = _keep_measured(metrics, (metric, "total_cost", "cost", *KEPT))
         found.append(Point(steps=k, moves=so_far.moves, links=so_far.links, own_cost=float(own[k]), metrics=kept))
     return found
 
@@ -72,7 +72,7 @@ def points_of(steps: Steps, most: int) -> Ints:
     return np.unique(np.searchsorted(way, np.linspace(0.0, way[-1], most)))
 
 
-def _kept(metrics: Metrics, names: Sequence[str]) -> dict[str, float]:
+def _keep_measured(metrics: Metrics, names: Sequence[str]) -> dict[str, float]:
     """Those that were measured; where access has a cost, cost is with it."""
     known = [name for name in dict.fromkeys(names) if (metrics.metric == name).any()]
     return {name: metrics.of(name) for name in known if name != "cost" or "total_cost" not in known}

@@ -86,19 +86,19 @@ def drift(
     tell(0.4, "replaying")
     rows, judged = traffic_of(trace, None, known_as(trace, newer_names)), document.judged
     metric = _metric(judged, made.planner, observation.network)
-    costs = [_measured(start, each, rows, trace, metric) for each in (before, after)]
+    costs = [_measure(start, each, rows, trace, metric) for each in (before, after)]
     tell(0.7, "planning again")
     again = _saved_again(stands, trace, metric)
-    then = _shares(observation, made.after)[np.argsort(joined.broker)]
+    then = _sent_shares(observation, made.after)[np.argsort(joined.broker)]
     return Drift(
         plan=folder.name,
         overlay=overlay,
         metric=metric,
-        predicted=_predicted(judged, made, observation),
+        predicted=_promised_share(judged, made, observation),
         before=costs[0],
         after=costs[1],
         unseen=joined.unseen(observation),
-        loads=_changed(then, _shares(start, after), newer_names),
+        loads=_rank_changes(then, _sent_shares(start, after), newer_names),
         again=again,
         min_gain=judged.min_gain(MIN_GAIN) if judged else MIN_GAIN,
         in_place=joined.in_place(made),
@@ -165,7 +165,7 @@ def _plan_of(run: Path, plan: str | None) -> Path:
     return folders[0]
 
 
-def _predicted(judged: Judgement | None, made: Plan, observation: Observation) -> float:
+def _promised_share(judged: Judgement | None, made: Plan, observation: Observation) -> float:
     """What was promised: on held-out traffic where optimize judged it, else in the training window."""
     if judged and judged.saving:
         return judged.saving.share
@@ -180,7 +180,7 @@ def _metric(judged: Judgement | None, planner: Planner, network: Network) -> str
     return metric_of(objective_of(planner), network if "placement" in planner.facets else Network(), judged=False)
 
 
-def _measured(observation: Observation, overlay: Overlay, rows: pa.Table, trace: Trace, metric: str) -> float:
+def _measure(observation: Observation, overlay: Overlay, rows: pa.Table, trace: Trace, metric: str) -> float:
     """A metric of an overlay on the newer traffic; refused if that does not say enough."""
     if rows.num_rows == 0:
         raise BadTrace("the newer trace holds no messages, so there is nothing to replay")
@@ -190,14 +190,14 @@ def _measured(observation: Observation, overlay: Overlay, rows: pa.Table, trace:
     return found.of(metric)
 
 
-def _changed(then: Floats, now: Floats, names: Names) -> list[tuple[str, float, float]]:
+def _rank_changes(then: Floats, now: Floats, names: Names) -> list[tuple[str, float, float]]:
     """(broker, share then, share now) of the messages that are sent there, the most changed first."""
     called = list(names.get("broker", ()))
     order = np.argsort(-np.abs(now - then), kind="stable")
     return [(called[b], float(then[b]), float(now[b])) for b in order.tolist()]
 
 
-def _shares(observation: Observation, overlay: Overlay) -> Floats:
+def _sent_shares(observation: Observation, overlay: Overlay) -> Floats:
     homes = overlay.homes(observation.clients)
     placed = homes >= 0
     sums = np.bincount(homes[placed], weights=observation.sent[placed], minlength=observation.network.brokers)

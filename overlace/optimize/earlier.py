@@ -82,12 +82,12 @@ def by_then(planner: Joint, observation: Observation, links: Pairs, to: Numbers 
     Links are rows of the network's, here those of the training window; by then there may have been fewer.
     """
 
-    def numbered(ids: tuple[int, ...], place: Ints | None, most: int) -> tuple[int, ...]:
+    def numbers_then(ids: tuple[int, ...], place: Ints | None, most: int) -> tuple[int, ...]:
         then = ids if place is None else place[list(ids)].tolist() if ids else ()
         return tuple(sorted(n for n in then if n < most))
 
     clients, at = to or (None, None)
-    keep, only = (numbered(ids, clients, observation.clients) for ids in (planner.keep, planner.only))
+    keep, only = (numbers_then(ids, clients, observation.clients) for ids in (planner.keep, planner.only))
     if planner.only and not only:
         return None
     there = links if at is None or not len(links) else np.ascontiguousarray(np.sort(at[links], axis=1))
@@ -96,7 +96,7 @@ def by_then(planner: Joint, observation: Observation, links: Pairs, to: Numbers 
         tuple(sorted(int(rows[r]) for r in ids if rows[r] >= 0)) for ids in (planner.may_wire, planner.keep_links)
     )
     method = "joint" if planner.method == "best" else planner.method  # its rivals hardly ever find more
-    brokers = numbered(planner.keep_brokers, at, observation.network.brokers)
+    brokers = numbers_then(planner.keep_brokers, at, observation.network.brokers)
     return replace(
         planner, keep=keep, only=only, may_wire=wire, keep_links=stay, keep_brokers=brokers, effort=0, method=method
     )

@@ -23,7 +23,7 @@ from overlace.observe.known import known_as
 from overlace.observe.later import Later, later
 from overlace.optimize.case import Training, metric_of
 from overlace.optimize.earlier import Origin, origins_of
-from overlace.optimize.interval import PIECES, predicted, slices_of, sums_of, total
+from overlace.optimize.interval import PIECES, expect_saving, slices_of, sums_of, total
 from overlace.optimize.newcomers import NOBODY, Placing, Stays
 from overlace.optimize.observe import trace_of
 from overlace.optimize.solve import Target, check_is_for_traffic, objective_of
@@ -99,7 +99,7 @@ def choose_forecast(
     first = tried[0][0].observation.window[1] if tried else window[1]
     share = (window[1] - first) / (window[1] - window[0])
     chosen = Outlook(
-        forecast, 1 if plain else len(HALF_LIVES) * len(BLOCKS), len(tried), share, rule, predicted(sums), sums
+        forecast, 1 if plain else len(HALF_LIVES) * len(BLOCKS), len(tried), share, rule, expect_saving(sums), sums
     )
     if forecast == PLAIN_SUMS:
         return chosen, None

@@ -67,7 +67,7 @@ def saving(judged: Floats, earlier: Sequence[Floats] = ()) -> Sure:
     return Sure(share=share, low=min(ends), high=max(ends), slices=count, origins=origins)
 
 
-def predicted(earlier: Sequence[Floats]) -> Sure | None:
+def expect_saving(earlier: Sequence[Floats]) -> Sure | None:
     """What plans from earlier times say of one that has not been judged; None where there are none.
 
     The traffic that followed each is cut into four stretches of about equal cost. Another stretch is expected among

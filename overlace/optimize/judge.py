@@ -92,7 +92,7 @@ def judge_plan(name: str, solved: Solved, evidence: Evidence) -> Part:
     found = Followed(None, [], [], [])
     planner = solved.plan.planner
     if name == ROUTED and isinstance(planner, Joint):
-        found = _followed(planner, solved, evidence, parts[-1])
+        found = _follow(planner, solved, evidence, parts[-1])
     sheets = {part: (evidence.of("", part), evidence.of(plan, part)) for part in parts}
     every = [metrics for both in sheets.values() for metrics in both]
     measured = [each for each in ALSO[name] if any(each in metrics for metrics in every)]
@@ -116,7 +116,7 @@ def judge_plan(name: str, solved: Solved, evidence: Evidence) -> Part:
     return Part(name, solved._replace(document=document), metric, parts[-1], before, after, share, found.saving)
 
 
-def _followed(planner: Joint, solved: Solved, evidence: Evidence, part: Literal["train", "held-out"]) -> Followed:
+def _follow(planner: Joint, solved: Solved, evidence: Evidence, part: Literal["train", "held-out"]) -> Followed:
     """What a plan does on the traffic that judges it, stretch by stretch and step by step, and a greedy baseline."""
     case, (window, follows) = evidence.case, evidence.traffic[part]
     trace, observation, earlier = case.trace, case.observation, evidence.outlook.sums

@@ -239,7 +239,7 @@ def _try(
     average, highest = degrees_of(observation, plan.after.mesh)
     exact, why = True, ""
     if not diameter:
-        diameter, exact = _measured(observation, plan.after)
+        diameter, exact = _measure_diameter(observation, plan.after)
     if limits.max_diameter is not None and diameter > limits.max_diameter:
         why = f"a path of {diameter} links, above --max-diameter {limits.max_diameter}"
     elif limits.max_degree is not None and highest > limits.max_degree:
@@ -247,7 +247,7 @@ def _try(
     return Candidate(label, planner, diameter, exact, plan, len(plan.after.mesh), highest, average, why), None
 
 
-def _measured(observation: Observation, overlay: Overlay) -> tuple[int, bool]:
+def _measure_diameter(observation: Observation, overlay: Overlay) -> tuple[int, bool]:
     """(diameter, whether that is exact) of a mesh."""
     found = shape(observation, overlay, most_exact=500, sources=16)
     return int(found.of("max_diameter")), not found.of("diameter_sampled")

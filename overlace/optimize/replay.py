@@ -89,7 +89,7 @@ def replay_plans(
             overlays[name] = with_newcomers(plan, observation, follows, rule)
         for name, overlay in overlays.items():
             began = time.perf_counter()
-            metrics = folded(measure(follows.stage, overlay, messages, trace.unit, runner, doubles), follows)
+            metrics = fold_newcomers(measure(follows.stage, overlay, messages, trace.unit, runner, doubles), follows)
             each = Replayed(f"{name or 'before'}/{part}", name, "after" if name else "before", part, metrics)
             done.append(each)
             rows.append(_row(each, plans[name][0] if name else None, window, time.perf_counter() - began))
@@ -99,7 +99,7 @@ def replay_plans(
     return done
 
 
-def folded(metrics: Metrics, traffic: Later) -> Metrics:
+def fold_newcomers(metrics: Metrics, traffic: Later) -> Metrics:
     """What was measured, by the clients of the observation: a newcomer's first message is its own again.
 
     Newcomers that the observation has no number for are in the sums, and have no rows of their own.

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from overlace.cli.main_job import answer_text
-from overlace.optimize.interval import predicted
+from overlace.optimize.interval import expect_saving
 from overlace.optimize.job import Refused, optimize
 from overlace.optimize.judge import worth
 from overlace.optimize.newcomers import Placing, describe_rule
@@ -180,15 +180,15 @@ def test_a_gap_is_named_with_its_likely_cause(tmp_path):
 
 
 def test_stretches_that_differ_make_a_wide_interval_and_none_makes_none():
-    assert predicted([]) is None
-    assert predicted([np.zeros((3, 2))]) is None
-    same = predicted([np.array([[10.0, 6.0]] * 8)] * 2)
+    assert expect_saving([]) is None
+    assert expect_saving([np.zeros((3, 2))]) is None
+    same = expect_saving([np.array([[10.0, 6.0]] * 8)] * 2)
     assert (same.share, same.low, same.high, same.origins) == (pytest.approx(0.4),) * 3 + (2,)
-    apart = predicted([np.array([[10.0, 6.0]] * 8), np.array([[10.0, 8.0]] * 8)])
+    apart = expect_saving([np.array([[10.0, 6.0]] * 8), np.array([[10.0, 8.0]] * 8)])
     assert apart.share == pytest.approx(0.3)
     # eight shares, four of .4 and four of .2: 2.365 x .1069 x sqrt(9 / 8) either way
     assert apart.share - apart.low == pytest.approx(2.3646 * 0.1069 * np.sqrt(9 / 8), rel=1e-3)
-    assert predicted([np.array([[10.0, 2.0]])]).high == 1.0
+    assert expect_saving([np.array([[10.0, 2.0]])]).high == 1.0
 
 
 LATE = [f"c{i}" for i in range(12, 16)]
