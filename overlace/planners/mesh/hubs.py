@@ -152,11 +152,11 @@ def anneal(given: Interests, hubs: Pairs, degree: Ints, cap: int, steps: int, se
         # a hub of a topic may go from one subscriber to another
         state = mix(state)
         t = open_[below(state, len(open_))]
-        own = given.member[given.first[t] : given.first[t + 1]]
+        low, high = given.first[t], given.first[t + 1]
         state = mix(state)
         drawn = np.int64(state >> np.uint64(33))
         slot = drawn % slots
-        k, a, b = t * slots + slot, now.client[t, slot], own[(drawn // slots) % len(own)]
+        k, a, b = t * slots + slot, now.client[t, slot], given.member[low + (drawn // slots) % (high - low)]
         taken = False
         for j in range(slots):
             taken = taken or now.client[t, j] == b
@@ -167,7 +167,8 @@ def anneal(given: Interests, hubs: Pairs, degree: Ints, cap: int, steps: int, se
         mark_links(given, now, a, k, mark_a, step)
         mark_links(given, now, b, k, mark_b, step)
         lost = gained = more = 0
-        for x in own:
+        for m in range(low, high):
+            x = given.member[m]
             loses, gains = mark_a[x] != step, mark_b[x] != step
             lost += loses
             gained += gains
@@ -182,7 +183,8 @@ def anneal(given: Interests, hubs: Pairs, degree: Ints, cap: int, steps: int, se
             if share_of(state) >= np.exp(-rise / heat):
                 continue
 
-        for x in own:
+        for m in range(low, high):
+            x = given.member[m]
             if x != a and x != b:
                 degree[x] += (mark_b[x] != step) - np.int64(mark_a[x] != step)
         degree[a] += to_a - np.int64(lost)
