@@ -23,11 +23,11 @@ from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.setting import searched, setting_of
 from overlace.planners.tree.tabu import optimize
 from overlace.planners.tree.view import local_view
-from overlace.workloads.square import square
+from overlace.workloads.square import Talk, square
 
 
 def star(leaves: int, classes: int) -> Observation:
-    base = square(leaves + 1, 4 * leaves, classes, locality=0.5, seed=1)
+    base = square(leaves + 1, 4 * leaves, classes, talk=Talk(locality=0.5), seed=1)
     return replace(base, overlay=replace(base.overlay, tree=[[0, v] for v in range(1, leaves + 1)]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
@@ -23,9 +25,17 @@ def group(keys: Ints, n: int) -> tuple[Ints, Ints]:
     return start, order
 
 
+class Neighbours(NamedTuple):
+    """The links at each node, in order of the links: `start[v] : start[v + 1]` are those of node v."""
+
+    start: Ints
+    other: Ints  # the far end
+    link: Ints  # the row of the link
+
+
 @kernel
-def neighbours(n: int, links: Pairs) -> tuple[Ints, Ints, Ints]:
-    """(start, other, link): the links at each of n nodes, with their far end, in order of the links."""
+def neighbours(n: int, links: Pairs) -> Neighbours:
+    """The links at each of n nodes."""
     start = np.zeros(n + 1, dtype=np.int64)
     for k in range(len(links)):
         start[links[k, 0] + 1] += 1
@@ -41,7 +51,7 @@ def neighbours(n: int, links: Pairs) -> tuple[Ints, Ints, Ints]:
             other[place[v]] = links[k, 1 - side]
             link[place[v]] = k
             place[v] += 1
-    return start, other, link
+    return Neighbours(start, other, link)
 
 
 def sort_groups(start: Ints, members: Ints) -> tuple[Ints, Ints]:

@@ -22,6 +22,12 @@ def below(word: np.uint64, bound: int) -> int:
 
 
 @kernel
+def remainder(word: np.uint64, bound: int) -> int:
+    """A random word as one of 0 to bound - 1, by all of its bits: bounds may be large."""
+    return int(np.int64(word % np.uint64(bound)))
+
+
+@kernel
 def word_at(seed: int, stream: int, row: int) -> np.uint64:
     """The random word of a row of a stream."""
     return mix(mix(mix(np.uint64(seed)) ^ np.uint64(stream)) ^ np.uint64(row))
@@ -31,7 +37,7 @@ def word_at(seed: int, stream: int, row: int) -> np.uint64:
 def draw_counted(counts: Ints, at: int, bound: int) -> int:
     """The next draw among 0 to bound - 1 where what is kept is the number of the last one."""
     counts[at] += 1
-    return int(np.int64(mix(np.uint64(counts[at])) % np.uint64(bound)))
+    return remainder(mix(np.uint64(counts[at])), bound)
 
 
 @kernel
@@ -53,7 +59,7 @@ def scattered(seed: int, stream: int, rows: Ints, size: int, most: int) -> tuple
         held = 0
         while held < size:
             state = mix(state)
-            drawn = np.int64(state % np.uint64(most))
+            drawn = remainder(state, most)
             at = i * size
             fresh = True
             for k in range(held):

@@ -28,10 +28,10 @@ def swap(key: Floats, row: Ints, i: int, j: int) -> None:
 
 
 @kernel
-def push(key: Floats, row: Ints, size: int, value: float, a: int, b: int, c: int, d: int) -> int:
+def push(key: Floats, row: Ints, size: int, value: float, numbers: tuple[int, int, int, int]) -> int:
     """Add an entry; returns the new size."""
     key[size] = value
-    row[size, 0], row[size, 1], row[size, 2], row[size, 3] = a, b, c, d
+    row[size, 0], row[size, 1], row[size, 2], row[size, 3] = numbers
     i = size
     while i and comes_first(key, row, i, (i - 1) // 2):
         swap(key, row, i, (i - 1) // 2)

@@ -22,7 +22,7 @@ from overlace.ingest.events import PLAIN
 from overlace.ingest.grouping import Grouped, group_messages, keys_of
 from overlace.ingest.identity import hide_names, identify
 from overlace.ingest.sources import Source
-from overlace.matching.topics import collapse, pseudonyms
+from overlace.matching.names import collapse, pseudonyms
 
 LATER = np.iinfo(np.int64).max
 """When a name first came up that no row uses."""

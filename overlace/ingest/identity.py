@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.codes import Coded, Events, rename, unite
-from overlace.matching.topics import pseudonyms
+from overlace.matching.names import pseudonyms
 
 
 def identify(events: Events, identity: str, crossing: Bools) -> Coded | None:

@@ -7,15 +7,13 @@ least one; a subject with an empty token reaches nobody.
 The filters of a dialect become one trie, every topic walks down it once, and what is found is written
 straight to its place, so that the cost follows topics and matches, not topics x filters.
 
-Keeps: pairs are sorted and distinct; a malformed filter and an empty topic match nothing; `collapse` twice
-is `collapse` once; filters and topics that are pseudonymised alike match as they did before.
+Keeps: pairs are sorted and distinct; a malformed filter and an empty topic match nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +23,9 @@ from numpy.typing import NDArray
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Ints, Pairs, kernel
 from overlace.arrays.pairs import NO_PAIRS
-from overlace.errors import OverlaceError, Unknown
+from overlace.errors import Unknown
 
-Texts: TypeAlias = Sequence[str] | NDArray[Any] | pa.Array
+Texts: TypeAlias = Sequence[str] | NDArray[np.str_] | pa.Array
 """Strings in a list, a numpy array or an Arrow array."""
 
 
@@ -58,30 +56,30 @@ def match(filters: Texts, dialects: str | Texts, topics: Texts) -> Pairs:
     One dialect may be given for all filters. `$share/...` is taken literally: split it off with `shared`.
     """
     filter_text, topic_text = _text(filters), _text(topics)
-    spoken = _spoken(dialects, len(filter_text))
-    good = _valid(filter_text, spoken)
+    in_dialect = _dialect_rows(dialects, len(filter_text))
+    good = _valid(filter_text, in_dialect)
     walks = []
     for name, dialect in DIALECTS.items():
-        chosen = np.flatnonzero(good & spoken[name])
+        chosen = np.flatnonzero(good & in_dialect[name])
         if len(chosen):
             words, trie = _trie(filter_text.take(pa.array(chosen)), chosen, dialect)
-            walks.append((*trie, *_topics(topic_text, words, dialect), dialect is DIALECTS["mqtt"]))
+            walks.append((trie, _topics(topic_text, words, dialect), name == "mqtt"))
     count = np.zeros(len(filter_text), dtype=np.int64)
-    for walk in walks:
-        deliver(*walk, count, np.empty((0, 2), dtype=np.int64))
+    for trie, levels, parent_too in walks:
+        deliver(trie, levels, parent_too, count, np.empty((0, 2), dtype=np.int64))
     if not count.any():
         return NO_PAIRS
     pairs = np.empty((int(count.sum()), 2), dtype=np.int64)
     place = np.cumsum(count) - count
-    for walk in walks:
-        deliver(*walk, place, pairs)
+    for trie, levels, parent_too in walks:
+        deliver(trie, levels, parent_too, place, pairs)
     return pairs
 
 
 def valid(filters: Texts, dialects: str | Texts) -> Bools:
     """Which filters are well-formed in their dialect; one dialect may be given for all."""
     text = _text(filters)
-    return _valid(text, _spoken(dialects, len(text)))
+    return _valid(text, _dialect_rows(dialects, len(text)))
 
 
 def shared(filters: Texts) -> tuple[pa.Array, pa.Array]:
@@ -102,7 +100,7 @@ def _text(values: Texts, missing: str | None = "") -> pa.Array:
     return text if missing is None else text.fill_null(missing)
 
 
-def _spoken(dialects: str | Texts, rows: int) -> dict[str, Bools]:
+def _dialect_rows(dialects: str | Texts, rows: int) -> dict[str, Bools]:
     """Per dialect which filters are in it."""
     if isinstance(dialects, str):
         names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([dialects]))
@@ -117,14 +115,14 @@ def _spoken(dialects: str | Texts, rows: int) -> dict[str, Bools]:
     return {name: _flags(pc.equal(names, name)) for name in DIALECTS}
 
 
-def _valid(text: pa.Array, spoken: dict[str, Bools]) -> Bools:
+def _valid(text: pa.Array, in_dialect: dict[str, Bools]) -> Bools:
     good = np.zeros(len(text), dtype=np.bool_)
     for name, dialect in DIALECTS.items():
-        if spoken[name].any():
-            good |= spoken[name] & _flags(pc.match_substring_regex(text, dialect.valid))
+        if in_dialect[name].any():
+            good |= in_dialect[name] & _flags(pc.match_substring_regex(text, dialect.valid))
     good &= _flags(pc.greater(pc.binary_length(text), 0))
     unshared = pc.and_not(pc.starts_with(text, "$share/"), pc.match_substring_regex(text, SHARED))
-    good &= ~(spoken["mqtt"] & _flags(unshared))
+    good &= ~(in_dialect["mqtt"] & _flags(unshared))
     return good
 
 
@@ -138,12 +136,26 @@ def _split(text: pa.Array, separator: str) -> tuple[Ints, pa.Array]:
     return parts.offsets.to_numpy().astype(np.int64), parts.flatten()
 
 
-def _trie(text: pa.Array, ids: Ints, dialect: Dialect) -> tuple[pa.Array, tuple[Ints, Ints, Ints, Ints]]:
-    """(words, trie): the words of the filters, numbered, and the trie over their levels.
+class Trie(NamedTuple):
+    """Filters by their levels. Node 0 is the root."""
 
-    Node 0 is the root. The children of node v are its edges child_start[v]:child_start[v + 1], in order
-    of level, and edge k leads to node k + 1. The filters end_filter[end_start[v]:end_start[v + 1]] end at v.
-    """
+    child_start: Ints  # child_start[v]:child_start[v + 1] are the edges of node v, in order of level
+    child_level: Ints  # of each edge; edge k leads to node k + 1
+    end_start: Ints  # end_filter[end_start[v]:end_start[v + 1]] are the filters that end at node v
+    end_filter: Ints
+
+
+class Topics(NamedTuple):
+    """Topics in the words of filters."""
+
+    start: Ints  # level[start[t]:start[t + 1]] are the levels of topic t
+    level: Ints  # -1 where no filter has the word
+    hidden: Bools  # no wildcard matches the first level
+    alive: Bools  # whether the topic reaches anybody
+
+
+def _trie(text: pa.Array, ids: Ints, dialect: Dialect) -> tuple[pa.Array, Trie]:
+    """(words, trie): the words of the filters, numbered, and the trie over their levels."""
     start, levels = _split(text, dialect.separator)
     wildcards = pa.array([dialect.one, dialect.rest], levels.type)
     distinct = pc.unique(levels)
@@ -164,48 +176,37 @@ def _trie(text: pa.Array, ids: Ints, dialect: Dialect) -> tuple[pa.Array, tuple[
     edge = np.concatenate(edges)
     child_start = np.searchsorted(edge // len(words), np.arange(nodes + 1)).astype(np.int64)
     end_start, order = group(node, nodes)
-    return words, (child_start, edge % len(words), end_start, ids[order])
+    return words, Trie(child_start, edge % len(words), end_start, ids[order])
 
 
-def _topics(text: pa.Array, words: pa.Array, dialect: Dialect) -> tuple[Ints, Ints, Bools, Bools]:
-    """(start, level, hidden, alive): the topics in the filters' words, -1 where no filter has the word."""
+def _topics(text: pa.Array, words: pa.Array, dialect: Dialect) -> Topics:
+    """The topics in the filters' words."""
     start, levels = _split(text, dialect.separator)
     level = pc.index_in(levels, value_set=words).fill_null(-1).to_numpy().astype(np.int64)
     alive = np.diff(start) > 0
     empty = _flags(pc.equal(pc.binary_length(levels), 0))
     if dialect is DIALECTS["nats"]:
         alive[np.repeat(np.arange(len(text)), np.diff(start))[empty]] = False
-        return start, level, np.zeros(len(text), dtype=np.bool_), alive
+        return Topics(start, level, np.zeros(len(text), dtype=np.bool_), alive)
     alive &= _flags(pc.greater(pc.binary_length(text), 0))
-    return start, level, _flags(pc.starts_with(text, "$")), alive
+    return Topics(start, level, _flags(pc.starts_with(text, "$")), alive)
 
 
 @kernel
-def deliver(
-    child_start: Ints,
-    child_level: Ints,
-    end_start: Ints,
-    end_filter: Ints,
-    start: Ints,
-    level: Ints,
-    hidden: Bools,
-    alive: Bools,
-    parent_too: bool,
-    place: Ints,
-    pairs: Pairs,
-) -> None:
+def deliver(trie: Trie, topics: Topics, parent_too: bool, place: Ints, pairs: Pairs) -> None:
     """Walk every topic down the trie; each filter f met adds 1 to place[f].
 
     With pairs, (f, topic) is first written to row place[f]: topics come in order, so a filter's rows do.
-    A hidden topic meets no wildcard at its first level; `parent_too`: the rest may be no level at all.
+    `parent_too`: the rest may be no level at all.
     """
+    child_level, start, hidden = trie.child_level, topics.start, topics.hidden
     longest = 0
     for t in range(len(start) - 1):
         longest = max(longest, start[t + 1] - start[t])
     nodes = np.empty(longest + 2, dtype=np.int64)
     depths = np.empty(longest + 2, dtype=np.int64)
     for t in range(len(start) - 1):
-        if not alive[t]:
+        if not topics.alive[t]:
             continue
         length = start[t + 1] - start[t]
         nodes[0] = depths[0] = 0
@@ -213,7 +214,8 @@ def deliver(
         while top > 0:
             top -= 1
             node, depth = nodes[top], depths[top]
-            low, high = child_start[node], child_start[node + 1]
+            low, high = trie.child_start[node], trie.child_start[node + 1]
+
             wild = depth > 0 or not hidden[t]
             if low < high and child_level[low] == ONE:
                 if wild and depth < length:
@@ -222,106 +224,26 @@ def deliver(
                 low += 1
             if low < high and child_level[low] == REST:
                 if wild and (depth < length or parent_too):
-                    hand_over(end_start, end_filter, low + 1, t, place, pairs)
+                    hand_over(trie, low + 1, t, place, pairs)
                 low += 1
             if depth == length:
-                hand_over(end_start, end_filter, node, t, place, pairs)
+                hand_over(trie, node, t, place, pairs)
                 continue
+
             # both wildcards lie below low, so that a `+` in a topic's own name meets only wildcards
-            child = low + np.searchsorted(child_level[low:high], level[start[t] + depth])
-            if child < high and child_level[child] == level[start[t] + depth]:
+            level = topics.level[start[t] + depth]
+            child = low + np.searchsorted(child_level[low:high], level)
+            if child < high and child_level[child] == level:
                 nodes[top], depths[top] = child + 1, depth + 1
                 top += 1
 
 
 @kernel
-def hand_over(end_start: Ints, end_filter: Ints, node: int, topic: int, place: Ints, pairs: Pairs) -> None:
+def hand_over(trie: Trie, node: int, topic: int, place: Ints, pairs: Pairs) -> None:
     """Count, and with pairs write, the topic for every filter that ends at a node."""
-    for k in range(end_start[node], end_start[node + 1]):
-        f = end_filter[k]
+    for k in range(trie.end_start[node], trie.end_start[node + 1]):
+        f = trie.end_filter[k]
         if len(pairs) > 0:
             pairs[place[f], 0] = f
             pairs[place[f], 1] = topic
         place[f] += 1
-
-
-UUID = r"(?i:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})"
-
-FOLDS = (
-    (r"^_INBOX\.(?s:.*)\z", "_INBOX.>"),
-    (r"^\$JS\.(?s:.*)\z", "$JS.>"),
-    (r"^\$SYS/(?s:.*)\z", "$SYS/#"),
-    *2 * ((rf"(^|[/.]){UUID}([/.]|\z)", r"\1{uuid}\2"),),  # twice: two neighbours share a separator
-)
-"""Names that would make a topic each, and what they become (RE2)."""
-
-
-def collapse(topics: pa.Array) -> pa.Array:
-    """Topic names with reply inboxes, JetStream and $SYS names and UUID levels folded into one each.
-
-    Filters go through it too, where they are matched against collapsed topics.
-    """
-    folded = _flat(topics)
-    for pattern, name in FOLDS:
-        folded = pc.replace_substring_regex(folded, pattern=pattern, replacement=name)
-    return folded
-
-
-DIGITS = 16
-"""Hex digits of a pseudonym: 64 bits, so that ten million names collide with a chance of 3 in a million."""
-
-KEPT = ("", "+", "#", "*", ">", "{uuid}")
-"""Levels that say nothing about anybody, and that matching needs."""
-
-
-def pseudonyms(names: pa.Array, key: bytes, separators: str = "") -> pa.Array:
-    """A keyed hash of each name, or, with separators, of each of its levels.
-
-    By level, separators, wildcards and a leading `$` stay, so that filters match the topics they matched
-    before; `/.` does for both dialects. Filters must be split by `shared` and names collapsed first.
-    """
-    if not key:
-        raise OverlaceError("pseudonyms need a key, found an empty one. Put a long random one into the environment.")
-    secret = key if len(key) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(key).digest()
-    return _distinct(_flat(names), lambda each: _veil(each, secret, separators))
-
-
-def _flat(names: pa.Array) -> pa.Array:
-    """One array of strings, of the type it had."""
-    if isinstance(names, pa.ChunkedArray):
-        names = names.combine_chunks()
-    if pa.types.is_dictionary(names.type):
-        return names.cast(names.type.value_type)
-    return names.cast(pa.string()) if pa.types.is_null(names.type) else names
-
-
-def _distinct(values: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """What change makes of the values, worked out once for each distinct one."""
-    encoded = values.dictionary_encode()
-    return change(encoded.dictionary).take(encoded.indices)
-
-
-def _veil(names: pa.Array, key: bytes, separators: str) -> pa.Array:
-    if not separators:
-        return _hashes(names, key)
-    bare = pc.replace_substring_regex(names, pattern=r"^\$", replacement="")
-    veiled = _veil_levels(bare, key, separators)
-    marked = pc.binary_join_element_wise(pa.scalar("$", names.type), veiled, pa.scalar("", names.type))
-    return pc.if_else(pc.starts_with(names, "$"), marked, veiled)
-
-
-def _veil_levels(names: pa.Array, key: bytes, separators: str) -> pa.Array:
-    """Split by one separator, veil the parts by the others, join again."""
-    if not separators:
-        return pc.if_else(pc.is_in(names, pa.array(KEPT, names.type)), names, _hashes(names, key))
-    parts = pc.split_pattern(names, separators[0])
-    veiled = _distinct(parts.flatten(), lambda each: _veil_levels(each, key, separators[1:]))
-    return pc.binary_join(pa.ListArray.from_arrays(parts.offsets, veiled), separators[0])
-
-
-def _hashes(names: pa.Array, key: bytes) -> pa.Array:
-    size = DIGITS // 2
-    return pa.array(
-        [hashlib.blake2b(name.encode(), digest_size=size, key=key).hexdigest() for name in names.to_pylist()],
-        names.type,
-    )

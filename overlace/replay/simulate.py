@@ -143,7 +143,7 @@ def run(
                     more_when[:size] = when
                     more_what[:size] = what
                     when, what = more_when, more_what
-                size = push(when, what, size, done + length, events, m, side, b)
+                size = push(when, what, size, done + length, (events, m, side, b))
                 events += 1
     return Simulated(latency, busy, served, longest, homeless)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from overlace.arrays.jit import Ints
 from overlace.errors import Unknown
+
+if TYPE_CHECKING:
+    from overlace.workloads.services import Services
+    from overlace.workloads.sites import Sites
 
 
 class Workload(Protocol):
@@ -20,32 +26,26 @@ class Workload(Protocol):
     def days(self) -> int:
         """How many days they span."""
 
-    def part(self, first: int, count: int) -> dict[str, Any]:
+    def part(self, first: int, count: int) -> dict[str, Ints]:
         """Some of the messages as columns, the same however the work is cut."""
 
     def tables(self) -> dict[str, pa.Table]:
         """The tables beside the messages."""
 
 
-NAMES = ("composition", "random", "sites", "small-world")
+CLASSES = {
+    "composition": "composition.Composition",
+    "random": "random_clients.RandomClients",
+    "sites": "sites.Sites",
+    "small-world": "small_world.SmallWorld",
+}
+NAMES = tuple(CLASSES)
 
 
-def workload_class(name: str) -> Any:
+def workload_class(name: str) -> type[Sites] | type[Services]:
     """The workload of that name; the nearest names if there is none."""
-    if name == "sites":
-        from overlace.workloads.sites import Sites
-
-        return Sites
-    if name == "composition":
-        from overlace.workloads.composition import Composition
-
-        return Composition
-    if name == "small-world":
-        from overlace.workloads.small_world import SmallWorld
-
-        return SmallWorld
-    if name == "random":
-        from overlace.workloads.random_clients import RandomClients
-
-        return RandomClients
-    raise Unknown("workload", name, NAMES)
+    if name not in CLASSES:
+        raise Unknown("workload", name, NAMES)
+    module, kind = CLASSES[name].split(".")
+    found: type[Sites] | type[Services] = getattr(import_module(f"{__name__}.{module}"), kind)
+    return found

@@ -17,7 +17,7 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadParameter
 from overlace.model import Classes, Observation
-from overlace.workloads.square import square
+from overlace.workloads.square import Talk, square
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Days:
 
     def observation(self) -> Observation:
         """The network, the clients and the first tree; its classes are those of an average window."""
-        return square(self.brokers, self.clients, self.classes, top=self.top, zipf=0.8, seed=self.seed)
+        return square(self.brokers, self.clients, self.classes, talk=Talk(top=self.top, zipf=0.8), seed=self.seed)
 
     def traffic(self) -> list[Classes]:
         """The classes of every window."""
@@ -94,7 +94,7 @@ def square_groups(observation: Observation, classes: int, seed: int) -> list[Int
 
 
 def _classes(groups: list[Ints], demand: Ints) -> Classes:
-    heard = np.flatnonzero(demand > 0)
-    start = np.cumsum([0, *(len(groups[k]) for k in heard)])
-    members = np.concatenate([*(groups[k] for k in heard), np.empty(0, dtype=np.int64)])
-    return Classes(start, members, demand[heard], 1000 * demand[heard])
+    active = np.flatnonzero(demand > 0)
+    start = np.cumsum([0, *(len(groups[k]) for k in active)])
+    members = np.concatenate([*(groups[k] for k in active), np.empty(0, dtype=np.int64)])
+    return Classes(start, members, demand[active], 1000 * demand[active])

@@ -2,9 +2,9 @@
 
 Each publisher takes a number of attributes, uniform between two bounds, and that many attributes of all
 there are: uniformly, or by Zipf's law (attribute k with weight 1 / (k + 1) ** zipf, without replacement).
-Its limit on connections is uniform between two bounds. Messages are one each, or fall off by Zipf over the
-publishers in a random order, from `top` down to at least one. Requests are none (one subscriber per offered
-combination) or `subscribers` many, over the offered combinations in a random order, by Zipf.
+Its limit on connections is uniform between two bounds. Without `subscribers` messages are one each and requests none
+(one subscriber per offered combination). With them, messages fall off as 1 / rank over the publishers in a random
+order, from TOP down to at least one, and so do requests over the offered combinations.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from overlace.errors import BadParameter
 from overlace.model import Observation, Offers, Requests
 
 AT_ONCE = 1 << 16  # publishers drawn together
+TOP = 1000  # messages of the one that sends most
 
 
 def publishers(
@@ -26,10 +27,7 @@ def publishers(
     limits: tuple[int, int] | None = None,
     *,
     zipf: float = 0.0,
-    message_zipf: float = 0.0,
-    top: int = 1000,
     subscribers: int = 0,
-    request_zipf: float = 1.0,
     seed: int = 0,
 ) -> Observation:
     """An observation after the recipe above: the same for the same arguments."""
@@ -43,13 +41,11 @@ def publishers(
     for first in range(0, count, AT_ONCE):
         masks[first : first + AT_ONCE] = _masks(rng, min(AT_ONCE, count - first), size, weight)
     connections = rng.integers(limits[0], limits[1] + 1, count) if limits else ()
-    messages = np.ones(count, dtype=np.int64)
-    if message_zipf > 0:
-        messages = np.maximum(1, top / (1.0 + rng.permutation(count)) ** message_zipf).astype(np.int64)
-    requests = Requests()
+    messages, requests = np.ones(count, dtype=np.int64), Requests()
     if subscribers:
+        messages = np.maximum(1, TOP / (1.0 + rng.permutation(count))).astype(np.int64)
         offered = rng.permutation(submasks_of(np.unique(masks)))
-        share = 1.0 / np.arange(1, len(offered) + 1) ** request_zipf
+        share = 1.0 / np.arange(1, len(offered) + 1)
         wanted = rng.choice(offered, subscribers, p=share / share.sum())
         requests = Requests(np.arange(subscribers) + count, np.sort(wanted))
     return Observation(offers=Offers(np.arange(count), masks, connections, messages), requests=requests)

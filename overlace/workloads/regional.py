@@ -12,9 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from overlace.model import Network, Observation, Overlay
-from overlace.workloads import workload_class
+from overlace.workloads.composition import Composition
+from overlace.workloads.random_clients import RandomClients
+from overlace.workloads.services import Services
+from overlace.workloads.small_world import SmallWorld
 
 SPREAD = 0.03
+TALK: dict[str, type[Services]] = {"composition": Composition, "random": RandomClients, "small-world": SmallWorld}
 
 
 def regional(
@@ -27,8 +31,7 @@ def regional(
 ) -> Observation:
     """An observation after the recipe above; `talk` is composition, small-world or random."""
     least, most = brokers // regions, -(-brokers // regions)
-    given = {"seed": seed, "clients": clients, "messages": messages}
-    made = workload_class(talk)(**given, regions=regions, brokers=brokers, least=least, most=most)
+    made = TALK[talk](messages, clients, regions=regions, brokers=brokers, least=least, most=most, seed=seed)
     rng = np.random.default_rng([seed, 77])
     region = made.layout.region[made.layout.region >= 0]
     points = rng.random((regions, 2))[region] + rng.normal(0, SPREAD, (brokers, 2))
@@ -45,5 +48,4 @@ def regional(
     path = head[rng.permutation(regions)]
     tree = np.concatenate([np.column_stack([head[region[leaf]], leaf]), np.column_stack([path[:-1], path[1:]])])
     overlay = Overlay(placement=np.column_stack([np.arange(clients), made.homes]), tree=tree)
-    seen: Observation = made.observation()
-    return replace(seen, overlay=overlay, network=network)
+    return replace(made.observation(), overlay=overlay, network=network)

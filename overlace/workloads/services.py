@@ -13,21 +13,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import group, take_groups
-from overlace.arrays.draws import uniform, word_at
+from overlace.arrays.draws import remainder, uniform, word_at
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter
 from overlace.model import Classes, Flows, Observation, Overlay
 from overlace.workloads.backbone import Layout, Start, layout, sizes, start_homes
-from overlace.workloads.sites import DAY_US, MONDAY_US, without
+from overlace.workloads.sites import DAY_US, MONDAY_US, leave_out
 
 AT, WALK = 11, 12
+
+
+class World(NamedTuple):
+    """The wiring as groups: who listens to each topic, and which topics of a client somebody else listens to."""
+
+    start: Ints  # listener[start[t]:start[t + 1]] listen to topic t
+    listener: Ints
+    output_start: Ints  # output[output_start[v]:output_start[v + 1]] are the topics that client v publishes to
+    output: Ints
+    size: Ints  # bytes of a message, per topic
+
+    @property
+    def topics(self) -> int:
+        """How many topics there are."""
+        return len(self.size)
 
 
 class Wiring(NamedTuple):
@@ -82,36 +97,29 @@ class Services:
         return start_homes(self.layout.region, self.clients, self.start, self.share, rng)
 
     @cached_property
-    def world(self) -> dict[str, Any]:
-        """The wiring as groups: listeners of a topic, topics of a client that somebody else listens to."""
+    def world(self) -> World:
+        """The wiring as groups."""
         wired = self.wiring()
         topics = int(max(wired.inputs[:, 0].max(initial=-1), wired.outputs[:, 1].max(initial=-1))) + 1
         start, order = group(np.ascontiguousarray(wired.inputs[:, 0]), topics)
-        members = wired.inputs[order, 1]
-        heard = heard_outputs(start, members, wired.outputs)
-        said = wired.outputs[heard]
-        first, order = group(np.ascontiguousarray(said[:, 0]), self.clients)
+        listener = wired.inputs[order, 1]
+        outputs = wired.outputs[rows_with_listeners(start, listener, wired.outputs)]
+        output_start, order = group(np.ascontiguousarray(outputs[:, 0]), self.clients)
         size = (50 * 40 ** np.random.default_rng([self.seed, 23]).random(topics)).astype(np.int64)
-        if len(said) == 0:
+        if len(outputs) == 0:
             raise BadParameter("nobody listens to anybody: give the clients more links")
-        return {
-            "start": start, "members": members, "first": first, "says": said[order, 1], "size": size, "topics": topics,
-        }  # fmt: skip
+        return World(start, listener, output_start, outputs[order, 1], size)
 
-    def part(self, first: int, count: int) -> dict[str, Any]:
+    def part(self, first: int, count: int) -> dict[str, Ints]:
         """Messages first to first + count, as columns."""
         world = self.world
-        client, topic = walks(
-            self.seed, WALK, first, count, self.length, world["start"], world["members"], world["first"], world["says"]
-        )
-        start, members = take_groups(world["start"], world["members"], topic)
-        start, members = without(start, members, client)
+        client, topic = walk(world, self.seed, self.length, first, count)
+        start, receivers = take_groups(world.start, world.listener, topic)
+        start, receivers = leave_out(start, receivers, client)
         quantile = (np.arange(first, first + count) + uniform(self.seed, AT, first, count)) / self.messages
         at = MONDAY_US + np.minimum((quantile * self.days * DAY_US).astype(np.int64), self.days * DAY_US - 1)
-        return {
-            "at": at, "client": client, "topic": topic, "bytes": world["size"][topic],
-            "start": start, "receivers": members,
-        }  # fmt: skip
+        size = world.size[topic]
+        return {"at": at, "client": client, "topic": topic, "bytes": size, "start": start, "receivers": receivers}
 
     def observation(self) -> Observation:
         """All messages as an observation, without a trace; for sizes that fit in memory."""
@@ -125,23 +133,23 @@ class Services:
         sent = np.bincount(part["client"], minlength=self.clients)
         sent_bytes = np.bincount(part["client"], weights=part["bytes"], minlength=self.clients).astype(np.int64)
         world = self.world
-        topic = np.repeat(np.arange(world["topics"]), np.diff(world["start"]))
+        topic = np.repeat(np.arange(world.topics), np.diff(world.start))
         return Observation(
             window=(MONDAY_US, MONDAY_US + self.days * DAY_US),
             overlay=Overlay(placement=np.column_stack([np.arange(self.clients), self.homes]), tree=placed.tree),
             network=placed.network(self.latency_us),
             flows=Flows(sender, receiver, amount, size),
             classes=self._classes(part),
-            interests=np.column_stack([world["members"], topic]),
+            interests=np.column_stack([world.listener, topic]),
             clients=self.clients,
-            topics=world["topics"],
+            topics=world.topics,
             sent=sent,
             sent_bytes=sent_bytes,
         )
 
-    def _classes(self, part: dict[str, Any]) -> Classes:
+    def _classes(self, part: dict[str, Ints]) -> Classes:
         """A class for each (sender, topic): its listeners and the sender."""
-        key = part["client"] * self.world["topics"] + part["topic"]
+        key = part["client"] * self.world.topics + part["topic"]
         _, first, demand = np.unique(key, return_index=True, return_counts=True)
         start, members = take_groups(part["start"], part["receivers"], first)
         count = np.diff(start) + 1
@@ -158,19 +166,22 @@ class Services:
         placed, world = self.layout, self.world
         n = len(placed.region)
         links = np.sort(placed.tree, axis=1)
-        topic = np.repeat(np.arange(world["topics"]), np.diff(world["start"]))
-        order = np.lexsort((topic, world["members"]))
+        topic = np.repeat(np.arange(world.topics), np.diff(world.start))
+        order = np.lexsort((topic, world.listener))
+        columns = {
+            "left": links[:, 0],
+            "right": links[:, 1],
+            "cost": np.ones(len(links)),
+            "latency_us": np.full(len(links), self.latency_us, dtype=np.int32),
+            "wired": np.ones(len(links), dtype=np.bool_),
+        }
         return {
             "names": self._names(),
             "brokers": pa.table({"broker": np.arange(n), "region": placed.region, "cost": np.ones(n)}),
-            "links": pa.table(
-                {"left": links[:, 0], "right": links[:, 1], "cost": np.ones(len(links)),
-                 "latency_us": np.full(len(links), self.latency_us, dtype=np.int32),
-                 "wired": np.ones(len(links), dtype=np.bool_)}
-            ),
+            "links": pa.table(columns),
             "sessions": pa.table({"client": np.arange(self.clients), "broker": self.homes}),
-            "subscriptions": pa.table({"client": world["members"][order], "topic": topic[order]}),
-        }  # fmt: skip
+            "subscriptions": pa.table({"client": world.listener[order], "topic": topic[order]}),
+        }
 
     def _names(self) -> pa.Table:
         region = self.layout.region.tolist()
@@ -178,7 +189,7 @@ class Services:
             "region": [f"region-{r}" for r in range(self.regions)],
             "broker": [f"broker-{b}" if r >= 0 else f"backbone-{b}" for b, r in enumerate(region)],
             "client": [f"service-{c:0{len(str(self.clients - 1))}d}" for c in range(self.clients)],
-            "topic": [f"parameter/{t}" for t in range(self.world["topics"])],
+            "topic": [f"parameter/{t}" for t in range(self.world.topics)],
         }
         kind = np.repeat(list(kinds), [len(each) for each in kinds.values()])
         ids = np.concatenate([np.arange(len(each)) for each in kinds.values()])
@@ -187,13 +198,13 @@ class Services:
 
 
 @kernel
-def heard_outputs(start: Ints, members: Ints, outputs: Pairs) -> Ints:
+def rows_with_listeners(start: Ints, listener: Ints, outputs: Pairs) -> Ints:
     """The rows of outputs that somebody other than the one who publishes listens to."""
     kept = np.empty(len(outputs), dtype=np.int64)
     n = 0
     for i in range(len(outputs)):
         for k in range(start[outputs[i, 1]], start[outputs[i, 1] + 1]):
-            if members[k] != outputs[i, 0]:
+            if listener[k] != outputs[i, 0]:
                 kept[n] = i
                 n += 1
                 break
@@ -201,34 +212,33 @@ def heard_outputs(start: Ints, members: Ints, outputs: Pairs) -> Ints:
 
 
 @kernel
-def walks(
-    seed: int, stream: int, first: int, count: int, length: int, start: Ints, members: Ints, own: Ints, says: Ints
-) -> tuple[Ints, Ints]:
+def walk(world: World, seed: int, length: int, first: int, count: int) -> tuple[Ints, Ints]:
     """(client, topic) of messages first to first + count: who publishes what, composition by composition."""
+    start, listener, own = world.start, world.listener, world.output_start
     client = np.empty(count, dtype=np.int64)
     topic = np.empty(count, dtype=np.int64)
-    clients = len(own) - 1
     filled = 0
     composition = first // length
     while filled < count:
-        state = word_at(seed, stream, composition)
-        at = np.int64(-1)
+        state = word_at(seed, WALK, composition)
+        at = -1
         for step in range(length):
             while at < 0 or own[at] == own[at + 1]:  # nobody listens to it: another one
                 state = mix(state)
-                at = np.int64(state % np.uint64(clients))
+                at = remainder(state, len(own) - 1)
             state = mix(state)
-            said = says[own[at] + np.int64(state % np.uint64(own[at + 1] - own[at]))]
+            t = world.output[own[at] + remainder(state, own[at + 1] - own[at])]
             message = composition * length + step
             if first <= message < first + count:
-                client[filled] = at
-                topic[filled] = said
+                client[filled], topic[filled] = at, t
                 filled += 1
+
+            # a random listener goes on; where that is the one who published, the next one
             state = mix(state)
-            width = start[said + 1] - start[said]
-            place = np.int64(state % np.uint64(width))
-            if members[start[said] + place] == at:  # it listens to itself: the next one
+            width = start[t + 1] - start[t]
+            place = remainder(state, width)
+            if listener[start[t] + place] == at:
                 place = (place + 1) % width
-            at = members[start[said] + place]
+            at = listener[start[t] + place]
         composition += 1
     return client, topic

@@ -17,20 +17,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import group, take_groups
 from overlace.arrays.draws import scattered, uniform
-from overlace.arrays.jit import Floats, Ints, kernel
+from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.errors import BadParameter
 
 MONDAY_US = 1_767_571_200_000_000  # 2026-01-05T00:00Z
 HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
 NONE = np.iinfo(np.int64).min
 AT, WHO, TOPIC, TURN = range(1, 5)
+
+
+class World(NamedTuple):
+    """Who lives where, who subscribes to what and who publishes how much."""
+
+    region: Ints  # per client
+    home: Ints  # per client, its broker
+    topic_region: Ints  # per topic
+    rate: Floats  # per client, the share of messages up to and with it
+    start: Ints  # subscriber[start[t]:start[t + 1]] are topic t's
+    subscriber: Ints
+    publishes: Ints  # (clients, 3): the topics that each client publishes to
+    size: Ints  # bytes of a message, per topic
+    turning: Bools  # per topic, whether its subscribers take turns
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,7 @@ class Sites:
     # --- the world: small, drawn once ----------------------------------------------------------------
 
     @cached_property
-    def world(self) -> dict[str, Any]:
+    def world(self) -> World:
         """Homes, subscriptions and rates as arrays."""
         rng = np.random.default_rng([self.seed, 1])
         region = rng.integers(0, self.regions, self.clients)
@@ -80,16 +94,14 @@ class Sites:
         if self.loud:
             rate[0] = 0
             rate[0] = rate.sum() * self.loud / max(1 - self.loud, 1e-9)
-        start, members = self._subscriptions(rng, region, topic_region)
+        start, subscriber = self._subscriptions(rng, region, topic_region)
         publishes = self._publishes(rng, region, topic_region)
         size = (50 * 40 ** rng.random(self.topics)).astype(np.int64)
         turning = rng.random(self.topics) < self.turns
-        return {
-            "region": region, "home": home, "topic_region": topic_region, "rate": np.cumsum(rate) / rate.sum(),
-            "start": start, "members": members, "publishes": publishes, "size": size, "turning": turning,
-        }  # fmt: skip
+        shares = np.cumsum(rate) / rate.sum()
+        return World(region, home, topic_region, shares, start, subscriber, publishes, size, turning)
 
-    def _subscriptions(self, rng: Any, region: Ints, topic_region: Ints) -> tuple[Ints, Ints]:
+    def _subscriptions(self, rng: np.random.Generator, region: Ints, topic_region: Ints) -> tuple[Ints, Ints]:
         counts = np.minimum(1 + rng.poisson(max(self.subscribers - 1, 0), self.topics), self.clients)
         if self.fan_out:
             counts[0] = self.fan_out
@@ -107,8 +119,7 @@ class Sites:
         pairs = np.unique(np.column_stack([topic, chosen]), axis=0)
         return np.searchsorted(pairs[:, 0], np.arange(self.topics + 1)), np.ascontiguousarray(pairs[:, 1])
 
-    def _publishes(self, rng: Any, region: Ints, topic_region: Ints) -> Ints:
-        """(clients, 3): the topics that each client publishes to."""
+    def _publishes(self, rng: np.random.Generator, region: Ints, topic_region: Ints) -> Ints:
         first, order = group(topic_region, self.regions)
         own = np.repeat(region[:, None], 3, axis=1)
         width = np.diff(first)[own]
@@ -131,7 +142,7 @@ class Sites:
 
     # --- messages, any part of them ------------------------------------------------------------------
 
-    def part(self, first: int, count: int) -> dict[str, Any]:
+    def part(self, first: int, count: int) -> dict[str, Ints]:
         """Messages first to first + count, as columns."""
         world = self.world
         quantile = (np.arange(first, first + count) + uniform(self.seed, AT, first, count)) / self.messages
@@ -139,23 +150,27 @@ class Sites:
         below = np.append(0.0, self.hours)[hour]
         inside = (quantile - below) / (self.hours[hour] - below)
         at = MONDAY_US + hour * HOUR_US + np.clip((inside * HOUR_US).astype(np.int64), 0, HOUR_US - 1)
-        client = np.searchsorted(world["rate"], uniform(self.seed, WHO, first, count), side="right")
+        client = np.searchsorted(world.rate, uniform(self.seed, WHO, first, count), side="right")
         client = np.minimum(client, self.clients - 1)
         which = np.searchsorted([0.6, 0.9], uniform(self.seed, TOPIC, first, count))
-        topic = world["publishes"][client, which]
+        topic = world.publishes[client, which]
         if self.scatter:
             size = min(self.subscribers, self.clients)
             start, members = scattered(self.seed, TURN, np.arange(first, first + count), size, self.clients)
         else:
-            start, members = take_groups(world["start"], world["members"], topic)
+            start, members = take_groups(world.start, world.subscriber, topic)
             if self.turns:
                 draw = uniform(self.seed, TURN, first, count)
-                start, members = one_in_turn(start, members, world["turning"][topic], draw)
-        start, members = without(start, members, client)
+                start, members = pick_in_turn(start, members, world.turning[topic], draw)
+        start, members = leave_out(start, members, client)
         return {
-            "at": at, "client": client.astype(np.int64), "topic": topic, "bytes": world["size"][topic],
-            "start": start, "receivers": members,
-        }  # fmt: skip
+            "at": at,
+            "client": client.astype(np.int64),
+            "topic": topic,
+            "bytes": world.size[topic],
+            "start": start,
+            "receivers": members,
+        }
 
     # --- tables of the world -------------------------------------------------------------------------
 
@@ -174,25 +189,23 @@ class Sites:
         wired = np.isin(left * n + right, tree[:, 0] * n + tree[:, 1])
         grid_region, grid_broker = (each.reshape(-1) for each in np.indices((self.regions, n)))
         reach = np.hypot(*(points[grid_region] - place[grid_broker]).T)
-        topic = np.repeat(np.arange(self.topics), np.diff(world["start"]))
+        topic = np.repeat(np.arange(self.topics), np.diff(world.start))
+        near = region[grid_broker] == grid_region
+        delay = np.where(near, 500, 2500 + 30000 * reach).astype(np.int32)
+        price, fee = np.where(far, 1 + np.floor(10 * apart), 0.1), np.where(near, 0.0, 1 + np.floor(10 * reach))
+        links = {"left": left, "right": right, "cost": price, "latency_us": latency, "wired": wired}
+        access = {"region": grid_region, "broker": grid_broker, "latency_us": delay, "cost": fee}
         return {
             "names": self._names(),
             "brokers": pa.table({"broker": np.arange(n), "region": region, "cost": np.ones(n)}),
-            "links": pa.table(
-                {"left": left, "right": right, "cost": np.where(far, 1 + np.floor(10 * apart), 0.1),
-                 "latency_us": latency, "wired": wired}
-            ),
-            "clients": pa.table({"client": np.arange(self.clients), "region": world["region"]}),
-            "access": pa.table(
-                {"region": grid_region, "broker": grid_broker,
-                 "latency_us": np.where(region[grid_broker] == grid_region, 500, 2500 + 30000 * reach).astype(np.int32),
-                 "cost": np.where(region[grid_broker] == grid_region, 0.0, 1 + np.floor(10 * reach))}
-            ),
-            "sessions": pa.table({"client": np.arange(self.clients), "broker": world["home"]}),
-            "subscriptions": pa.table({"client": world["members"], "topic": topic}),
-        }  # fmt: skip
+            "links": pa.table(links),
+            "clients": pa.table({"client": np.arange(self.clients), "region": world.region}),
+            "access": pa.table(access),
+            "sessions": pa.table({"client": np.arange(self.clients), "broker": world.home}),
+            "subscriptions": pa.table({"client": world.subscriber, "topic": topic}),
+        }
 
-    def _tree(self, rng: Any) -> Ints:
+    def _tree(self, rng: np.random.Generator) -> Ints:
         heads = np.arange(self.regions) * self.brokers
         later = np.arange(1, self.regions)
         earlier = (rng.random(self.regions - 1) * later).astype(np.int64)
@@ -214,7 +227,7 @@ class Sites:
             "region": [f"region-{r}" for r in range(self.regions)],
             "broker": [f"broker-{r}-{b}" for r in range(self.regions) for b in range(self.brokers)],
             "client": [f"client-{c:0{len(str(self.clients - 1))}d}" for c in range(self.clients)],
-            "topic": [f"site/{r}/topic/{t}" for t, r in enumerate(self.world["topic_region"].tolist())],
+            "topic": [f"site/{r}/topic/{t}" for t, r in enumerate(self.world.topic_region.tolist())],
         }
         rows = [(kind, i, name) for kind, names in kinds.items() for i, name in enumerate(names)]
         kind, ids, names = zip(*rows, strict=True)
@@ -222,7 +235,7 @@ class Sites:
 
 
 @kernel
-def without(start: Ints, members: Ints, who: Ints) -> tuple[Ints, Ints]:
+def leave_out(start: Ints, members: Ints, who: Ints) -> tuple[Ints, Ints]:
     """(start, members) of groups less one member each, where it is there."""
     bounds = np.zeros(len(start), dtype=np.int64)
     kept = np.empty(len(members), dtype=np.int64)
@@ -237,7 +250,7 @@ def without(start: Ints, members: Ints, who: Ints) -> tuple[Ints, Ints]:
 
 
 @kernel
-def one_in_turn(start: Ints, members: Ints, turning: Any, draw: Floats) -> tuple[Ints, Ints]:
+def pick_in_turn(start: Ints, members: Ints, turning: Bools, draw: Floats) -> tuple[Ints, Ints]:
     """(start, members): of a group that takes turns only one member, by the draw."""
     bounds = np.zeros(len(start), dtype=np.int64)
     kept = np.empty(len(members), dtype=np.int64)

@@ -15,6 +15,8 @@ before it: networks of many thousand brokers, whose pairs would be too many to l
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.spatial import cKDTree
 
@@ -22,14 +24,23 @@ from overlace.arrays.jit import Ints, Pairs
 from overlace.model import Classes, Flows, Network, Observation, Overlay
 
 
+class Talk(NamedTuple):
+    """Who talks to whom, and how much."""
+
+    locality: float = 0.9  # the chance that a further client of a class is near the first
+    top: int = 10_000  # messages of the first class
+    zipf: float = 1.0  # how fast demands fall off with rank
+
+
+MOSTLY_LOCAL = Talk()
+
+
 def square(
     brokers: int = 24,
     clients: int = 96,
     classes: int = 200,
     *,
-    locality: float = 0.9,
-    zipf: float = 1.0,
-    top: int = 10_000,
+    talk: Talk = MOSTLY_LOCAL,
     metric: bool = True,
     near: int | None = None,
     seed: int = 0,
@@ -53,8 +64,8 @@ def square(
         link_cost=1 + np.floor(100 * (apart if metric else np.random.default_rng([seed, 1]).random(len(links)))),
     )
     nearest = _Nearest(points, homes)
-    members = [_class_members(rng, nearest, clients, locality) for _ in range(classes)]
-    demand = np.maximum(1, (top / np.arange(1, classes + 1) ** zipf).astype(np.int64))
+    members = [_class_members(rng, nearest, clients, talk.locality) for _ in range(classes)]
+    demand = np.maximum(1, (talk.top / np.arange(1, classes + 1) ** talk.zipf).astype(np.int64))
     size = (100 * 100 ** rng.random(classes)).astype(np.int64)
     start = np.cumsum([0, *map(len, members)])
     classed = Classes(start, np.concatenate([*members, []]), demand, demand * size)

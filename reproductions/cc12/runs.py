@@ -98,7 +98,7 @@ def measure(workload: Services, observation: Observation, overlay: Overlay) -> M
 def traffic(workload: Services) -> pa.RecordBatch:
     """All messages as rows of traffic: one for each (sender, topic)."""
     part = workload.part(0, workload.messages)
-    key = part["client"] * workload.world["topics"] + part["topic"]
+    key = part["client"] * workload.world.topics + part["topic"]
     _, first, count = np.unique(key, return_index=True, return_counts=True)
     start, receivers = take_groups(part["start"], part["receivers"], first)
     columns = {

@@ -21,16 +21,16 @@ from overlace.planners.tree.setting import setting_of
 from overlace.planners.tree.star import Star
 from overlace.planners.tree.steps import plan_to
 from overlace.report.charts import Chart, Row
-from overlace.workloads.square import square
+from overlace.workloads.square import Talk, square
 from reproductions.ocbr07.knows import KNOWS
 from reproductions.result import Result
 
 SIZES = {20: 5, 50: 5, 100: 5, 500: 3, 1000: 3}
 """Brokers, and how many seeds."""
 
-KINDS: dict[str, dict[str, float | bool]] = {
-    "metric, local": {}, "metric, anywhere": {"locality": 0.0}, "not metric, local": {"metric": False},
-    "not metric, anywhere": {"metric": False, "locality": 0.0},
+KINDS: dict[str, dict[str, Talk | bool]] = {
+    "metric, local": {}, "metric, anywhere": {"talk": Talk(locality=0.0)}, "not metric, local": {"metric": False},
+    "not metric, anywhere": {"metric": False, "talk": Talk(locality=0.0)},
 }  # fmt: skip
 
 

@@ -47,7 +47,7 @@ class Case(NamedTuple):
         """The publishers of one seed: 10 attributes, 3 to 4 each, 1,000 publishers."""
         if self.known:
             return publishers(
-                1000, 10, (3, 4), self.limits, zipf=self.zipf, message_zipf=1.0, subscribers=2000, seed=seed
+                1000, 10, (3, 4), self.limits, zipf=self.zipf, subscribers=2000, seed=seed
             )
         return publishers(1000, 10, (3, 4), self.limits, zipf=self.zipf, seed=seed)
 

@@ -12,7 +12,7 @@ def test_entries_come_out_by_key_and_then_by_their_first_two_numbers(given_):
     key, row = np.empty(len(given_)), np.empty((len(given_), 4), dtype=np.int64)
     size = 0
     for value, a, b, c in given_:
-        size = push(key, row, size, float(value), a, b, c, 7)
+        size = push(key, row, size, float(value), (a, b, c, 7))
     out = []
     while size:
         out.append((key[0], *row[0].tolist()))

@@ -8,7 +8,7 @@ from overlace.planners.channels import merging
 from overlace.planners.channels.anneal import Anneal
 from overlace.planners.channels.book import book_of
 from overlace.planners.channels.cost import cost
-from overlace.planners.channels.merging import merge_while_it_saves, merged, saved_by_merge
+from overlace.planners.channels.merging import merge_by_prices, merge_while_it_saves, saved_by_merge
 from overlace.planners.channels.strategy4 import Strategy4
 from tests.channels.common import connections, observed, partition, publishers
 from tests.oracles.channels import offer
@@ -17,7 +17,7 @@ from tests.oracles.channels import offer
 def cut_of(joins, messages=()):
     observation = observed(joins, messages)
     book, _ = book_of(observation)
-    channel = merged(observation, book, np.arange(len(book.combination)))
+    channel = merge_by_prices(observation, book, np.arange(len(book.combination)))
     return observation, Overlay(channels=np.column_stack([book.combination, channel]))
 
 

@@ -146,7 +146,7 @@ def test_on_the_setup_of_the_thesis_strategy_4_lies_between_the_offline_search_a
 
 
 def test_strategy_4_uses_rates_and_requests_where_they_are_known():
-    known = publishers_of(150, 7, (2, 3), (4, 6), message_zipf=1.0, subscribers=400, seed=2)
+    known = publishers_of(150, 7, (2, 3), (4, 6), subscribers=400, seed=2)
     blind = Observation(offers=Offers(known.offers.publisher, known.offers.attributes, known.offers.connections))
     knowing, not_knowing = (cost(known, Strategy4().solve(each).after) for each in (known, blind))
     assert knowing < 0.9 * not_knowing

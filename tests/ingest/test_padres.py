@@ -18,7 +18,7 @@ from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
 from overlace.ingest.sources import FORMATS, guess
-from overlace.matching.topics import pseudonyms
+from overlace.matching.names import pseudonyms
 from overlace.peek.peek import peek
 
 PLACE = "INFO  ca.utoronto.msrg.padres.broker.brokercore.InputQueueHandler.processMessage(InputQueueHandler.java:113) "

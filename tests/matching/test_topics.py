@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from overlace.arrays.pairs import is_sorted
 from overlace.errors import OverlaceError, Unknown
-from overlace.matching.topics import collapse, match, pseudonyms, shared, valid
+from overlace.matching.names import collapse, pseudonyms
+from overlace.matching.topics import match, shared, valid
 
 ENDS = {"mqtt": ("/", "+", "#"), "nats": (".", "*", ">")}
 UUID = "123e4567-e89b-12d3-a456-426614174000"

@@ -3,7 +3,7 @@
 import pytest
 
 from overlace.workloads.days import Days
-from overlace.workloads.square import square
+from overlace.workloads.square import Talk, square
 from reproductions import ITEMS
 from reproductions.ocbr07.drift import POLICIES, follow
 from reproductions.ocbr07.few_links import cost_left
@@ -44,7 +44,7 @@ def test_no_ratio_is_below_the_optimum():
         assert min(values) >= 1 - 1e-12
 
 
-@pytest.mark.parametrize("changed", [{}, {"metric": False, "locality": 0.0}])
+@pytest.mark.parametrize("changed", [{}, {"metric": False, "talk": Talk(locality=0.0)}])
 def test_no_tree_is_below_the_lower_bound(changed):
     observation = square(20, 60, 60, seed=1, **changed)
     bound = lower_bound(observation)

@@ -22,7 +22,7 @@ def test_sizes_limits_and_attributes_are_uniform():
 
 
 def test_zipf_prefers_low_attributes_early_ranks_and_few_combinations():
-    seen = publishers(5_000, 10, (3, 4), zipf=1.0, message_zipf=1.0, subscribers=5_000, seed=1)
+    seen = publishers(5_000, 10, (3, 4), zipf=1.0, subscribers=5_000, seed=1)
     each = [(seen.offers.attributes >> bit & 1).mean() for bit in range(10)]
     assert each[0] > 2 * each[9]
     assert seen.offers.messages.max() == 1000

@@ -34,13 +34,13 @@ def test_receivers_are_those_who_listen_and_a_composition_goes_on_at_one_of_them
     assert (np.diff(part["at"]) >= 0).all()
     for i in range(1000):
         heard = part["receivers"][part["start"][i] : part["start"][i + 1]].tolist()
-        listens = world["members"][world["start"][part["topic"][i]] : world["start"][part["topic"][i] + 1]].tolist()
+        listens = world.listener[world.start[part["topic"][i]] : world.start[part["topic"][i] + 1]].tolist()
         assert heard == [c for c in listens if c != part["client"][i]]
         assert heard
-        speaks = world["first"][part["client"][i]] < world["first"][part["client"][i] + 1]
+        speaks = world.output_start[part["client"][i]] < world.output_start[part["client"][i] + 1]
         assert speaks
         following = part["client"][i + 1] if i % 4 < 3 else None
-        silent = [c for c in heard if world["first"][c] == world["first"][c + 1]]
+        silent = [c for c in heard if world.output_start[c] == world.output_start[c + 1]]
         assert following is None or following in heard or silent
 
 
@@ -78,7 +78,7 @@ def test_the_client_networks_have_the_modularity_that_the_paper_prints():
 
 def test_some_parameters_of_a_composition_are_used_by_very_many():
     world = Composition(clients=3000).world
-    used = np.sort(np.diff(world["start"]))[::-1]
+    used = np.sort(np.diff(world.start))[::-1]
     assert used[0] > 30 * np.median(used[used > 0])
 
 

@@ -48,7 +48,7 @@ def test_hard_variants_are_hard():
     loud = Sites(messages=5000, clients=80, topics=50, loud=0.6).part(0, 5000)
     assert np.mean(loud["client"] == 0) == pytest.approx(0.6, abs=0.03)
     wide = Sites(messages=100, clients=12_000, topics=20, fan_out=10_000)
-    assert np.diff(wide.world["start"]).max() == 10_000
+    assert np.diff(wide.world.start).max() == 10_000
     turning = Sites(messages=5000, clients=80, topics=50, turns=1.0).part(0, 5000)
     assert np.diff(turning["start"]).max() == 1
     spread = Sites(messages=1000, clients=500, topics=50, scatter=True, subscribers=8).part(0, 1000)
@@ -59,8 +59,8 @@ def test_hard_variants_are_hard():
 def test_locality_is_the_share_of_local_subscribers():
     for locality in (0.0, 1.0):
         workload = Sites(clients=2000, topics=500, locality=locality)
-        topic = np.repeat(np.arange(500), np.diff(workload.world["start"]))
-        same = workload.world["topic_region"][topic] == workload.world["region"][workload.world["members"]]
+        topic = np.repeat(np.arange(500), np.diff(workload.world.start))
+        same = workload.world.topic_region[topic] == workload.world.region[workload.world.subscriber]
         assert same.mean() == pytest.approx(1.0 if locality else 1 / 6, abs=0.06)
 
 

@@ -9,10 +9,10 @@ from overlace.errors import BadParameter
 from overlace.testing import check_overlay
 from overlace.workloads.days import Days
 from overlace.workloads.lottery import lottery, uniform_tree
-from overlace.workloads.square import square
+from overlace.workloads.square import Talk, square
 
 
-@pytest.mark.parametrize("changed", [{}, {"metric": False}, {"locality": 0.0}, {"near": 5}])
+@pytest.mark.parametrize("changed", [{}, {"metric": False}, {"talk": Talk(locality=0.0)}, {"near": 5}])
 def test_a_square_is_valid_and_the_same_for_the_same_seed(changed):
     observation = square(30, 80, 60, seed=3, **changed)
     assert observation == square(30, 80, 60, seed=3, **changed)

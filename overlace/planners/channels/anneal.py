@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,13 +22,21 @@ from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.changes import shift
-from overlace.planners.channels.merging import merged
+from overlace.planners.channels.merging import merge_by_prices
 from overlace.planners.channels.moves import polish, received, saved_by, survey
-from overlace.planners.channels.partition import Partition, draw, fresh
-from overlace.planners.channels.steps import REASONS, everybody, plan_to
+from overlace.planners.channels.partition import Partition, draw, new_channel, partition_of
+from overlace.planners.channels.steps import REASONS, plan_to
 from overlace.planners.channels.strategy4 import Strategy4
 
 PIECES = 20  # between reports of progress
+
+
+class Piece(NamedTuple):
+    """Moves that are drawn while it cools from `hot` to hot x cooling."""
+
+    moves: int
+    hot: float
+    cooling: float
 
 
 @dataclass(frozen=True)
@@ -58,20 +66,22 @@ class Anneal:
         offered = np.flatnonzero(np.diff(book.by_start) > 0)
         online = Strategy4().online(observation, seed)
         online.join(0, len(online.kinds))
-        other = merged(observation, book, offered)
-        cuts = [everybody(observation, book, cut, seed=seed) for cut in (other, online.now.channel) if cut is not None]
+        other = merge_by_prices(observation, book, offered)
+        cuts = [
+            partition_of(observation, book, cut, seed=seed) for cut in (other, online.now.channel) if cut is not None
+        ]
         now = min(cuts, key=received)
         start, best = received(now), now.channel.copy()
-        state = np.zeros(2, dtype=np.int64)  # D saved so far, and by the best cut
+        saved = np.zeros(2, dtype=np.int64)
         hot = self.heat * start / len(offered)
         moves = self.sweeps * len(offered) if hot > 0 else 0  # where nothing is received, nothing can be saved
         for piece in range(PIECES if moves else 0):
             share = moves // PIECES + (1 if piece < moves % PIECES else 0)
-            with np.errstate(over="ignore"):  # hashes wrap around; only uncompiled kernels tell
-                anneal(book, now, offered, share, hot * 100.0 ** (-piece / PIECES), 100.0 ** (-1 / PIECES), best, state)
+            cooling = Piece(share, hot * 100.0 ** (-piece / PIECES), 100.0 ** (-1 / PIECES))
+            anneal(book, now, offered, cooling, best, saved)
             if progress:
-                progress(0.9 * (piece + 1) / PIECES, f"{state[1]:,} messages fewer than at the start")
-        final = everybody(observation, book, best, seed=seed)
+                progress(0.9 * (piece + 1) / PIECES, f"{saved[1]:,} messages fewer than at the start")
+        final = partition_of(observation, book, best, seed=seed)
         polish(book, final, offered)
         return plan_to(self, observation, seed, book, final.channel, progress, limited=True)
 
@@ -81,32 +91,28 @@ class Anneal:
 
 
 @kernel
-def anneal(
-    book: Book, now: Partition, offered: Ints, moves: int, hot: float, cooling: float, best: Ints, state: Ints
-) -> None:
-    """Draw moves while it cools from `hot` to hot x cooling; remember the best cut."""
+def anneal(book: Book, now: Partition, offered: Ints, piece: Piece, best: Ints, saved: Ints) -> None:
+    """Draw moves while it cools, and remember the best cut; saved is D saved so far, and by the best cut."""
     resolution = 1 << 30
-    for n in range(moves):
-        temperature = hot * cooling ** (n / moves)
-        a = offered[draw(now, len(offered))]
-        source = now.channel[a]
-        now.moved[0] = a
-        found, total, lost, subscribers, tight = survey(book, now, 1)
-        choice = draw(now, found + 1)
-        target = now.reached[choice] if choice < found else -1
-        if target < 0:
-            if tight > 0 or now.size[source] == 1:
-                continue
-            saved = saved_by(now, source, -1, total, lost, subscribers)
-        else:
-            if now.agreed[target] < tight:
-                continue
-            saved = saved_by(now, source, target, total - now.common[target], lost, subscribers)
-        chance = (draw(now, resolution) + 1) / resolution
-        if saved < 0 and chance > math.exp(saved / temperature):
+    for n in range(piece.moves):
+        temperature = piece.hot * piece.cooling ** (n / piece.moves)
+        now.moved[0] = offered[draw(now, len(offered))]
+        seen = survey(book, now, 1)
+        choice = draw(now, seen.found + 1)
+        target = now.reached[choice] if choice < seen.found else -1
+
+        # a new channel is for those that leave others behind; nobody goes beyond their limit
+        if target < 0 and (seen.tight > 0 or now.size[seen.source] == 1):
             continue
-        shift(book, now, 1, fresh(now) if target < 0 else target, True)
-        state[0] += saved
-        if state[0] > state[1]:
-            state[1] = state[0]
+        if target >= 0 and now.agreed[target] < seen.tight:
+            continue
+        gain = saved_by(now, seen, target)
+        chance = (draw(now, resolution) + 1) / resolution
+        if gain < 0 and chance > math.exp(gain / temperature):
+            continue
+
+        shift(book, now, 1, new_channel(now) if target < 0 else target, True)
+        saved[0] += gain
+        if saved[0] > saved[1]:
+            saved[1] = saved[0]
             best[:] = now.channel

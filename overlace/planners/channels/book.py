@@ -72,11 +72,9 @@ def book_of(observation: Observation) -> tuple[Book, Ints]:
     by_start, order = group(offered, len(combination))
     kind_of, kind_type, kind_limit = _kinds(attributes, offers.attributes, offers.connections)
     kind_start = np.searchsorted(kind_type, np.arange(len(attributes) + 1))
-    book = Book(
-        combination, weight.astype(np.int64), attributes, start, offered, by_start, owner[order],
-        kind_start.astype(np.int64), kind_type, kind_limit,
-    )  # fmt: skip
-    return book, kind_of
+    offers_of = (start, offered, by_start, owner[order])
+    kinds = (kind_start.astype(np.int64), kind_type, kind_limit)
+    return Book(combination, weight.astype(np.int64), attributes, *offers_of, *kinds), kind_of
 
 
 def _name(offers: Offers, row: int) -> str:
@@ -106,8 +104,10 @@ def _check_channels(channels: Pairs) -> None:
     twice = np.flatnonzero(combination[1:] == combination[:-1])
     if len(twice):
         mask = int(combination[twice[0]])
-        raise BadObservation(f"overlay: combination {name_of('combination', mask)} is in two channels, "
-                             f"{channel[twice[0]]} and {channel[twice[0] + 1]}; expected one (3.1)")  # fmt: skip
+        raise BadObservation(
+            f"overlay: combination {name_of('combination', mask)} is in two channels, "
+            f"{channel[twice[0]]} and {channel[twice[0] + 1]}; expected one (3.1)"
+        )
     wrong = np.flatnonzero((combination <= 0) | (channel < 0) | (channel > MOST_CHANNEL))
     if len(wrong):
         raise BadObservation(

@@ -13,7 +13,7 @@ import numpy as np
 
 from overlace.arrays.jit import kernel
 from overlace.planners.channels.book import Book
-from overlace.planners.channels.partition import CHANGED, RETUNED, STAMP, Partition, draw, fresh, put, retighten
+from overlace.planners.channels.partition import CHANGED, RETUNED, STAMP, Partition, draw, new_channel, put, retighten
 
 
 @kernel
@@ -98,7 +98,7 @@ def members(now: Partition, c: int) -> int:
 
 
 @kernel
-def turned(now: Partition, k: int, target: int) -> tuple[int, int]:
+def turn_round(now: Partition, k: int, target: int) -> tuple[int, int]:
     """(k, target) of a shift; one that would end the larger of two channels is turned round, so that its id stays."""
     c = now.channel[now.moved[0]]
     if k < now.size[c] or k < now.size[target] or now.size[target] == 0:
@@ -132,7 +132,7 @@ def split(book: Book, now: Partition, k: int, tracked: bool) -> None:
             a = now.following[a]
         for m in range(old):
             now.moving[first[m]] = 0
-    shift(book, now, k, fresh(now), tracked)
+    shift(book, now, k, new_channel(now), tracked)
 
 
 @kernel
@@ -173,7 +173,7 @@ def gather(book: Book, now: Partition, t: int, first: int, last: int, tracked: b
         a = book.offered[i]
         if now.channel[a] < 0:
             if target < 0:
-                target = fresh(now)
+                target = new_channel(now)
             put(book, now, a, target)  # offered for the first time, so it changes nobody's connections
 
 

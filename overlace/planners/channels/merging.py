@@ -18,21 +18,21 @@ from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.moves import polish, received, repair
-from overlace.planners.channels.steps import everybody
+from overlace.planners.channels.partition import partition_of
 
 ROUNDS = 60  # of pricing; the steps shrink to nothing over them
 MOST_WORK = 1 << 27
 """Combinations x combinations x types of one round: beyond that it would take minutes."""
 
 
-def merged(observation: Observation, book: Book, offered: Ints) -> Ints | None:
+def merge_by_prices(observation: Observation, book: Book, offered: Ints) -> Ints | None:
     """The channel of each combination of the book (-1: not offered); None: there are too many to look at all pairs."""
     n, types = len(offered), len(book.attributes)
     if n * n * types > MOST_WORK:
         return None
     place = np.full(len(book.combination), -1, dtype=np.int64)
     place[offered] = np.arange(n)
-    now = everybody(observation, book, place)
+    now = partition_of(observation, book, place)
     meets = np.zeros((n, types), dtype=np.bool_)
     meets[place[book.offered], np.repeat(np.arange(types), np.diff(book.start))] = True
     messages, prices = now.messages.astype(np.float64), np.zeros(types)
@@ -41,7 +41,7 @@ def merged(observation: Observation, book: Book, offered: Ints) -> Ints | None:
         into, connections = merge_while_it_saves(meets, book.weight[offered].astype(np.float64), messages, prices)
         channel = place.copy()
         channel[offered] = into
-        cut = everybody(observation, book, channel)
+        cut = partition_of(observation, book, channel)
         repair(book, cut)
         polish(book, cut, offered)
         if least < 0 or received(cut) < least:

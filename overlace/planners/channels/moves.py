@@ -8,25 +8,36 @@ offer something of X tells this for every d.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.planners.channels.book import Book
-from overlace.planners.channels.changes import members, shift, take_shared, turned
-from overlace.planners.channels.partition import CHANGED, HELD, RETUNED, STAMP, Partition, draw, fresh, meet
+from overlace.planners.channels.changes import members, shift, take_shared, turn_round
+from overlace.planners.channels.partition import CHANGED, HELD, RETUNED, STAMP, Partition, draw, meet, new_channel
 
 FEW = 3
 """How many types a move may push beyond their limit, to be relieved at once."""
 
 
+class Survey(NamedTuple):
+    """What combinations would take along if they left their channel."""
+
+    source: int  # their channel
+    found: int  # channels that they could go to
+    messages: int  # of the types that offer them
+    lost: int  # of these, the messages that their channel would lose
+    subscribers: int
+    tight: int  # types that stay and have no connection to spare
+
+
 @kernel
-def survey(book: Book, now: Partition, k: int) -> tuple[int, int, int, int, int]:
+def survey(book: Book, now: Partition, k: int) -> Survey:
     """Look at where the first k combinations of `moved`, all of one channel, could go.
 
-    Returns (channels found, messages of their types, messages their channel would lose, subscribers that
-    would go along, types that stay and have no connection to spare). For each channel found, in `reached`,
-    `common` holds the messages that are there already, `agreed` how many of these tight types are, and `freed`
-    how many types without a connection to spare would need one less.
+    For each channel found, in `reached`, `common` holds the messages that are there already, `agreed` how many of the
+    tight types are, and `freed` how many types without a connection to spare would need one less.
     """
     source = now.channel[now.moved[0]]
     total = lost = subscribers = tight = found = 0
@@ -76,41 +87,39 @@ def survey(book: Book, now: Partition, k: int) -> tuple[int, int, int, int, int]
             now.freed[d] += free
     for m in range(k):
         now.moving[now.moved[m]] = 0
-    return found, total, lost, subscribers, tight
+    return Survey(source, found, total, lost, subscribers, tight)
 
 
 @kernel
-def saved_by(now: Partition, source: int, target: int, won: int, lost: int, subscribers: int) -> int:
-    """How far D falls when `subscribers` go from source to target (-1: a new channel)."""
-    here, rate = now.subscribers[source], now.rate[source]
-    before = here * rate
-    after = (here - subscribers) * (rate - lost)
+def saved_by(now: Partition, seen: Survey, target: int) -> int:
+    """How far D falls when what was surveyed goes to a channel (-1: a new one)."""
+    here, rate = now.subscribers[seen.source], now.rate[seen.source]
+    saved = here * rate - (here - seen.subscribers) * (rate - seen.lost)
     if target < 0:
-        return int(before - after - subscribers * won)
-    before += now.subscribers[target] * now.rate[target]
-    after += (now.subscribers[target] + subscribers) * (now.rate[target] + won)
-    return int(before - after)
+        return int(saved - seen.subscribers * seen.messages)
+    there, rate = now.subscribers[target], now.rate[target]
+    won = seen.messages - now.common[target]
+    return int(saved + there * rate - (there + seen.subscribers) * (rate + won))
 
 
 @kernel
 def improve(book: Book, now: Partition, a: int) -> int:
     """Move one combination to where that lowers D most, if it does and every limit holds; returns what was saved."""
-    source = now.channel[a]
     now.moved[0] = a
-    found, total, lost, subscribers, tight = survey(book, now, 1)
+    seen = survey(book, now, 1)
     best, most = -2, 0
-    if tight == 0 and now.size[source] > 1:
-        most = max(0, saved_by(now, source, -1, total, lost, subscribers))
+    if seen.tight == 0 and now.size[seen.source] > 1:
+        most = max(0, saved_by(now, seen, -1))
         best = -1 if most > 0 else -2
-    for i in range(found):
+    for i in range(seen.found):
         d = now.reached[i]
-        if now.agreed[d] == tight:
-            saved = saved_by(now, source, d, total - now.common[d], lost, subscribers)
+        if now.agreed[d] == seen.tight:
+            saved = saved_by(now, seen, d)
             if saved > most or (saved == most and best >= 0 and now.born[d] < now.born[best]):
                 best, most = d, saved
     if best > -2:
         now.counts[CHANGED] += 1 if best == -1 else 2
-        k, target = turned(now, 1, fresh(now) if best == -1 else best)
+        k, target = turn_round(now, 1, new_channel(now) if best == -1 else best)
         shift(book, now, k, target, True)
     return most
 
@@ -133,12 +142,12 @@ def relieve(book: Book, now: Partition, t: int, log: Pairs, n: int, ahead: bool)
             k = members(now, c) if every else take_shared(book, now, t, c, False)
             if not every and k == now.size[c]:
                 continue
-            _, total, lost, subscribers, tight = survey(book, now, k)
+            seen = survey(book, now, k)
             for j in range(met):
                 d = channels[j]
-                if d == c or now.agreed[d] != tight:
+                if d == c or now.agreed[d] != seen.tight:
                     continue
-                added = -saved_by(now, c, d, total - now.common[d], lost, subscribers)
+                added = -saved_by(now, seen, d)
                 score = float(added)
                 if ahead and now.freed[d] > 1:
                     score = added / now.freed[d] if added > 0 else score * now.freed[d]
@@ -151,7 +160,7 @@ def relieve(book: Book, now: Partition, t: int, log: Pairs, n: int, ahead: bool)
 @kernel
 def logged_shift(book: Book, now: Partition, k: int, target: int, log: Pairs, n: int) -> int:
     """Shift the first k of `moved`, and write into the log, from row n, what takes it back; returns its end."""
-    k, target = turned(now, k, target)
+    k, target = turn_round(now, k, target)
     c = now.channel[now.moved[0]]
     for m in range(k):
         log[n + m, 0], log[n + m, 1] = now.moved[m], c
@@ -170,7 +179,7 @@ def take_back(book: Book, now: Partition, log: Pairs, n: int) -> None:
         for m in range(k):
             now.moved[m] = log[n + m, 0]
         if now.size[c] == 0:
-            c = fresh(now)
+            c = new_channel(now)
             now.born[c] = born
         shift(book, now, k, c, True)
 
@@ -181,19 +190,18 @@ def attempt(book: Book, now: Partition, a: int, log: Pairs) -> int:
 
     Where to is drawn among the channels, and a new one, that would lower D and push at most FEW types too far.
     """
-    source = now.channel[a]
     now.moved[0] = a
-    found, total, lost, subscribers, tight = survey(book, now, 1)
+    seen = survey(book, now, 1)
     target, gain, choices = -2, 0, 0
-    if now.size[source] > 1 and tight <= FEW:
-        gain = saved_by(now, source, -1, total, lost, subscribers)
+    if now.size[seen.source] > 1 and seen.tight <= FEW:
+        gain = saved_by(now, seen, -1)
         if gain > 0:
             target, choices = -1, 1
-    for i in range(found):
+    for i in range(seen.found):
         d = now.reached[i]
-        if tight - now.agreed[d] > FEW:
+        if seen.tight - now.agreed[d] > FEW:
             continue
-        saved = saved_by(now, source, d, total - now.common[d], lost, subscribers)
+        saved = saved_by(now, seen, d)
         if saved > 0:
             choices += 1
             if draw(now, choices) == 0:
@@ -202,7 +210,7 @@ def attempt(book: Book, now: Partition, a: int, log: Pairs) -> int:
         return 0
     changed, retuned = now.counts[CHANGED], now.counts[RETUNED]
     pushed, many = np.empty(FEW, dtype=np.int64), 0
-    n = logged_shift(book, now, 1, fresh(now) if target == -1 else target, log, 0)
+    n = logged_shift(book, now, 1, new_channel(now) if target == -1 else target, log, 0)
     for i in range(book.by_start[a], book.by_start[a + 1]):
         t = book.by_type[i]
         if now.present[t] > 0 and now.connections[t] > now.limit[t] and many < FEW:

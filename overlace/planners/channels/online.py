@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ TIES = {"oldest": 1, "newest": -1, "least": 0}  # the sign of the ids by which e
 class Online:
     """A partition into channels to which publishers come and from which they go, by the rows of the offers.
 
-    `join(book, now, kinds, messages, *told)` is the strategy. What has happened so far is in `channels`,
+    `join(book, now, kinds, messages, *options)` is the strategy. What has happened so far is in `channels`,
     `pairs`, `connections`, and what the joins cost others in `changed` and `retuned`.
     """
 
@@ -38,13 +38,13 @@ class Online:
         *,
         tracked: bool,
         leave: Leave | None = None,
-        told: tuple[Any, ...] = (),
+        options: tuple[int, ...] = (),
     ) -> None:
         self.book, self.kinds = book_of(observation)
         self.now: Partition = empty_partition(self.book, seed)
         self.messages: Ints = observation.offers.messages
         self.present = np.zeros(len(self.kinds), dtype=np.bool_)
-        self._join, self._leave, self._told, self._tracked = join, leave, told, tracked
+        self._join, self._leave, self._options, self._tracked = join, leave, options, tracked
 
     def join(self, first: int, last: int | None = None) -> None:
         """Let the publisher of row `first` join, or those of the rows from first up to, without, last."""
@@ -54,8 +54,7 @@ class Online:
         for row in first + np.flatnonzero(self.present[first:last])[:1]:
             raise ValueError(f"row {row} has joined already")
         rows = slice(first, last)
-        with np.errstate(over="ignore"):  # hashes wrap around; only uncompiled kernels tell
-            self._join(self.book, self.now, self.kinds[rows], self.messages[rows], *self._told)
+        self._join(self.book, self.now, self.kinds[rows], self.messages[rows], *self._options)
         self.present[rows] = True
 
     def leave(self, row: int) -> None:
@@ -63,11 +62,10 @@ class Online:
         if not 0 <= row < len(self.kinds) or not self.present[row]:
             raise ValueError(f"row {row} has not joined, so it cannot leave")
         kind, messages = int(self.kinds[row]), int(self.messages[row])
-        with np.errstate(over="ignore"):
-            if self._leave is None:
-                leave_as_it_is(self.book, self.now, kind, messages, self._tracked)
-            else:
-                self._leave(self.book, self.now, kind, messages, *self._told)
+        if self._leave is None:
+            leave_as_it_is(self.book, self.now, kind, messages, self._tracked)
+        else:
+            self._leave(self.book, self.now, kind, messages, *self._options)
         self.present[row] = False
 
     @property
@@ -157,6 +155,6 @@ class InOrder(Joining):
             raise BadParameter(f"ties is {self.ties!r}: expected oldest, newest or least")
 
     @property
-    def told(self) -> tuple[bool, int]:
-        """What the kernels are told: whether to shuffle, and how ties are broken."""
+    def options(self) -> tuple[bool, int]:
+        """Of the kernels: whether to shuffle, and how ties are broken."""
         return self.order == "random", TIES[self.ties]

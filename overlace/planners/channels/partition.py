@@ -20,6 +20,7 @@ from overlace.arrays.draws import draw_counted
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, kernel
 from overlace.arrays.lists import put_in, take_out
+from overlace.model import UNLIMITED, Observation
 from overlace.planners.channels.book import Book
 
 CHANNELS, SPARE, STAMP, DRAWS, VERSION, CHANGED, RETUNED, BORN, HELD, BEFORE = range(10)
@@ -76,8 +77,7 @@ def empty_partition(book: Book, seed: int = 0, channels: int = 0) -> Partition:
 
     count = zeros(10)
     count[SPARE] = channels
-    with np.errstate(over="ignore"):  # hashes wrap around; only uncompiled kernels tell
-        count[DRAWS] = np.int64(np.uint64(mix(np.uint64(seed))) >> np.uint64(1))
+    count[DRAWS] = np.int64(np.uint64(mix(np.uint64(seed))) >> np.uint64(1))
     return Partition(
         channel=zeros(combinations, -1), following=zeros(combinations, -1), preceding=zeros(combinations, -1),
         offering=zeros(combinations), tight_on=zeros(combinations), moving=zeros(combinations),
@@ -153,7 +153,7 @@ def put(book: Book, now: Partition, a: int, c: int) -> None:
 
 
 @kernel
-def fresh(now: Partition) -> int:
+def new_channel(now: Partition) -> int:
     """A place for a new channel; it must be filled before the next one is asked for."""
     now.counts[SPARE] -= 1
     c = int(now.spare[now.counts[SPARE]])
@@ -179,7 +179,7 @@ def retighten(book: Book, now: Partition, t: int) -> None:
 
 
 @kernel
-def news(now: Partition, kind: int) -> bool:
+def has_changed(now: Partition, kind: int) -> bool:
     """Whether anything has changed since a publisher of this kind joined and that changed nothing."""
     now.counts[BEFORE] = now.counts[VERSION]
     return bool(now.quiet[kind] != now.counts[VERSION])
@@ -187,7 +187,7 @@ def news(now: Partition, kind: int) -> bool:
 
 @kernel
 def arrive(book: Book, now: Partition, kind: int, messages: int, tracked: bool) -> None:
-    """Count a publisher in, once all it offers is in channels; `news` was asked before."""
+    """Count a publisher in, once all it offers is in channels; `has_changed` was asked before."""
     t = book.kind_type[kind]
     now.joined[kind] += 1
     now.present[t] += 1
@@ -237,3 +237,35 @@ def leave(book: Book, now: Partition, kind: int, messages: int, tracked: bool) -
         now.offering[a] -= 1
         if now.offering[a] == 0:
             put(book, now, a, -1)
+
+
+# --- everybody at once ------------------------------------------------------------------------------
+
+
+def partition_of(observation: Observation, book: Book, channel: Ints, channels: int = 0, seed: int = 0) -> Partition:
+    """The partition with all publishers present and each combination in the given channel (dense ids, -1 none)."""
+    now = empty_partition(book, seed, channels)
+    offers = observation.offers
+    t = np.searchsorted(book.attributes, offers.attributes)
+    now.present[:] = np.bincount(t, minlength=len(book.attributes))
+    np.add.at(now.messages, t, offers.messages)
+    now.limit[:] = UNLIMITED
+    np.minimum.at(now.limit, t, offers.connections)
+    settle(book, now, channel)
+    free = np.flatnonzero(now.size == 0)[::-1]
+    now.spare[: len(free)] = free
+    now.born[:] = np.arange(len(now.size))
+    now.counts[SPARE], now.counts[BORN] = len(free), len(now.size)
+    return now
+
+
+@kernel
+def settle(book: Book, now: Partition, channel: Ints) -> None:
+    """Put every combination where it belongs and count what types and channels have of it."""
+    for a in range(len(channel)):
+        put(book, now, a, channel[a])
+    for t in range(len(book.attributes)):
+        found = meet(book, now, t)
+        now.connections[t] = found
+        for i in range(found):
+            now.rate[now.met[i]] += now.messages[t]

@@ -18,7 +18,7 @@ from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.changes import gather, unassigned
 from overlace.planners.channels.online import Joining, Online
-from overlace.planners.channels.partition import Partition, arrive, meet, news
+from overlace.planners.channels.partition import Partition, arrive, has_changed, meet
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Strategy2(Joining):
 def join_rows(book: Book, now: Partition, kinds: Ints, messages: Ints) -> None:
     """Let publishers join one after the other."""
     for row in range(len(kinds)):
-        if news(now, kinds[row]):
+        if has_changed(now, kinds[row]):
             join(book, now, book.kind_type[kinds[row]])
         arrive(book, now, kinds[row], messages[row], False)
 

@@ -21,7 +21,7 @@ from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.changes import arrange, gather, split, take_shared, unassigned
 from overlace.planners.channels.online import InOrder, Online
-from overlace.planners.channels.partition import Partition, arrive, meet, news
+from overlace.planners.channels.partition import Partition, arrive, has_changed, meet
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Strategy31(InOrder):
 
     def online(self, observation: Observation, seed: int = 0) -> Online:
         """Channels that publishers of the observation's offers join and leave, one by one."""
-        return Online(observation, seed, join_rows, tracked=True, told=self.told)
+        return Online(observation, seed, join_rows, tracked=True, options=self.options)
 
 
 @kernel
 def join_rows(book: Book, now: Partition, kinds: Ints, messages: Ints, shuffled: bool, ties: int) -> None:
     """Let publishers join one after the other."""
     for row in range(len(kinds)):
-        if news(now, kinds[row]) or shuffled:
+        if has_changed(now, kinds[row]) or shuffled:
             join(book, now, kinds[row], shuffled, ties)
         arrive(book, now, kinds[row], messages[row], True)
 

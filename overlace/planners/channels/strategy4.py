@@ -26,7 +26,7 @@ from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.moves import attempt, improve, relieve
 from overlace.planners.channels.online import Joining, Online
-from overlace.planners.channels.partition import HELD, Partition, arrive, draw, fresh, leave, put
+from overlace.planners.channels.partition import HELD, Partition, arrive, draw, leave, new_channel, put
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Strategy4(Joining):
 
     def online(self, observation: Observation, seed: int = 0) -> Online:
         """Channels that publishers of the observation's offers join and leave, one by one."""
-        return Online(observation, seed, join_rows, tracked=True, leave=leave_row, told=(self.effort,))
+        return Online(observation, seed, join_rows, tracked=True, leave=leave_row, options=(self.effort,))
 
 
 @kernel
@@ -58,7 +58,7 @@ def join_rows(book: Book, now: Partition, kinds: Ints, messages: Ints, effort: i
         t = book.kind_type[kinds[row]]
         for i in range(book.start[t], book.start[t + 1]):
             if now.channel[book.offered[i]] < 0:
-                put(book, now, book.offered[i], fresh(now))
+                put(book, now, book.offered[i], new_channel(now))
         arrive(book, now, kinds[row], messages[row], True)
         while now.connections[t] > now.limit[t]:
             relieve(book, now, t, log, 0, True)

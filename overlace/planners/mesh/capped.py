@@ -9,12 +9,38 @@ cap if there are any, else the one that goes least above it. The work is in the 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
+from overlace.arrays.lists import put_in
 from overlace.planners.mesh.cd_oda import stars_by_neighbours
-from overlace.planners.mesh.hubs import mark_links
+from overlace.planners.mesh.hubs import Hubs, hubs_of, mark_links
 from overlace.planners.mesh.interests import Interests
+
+
+class Loads(NamedTuple):
+    """The links that each client has and sets aside, and marks; changed in place."""
+
+    degree: Ints
+    aside: Ints  # one for each hub that its topics still lack
+    inside: Ints  # the last topic that was looked at for a hub and that it wants
+    mark: Ints  # stamps
+    stamp: Ints  # one entry: the next stamp that nobody has
+
+
+@kernel
+def no_loads(given: Interests, slots: int) -> Loads:
+    """No link yet; every topic lacks as many hubs as there are slots."""
+    clients = len(given.start) - 1
+    return Loads(
+        np.zeros(clients, dtype=np.int64),
+        slots * np.diff(given.start),
+        np.full(clients, -1, dtype=np.int64),
+        np.full(clients, -1, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
 
 
 @kernel
@@ -23,26 +49,21 @@ def centres_under(given: Interests, cap: int) -> tuple[Pairs, Ints]:
     clients, topics = len(given.start) - 1, len(given.first) - 1
     subscribers = np.diff(given.first)
     stars = stars_by_neighbours(given, True, True, cap)
-    hubs, first = first_centres(given, stars.centre)
+    centres, first = first_centres(given, stars.centre)
     if stars.topics.sum() == np.count_nonzero(subscribers):
-        return hubs, first
+        return centres, first
+
+    hubs, loads = hubs_of(np.full((topics, 1), -1, dtype=np.int64), clients), no_loads(given, 1)
     order, done = np.empty(topics, dtype=np.int64), len(first)
     order[:done] = first
-    degree, aside = np.zeros(clients, dtype=np.int64), np.diff(given.start)
-    head, after = np.full(clients, -1, dtype=np.int64), np.full(topics, -1, dtype=np.int64)
-    inside, mark = np.full(clients, -1, dtype=np.int64), np.full(clients, -1, dtype=np.int64)
-    for t in order[:done]:
-        v, hubs[t, 0] = hubs[t, 0], -1
-        put_hub(given, hubs, t, 0, v, head, after, mark, t, degree, aside)
-    stamp = topics
+    for t in first:
+        put_hub(given, hubs, loads, t, 0, centres[t, 0])
     for t in np.argsort(-subscribers, kind="mergesort"):
-        if hubs[t, 0] < 0 and subscribers[t] > 0:
-            v, stamp = linked_most(given, hubs, t, head, after, inside, mark, stamp, degree, aside, cap)
-            put_hub(given, hubs, t, 0, v, head, after, mark, stamp, degree, aside)
+        if hubs.client[t, 0] < 0 and subscribers[t] > 0:
+            put_hub(given, hubs, loads, t, 0, choose_hub(given, hubs, loads, t, cap))
             order[done] = t
             done += 1
-            stamp += 1
-    return hubs, order[:done]
+    return hubs.client, order[:done]
 
 
 @kernel
@@ -61,51 +82,48 @@ def first_centres(given: Interests, centres: Ints) -> tuple[Pairs, Ints]:
 
 
 @kernel
-def put_hub(
-    given: Interests, hubs: Pairs, t: int, slot: int, v: int, head: Ints, after: Ints, mark: Ints, stamp: int,
-    degree: Ints, aside: Ints,
-) -> None:  # fmt: skip
+def put_hub(given: Interests, hubs: Hubs, loads: Loads, t: int, slot: int, v: int) -> None:
     """Make v a hub of t: degrees grow by its new links, and nobody sets one aside for it any more."""
-    mark_links(given, hubs, head, after, v, -1, 0, mark, stamp)
+    stamp = loads.stamp[0]
+    mark_links(given, hubs, v, -1, loads.mark, stamp)
+    loads.stamp[0] += 1
     for m in range(given.first[t], given.first[t + 1]):
         u = given.member[m]
-        aside[u] -= 1
-        if mark[u] != stamp:
-            degree[v] += 1
-            degree[u] += 1
-    hubs[t, slot] = v
-    k = t * hubs.shape[1] + slot
-    after[k], head[v] = head[v], k
+        loads.aside[u] -= 1
+        if loads.mark[u] != stamp:
+            loads.degree[v] += 1
+            loads.degree[u] += 1
+    hubs.client[t, slot] = v
+    put_in(hubs.head, hubs.after, hubs.before, v, t * hubs.client.shape[1] + slot)
 
 
 @kernel
-def linked_most(
-    given: Interests, hubs: Pairs, t: int, head: Ints, after: Ints, inside: Ints, mark: Ints, stamp: int, degree: Ints,
-    aside: Ints, cap: int,
-) -> tuple[int, int]:  # fmt: skip
-    """(client, stamp): the subscriber of a topic to be its next hub, and the next stamp that is free.
+def choose_hub(given: Interests, hubs: Hubs, loads: Loads, t: int, cap: int) -> int:
+    """The subscriber of a topic to be its next hub.
 
     The least above the cap, of equals with fewest new links, then of the lowest degree (where there is no cap: with
     most topics to come, which can share its links), then of the lowest id.
-    Whom a client is linked to is seen from the hubs of its topics and the topics that it is a hub of.
     """
     first, member, topic = given.first, given.member, given.topic
-    slots = hubs.shape[1]
+    slots, inside, mark = hubs.client.shape[1], loads.inside, loads.mark
     for m in range(first[t], first[t + 1]):
         inside[member[m]] = t
-    size = first[t + 1] - first[t]
     found, least_over, least_new, least_degree = -1, 0, 0, 0
     for m in range(first[t], first[t + 1]):
         v = member[m]
+
+        # its new links: whom it is linked to is seen from the hubs of its topics and the topics that it is a hub of
+        stamp = loads.stamp[0]
+        loads.stamp[0] += 1
         mark[v] = stamp
-        new, taken = size - 1, False
+        new, taken = first[t + 1] - first[t] - 1, False
         for i in range(given.start[v], given.start[v + 1]):
             for j in range(slots):
-                u = hubs[topic[i], j]
+                u = hubs.client[topic[i], j]
                 if u >= 0 and inside[u] == t and mark[u] != stamp:
                     mark[u] = stamp
                     new -= 1
-        k = head[v]
+        k = hubs.head[v]
         while k >= 0:
             own = k // slots
             taken = taken or own == t
@@ -114,15 +132,15 @@ def linked_most(
                 if inside[u] == t and mark[u] != stamp:
                     mark[u] = stamp
                     new -= 1
-            k = after[k]
-        stamp += 1
+            k = hubs.after[k]
         if taken:
             continue
-        full = degree[v] + new + aside[v] - 1
+
+        full = loads.degree[v] + new + loads.aside[v] - 1
         over = max(full - cap, 0)
-        if cap >= len(degree):
-            full = -aside[v]
+        if cap >= len(loads.degree):
+            full = -loads.aside[v]
         better = over < least_over or (over == least_over and new < least_new)
         if found < 0 or better or (over == least_over and new == least_new and full < least_degree):
             found, least_over, least_new, least_degree = v, over, new, full
-    return found, stamp
+    return found

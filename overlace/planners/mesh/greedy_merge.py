@@ -22,7 +22,7 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
 from overlace.model import Observation, Plan, Planner, Progress
-from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of
+from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of, next_shared
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
@@ -232,47 +232,31 @@ def contributions(state: Merging, u: int, touched: Ints, own: Ints) -> int:
 @kernel
 def contribution(state: Merging, u: int, v: int) -> int:
     """In how many topics that both want u and v are in different components."""
-    topic, place, part = state.given.topic, state.place, state.part
-    i, j, end_i, end_j = (
-        state.given.start[u], state.given.start[v], state.given.start[u + 1], state.given.start[v + 1],
-    )  # fmt: skip
+    given, place, part = state.given, state.place, state.part
     adds = 0
-    while i < end_i and j < end_j:
-        if topic[i] < topic[j]:
-            i += 1
-        elif topic[i] > topic[j]:
-            j += 1
-        else:
-            adds += part[place[i]] != part[place[j]]
-            i += 1
-            j += 1
+    i, j = next_shared(given, u, v, given.start[u], given.start[v])
+    while i < given.start[u + 1]:
+        adds += part[place[i]] != part[place[j]]
+        i, j = next_shared(given, u, v, i + 1, j + 1)
     return adds
 
 
 @kernel
 def merge(state: Merging, u: int, v: int, adds: int, links: int) -> int:
     """Add a link: in every topic that both want their components become one."""
-    topic, place, part, around = state.given.topic, state.place, state.part, state.around
-    i, j, end_i, end_j = (
-        state.given.start[u], state.given.start[v], state.given.start[u + 1], state.given.start[v + 1],
-    )  # fmt: skip
-    while i < end_i and j < end_j:
-        if topic[i] < topic[j]:
-            i += 1
-        elif topic[i] > topic[j]:
-            j += 1
-        else:
-            old, new, at = part[place[j]], part[place[i]], place[j]
-            if state.size[new] < state.size[old]:
-                old, new, at = new, old, place[i]
-            if old != new:  # the smaller takes the name of the larger
-                for _ in range(state.size[old]):
-                    part[at] = new
-                    at = around[at]
-                around[place[i]], around[place[j]] = around[place[j]], around[place[i]]
-                state.size[new] += state.size[old]
-                state.parts[topic[i]] -= 1
-            i += 1
-            j += 1
+    given, place, part, around = state.given, state.place, state.part, state.around
+    i, j = next_shared(given, u, v, given.start[u], given.start[v])
+    while i < given.start[u + 1]:
+        old, new, at = part[place[j]], part[place[i]], place[j]
+        if state.size[new] < state.size[old]:
+            old, new, at = new, old, place[i]
+        if old != new:  # the smaller takes the name of the larger
+            for _ in range(state.size[old]):
+                part[at] = new
+                at = around[at]
+            around[place[i]], around[place[j]] = around[place[j]], around[place[i]]
+            state.size[new] += state.size[old]
+            state.parts[given.topic[i]] -= 1
+        i, j = next_shared(given, u, v, i + 1, j + 1)
     state.left[links], state.right[links], state.joined[links] = u, v, adds
     return links + 1

@@ -22,10 +22,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, kernel
+from overlace.arrays.lists import Links, add_link, are_linked, link_ends, no_links
 from overlace.errors import BadParameter
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.caps import CapTooLow, least_solved, too_low
-from overlace.planners.mesh.interests import Ids, Interests, interests_of
+from overlace.planners.mesh.interests import Ids, Interests, interests_of, next_shared
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
@@ -60,7 +61,7 @@ class HubTree(MeshPlanner):
         if progress:
             progress(0.0, "topics")
         most = observation.clients if self.cap is None else self.cap
-        found = bounded_trees(given, self.diameter, float(self.spread), most)
+        found = grow_trees(given, self.diameter, float(self.spread), most)
         if found.stuck >= 0:
             raise self._too_low(given, most, found.stuck)
         if progress:
@@ -72,11 +73,11 @@ class HubTree(MeshPlanner):
         """Who forbids the cap, and the least that was found."""
 
         def highest(cap: int) -> int:
-            found = bounded_trees(given, self.diameter, float(self.spread), cap)
+            found = grow_trees(given, self.diameter, float(self.spread), cap)
             return cap + 1 if found.stuck >= 0 else cap
 
         def least() -> int:
-            free = bounded_trees(given, self.diameter, float(self.spread), len(given.start) - 1)
+            free = grow_trees(given, self.diameter, float(self.spread), len(given.start) - 1)
             most = int(np.bincount(np.concatenate((free.one, free.other)), minlength=1).max())
             return least_solved(highest, cap + 1, most)
 
@@ -93,202 +94,219 @@ class BoundedTrees(NamedTuple):
     stuck: int  # a topic that nobody could be tied into under the cap; -1: none
 
 
+class Rule(NamedTuple):
+    """What a tree must keep, and what a link must be worth."""
+
+    far: int  # steps from the root, at most
+    spread: float  # topics that a link must serve more for each link its ends have
+    cap: int  # links of a client, at most
+
+
+class State(NamedTuple):
+    """The links so far and the topic at hand; changed in place."""
+
+    links: Links
+    left: Ints  # per client, its topics still to come
+    ahead: Bools  # per topic, whether it is still to come
+    inside: Bools  # per client, whether it wants the topic at hand
+    depth: Ints  # per client, steps from the root; -1: out of reach
+    reached: Ints  # those in reach
+    lost: Ints  # those out of reach, and some who have been reached since
+    spare: Ints  # where to look on for ends that have links to spare, see `choose_link`
+    trial: Ints  # -1 between calls: depths that `count_brought` tries
+    near: Ints  # whom it has found
+
+
 @kernel
-def bounded_trees(given: Interests, diameter: int, spread: float, cap: int) -> BoundedTrees:
+def grow_trees(given: Interests, diameter: int, spread: float, cap: int) -> BoundedTrees:
     """Topic by topic, the largest first, until one cannot be held together under the cap."""
-    clients = len(given.start) - 1
-    subscribers = np.diff(given.first)
-    order = np.argsort(-subscribers, kind="mergesort")
-    room = room_for_links(given)
-    one, other = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
-    start = np.zeros(len(order) + 1, dtype=np.int64)
-    head, after = np.full(clients, -1, dtype=np.int64), np.empty(2 * room, dtype=np.int64)
-    degree, ahead = np.zeros(clients, dtype=np.int64), np.ones(len(order), dtype=np.bool_)
-    left = np.diff(given.start)  # topics still to come, of each client
-    inside = np.zeros(clients, dtype=np.bool_)
-    depth, trial = np.full(clients, -1, dtype=np.int64), np.full(clients, -1, dtype=np.int64)
-    queue, near = np.empty(clients, dtype=np.int64), np.empty(clients, dtype=np.int64)
-    lost = np.empty(clients, dtype=np.int64)
-    far = diameter // 2
-    links = 0
-    for n in range(len(order)):
-        t = order[n]
-        own = given.member[given.first[t] : given.first[t + 1]]
-        ahead[t] = False
-        for i in range(len(own)):
-            inside[own[i]] = True
-            left[own[i]] -= 1
-            lost[i] = own[i]
-        waiting, reached = len(own), 0
-        spare = np.zeros(4, dtype=np.int64)  # where to look on for ends that have links to spare, see `spare_end`
-        for roots in range(1 + diameter % 2):
-            if reached == len(own):
-                break
-            root = best_root(own, far, head, after, one, other, inside, depth, trial, near, degree, spread)
-            if roots == 1:  # the other end of the link in the middle
-                if max(degree[queue[0]], degree[root]) >= cap:
-                    return BoundedTrees(order, start, one[:links], other[:links], t)
-                links = tie(queue[0], root, one, other, head, after, degree, links)
-            depth[root] = 0
-            queue[reached] = root
-            reached = spread_out(reached, far, head, after, one, other, inside, depth, queue)
-        while reached < len(own):
-            if 8 * (len(own) - reached) < 7 * waiting:  # those in reach leave the list, now and then
-                still = 0
-                for i in range(waiting):
-                    if depth[lost[i]] < 0:
-                        lost[still] = lost[i]
-                        still += 1
-                waiting = still
-                spare[2], spare[3] = 0, 0
-            p, x = best_tie(
-                given, lost[:waiting], queue[:reached], far, head, after, one, other, inside, depth, trial, near,
-                degree, left, ahead, spread, cap, spare,
-            )  # fmt: skip
-            if p < 0:
-                return BoundedTrees(order, start, one[:links], other[:links], t)
-            links = tie(p, x, one, other, head, after, degree, links)
-            depth[x] = depth[p] + 1
-            queue[reached] = x
-            reached = spread_out(reached, far, head, after, one, other, inside, depth, queue)
-        for v in own:
-            inside[v] = False
-            depth[v] = -1
-        start[n + 1] = links
-    return BoundedTrees(order, start, one[:links], other[:links], -1)
+    clients, topics = len(given.start) - 1, len(given.first) - 1
+    order = np.argsort(-np.diff(given.first), kind="mergesort")
+    start = np.zeros(topics + 1, dtype=np.int64)
+    rule = Rule(diameter // 2, spread, cap)
+    state = State(
+        no_links(clients, room_for_links(given)),
+        np.diff(given.start),
+        np.ones(topics, dtype=np.bool_),
+        np.zeros(clients, dtype=np.bool_),
+        np.full(clients, -1, dtype=np.int64),
+        np.empty(clients, dtype=np.int64),
+        np.empty(clients, dtype=np.int64),
+        np.empty(4, dtype=np.int64),
+        np.full(clients, -1, dtype=np.int64),
+        np.empty(clients, dtype=np.int64),
+    )
+
+    stuck = -1
+    for n in range(topics):
+        if not tie_topic(given, state, rule, order[n], 1 + diameter % 2):
+            stuck = order[n]
+            break
+        start[n + 1] = state.links.many[0]
+    one, other = link_ends(state.links)
+    return BoundedTrees(order, start, one, other, stuck)
 
 
 @kernel
-def tie(p: int, x: int, one: Ids, other: Ids, head: Ints, after: Ints, degree: Ints, links: int) -> int:
+def tie_topic(given: Interests, state: State, rule: Rule, t: int, roots: int) -> bool:
+    """Bring all subscribers of a topic within reach of one root or two linked ones; whether the cap allows it."""
+    own = given.member[given.first[t] : given.first[t + 1]]
+    reached, lost, depth, degree = state.reached, state.lost, state.depth, state.links.degree
+    state.ahead[t] = False
+    state.spare[:] = 0
+    for i in range(len(own)):
+        state.inside[own[i]] = True
+        state.left[own[i]] -= 1
+        lost[i] = own[i]
+
+    found, waiting = 0, len(own)
+    for _ in range(roots):
+        if found == len(own):
+            break
+        root = choose_root(state, own, rule)
+        if found:  # the other end of the link in the middle
+            if max(degree[reached[0]], degree[root]) >= rule.cap:
+                return False
+            tie(state.links, reached[0], root)
+        depth[root], reached[found] = 0, root
+        found = spread_out(state, depth, reached, found, rule.far)
+
+    while found < len(own):
+        if 8 * (len(own) - found) < 7 * waiting:  # those in reach leave the list, now and then
+            waiting = keep_lost(state, waiting)
+        p, x = choose_link(given, state, rule, reached[:found], lost[:waiting])
+        if p < 0:
+            return False
+        tie(state.links, p, x)
+        depth[x], reached[found] = depth[p] + 1, x
+        found = spread_out(state, depth, reached, found, rule.far)
+
+    for v in own:
+        state.inside[v] = False
+        depth[v] = -1
+    return True
+
+
+@kernel
+def tie(links: Links, p: int, x: int) -> None:
     """Add a link unless it is there."""
-    k = head[p]
-    while k >= 0:
-        if one[k // 2] + other[k // 2] - p == x:
-            return links
-        k = after[k]
-    one[links], other[links] = p, x
-    after[2 * links], head[p] = head[p], 2 * links
-    after[2 * links + 1], head[x] = head[x], 2 * links + 1
-    degree[p] += 1
-    degree[x] += 1
-    return links + 1
+    if not are_linked(links, p, x):
+        add_link(links, p, x)
 
 
 @kernel
-def spread_out(
-    at: int, far: int, head: Ints, after: Ints, one: Ids, other: Ids, inside: Bools, depth: Ints, queue: Ints
-) -> int:
-    """Breadth-first from queue[at] over clients inside without a depth; returns the end of the queue."""
+def keep_lost(state: State, waiting: int) -> int:
+    """Take those in reach off the list of those who are not; returns how long it is then."""
+    kept = 0
+    for i in range(waiting):
+        if state.depth[state.lost[i]] < 0:
+            state.lost[kept] = state.lost[i]
+            kept += 1
+    state.spare[2], state.spare[3] = 0, 0
+    return kept
+
+
+@kernel
+def spread_out(state: State, depth: Ints, queue: Ints, at: int, far: int) -> int:
+    """Breadth-first from queue[at] over subscribers out of reach; returns the end of the queue.
+
+    Steps are written to depth, which is the state's or one that is tried, and is -1 where nobody has been yet.
+    """
+    links = state.links
     end = at + 1
     while at < end:
         v = queue[at]
         at += 1
         if depth[v] == far:
             continue
-        k = head[v]
-        while k >= 0:
-            u = one[k // 2] + other[k // 2] - v
-            if inside[u] and depth[u] < 0:
+        half = links.head[v]
+        while half >= 0:
+            u = links.to[half]
+            if state.inside[u] and state.depth[u] < 0 and depth[u] < 0:
                 queue[end] = u
                 end += 1
                 depth[u] = depth[v] + 1
-            k = after[k]
+            half = links.after[half]
     return end
 
 
 @kernel
-def brings(
-    x: int, far: int, head: Ints, after: Ints, one: Ids, other: Ids, inside: Bools, depth: Ints, trial: Ints, near: Ints
-) -> int:
-    """How many clients without a depth x reaches over links among them within so many steps, itself counted."""
+def count_brought(state: State, x: int, far: int) -> int:
+    """How many subscribers out of reach x brings along over links among them, within so many steps; itself counted."""
+    trial, near = state.trial, state.near
     near[0], trial[x] = x, 0
-    at, end = 0, 1
-    while at < end:
-        v = near[at]
-        at += 1
-        if trial[v] == far:
-            continue
-        k = head[v]
-        while k >= 0:
-            u = one[k // 2] + other[k // 2] - v
-            if inside[u] and depth[u] < 0 and trial[u] < 0:
-                trial[u] = trial[v] + 1
-                near[end] = u
-                end += 1
-            k = after[k]
+    end = spread_out(state, trial, near, 0, far)
     for i in range(end):
         trial[near[i]] = -1
     return end
 
 
 @kernel
-def best_root(
-    own: Ids, far: int, head: Ints, after: Ints, one: Ids, other: Ids, inside: Bools, depth: Ints, trial: Ints,
-    near: Ints, degree: Ints, spread: float,
-) -> int:  # fmt: skip
-    """The one without a depth who brings most others, less what its links weigh; of equals the lowest id."""
+def choose_root(state: State, own: Ids, rule: Rule) -> int:
+    """The one out of reach who brings most others, less what its links weigh; of equals the lowest id."""
     step = max(len(own) // (4 * MOST), 1)
     found, most = -1, -np.inf
     for i in range(0, len(own), step):
         v = own[i]
-        if depth[v] >= 0:
+        if state.depth[v] >= 0:
             continue
-        count = brings(v, far, head, after, one, other, inside, depth, trial, near)
+        count = count_brought(state, v, rule.far)
         if count == len(own):  # the links are there already: nobody has to take one more
             return int(v)
-        worth = count - spread * degree[v]
+        worth = count - rule.spread * state.links.degree[v]
         if worth > most:
             found, most = v, worth
     if found < 0:  # none of those looked at
         for v in own:
-            if depth[v] < 0:
+            if state.depth[v] < 0:
                 return int(v)
     return found
 
 
 @kernel
-def best_tie(
-    given: Interests, lost: Ints, reached: Ints, far: int, head: Ints, after: Ints, one: Ids, other: Ids, inside: Bools,
-    depth: Ints, trial: Ints, near: Ints, degree: Ints, left: Ints, ahead: Bools, spread: float, cap: int, spare: Ints,
-) -> tuple[int, int]:  # fmt: skip
+def choose_link(given: Interests, state: State, rule: Rule, reached: Ints, lost: Ints) -> tuple[int, int]:
     """(within, out of reach): the link that ties in most, serves most topics to come, and burdens the least linked.
 
     Where none of those looked at is near enough and has links to spare, the first of all who are; -1 if nobody is.
     """
+    depth, degree, left = state.depth, state.links.degree, state.left
     step, hop = max(len(lost) // MOST, 1), max(len(reached) // MOST, 1)
     begin = len(reached) % step  # others each time: those tied in stay on the list for a while
+    deep = min(rule.far, DEEP)
+    along = np.empty(deep, dtype=np.int64)  # whom x brings, by the steps that are left at x
     best_p, best_x, best = -1, -1, -np.inf
-    seen = min(far, DEEP)
-    along = np.empty(seen, dtype=np.int64)  # whom x brings, by the steps that are left at x
     for i in range(begin, len(lost), step):
         x = lost[i]
-        if depth[x] >= 0 or degree[x] + left[x] >= cap:
+        if depth[x] >= 0 or degree[x] + left[x] >= rule.cap:
             continue
-        for d in range(seen):
-            along[d] = brings(x, d, head, after, one, other, inside, depth, trial, near)
+        for d in range(deep):
+            along[d] = count_brought(state, x, d)
         for j in range(0, len(reached), hop):
             p = reached[j]
-            if depth[p] >= far or degree[p] + left[p] >= cap:
+            if depth[p] >= rule.far or degree[p] + left[p] >= rule.cap:
                 continue
-            worth = along[min(far - 1 - depth[p], seen - 1)] - spread * max(degree[p], degree[x])
+            worth = along[min(rule.far - 1 - depth[p], deep - 1)] - rule.spread * max(degree[p], degree[x])
             if worth + min(left[p], left[x]) <= best:
                 continue
-            worth += shared(given, p, x, ahead)
+            worth += count_shared(given, p, x, state.ahead)
             if worth > best:
                 best_p, best_x, best = p, x, worth
     if best_p >= 0:
         return best_p, best_x
+
+    spare = state.spare
     for kept in range(2):  # first by those who keep a link for each of their topics to come
-        spare[kept] = spare_end(reached, spare[kept], far, depth, degree, left, cap, kept == 0)
-        spare[2 + kept] = spare_end(lost, spare[2 + kept], 0, depth, degree, left, cap, kept == 0)
+        spare[kept] = next_spare(state, reached, spare[kept], rule.far, rule.cap, kept == 0)
+        spare[2 + kept] = next_spare(state, lost, spare[2 + kept], 0, rule.cap, kept == 0)
         if spare[kept] < len(reached) and spare[2 + kept] < len(lost):
             return reached[spare[kept]], lost[spare[2 + kept]]
     return -1, -1
 
 
 @kernel
-def spare_end(among: Ints, at: int, far: int, depth: Ints, degree: Ints, left: Ints, cap: int, kept: bool) -> int:
+def next_spare(state: State, among: Ints, at: int, far: int, cap: int, kept: bool) -> int:
     """The next place on a list of somebody above a depth with a link to spare: whoever has none gets none back."""
+    depth, degree, left = state.depth, state.links.degree, state.left
     while at < len(among):
         v = among[at]
         if depth[v] < far and degree[v] + (left[v] if kept else 0) < cap:
@@ -298,18 +316,11 @@ def spare_end(among: Ints, at: int, far: int, depth: Ints, degree: Ints, left: I
 
 
 @kernel
-def shared(given: Interests, u: int, v: int, ahead: Bools) -> int:
+def count_shared(given: Interests, u: int, v: int, ahead: Bools) -> int:
     """How many topics that are still to come both want."""
-    topic = given.topic
-    i, j, end_i, end_j = given.start[u], given.start[v], given.start[u + 1], given.start[v + 1]
     found = 0
-    while i < end_i and j < end_j:
-        if topic[i] < topic[j]:
-            i += 1
-        elif topic[i] > topic[j]:
-            j += 1
-        else:
-            found += ahead[topic[i]]
-            i += 1
-            j += 1
+    i, j = next_shared(given, u, v, given.start[u], given.start[v])
+    while i < given.start[u + 1]:
+        found += ahead[given.topic[i]]
+        i, j = next_shared(given, u, v, i + 1, j + 1)
     return found

@@ -30,45 +30,59 @@ class HubLinks(NamedTuple):
     leaf: Ids
 
 
+class Hubs(NamedTuple):
+    """The hubs of each topic, and of each client the list of those it is; changed in place.
+
+    Hub k is in slot k % slots of topic k // slots.
+    """
+
+    client: Pairs  # by topic and slot; -1: none
+    head: Ints  # per client the first of its hubs; -1: none
+    after: Ints  # per hub the next of the same client
+    before: Ints
+
+
 @kernel
-def mark_links(
-    given: Interests, hubs: Pairs, head: Ints, after: Ints, v: int, topic: int, slot: int, mark: Ints, stamp: int
-) -> None:
-    """Stamp everyone that v is linked to, the hub in that slot of that topic left out."""
-    slots = hubs.shape[1]
-    k = head[v]
+def hubs_of(client: Pairs, clients: int) -> Hubs:
+    """The hubs of each topic, listed by client."""
+    topics, slots = client.shape
+    hubs = Hubs(
+        client,
+        np.full(clients, -1, dtype=np.int64),
+        np.full(topics * slots, -1, dtype=np.int64),
+        np.full(topics * slots, -1, dtype=np.int64),
+    )
+    for k in range(topics * slots - 1, -1, -1):
+        v = client[k // slots, k % slots]
+        if v >= 0:
+            put_in(hubs.head, hubs.after, hubs.before, v, k)
+    return hubs
+
+
+@kernel
+def mark_links(given: Interests, hubs: Hubs, v: int, but: int, mark: Ints, stamp: int) -> None:
+    """Stamp everyone that v is linked to, one hub left out (-1: none)."""
+    slots = hubs.client.shape[1]
+    k = hubs.head[v]
     while k >= 0:
-        t = k // slots
-        if t != topic or k % slots != slot:
+        if k != but:
+            t = k // slots
             for m in range(given.first[t], given.first[t + 1]):
                 mark[given.member[m]] = stamp
-        k = after[k]
+        k = hubs.after[k]
     for i in range(given.start[v], given.start[v + 1]):
         t = given.topic[i]
         for j in range(slots):
-            if hubs[t, j] >= 0 and (t != topic or j != slot):
-                mark[hubs[t, j]] = stamp
+            if hubs.client[t, j] >= 0 and t * slots + j != but:
+                mark[hubs.client[t, j]] = stamp
     mark[v] = stamp
-
-
-@kernel
-def hub_lists(hubs: Pairs, clients: int) -> tuple[Ints, Ints, Ints]:
-    """(head, after, before): for each client the list of topic x slots + slot that it is the hub of."""
-    topics, slots = hubs.shape
-    head = np.full(clients, -1, dtype=np.int64)
-    after, before = np.full(topics * slots, -1, dtype=np.int64), np.full(topics * slots, -1, dtype=np.int64)
-    for t in range(topics - 1, -1, -1):
-        for j in range(slots - 1, -1, -1):
-            if hubs[t, j] >= 0:
-                put_in(head, after, before, hubs[t, j], t * slots + j)
-    return head, after, before
 
 
 @kernel
 def hub_links(given: Interests, hubs: Pairs, order: Ints) -> HubLinks:
     """The links of all hubs, in the order in which these topics bring them up; no link twice."""
     clients, slots = len(given.start) - 1, hubs.shape[1]
-    head, after, _ = hub_lists(hubs, clients)
+    lists = hubs_of(hubs, clients)
     turn = np.full(clients, len(order) * slots, dtype=np.int64)  # when a hub comes up
     hub = np.empty(min(clients, len(order) * slots), dtype=np.int64)
     topics = np.zeros_like(hub)
@@ -92,7 +106,7 @@ def hub_links(given: Interests, hubs: Pairs, order: Ints) -> HubLinks:
                 other = hubs[given.topic[i], j]
                 if other >= 0 and turn[other] < n:
                     mark[other] = n  # that hub has the link already
-        k = head[v]
+        k = lists.head[v]
         while k >= 0:
             t = k // slots
             topics[n] += 1
@@ -102,7 +116,7 @@ def hub_links(given: Interests, hubs: Pairs, order: Ints) -> HubLinks:
                     mark[u] = n
                     leaf[links] = u
                     links += 1
-            k = after[k]
+            k = lists.after[k]
         start[n + 1] = links
     return HubLinks(hub[:found], topics[:found], start, leaf[:links].copy())
 
@@ -123,39 +137,35 @@ def excess(degree: int, cap: int) -> int:
 def anneal(given: Interests, hubs: Pairs, degree: Ints, cap: int, steps: int, seed: int) -> tuple[Pairs, int]:
     """(hubs, over): the best hubs found, and by how much clients are over the cap with them; degree is used up."""
     clients, slots = len(degree), hubs.shape[1]
-    hubs = hubs.copy()
-    head, after, before = hub_lists(hubs, clients)
-    open_ = np.empty(len(hubs), dtype=np.int64)  # topics where there is a choice
-    topics = 0
-    for t in range(len(hubs)):
-        if given.first[t + 1] - given.first[t] > slots:
-            open_[topics] = t
-            topics += 1
-    over = links = 0
+    now = hubs_of(hubs.copy(), clients)
+    open_ = np.flatnonzero(np.diff(given.first) > slots)  # topics where there is a choice
+    over, links = 0, int(degree.sum()) // 2
     for v in range(clients):
         over += excess(degree[v], cap)
-        links += degree[v]
-    links //= 2
     best, best_over, best_links = hubs.copy(), over, links
     mark_a, mark_b = np.full(clients, -1, dtype=np.int64), np.full(clients, -1, dtype=np.int64)
     state = mix(np.uint64(seed))
     heat, cooling = HOT, (COLD / HOT) ** (1 / max(steps, 1))
-    for step in range(steps if topics else 0):
+    for step in range(steps if len(open_) else 0):
         heat *= cooling
+
+        # a hub of a topic may go from one subscriber to another
         state = mix(state)
-        t = open_[below(state, topics)]
+        t = open_[below(state, len(open_))]
         low, high = given.first[t], given.first[t + 1]
         state = mix(state)
         drawn = np.int64(state >> np.uint64(33))
         slot = drawn % slots
-        a, b = hubs[t, slot], given.member[low + (drawn // slots) % (high - low)]
+        k, a, b = t * slots + slot, now.client[t, slot], given.member[low + (drawn // slots) % (high - low)]
         taken = False
         for j in range(slots):
-            taken = taken or hubs[t, j] == b
+            taken = taken or now.client[t, j] == b
         if taken:
             continue
-        mark_links(given, hubs, head, after, a, t, slot, mark_a, step)
-        mark_links(given, hubs, head, after, b, t, slot, mark_b, step)
+
+        # the links that one loses and the other gains, and what that is worth
+        mark_links(given, now, a, k, mark_a, step)
+        mark_links(given, now, b, k, mark_b, step)
         lost = gained = more = 0
         for m in range(low, high):
             x = given.member[m]
@@ -172,17 +182,18 @@ def anneal(given: Interests, hubs: Pairs, degree: Ints, cap: int, steps: int, se
             state = mix(state)
             if share_of(state) >= np.exp(-rise / heat):
                 continue
+
         for m in range(low, high):
             x = given.member[m]
             if x != a and x != b:
                 degree[x] += (mark_b[x] != step) - np.int64(mark_a[x] != step)
         degree[a] += to_a - np.int64(lost)
         degree[b] += gained - np.int64(from_b)
-        take_out(head, after, before, a, t * slots + slot)
-        put_in(head, after, before, b, t * slots + slot)
-        hubs[t, slot] = b
+        take_out(now.head, now.after, now.before, a, k)
+        put_in(now.head, now.after, now.before, b, k)
+        now.client[t, slot] = b
         links += gained - lost
         over += more
         if over < best_over or (over == best_over and links < best_links):
-            best[:], best_over, best_links = hubs, over, links
+            best[:], best_over, best_links = now.client, over, links
     return best, best_over

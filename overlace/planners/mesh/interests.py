@@ -73,6 +73,20 @@ def both_ways(pairs: Pairs, clients: int, topics: int) -> Interests:
     return Interests(start, topic, first[: topics + 1].copy(), member)
 
 
+@kernel
+def next_shared(given: Interests, u: int, v: int, i: int, j: int) -> tuple[int, int]:
+    """The next interests of u and v, from i and j on, in the same topic; the ends of both where there is none."""
+    topic, end_i, end_j = given.topic, given.start[u + 1], given.start[v + 1]
+    while i < end_i and j < end_j:
+        if topic[i] < topic[j]:
+            i += 1
+        elif topic[i] > topic[j]:
+            j += 1
+        else:
+            return i, j
+    return end_i, end_j
+
+
 def check_ties(ties: str) -> None:
     """Refuse what is no rule for ties."""
     if ties not in ("lowest", "random"):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from overlace.arrays.csr import neighbours
+from overlace.arrays.csr import Neighbours, neighbours
 from overlace.arrays.jit import Bools, Ints, Pairs, kernel
-from overlace.planners.mesh.interests import Interests
+from overlace.planners.mesh.interests import Interests, next_shared
 
 MOST_WORK = 2_000_000_000
 """Steps of searches after which pruning stops: about two seconds."""
@@ -22,42 +22,36 @@ def needed_links(given: Interests, links: Pairs) -> Bools:
     degree = np.bincount(links.reshape(-1), minlength=clients)
     ends = np.sort(degree[links], axis=1)
     order = np.lexsort((np.arange(len(links)), -ends[:, 0], -ends[:, 1]))
-    start, other, link = neighbours(clients, links)
-    kept: Bools = prune(given, links, order, start, other, link, MOST_WORK)
-    return kept
+    return prune(given, links, order, neighbours(clients, links), MOST_WORK)
 
 
 @kernel
-def prune(given: Interests, links: Pairs, order: Ints, start: Ints, other: Ints, link: Ints, work: int) -> Bools:
+def prune(given: Interests, links: Pairs, order: Ints, near: Neighbours, work: int) -> Bools:
     """Which links stay, tried in this order until the work is used up."""
     kept = np.ones(len(links), dtype=np.bool_)
-    clients = len(given.start) - 1
-    degree = np.diff(start)
-    mark = np.full(clients, -1, dtype=np.int64)
+    degree = np.diff(near.start)
+    mark = np.full(len(degree), -1, dtype=np.int64)
     stamp = 0
     for e in order:
         a, b = links[e, 0], links[e, 1]
+        few, many = (a, b) if degree[a] <= degree[b] else (b, a)
         kept[e] = False
-        i, j = given.start[a], given.start[b]
+
+        # without it, do both ends still reach everybody in each topic that they share?
         spare = True
-        while spare and i < given.start[a + 1] and j < given.start[b + 1]:
-            if given.topic[i] < given.topic[j]:
-                i += 1
-            elif given.topic[i] > given.topic[j]:
-                j += 1
-            else:
-                t = given.topic[i]
-                for m in range(given.first[t], given.first[t + 1]):
-                    mark[given.member[m]] = stamp
-                size = given.first[t + 1] - given.first[t]
-                few, many = (a, b) if degree[a] <= degree[b] else (b, a)
-                for v in (few, many):
-                    if spare:
-                        spare, used = reaches_all(v, size, start, other, link, kept, mark, stamp, degree)
-                        work -= used + size
-                stamp += 2
-                i += 1
-                j += 1
+        i, j = next_shared(given, a, b, given.start[a], given.start[b])
+        while spare and i < given.start[a + 1]:
+            t = given.topic[i]
+            size = given.first[t + 1] - given.first[t]
+            for m in range(given.first[t], given.first[t + 1]):
+                mark[given.member[m]] = stamp
+            for v in (few, many):
+                if spare:
+                    spare, used = reaches_all(near, kept, degree, v, size, mark, stamp)
+                    work -= used + size
+            stamp += 2
+            i, j = next_shared(given, a, b, i + 1, j + 1)
+
         if spare:
             degree[a] -= 1
             degree[b] -= 1
@@ -69,22 +63,24 @@ def prune(given: Interests, links: Pairs, order: Ints, start: Ints, other: Ints,
 
 @kernel
 def reaches_all(
-    v: int, size: int, start: Ints, other: Ints, link: Ints, kept: Bools, mark: Ints, stamp: int, degree: Ints
+    near: Neighbours, kept: Bools, degree: Ints, v: int, size: int, mark: Ints, stamp: int
 ) -> tuple[bool, int]:
     """(whether v reaches all of the marked clients in two steps among themselves, the work it took).
 
     Clients are marked with stamp, or stamp + 1 by an earlier search from the other end; the reached get another mark.
     """
-    most = 1
+    start, other, link = near.start, near.other, near.link
+    most, work = 1, start[v + 1] - start[v]
     for k in range(start[v], start[v + 1]):
         y = other[k]
         if kept[link[k]] and mark[y] >= stamp:
             most += degree[y] + 1
     if most < size:
-        return False, start[v + 1] - start[v]
+        return False, work
+
     old = mark[v]
     new = 2 * stamp + 1 - old  # stamp for stamp + 1 and the other way round
-    reached, work = 1, start[v + 1] - start[v]
+    reached = 1
     mark[v] = new
     for k in range(start[v], start[v + 1]):
         y = other[k]
@@ -98,6 +94,4 @@ def reaches_all(
             if kept[link[z]] and mark[other[z]] == old:
                 mark[other[z]] = new
                 reached += 1
-    if reached < size:
-        return False, work
-    return True, work
+    return reached >= size, work

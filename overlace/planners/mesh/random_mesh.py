@@ -19,6 +19,7 @@ from overlace.arrays.components import find, join
 from overlace.arrays.draws import below
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, kernel
+from overlace.arrays.lists import add_link, are_linked, link_ends, no_links
 from overlace.errors import BadParameter
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Ids, Interests, interests_of
@@ -57,9 +58,8 @@ def random_links(given: Interests, degree: int, seed: int) -> tuple[Ids, Ids, In
         size = given.first[t + 1] - given.first[t]
         room += size * min(degree, size) + size
     one, other = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
-    start, after = np.zeros(topics + 1, dtype=np.int64), np.empty(2 * room, dtype=np.int64)
+    start = np.zeros(topics + 1, dtype=np.int64)
     state = mix(np.uint64(seed))
-    links = 0
     for t in range(topics):
         own = given.member[given.first[t] : given.first[t + 1]].copy()
         n = len(own)
@@ -67,38 +67,28 @@ def random_links(given: Interests, degree: int, seed: int) -> tuple[Ids, Ids, In
             state = mix(state)
             k = below(state, i + 1)
             own[i], own[k] = own[k], own[i]
-        held, leader = np.zeros(n, dtype=np.int64), np.arange(n)
-        head = np.full(n, -1, dtype=np.int64)  # the links of each, as lists: link k at both its ends
-        begin = links
+
+        links, leader = no_links(n, n * min(degree, n) + n), np.arange(n)
         for i in range(n):
             tries = 0
-            while held[i] < min(degree, n - 1) and tries < 8 * degree:
+            while links.degree[i] < min(degree, n - 1) and tries < 8 * degree:
                 state = mix(state)
                 tries += 1
                 j = below(state, n)
-                fresh = j != i
-                k = head[i]
-                while fresh and k >= 0:
-                    fresh = one[k // 2] + other[k // 2] - i != j
-                    k = after[k]
-                if fresh:
-                    one[links], other[links] = i, j
-                    after[2 * links], head[i] = head[i], 2 * links
-                    after[2 * links + 1], head[j] = head[j], 2 * links + 1
-                    links += 1
-                    held[i] += 1
-                    held[j] += 1
+                if j != i and not are_linked(links, i, j):
+                    add_link(links, i, j)
                     join(leader, i, j)
-        for i in range(1, n):
+
+        for i in range(1, n):  # parts that are left are joined to the first
             if find(leader, i) != find(leader, 0):
                 state = mix(state)
                 j = below(state, i)
                 while find(leader, j) == find(leader, i):
                     j = (j + 1) % n
-                one[links], other[links] = i, j
-                links += 1
+                add_link(links, i, j)
                 join(leader, i, j)
-        for k in range(begin, links):
-            one[k], other[k] = own[one[k]], own[other[k]]
-        start[t + 1] = links
-    return one[:links], other[:links], start
+
+        left, right = link_ends(links)
+        start[t + 1] = start[t] + len(left)
+        one[start[t] : start[t + 1]], other[start[t] : start[t + 1]] = own[left], own[right]
+    return one[: start[-1]], other[: start[-1]], start

@@ -18,9 +18,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, kernel
+from overlace.arrays.lists import add_link, link_ends, no_links
 from overlace.errors import BadParameter
 from overlace.model import Observation, Plan, Progress
-from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of, shuffled
+from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of, next_shared, shuffled
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import first_of, rank, ranks, room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
@@ -81,30 +82,23 @@ def stars_by_topic(given: Interests, only_left: bool) -> tuple[Ints, Ints, Ints,
     best, who, top = ranks(key)
     centre, topic = np.empty(topics, dtype=np.int64), np.empty(topics, dtype=np.int64)
     start = np.zeros(topics + 1, dtype=np.int64)
-    leaf = np.empty(room_for_links(given), dtype=np.int32)
-    head = np.full(clients, -1, dtype=np.int64)  # the links of each client, as lists: link k at both its ends
-    after, other = np.empty(2 * len(leaf), dtype=np.int64), np.empty(2 * len(leaf), dtype=np.int32)
-    seen = np.full(clients, -1, dtype=np.int64)
-    stars = links = 0
+    links, seen = no_links(clients, room_for_links(given)), np.full(clients, -1, dtype=np.int64)
+    stars = 0
     while True:
         v = first_of(best, who, top)
         if v < 0:
             break
         t = given.topic[nearest(given, v, left, apart)]
         seen[v] = stars
-        k = head[v]
-        while k >= 0:
-            seen[other[k]] = stars
-            k = after[k]
+        half = links.head[v]
+        while half >= 0:
+            seen[links.to[half]] = stars
+            half = links.after[half]
         for m in range(given.first[t], given.first[t + 1]):
             u = given.member[m]
-            if seen[u] == stars:
-                continue
-            leaf[links] = u
-            other[2 * links], after[2 * links], head[v] = u, head[v], 2 * links
-            other[2 * links + 1], after[2 * links + 1], head[u] = v, head[u], 2 * links + 1
-            links += 1
-            link_topics(given, apart, v, u)
+            if seen[u] != stars:
+                add_link(links, v, u)
+                link_topics(given, apart, v, u)
         left[t] = False
         for m in range(given.first[t], given.first[t + 1]):
             u = given.member[m]
@@ -112,9 +106,9 @@ def stars_by_topic(given: Interests, only_left: bool) -> tuple[Ints, Ints, Ints,
                 weight[u] -= subscribers[t]
             i = nearest(given, u, left, apart)
             rank(key, best, who, top, u, weight[u] / apart[i] if i >= 0 else -np.inf)
-        centre[stars], topic[stars], start[stars + 1] = v, t, links
+        centre[stars], topic[stars], start[stars + 1] = v, t, links.many[0]
         stars += 1
-    return centre[:stars], topic[:stars], start[: stars + 1], leaf[:links]
+    return centre[:stars], topic[:stars], start[: stars + 1], link_ends(links)[1]
 
 
 @kernel
@@ -130,15 +124,8 @@ def nearest(given: Interests, v: int, left: Bools, apart: Ints) -> int:
 @kernel
 def link_topics(given: Interests, apart: Ints, v: int, u: int) -> None:
     """A new link: in every topic that they share, v and u have one fewer to go."""
-    topic = given.topic
-    i, j, end_i, end_j = given.start[v], given.start[u], given.start[v + 1], given.start[u + 1]
-    while i < end_i and j < end_j:
-        if topic[i] < topic[j]:
-            i += 1
-        elif topic[i] > topic[j]:
-            j += 1
-        else:
-            apart[i] -= 1
-            apart[j] -= 1
-            i += 1
-            j += 1
+    i, j = next_shared(given, v, u, given.start[v], given.start[u])
+    while i < given.start[v + 1]:
+        apart[i] -= 1
+        apart[j] -= 1
+        i, j = next_shared(given, v, u, i + 1, j + 1)

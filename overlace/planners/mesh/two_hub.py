@@ -20,9 +20,9 @@ import numpy as np
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter
 from overlace.model import Observation, Plan, Progress
-from overlace.planners.mesh.capped import linked_most, put_hub
+from overlace.planners.mesh.capped import choose_hub, no_loads, put_hub
 from overlace.planners.mesh.caps import least_solved, too_low
-from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links
+from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links, hubs_of
 from overlace.planners.mesh.interests import Interests, interests_of
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
@@ -80,15 +80,9 @@ def hubs_by_size(given: Interests, slots: int, cap: int) -> tuple[Pairs, Ints]:
     """(hubs, order): the hubs of each topic, -1 where it has too few subscribers; topics, the largest first."""
     clients, topics = len(given.start) - 1, len(given.first) - 1
     subscribers = np.diff(given.first)
-    hubs = np.full((topics, slots), -1, dtype=np.int64)
-    degree, aside = np.zeros(clients, dtype=np.int64), slots * np.diff(given.start)
-    head, after = np.full(clients, -1, dtype=np.int64), np.full(topics * slots, -1, dtype=np.int64)
-    inside, mark = np.full(clients, -1, dtype=np.int64), np.full(clients, -1, dtype=np.int64)
+    hubs, loads = hubs_of(np.full((topics, slots), -1, dtype=np.int64), clients), no_loads(given, slots)
     order = np.argsort(-subscribers, kind="mergesort")
-    stamp = 0
     for t in order:
         for j in range(min(slots, subscribers[t])):
-            v, stamp = linked_most(given, hubs, t, head, after, inside, mark, stamp, degree, aside, cap)
-            put_hub(given, hubs, t, j, v, head, after, mark, stamp, degree, aside)
-            stamp += 1
-    return hubs, order
+            put_hub(given, hubs, loads, t, j, choose_hub(given, hubs, loads, t, cap))
+    return hubs.client, order

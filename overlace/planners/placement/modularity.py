@@ -96,7 +96,7 @@ def greedy(ties: Ties) -> tuple[Pairs, Floats, float]:
                 gain = 2 * (weight[k] / total - share[c] * share[other[k]])
                 if gain > 0:
                     heap_key, heap_row = room(heap_key, heap_row, size)
-                    size = push(heap_key, heap_row, size, -gain, c, other[k], 0, 0)
+                    size = push(heap_key, heap_row, size, -gain, (c, other[k], 0, 0))
     made = np.empty((n, 2), dtype=np.int64)
     gains = np.empty(n, dtype=np.float64)
     done = 0
@@ -146,7 +146,7 @@ def greedy(ties: Ties) -> tuple[Pairs, Floats, float]:
             if gain > 0:
                 heap_key, heap_row = room(heap_key, heap_row, size)
                 low, high = min(a, far), max(a, far)
-                size = push(heap_key, heap_row, size, -gain, low, high, age[low], age[high])
+                size = push(heap_key, heap_row, size, -gain, (low, high, age[low], age[high]))
             k = following[k]
     return made[:done].copy(), gains[:done].copy(), begin
 
