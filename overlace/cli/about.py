@@ -16,7 +16,7 @@ def metrics_command(
     as_json: AsJson = False,
 ) -> None:
     """Every metric with its unit, direction, definition and source."""
-    from overlace.replay.metrics import METRICS
+    from overlace.replay.definitions import METRICS
 
     chosen = {key: each for key, each in METRICS.items() if name is None or name in key}
     if not chosen:

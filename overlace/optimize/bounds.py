@@ -13,7 +13,8 @@ import pyarrow as pa
 from overlace.arrays.jit import Floats, Ints
 from overlace.arrays.pairs import positions
 from overlace.errors import NothingBetter
-from overlace.model import Metrics, Names, Network, Observation, Overlay, Progress, name_of
+from overlace.metrics import Metrics
+from overlace.model import Names, Network, Observation, Overlay, Progress, name_of
 from overlace.optimize.replay import Replayed
 from overlace.optimize.wishes import Wishes
 from overlace.planners.joint.joint import Joint

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overlace.errors import BadParameter, NothingBetter
-from overlace.model import Names, Observation, Planner, Progress, regions_given
+from overlace.model import Names, Observation, Planner, Progress
 from overlace.observe.tables import columns
 from overlace.optimize.bounds import places_known
 from overlace.optimize.meshes import MeshChoice, choose_mesh
@@ -84,10 +84,10 @@ def choose(
 def joint_planner(observation: Observation, names: Names, wishes: Wishes, unit: str, priced: bool = True) -> Joint:
     """The planner for placement and tree, with the user's limits as ids; where no link is priced, none is new."""
     network = observation.network
-    if wishes.placement == "region" and not regions_given(network, names):
+    if wishes.placement == "region" and not network.regions_given(names):
         raise BadParameter("--placement region: no regions are given. Ingest brokers with a region, or leave it out.")
     stay = wishes.placement == "region" or (
-        wishes.placement is None and regions_given(network, names) and not places_known(network)
+        wishes.placement is None and network.regions_given(names) and not places_known(network)
     )
     by_bytes = wishes.objective == "bytes" or (wishes.objective == "cost" and unit == "gb")
     objective: Any = "messages" if wishes.objective == "bytes" else wishes.objective

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.jit import Ints
-from overlace.model import Metrics, Overlay, Steps
+from overlace.metrics import Metrics
+from overlace.model import Overlay, Steps
 from overlace.observe.later import Later
 from overlace.replay.measure import measure
 from overlace.trace.plan_tables import Columns, count_changes

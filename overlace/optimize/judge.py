@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from overlace.model import Metrics, Observation, Overlay, Planner
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay, Planner
 from overlace.observe.cut import Cut
 from overlace.observe.later import Later, strangers
 from overlace.optimize.ahead import Ahead, measured_by

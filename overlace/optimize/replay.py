@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from overlace import __version__
 from overlace.errors import BadPlan
-from overlace.model import Metrics, Observation, Overlay, Plan, Progress
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay, Plan, Progress
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.optimize.observe import trace_of

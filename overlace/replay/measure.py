@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlace.model import Metrics, Observation, Overlay
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay
 from overlace.replay.routing import routing
 from overlace.replay.tally import Tally
 from overlace.trace.store import Runner, batches, here

@@ -34,7 +34,8 @@ from overlace.arrays.jit import Ints
 from overlace.arrays.records import FloatColumn, IntColumn, Record, column
 from overlace.arrays.trees import Rooted, root_at
 from overlace.errors import BadOverlay, NotObserved, Unknown
-from overlace.model import Metrics, Network, Observation, Overlay, name_of
+from overlace.metrics import Metrics
+from overlace.model import Network, Observation, Overlay, name_of
 from overlace.replay.partials import Partials, Sums, add_up, rows_of
 from overlace.replay.subtrees import BROKER, CALLER, OVERALL, Loads, PairSums, add_pairs, no_pairs, paths, route
 from overlace.replay.tally import N, Tally, share, shares, totals

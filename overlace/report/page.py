@@ -24,7 +24,7 @@ import jinja2
 from markupsafe import Markup
 
 from overlace import __version__
-from overlace.replay.metrics import METRICS
+from overlace.replay.definitions import METRICS
 from overlace.report.answer import COST_UNITS, answer_lines
 from overlace.report.curve import MOST_STEPS, curve, flattens
 from overlace.report.figures import bars_svg, overlay_map, overlay_svg

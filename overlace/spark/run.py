@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from overlace.model import Metrics, Observation, Overlay
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of

@@ -134,7 +134,7 @@ OBSERVATION: dict[str, pa.Schema] = {
     ),
     "names": TRACE["names"],
 }
-"""The tables of RUN/observation: the objects of model.py, row i being broker, link, client or class i."""
+"""The tables of RUN/observation: the objects of the model, row i being broker, link, client or class i."""
 
 TABLES: dict[str, pa.Schema] = {**TRACE, **RUN, **OBSERVATION}
 

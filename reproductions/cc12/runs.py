@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Floats
-from overlace.model import Metrics, Observation, Overlay, Planner
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay, Planner
 from overlace.planners.placement.community import Community
 from overlace.planners.placement.interest import Interest
 from overlace.replay.partials import TRAFFIC

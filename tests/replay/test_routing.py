@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay, BadTrace, NotObserved, Unknown
-from overlace.model import Classes, Flows, Metrics, Network, Observation, Overlay
+from overlace.metrics import Metrics
+from overlace.model import Classes, Flows, Network, Observation, Overlay
 from overlace.planners.placement.cost import cost as placement_cost
 from overlace.planners.tree.cost import cost as tree_cost
 from overlace.replay.partials import PARTIAL, add_up, rows_of
