@@ -19,10 +19,12 @@ from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadTrace
 from overlace.model import Names, Network, Observation, Offers, Overlay, Requests, check_tree, name_of
 from overlace.observe.known import Known, known_in
+from overlace.observe.subscribers import read_subscribers
 from overlace.observe.sums import Sums, finish, partial
 from overlace.observe.tables import NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, picked
-from overlace.observe.traffic import Logged, read_traffic, subscribers, traffic_of
+from overlace.observe.traffic import read_traffic, traffic_of
 from overlace.trace.store import Runner, Trace, here
+from overlace.trace.traffic import Traffic
 
 
 def observe(trace: Trace, window: Window | None = None, run: Runner = here) -> Observation:
@@ -71,7 +73,7 @@ def names_in(trace: Trace, window: Window | None = None) -> Names:
 
 
 def sums_in(
-    trace: Trace, window: Window | None, known: Known, run: Runner = here, logged: Logged | None = None
+    trace: Trace, window: Window | None, known: Known, run: Runner = here, logged: Traffic | None = None
 ) -> Sums:
     """What the traffic of a window adds up to, by the numbers that an observation knows its clients by."""
     return finish(run(partial, traffic_of(trace, window, known, logged).combine_chunks().to_batches()))
@@ -189,7 +191,7 @@ def homes_of(trace: Trace, window: Window, known: Known) -> Any:
 
 def interests_of(trace: Trace, window: Window, known: Known) -> Any:
     """(client, topic): subscriptions that were open at the end of the window, to topics known by then."""
-    asked = subscribers(trace)
+    asked = read_subscribers(trace)
     _, end = bounds(window)
     topic = known.number("topic", asked.topic)
     live = (asked.since < end) & (asked.until >= end) & (topic < known.counts["topic"])

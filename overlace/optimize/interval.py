@@ -46,7 +46,7 @@ def sums_of(
     """(before, after) of each slice of time that holds traffic; the overlays are those of the stage."""
     sums = []
     for begin, end in slices:
-        which = np.flatnonzero((later.heard.bucket >= begin) & (later.heard.bucket < end))
+        which = np.flatnonzero((later.traffic.bucket >= begin) & (later.traffic.bucket < end))
         if len(which):
             rows = later.rows(which)
             sums.append([total(later.stage, overlay, rows, unit, metric) for overlay in (before, after)])

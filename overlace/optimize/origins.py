@@ -58,7 +58,7 @@ def origins_of(trace: Trace, window: tuple[int, int], known: Known, planner: Joi
         if mine is None or not told or not len(observation.classes) or not len(observation.overlay.tree):
             continue
         follows = later(trace, (origin, end), then, observation)
-        if len(follows.heard.client):
+        if len(follows.traffic.client):
             yield Origin(observation, then, mine, follows, end)
 
 

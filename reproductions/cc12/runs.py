@@ -24,9 +24,9 @@ from overlace.metrics import Metrics
 from overlace.model import Observation, Overlay, Planner
 from overlace.planners.placement.community import Community
 from overlace.planners.placement.interest import Interest
-from overlace.replay.partials import TRAFFIC
 from overlace.replay.routing import routing
 from overlace.replay.simulate import Arrivals, simulate
+from overlace.trace.traffic import TRAFFIC
 from overlace.workloads.composition import Composition
 from overlace.workloads.random_clients import RandomClients
 from overlace.workloads.services import Services

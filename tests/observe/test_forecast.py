@@ -11,8 +11,8 @@ from overlace.observe.forecast import PLAIN, Forecast, expected, half_life_of, s
 from overlace.observe.forecast import slices_of as added
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe
-from overlace.observe.traffic import Heard
 from overlace.trace.store import DAY_US, HOUR_US
+from overlace.trace.traffic import Traffic
 from tests.traces import trace_of
 
 CLIENTS = 6
@@ -36,8 +36,9 @@ def traffic(talk):
 def slices_of(talks):
     rows = [(i, a, b, amount) for i, talk in enumerate(talks) for (a, b), amount in talk.items()]
     when, client, receiver, amount = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    heard = Heard(when * DAY_US, client, np.full(len(when), -1), np.arange(len(when)), amount, 10 * amount)
-    return added(DAY_US * np.arange(len(talks) + 1), when, heard, np.arange(len(when) + 1), receiver)
+    none, each = np.full(len(when), -1), np.arange(len(when))
+    columns = (when * DAY_US, client, none, none, each, amount, 10 * amount)
+    return added(DAY_US * np.arange(len(talks) + 1), when, Traffic(*columns, np.arange(len(when) + 1), receiver))
 
 
 def whole(talks):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadObservation
 from overlace.observe.observation import observe
 from overlace.observe.sums import SUMS, _classes, finish, partial
-from overlace.observe.traffic import TRAFFIC
+from overlace.trace.traffic import TRAFFIC
 from tests.trace.test_traffic import some
 from tests.traces import trace_of
 
