@@ -33,7 +33,7 @@ def schema_command(
     as_json: AsJson = False,
 ) -> None:
     """The JSON Schema of plan files, or the columns of a table."""
-    from overlace.trace.plans import PlanFile
+    from overlace.trace.plan_file import PlanFile
     from overlace.trace.tables import RUN, TABLES, TRACE, schema_of
 
     if name == "plan":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, cast, get_args
 
@@ -78,6 +78,11 @@ class Changes(Record):
     def between(self, start: int, stop: int) -> Changes:
         """Rows start to stop."""
         return Changes(*(value[start:stop] for _, value in self._values()))
+
+    def rows(self) -> Iterator[tuple[int, int, int, int]]:
+        """(facet, action, left, right) of each row."""
+        columns = (self.facet, self.action, self.left, self.right)
+        return zip(*(each.tolist() for each in columns), strict=True)
 
     def inverse(self) -> Changes:
         """What takes these changes back, last one first."""

@@ -14,7 +14,7 @@ but planners. Limits are about messages: they count plain traffic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +24,11 @@ from overlace.arrays.communities import communities_at
 from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Floats, Ints
-from overlace.errors import BadParameter
 from overlace.model import PARTS, Classes, Flows, Observation
 from overlace.observe.known import Known
 from overlace.observe.sums import with_sender
 from overlace.observe.traffic import complete_traffic
+from overlace.trace.plan_file import Forecast
 from overlace.trace.store import DAY_US, Trace
 from overlace.trace.traffic import Traffic, add_up
 
@@ -44,30 +44,6 @@ BLOCKS = (0.0, 0.2, 0.5)
 """Shares of demand drawn from communities that are tried."""
 DRAWS = 20_000, 200_000
 """Pairs that are drawn: four for each flow up to the first, one for each flow up to the second."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """How the traffic to come is estimated."""
-
-    half_life: float | None = None  # days
-    blocks: float = 0.0  # the share of demand drawn from communities
-
-    def __post_init__(self) -> None:
-        if self.half_life is not None and not self.half_life > 0:
-            raise BadParameter(f"half_life is {self.half_life}; expected days above 0, or none")
-        if not 0 <= self.blocks < 1:
-            raise BadParameter(f"blocks is {self.blocks}; expected a share of 0 or more, below 1")
-
-    def __str__(self) -> str:
-        if self == PLAIN_SUMS:
-            return "plain sums"
-        age = "no ageing" if self.half_life is None else f"half-life {self.half_life:g} days"
-        return f"{age}, {self.blocks:.0%} community blocks"
-
-
-PLAIN_SUMS = Forecast()
-"""What was is what comes."""
 
 
 class Slices(NamedTuple):
@@ -153,7 +129,7 @@ def expected(observation: Observation, slices: Slices, forecast: Forecast, seed:
 
     All amounts together are what they were. Who is connected where, and what links cost, stays as it is.
     """
-    age = weights(slices.end, int(slices.end.max(initial=0)), forecast.half_life)
+    age = weights(slices.end, int(slices.end.max(initial=0)), forecast.half_life_days)
     when, which, messages, size = slices.classes
     at, sender, receiver, flown, flown_bytes = slices.flows
     amount = PARTS * (1.0 - forecast.blocks)

@@ -18,7 +18,7 @@ import numpy as np
 from overlace.arrays.jit import Floats
 from overlace.errors import OverlaceError
 from overlace.model import Observation, Overlay, Planner, Progress, name_of
-from overlace.observe.forecast import BLOCKS, HALF_LIVES, PLAIN_SUMS, Forecast, expected, half_life_of, sliced
+from overlace.observe.forecast import BLOCKS, HALF_LIVES, expected, half_life_of, sliced
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.optimize.interval import PIECES, predicted, slices_of, sums_of, total
@@ -29,7 +29,8 @@ from overlace.optimize.solve import Wanted, check_is_for_traffic
 from overlace.planners.joint.joint import Joint
 from overlace.planners.newcomers import RULES
 from overlace.stopping import asked
-from overlace.trace.plans import PlannedFor, Sure
+from overlace.trace.judgement import Interval
+from overlace.trace.plan_file import PLAIN_SUMS, Forecast
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
 
@@ -42,7 +43,7 @@ class Ahead(NamedTuple):
     origins: int  # earlier times at which they were tried
     share: float  # of the part that plans, at its end, that chose
     rule: str  # for newcomers; empty: they stay where they connect
-    expected: Sure | None
+    expected: Interval | None
     sums: list[Floats]  # (before, after) by slices of time, of each plan from an earlier time
 
     def __str__(self) -> str:
@@ -85,7 +86,7 @@ def look_ahead(
         if found := _tried(trace, origin, days, left, seed, metric):
             tried.append((origin, found))
     blocks = _best(tried) if tried else shares[0]
-    forecast = Forecast(days, blocks)
+    forecast = Forecast(half_life_days=days, blocks=blocks)
     plans = [
         (origin, found[blocks].after, Placing(origin.planner, origin.observation, "", seed, keep, only))
         for origin, found in tried
@@ -115,10 +116,7 @@ def measured_by(objective: str, observation: Observation) -> str:
 
 def wanted_of(looked: Ahead, ahead: Observation | None, keep: Sequence[str] = (), only: Sequence[str] = ()) -> Wanted:
     """What was chosen, as a plan is made for it."""
-    forecast, told = looked.forecast, None
-    if forecast is not None and ahead is not None:
-        told = PlannedFor(half_life_days=forecast.half_life, blocks=forecast.blocks)
-    return Wanted(told, ahead, looked.rule, tuple(keep), tuple(only))
+    return Wanted(looked.forecast if ahead is not None else None, ahead, looked.rule, tuple(keep), tuple(only))
 
 
 def wanted_for(run: Path, planner: Planner, seed: int, progress: Progress | None = None) -> Wanted:
@@ -136,7 +134,7 @@ def wanted_for(run: Path, planner: Planner, seed: int, progress: Progress | None
         )
         return wanted_of(*found, keep, only)
     slices = sliced(trace, parts.train, known)
-    forecast = Forecast(half_life_of(slices, observation.clients))
+    forecast = Forecast(half_life_days=half_life_of(slices, observation.clients))
     if forecast == PLAIN_SUMS:
         return Wanted()
     looked = Ahead(forecast, len(HALF_LIVES), 0, 0.0, "", None, [])
@@ -171,7 +169,7 @@ def _tried(
     slices = sliced(trace, observation.window, origin.known)
     found: dict[float, Tried] = {}
     for blocks in shares:
-        forecast = Forecast(days, blocks)
+        forecast = Forecast(half_life_days=days, blocks=blocks)
         ahead = observation if forecast == PLAIN_SUMS else expected(observation, slices, forecast, seed)
         try:
             after = origin.planner.overlay(ahead, seed, plain=None if ahead is observation else observation)

@@ -14,7 +14,7 @@ from overlace.optimize.ahead import Ahead, measured_by
 from overlace.optimize.choose import CHANNELS, MESH, ROUTED, not_bound
 from overlace.optimize.curve import curve_of
 from overlace.optimize.interval import saving, slices_of, sums_of, total
-from overlace.optimize.newcomers import Placing, apart
+from overlace.optimize.newcomers import Placing, group_costs
 from overlace.optimize.origins import LONG_US
 from overlace.optimize.replay import Replayed
 from overlace.optimize.solve import Solved
@@ -22,8 +22,9 @@ from overlace.optimize.wishes import Wishes
 from overlace.planners.joint.joint import Joint
 from overlace.report.curve import flattens
 from overlace.stopping import asked
+from overlace.trace.judgement import Baseline, GroupCost, Interval, Judgement, Measure, Point
 from overlace.trace.plan_tables import Columns, count_changes
-from overlace.trace.plans import Apart, Baseline, Judgement, Measure, Point, Sure, judge
+from overlace.trace.plans import judge
 from overlace.trace.store import Trace
 
 ALSO = {
@@ -50,7 +51,7 @@ class Part(NamedTuple):
     before: float
     after: float
     train: float  # share saved in the training window
-    saving: Sure | None
+    saving: Interval | None
 
     @property
     def judged(self) -> Judgement:
@@ -93,9 +94,9 @@ def metric_of(name: str, observation: Observation, wishes: Wishes) -> str:
 class Followed(NamedTuple):
     """What came of a plan for placement and tree on the part that judges it."""
 
-    saving: Sure | None
+    saving: Interval | None
     curve: list[Point]
-    apart: list[Apart]
+    apart: list[GroupCost]
     baselines: list[Baseline]
 
 
@@ -149,11 +150,7 @@ def _followed(planner: Joint, solved: Solved, evidence: Evidence, part: Literal[
     judged = saving(sums_of(follows, before, then, trace.unit, metric, slices), evidence.looked.sums)
     split = []
     if follows.fresh.any():
-        costs = apart(follows, before, then, trace.unit, metric)
-        split = [
-            Apart(clients="known", before=costs.known[0], after=costs.known[1]),
-            Apart(clients="newcomers", before=costs.new[0], after=costs.new[1]),
-        ]
+        split = group_costs(follows, before, then, trace.unit, metric)
     return Followed(judged, curve, split, _baselines(planner, solved, evidence, follows, shown))
 
 

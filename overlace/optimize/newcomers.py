@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,8 @@ from overlace.planners.newcomers import (
     talk_of,
 )
 from overlace.planners.search.problem import Problem, loads_at
-from overlace.trace.plans import Newcomers
+from overlace.trace.judgement import GroupCost
+from overlace.trace.plan_file import Newcomers
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,18 +119,11 @@ def described(placing: Placing, after: Overlay, names: Names) -> Newcomers | Non
     return Newcomers(rule=rule.name, brokers=called, keep=list(placing.keep), only=list(placing.only))
 
 
-class Apart(NamedTuple):
-    """What messages cost before and after a plan: those of known clients only, and those with a newcomer."""
-
-    known: tuple[float, float]
-    new: tuple[float, float]
-
-
-def apart(later: Later, before: Overlay, after: Overlay, unit: str, metric: str) -> Apart:
-    """Both, by a metric; the overlays are those of the stage."""
-    sums = []
-    for mine in (~later.fresh, later.fresh):
+def group_costs(later: Later, before: Overlay, after: Overlay, unit: str, metric: str) -> list[GroupCost]:
+    """What messages of known clients only cost, and those with a newcomer; the overlays are those of the stage."""
+    groups: list[GroupCost] = []
+    for clients, mine in (("known", ~later.fresh), ("newcomers", later.fresh)):
         rows = later.rows(np.flatnonzero(mine))
         both = [total(later.stage, each, rows, unit, metric) if rows.num_rows else 0.0 for each in (before, after)]
-        sums.append((both[0], both[1]))
-    return Apart(*sums)
+        groups.append(GroupCost.model_validate({"clients": clients, "before": both[0], "after": both[1]}))
+    return groups

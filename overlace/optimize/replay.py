@@ -30,7 +30,7 @@ from overlace.trace.store import Runner, Trace, here
 from overlace.trace.tables import arrow, numbers, table_of
 
 if TYPE_CHECKING:
-    from overlace.trace.plans import Newcomers
+    from overlace.trace.plan_file import Newcomers
 
 
 class Replayed(NamedTuple):

@@ -14,7 +14,8 @@ from overlace.model import PARTS, Names, Observation, Plan, Planner, Progress
 from overlace.optimize.newcomers import Placing, described
 from overlace.planners.joint.joint import Joint
 from overlace.stopping import asked
-from overlace.trace.plans import PlanFile, PlannedFor, load_plan, parameters_of, plan_id, read_plan, write_plan
+from overlace.trace.plan_file import Forecast, PlanFile
+from overlace.trace.plans import Provenance, load_plan, parameters_of, plan_id, read_plan, write_plan
 from overlace.trace.runs import read_json
 
 AMOUNTS = ("messages", "saved")
@@ -33,7 +34,7 @@ class Solved(NamedTuple):
 class Wanted(NamedTuple):
     """What a plan is made for beside what was observed: traffic to come, and a rule for newcomers."""
 
-    forecast: PlannedFor | None = None
+    forecast: Forecast | None = None
     ahead: Observation | None = None  # None: what was observed
     rule: str = ""
     keep: tuple[str, ...] = ()  # clients that stay where they connect, also newcomers, by name or pattern
@@ -71,10 +72,8 @@ def solve(
     if wanted.rule and isinstance(planner, Joint):
         placing = Placing(planner, observation, wanted.rule, seed, wanted.keep, wanted.only)
         told = described(placing, plan.after, names or {})
-    document = write_plan(
-        plan, folder, name, observation, names, trace=trace, forecast=wanted.forecast, newcomers=told,
-        stopped=asked(), force=force,
-    )  # fmt: skip
+    provenance = Provenance(trace, wanted.forecast, told, stopped=asked())
+    document = write_plan(plan, folder, name, observation, names, provenance, force=force)
     return Solved(document, folder, again=False, plan=plan)
 
 

@@ -6,17 +6,16 @@ What plan.json says differently is refused in one line that names the field.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from overlace.errors import BadPlan
-from overlace.model import ENDS, FACETS, Changes, Observation, Overlay, Plan
+from overlace.model import ENDS, FACETS, Observation, Overlay, Plan
 from overlace.trace.plan_tables import Columns, count_changes, reconnects
 
 if TYPE_CHECKING:
-    from overlace.trace.plans import ChangeLine, PlanFile, StepLine
+    from overlace.trace.plan_file import ChangeLine, PlanFile, StepLine
 
 NEAR = 1e-6
 """How far sums of gains may lie from costs, as a share of the largest number in them."""
@@ -114,13 +113,8 @@ def _check_step(line: StepLine, i: int, columns: Columns, most: int, names: dict
     )
     listed = mine.between(0, shown)
     for field, lines, rows in (("changes", line.changes, listed), ("inverse", line.inverse, listed.inverse())):
-        for j, (each, row) in enumerate(zip(lines, _rows(rows), strict=True)):
+        for j, (each, row) in enumerate(zip(lines, rows.rows(), strict=True)):
             _check_change(f"{where}.{field}.{j}", each, row, names)
-
-
-def _rows(changes: Changes) -> Iterator[tuple[int, int, int, int]]:
-    columns = (changes.facet, changes.action, changes.left, changes.right)
-    return zip(*(each.tolist() for each in columns), strict=True)
 
 
 def _check_change(
