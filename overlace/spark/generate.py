@@ -22,9 +22,10 @@ from overlace.ingest.staging import ANSWER, answer, answers, stage, staged
 from overlace.model import Progress
 from overlace.spark.watch import watched
 from overlace.spark.work import numbered, run_on
-from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, absolute, write_groups, writing
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, absolute
 from overlace.trace.tables import TIME, conform
 from overlace.trace.traffic import NONE, Messages, Reduction, audience_hashes, merge, reduce
+from overlace.trace.writer import write_groups, writing
 from overlace.workloads import Workload
 
 PIECE = 1_000_000
