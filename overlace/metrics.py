@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -24,6 +25,13 @@ class Metrics(Record):
         if len(self.other) == 0:
             self._put("other", np.full(len(self.key), -1), np.int64)
         self._lengths("metric", "scope", "key", "other", "value")
+
+    @classmethod
+    def join(cls, parts: Sequence[Metrics]) -> Metrics:
+        """Several metrics as one, in their order."""
+        if not parts:
+            return cls()
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
 
     def of(self, metric: str, scope: str = "overall", key: int = 0, other: int = -1) -> float:
         """One value; KeyError if it was not measured."""

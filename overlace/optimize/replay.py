@@ -23,7 +23,7 @@ from overlace.model import Observation, Overlay, Plan, Progress
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.optimize.observe import trace_of
-from overlace.replay.measure import joined, measure, within
+from overlace.replay.measure import measure, within
 from overlace.replay.tally import Tally
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Runner, Trace, here
@@ -95,7 +95,7 @@ def folded(metrics: Metrics, traffic: Later) -> Metrics:
         rows = listed // max(clients, 1) == i
         tally.add(name, "client", listed[rows] % max(clients, 1), value[rows])
     rest = Metrics(*(getattr(metrics, each)[~mine] for each in ("metric", "scope", "key", "other", "value")))
-    return joined([rest, tally.metrics()])
+    return Metrics.join([rest, tally.metrics()])
 
 
 def with_newcomers(plan: Plan, observation: Observation, traffic: Later, rule: Newcomers | None) -> Overlay:

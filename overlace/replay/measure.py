@@ -39,15 +39,7 @@ def measure(
         from overlace.replay.shape import shape
 
         found.append(shape(observation, overlay))
-    return joined(found)
-
-
-def joined(parts: list[Metrics]) -> Metrics:
-    """Several metrics as one."""
-    if not parts:
-        return Metrics()
-    names = ("metric", "scope", "key", "other", "value")
-    return Metrics(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return Metrics.join(found)
 
 
 def access_costs(observation: Observation, overlay: Overlay, rows: pa.Table, unit: str, routed: float) -> Metrics:
