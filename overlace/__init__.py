@@ -37,7 +37,7 @@ __version__ = "0.1.0"
 class Verb(ModuleType):
     """A package that is also what it does: `from overlace import ingest; ingest(logs, "trace")`."""
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: object, **named: object) -> Any:
         """Do it, on Spark."""
         name = self.__name__.rpartition(".")[2]
         return getattr(import_module(f"overlace.spark.{name}"), name)(*args, **named)

@@ -74,7 +74,7 @@ class Step:
     gain: float
     changes: Changes
     reason: int
-    args: Mapping[str, Any]
+    args: Mapping[str, int | float]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -88,10 +88,8 @@ def slices_of(edges: Ints, when: Ints, traffic: Traffic) -> Slices:
     apart = got != client[row]
     row, got = row[apart], got[apart]
     (then, a, b), (flown, flown_bytes) = add_up([when[row], client[row], got], [messages[row], size[row]])
-    return Slices(
-        edges[:-1], edges[1:], *take_groups(joins, members, one), (at, group, said, said_bytes),
-        (then, a, b, flown, flown_bytes),
-    )  # fmt: skip
+    classes, flows = (at, group, said, said_bytes), (then, a, b, flown, flown_bytes)
+    return Slices(edges[:-1], edges[1:], *take_groups(joins, members, one), classes, flows)
 
 
 def half_life_of(slices: Slices, clients: int) -> float | None:

@@ -79,9 +79,6 @@ def finish(partials: Iterable[pa.RecordBatch]) -> Sums:
     return Sums((client, sent[0], sent[1]), (sender, receiver, flows[0], flows[1]), classes)
 
 
-partial.schema = SUMS  # type: ignore[attr-defined]  # for whoever runs it elsewhere
-
-
 def _joined(parts: list[Ints]) -> Ints:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
 

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from overlace.metrics import Metrics
 from overlace.model import Observation, Overlay
+from overlace.replay.partials import PARTIAL
 from overlace.replay.routing import routing
 from overlace.replay.tally import Tally
 from overlace.trace.store import Runner, batches, here
@@ -26,7 +27,7 @@ def measure(
     found = []
     if observation.network.brokers and (len(overlay.tree) or observation.network.brokers == 1) and rows.num_rows:
         route = routing(observation, overlay, unit=unit)  # type: ignore[arg-type]
-        found.append(route.finish(run(route.partial, batches(rows))))
+        found.append(route.finish(run(route.partial, batches(rows), PARTIAL)))
         if observation.network.access_cost.size:
             found.append(access_costs(observation, overlay, rows, unit, found[0].of("cost")))
         if doubles is not None and doubles.num_rows:

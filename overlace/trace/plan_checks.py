@@ -6,10 +6,11 @@ What plan.json says differently is refused in one line that names the field.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from overlace.arrays.jit import Floats
 from overlace.errors import BadPlan
 from overlace.model import ENDS, FACETS, Observation, Overlay, Plan
 from overlace.trace.plan_tables import Columns, count_changes, reconnects
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 NEAR = 1e-6
 """How far sums of gains may lie from costs, as a share of the largest number in them."""
 
-Said = tuple[str, Any, Any]
+Field = tuple[str, object, object]
 """A field, what plan.json says there, and what the columns give."""
 
 
@@ -85,7 +86,7 @@ def check_reasons(plan: Plan) -> None:
             raise BadPlan(f"reason: step {i + 1} cannot be explained by the arguments that are there: {said}") from None
 
 
-def _equal(*fields: Said) -> None:
+def _equal(*fields: Field) -> None:
     for field, said, given in fields:
         if said != given:
             raise BadPlan(f"{field}: {said}, but the columns give {given}")
@@ -133,7 +134,7 @@ def _check_change(
             raise BadPlan(f"{where}.{end}: {kind} {number} is called {name!r} here and {known!r} before")
 
 
-def _check_curve(document: PlanFile, columns: Columns, costs: Any) -> None:
+def _check_curve(document: PlanFile, columns: Columns, costs: Floats) -> None:
     """Points in order, within the steps, with the changes and the cost that the columns give."""
     last = -1
     for i, point in enumerate(document.judged.curve if document.judged else ()):

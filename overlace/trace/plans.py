@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_type_hints
+from typing import TYPE_CHECKING, NamedTuple, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -27,15 +27,19 @@ from overlace.trace.plan_tables import Columns, count_changes, read_tables, reco
 from overlace.trace.runs import read_json, whole_folder, write_json
 from overlace.trace.tables import SCHEMA_VERSION
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-def parameters_of(planner: Planner) -> dict[str, Any]:
+
+def parameters_of(planner: Planner) -> dict[str, object]:
     """A planner's fields as plain JSON values; 2 is 2.0 where the field is a float."""
     hints = get_type_hints(type(planner))
     values = {}
-    for name, value in asdict(cast(Any, planner)).items():
+    for name, value in asdict(cast("DataclassInstance", planner)).items():
         whole = isinstance(value, int) and not isinstance(value, bool)
         values[name] = float(value) if whole and hints[name] in (float, float | None) else value
-    return cast(dict[str, Any], json.loads(json.dumps(values)))
+    plain: dict[str, object] = json.loads(json.dumps(values))
+    return plain
 
 
 def plan_id(
@@ -209,10 +213,10 @@ def _make(path: Path, document: PlanFile, planners: Mapping[str, type[Planner]])
     return plan
 
 
-def _planner_of(kind: type[Planner], parameters: Mapping[str, Any]) -> Planner:
+def _planner_of(kind: type[Planner], parameters: Mapping[str, object]) -> Planner:
     """A planner made again from its parameters as JSON has them."""
     hints = get_type_hints(kind)
-    known = {each.name: hints[each.name] for each in fields(cast(Any, kind))}
+    known = {each.name: hints[each.name] for each in fields(cast("type[DataclassInstance]", kind))}
     values = {}
     for name, value in parameters.items():
         if name not in known:
@@ -301,7 +305,7 @@ def _changes_of(path: Path) -> dict[tuple[int, ...], str]:
     return found
 
 
-def _step_line(plan: Plan, i: int, names: Names | None) -> dict[str, Any]:
+def _step_line(plan: Plan, i: int, names: Names | None) -> dict[str, object]:
     step = plan.step(i)
     shown = max(0, min(len(step.changes), MOST_LISTED - int(plan.steps.start[i])))
     listed = step.changes.between(0, shown)
@@ -320,7 +324,7 @@ def _change_lines(changes: Changes, names: Names | None) -> list[ChangeLine]:
     return [ChangeLine.of(*row, names) for row in changes.rows()]
 
 
-def _seal(document: dict[str, Any]) -> PlanFile:
+def _seal(document: Mapping[str, object]) -> PlanFile:
     """The document with the digest of all else, taken after it has its final form."""
     unsealed = PlanFile.model_validate({**document, "digest": ""})
     plain = json.dumps(unsealed.model_dump(), sort_keys=True, allow_nan=False)

@@ -21,11 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from overlace.arrays.hashing import combine, hash_groups, mixed
 from overlace.errors import BadTrace
 from overlace.model import Names
-from overlace.trace.tables import FOR_INGEST, TRACE, check_version, numbers, schema_of
+from overlace.trace.tables import FOR_INGEST, TRACE, Numbers, check_version, numbers, schema_of
 
 HOUR_US, MINUTE_US, DAY_US = 3_600_000_000, 60_000_000, 86_400_000_000
 
@@ -52,14 +53,14 @@ def digest(table: pa.Table) -> tuple[int, int]:
         return table.num_rows, int(mixed(state).sum(dtype=np.uint64)) if len(state) else 0
 
 
-def _words(values: pa.Array) -> Any:
+def _words(values: pa.Array) -> NDArray[np.uint64]:
     """A 64-bit word for each value; null has one of its own."""
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         coded = values.fill_null("").dictionary_encode()
         each = [hashlib.blake2b(v.encode(), digest_size=8).digest() for v in coded.dictionary.to_pylist()]
-        words = np.frombuffer(b"".join(each), dtype=np.uint64)[numbers(coded.indices)]
+        words: Numbers = np.frombuffer(b"".join(each), dtype=np.uint64)[numbers(coded.indices)]
     elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         words = hash_groups(numbers(values.offsets).astype(np.int64), numbers(values.values).astype(np.int64))
     else:
@@ -202,10 +203,12 @@ def batches(table: pa.Table, size: int = 1 << 17) -> Iterator[pa.RecordBatch]:
     yield from table.to_batches(max_chunksize=size)
 
 
-Runner = Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""How a batch function is run over batches: in this process, or by Spark."""
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+Runner = Callable[[BatchFunction, Iterable[pa.RecordBatch], pa.Schema], Iterator[pa.RecordBatch]]
+"""How a batch function is run over batches, in this process or by Spark; it yields rows of the schema."""
 
 
-def here(function: Any, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def here(function: BatchFunction, rows: Iterable[pa.RecordBatch], _: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Run a batch function in this process."""
     yield from function(iter(rows))
