@@ -36,9 +36,10 @@ from overlace.planners.joint.joint import Joint
 from overlace.planners.search.system import prices, try_settle
 from overlace.planners.search.walk import Search
 from overlace.trace.names import names_table
-from overlace.trace.store import DAY_US, HOUR_US, Trace, Writer
+from overlace.trace.store import DAY_US, HOUR_US, Trace
 from overlace.trace.tables import TIME
 from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
+from overlace.trace.writer import Writer
 from overlace.workloads.sites import Sites
 from reproductions.cc12.unseen import Mail, logs
 

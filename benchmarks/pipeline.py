@@ -29,8 +29,9 @@ from overlace.ingest.options import Options
 from overlace.spark.ingest import ingest
 from overlace.spark.session import session
 from overlace.trace.names import names_table
-from overlace.trace.store import HOUR_US, MINUTE_US, Trace, Writer
+from overlace.trace.store import HOUR_US, MINUTE_US, Trace
 from overlace.trace.tables import TIME
+from overlace.trace.writer import Writer
 from overlace.workloads.sites import Sites
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -1,21 +1,25 @@
 """Overlace plans better overlays for distributed publish/subscribe systems, from their traffic.
 
-The nouns are here; the planners are in their facets (`overlace.planners.tree.mst.Mst`, ...) and, by name, in
-`overlace.catalog.PLANNERS`. Importing this starts no JVM, and loads the nouns when they are asked for: a
-command has to listen for signals before the first slow import.
+    from overlace import Observation, Overlay, Regraft, PLANNERS
+
+The nouns are here, and the planners too: by class (`Regraft`, `Joint`, ...), and in `PLANNERS` by name. Importing this
+starts no JVM, and loads nouns and planners when they are asked for: a command has to listen for signals before the
+first slow import.
 """
 
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from overlace import ingest
 
 if TYPE_CHECKING:
+    from overlace.catalog import PLANNERS
+    from overlace.metrics import Metrics
     from overlace.model import (
         Changes,
         Classes,
         Flows,
-        Metrics,
         Network,
         Observation,
         Offers,
@@ -33,10 +37,8 @@ __version__ = "0.1.0"
 class Verb(ModuleType):
     """A package that is also what it does: `from overlace import ingest; ingest(logs, "trace")`."""
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: object, **named: object) -> Any:
         """Do it, on Spark."""
-        from importlib import import_module
-
         name = self.__name__.rpartition(".")[2]
         return getattr(import_module(f"overlace.spark.{name}"), name)(*args, **named)
 
@@ -44,6 +46,7 @@ class Verb(ModuleType):
 ingest.__class__ = Verb
 
 __all__ = [
+    "PLANNERS",
     "Changes",
     "Classes",
     "Flows",
@@ -62,12 +65,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from overlace import model
-
-    return getattr(model, name)
+    """A noun or a planner, which are all that begins with a capital letter."""
+    for module in ("model", "metrics", "catalog") if name[0].isupper() else ():
+        found = getattr(import_module(f"overlace.{module}"), name, None)
+        if found is not None:
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})

@@ -7,7 +7,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numba
@@ -47,7 +47,7 @@ PACKAGES = ("overlace", "numba", "pyarrow", "numpy", "pandas")
 
 def examine(
     master: str | None = None, config: Mapping[str, str] | None = None
-) -> tuple[list[Finding], list[dict[str, Any]]]:
+) -> tuple[list[Finding], Sequence[Mapping[str, Any]]]:
     """Look at this machine and, with a master, at what each of its executors answers."""
     findings = [
         Finding("overlace", "ok", __version__),
@@ -107,7 +107,7 @@ def _program(name: str, advice: str) -> Finding:
     return Finding(name, "ok" if path else "optional", path or "not on PATH", "" if path else advice)
 
 
-def _executors(master: str, config: Mapping[str, str] | None) -> tuple[Finding, list[dict[str, Any]]]:
+def _executors(master: str, config: Mapping[str, str] | None) -> tuple[Finding, Sequence[Mapping[str, Any]]]:
     """Whether Spark runs there, and what each executor answers."""
     from overlace.spark.probe import probe
     from overlace.spark.session import session

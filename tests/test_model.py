@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadObservation, BadOverlay, BadPlan
+from overlace.metrics import Metrics
 from overlace.model import (
     FACETS,
     UNLIMITED,
     Changes,
     Classes,
     Flows,
-    Metrics,
     Network,
     Observation,
     Offers,
@@ -271,11 +271,3 @@ def test_a_plan_refuses_steps_that_are_not_there():
             ask()
     with pytest.raises(BadPlan, match="steps end at change 0 of 2"):
         Plan(Stay(), 0, Overlay(), Overlay(), swap_plan().changes, Steps())
-
-
-def test_metrics_are_found_by_name_scope_and_keys():
-    metrics = Metrics(["hops", "load"], ["overall", "link"], [0, 3], [-1, 5], [4.5, 7])
-    assert metrics.of("hops") == 4.5
-    assert metrics.of("load", "link", 3, 5) == 7
-    with pytest.raises(KeyError, match="load"):
-        metrics.of("load")

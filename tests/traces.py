@@ -4,9 +4,10 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import sort_groups
-from overlace.trace.store import HOUR_US, Writer
+from overlace.trace.store import HOUR_US
 from overlace.trace.tables import TIME
 from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
+from overlace.trace.writer import Writer
 
 
 def columns(messages):

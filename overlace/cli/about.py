@@ -16,7 +16,7 @@ def metrics_command(
     as_json: AsJson = False,
 ) -> None:
     """Every metric with its unit, direction, definition and source."""
-    from overlace.replay.metrics import METRICS
+    from overlace.replay.definitions import METRICS
 
     chosen = {key: each for key, each in METRICS.items() if name is None or name in key}
     if not chosen:
@@ -33,7 +33,7 @@ def schema_command(
     as_json: AsJson = False,
 ) -> None:
     """The JSON Schema of plan files, or the columns of a table."""
-    from overlace.trace.plans import PlanFile
+    from overlace.trace.plan_file import PlanFile
     from overlace.trace.tables import RUN, TABLES, TRACE, schema_of
 
     if name == "plan":

@@ -116,7 +116,7 @@ def solve_command(
 def plan_lines(document: Any, most: int | None = None) -> list[str]:
     """A plan as infrastructure tools show theirs: what each step changes and why, then what all of it comes to."""
     from overlace.report.answer import changes_line
-    from overlace.trace.plans import change_lines
+    from overlace.trace.plan_file import change_lines
 
     lines = []
     listed = document.steps[:most]

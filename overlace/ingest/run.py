@@ -60,8 +60,9 @@ from overlace.ingest.tasks import Piece, Split, finish, parse, regroup
 from overlace.ingest.topologies import Bridge
 from overlace.model import Progress
 from overlace.trace.names import names_table, number_names
-from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, Writer, absolute, place, writing
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, absolute, place
 from overlace.trace.traffic import Reduction, merge
+from overlace.trace.writer import Writer, writing
 
 FEW = 3  # messages up to which a client counts as short-lived
 TOGETHER = 1_000_000

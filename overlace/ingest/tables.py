@@ -17,8 +17,9 @@ from overlace.ingest.merging import Counts, changed_rows, counts_of, merge, unit
 from overlace.ingest.plain import read_plain
 from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import MST, Wanted, wire
-from overlace.trace.store import HOUR_US, Trace, Writer, writing
+from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import TIME, arrow, numbers, schema_of
+from overlace.trace.writer import Writer, writing
 
 LOGGED = ("sessions", "subscriptions")
 """Tables that logs fill: their rows stay with the log that they came from, which may be read on."""

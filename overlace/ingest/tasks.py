@@ -36,9 +36,10 @@ from overlace.ingest.staging import (
     staged_messages,
     take,
 )
-from overlace.trace.store import DAY_US, write_groups
+from overlace.trace.store import DAY_US
 from overlace.trace.tables import TIME, conform
 from overlace.trace.traffic import NONE, UNLOGGED
+from overlace.trace.writer import write_groups
 
 FLUSH = 2_000_000
 """Messages that a task holds before it writes them."""

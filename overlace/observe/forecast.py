@@ -14,7 +14,7 @@ but planners. Limits are about messages: they count plain traffic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,13 +24,13 @@ from overlace.arrays.communities import communities_at
 from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Floats, Ints
-from overlace.errors import BadParameter
 from overlace.model import PARTS, Classes, Flows, Observation
 from overlace.observe.known import Known
 from overlace.observe.sums import with_sender
-from overlace.observe.traffic import Heard, heard_in
+from overlace.observe.traffic import complete_traffic
+from overlace.trace.plan_file import Forecast
 from overlace.trace.store import DAY_US, Trace
-from overlace.trace.traffic import add_up
+from overlace.trace.traffic import Traffic, add_up
 
 HALF_LIVES: tuple[float | None, ...] = (None, 120, 60, 30, 14, 7, 3, 1)
 """Days after which a message counts half, the longest first; None: it always counts as much."""
@@ -44,30 +44,6 @@ BLOCKS = (0.0, 0.2, 0.5)
 """Shares of demand drawn from communities that are tried."""
 DRAWS = 20_000, 200_000
 """Pairs that are drawn: four for each flow up to the first, one for each flow up to the second."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """How the traffic to come is estimated."""
-
-    half_life: float | None = None  # days
-    blocks: float = 0.0  # the share of demand drawn from communities
-
-    def __post_init__(self) -> None:
-        if self.half_life is not None and not self.half_life > 0:
-            raise BadParameter(f"half_life is {self.half_life}; expected days above 0, or none")
-        if not 0 <= self.blocks < 1:
-            raise BadParameter(f"blocks is {self.blocks}; expected a share of 0 or more, below 1")
-
-    def __str__(self) -> str:
-        if self == PLAIN_SUMS:
-            return "plain sums"
-        age = "no ageing" if self.half_life is None else f"half-life {self.half_life:g} days"
-        return f"{age}, {self.blocks:.0%} community blocks"
-
-
-PLAIN_SUMS = Forecast()
-"""What was is what comes."""
 
 
 class Slices(NamedTuple):
@@ -86,19 +62,19 @@ def sliced(trace: Trace, window: tuple[int, int], known: Known) -> Slices:
     begin, end = window
     width = max(DAY_US // trace.bucket_us, 1) * trace.bucket_us
     edges = np.unique([begin, *range(end - (end - begin - 1) // width * width, end + 1, width)])
-    heard, start, receivers, _ = heard_in(trace, window, known)
-    when = np.searchsorted(edges, np.maximum(heard.bucket, begin), side="right") - 1
-    return slices_of(edges, when, heard, start, receivers)
+    traffic = complete_traffic(trace, window, known)
+    return slices_of(edges, np.searchsorted(edges, np.maximum(traffic.bucket, begin), side="right") - 1, traffic)
 
 
-def slices_of(edges: Ints, when: Ints, heard: Heard, start: Ints, receivers: Ints) -> Slices:
-    """What was heard, row i in the slice when[i] between two edges."""
-    (place, client, when), (messages, size) = add_up([heard.place, heard.client, when], [heard.messages, heard.bytes])
-    fresh = np.ones(len(place), dtype=np.bool_)
-    fresh[1:] = (place[1:] != place[:-1]) | (client[1:] != client[:-1])
+def slices_of(edges: Ints, when: Ints, traffic: Traffic) -> Slices:
+    """Traffic whose row i is in the slice when[i] between two edges."""
+    keys, (messages, size) = add_up([traffic.audience, traffic.client, when], [traffic.messages, traffic.bytes])
+    audience, client, when = keys
+    fresh = np.ones(len(audience), dtype=np.bool_)
+    fresh[1:] = (audience[1:] != audience[:-1]) | (client[1:] != client[:-1])
     of, first = np.cumsum(fresh) - 1, np.flatnonzero(fresh)  # one for each sender and audience
     sender = client[first]
-    bounds, others = sort_groups(*take_groups(start, receivers, place[first]))
+    bounds, others = sort_groups(*take_groups(traffic.start, traffic.receivers, audience[first]))
     kept, joins, members = with_sender(sender, bounds, others)
     number, one, clash = distinct_groups(hash_groups(joins, members), joins, members)
     if clash >= 0:  # two sets with one hash: each sender's and audience's for itself
@@ -107,16 +83,13 @@ def slices_of(edges: Ints, when: Ints, heard: Heard, start: Ints, receivers: Int
     which[kept] = number
     joined = which[of] >= 0
     (at, group), (said, said_bytes) = add_up([when[joined], which[of][joined]], [messages[joined], size[joined]])
-    count = np.diff(bounds)[of]
-    row = np.repeat(np.arange(len(of)), count)
-    got = others[np.repeat(bounds[of], count) + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)]
+    row = np.repeat(np.arange(len(of)), np.diff(bounds)[of])
+    _, got = take_groups(bounds, others, of)
     apart = got != client[row]
     row, got = row[apart], got[apart]
     (then, a, b), (flown, flown_bytes) = add_up([when[row], client[row], got], [messages[row], size[row]])
-    return Slices(
-        edges[:-1], edges[1:], *take_groups(joins, members, one), (at, group, said, said_bytes),
-        (then, a, b, flown, flown_bytes),
-    )  # fmt: skip
+    classes, flows = (at, group, said, said_bytes), (then, a, b, flown, flown_bytes)
+    return Slices(edges[:-1], edges[1:], *take_groups(joins, members, one), classes, flows)
 
 
 def half_life_of(slices: Slices, clients: int) -> float | None:
@@ -154,7 +127,7 @@ def expected(observation: Observation, slices: Slices, forecast: Forecast, seed:
 
     All amounts together are what they were. Who is connected where, and what links cost, stays as it is.
     """
-    age = weights(slices.end, int(slices.end.max(initial=0)), forecast.half_life)
+    age = weights(slices.end, int(slices.end.max(initial=0)), forecast.half_life_days)
     when, which, messages, size = slices.classes
     at, sender, receiver, flown, flown_bytes = slices.flows
     amount = PARTS * (1.0 - forecast.blocks)
@@ -241,11 +214,11 @@ def _totals(slices: Slices, clients: int) -> csr_array:
     """(slices, clients): the messages of each client's classes in each slice."""
     when, which, messages, _ = slices.classes
     size = np.diff(slices.start)[which]
-    rows = np.repeat(when, size)
-    at = np.repeat(slices.start[which] - np.append(0, np.cumsum(size))[:-1], size) + np.arange(int(size.sum()))
-    known = slices.members[at] < clients
+    _, members = take_groups(slices.start, slices.members, which)
+    known = members < clients
     amount = np.repeat(messages, size)[known].astype(np.float64)
-    return csr_array((amount, (rows[known], slices.members[at][known])), shape=(len(slices.begin), clients))
+    rows = np.repeat(when, size)[known]
+    return csr_array((amount, (rows, members[known])), shape=(len(slices.begin), clients))
 
 
 def _cosine(one: Floats, two: Floats) -> float:

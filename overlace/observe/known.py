@@ -18,9 +18,9 @@ from overlace.arrays.jit import Ints
 from overlace.arrays.masks import MOST_BITS
 from overlace.model import Names
 from overlace.observe.tables import Columns, Window, at_end, at_some_time, begun, bounds, columns
-from overlace.observe.traffic import Logged, read_traffic
+from overlace.observe.traffic import read_traffic
 from overlace.trace.store import Trace
-from overlace.trace.traffic import UNLOGGED
+from overlace.trace.traffic import Traffic
 
 KINDS = ("client", "broker", "topic", "region", "attribute")
 """What an observation numbers anew."""
@@ -80,7 +80,7 @@ def known_as(trace: Trace, names: Names) -> Known:
     return Known(place, count)
 
 
-def known_in(trace: Trace, window: Window, logged: Logged | None = None) -> Known:
+def known_in(trace: Trace, window: Window, logged: Traffic | None = None) -> Known:
     """What had come up in a trace by the end of a window; `logged` is all traffic up to there, if it has been read."""
     first, end = trace.span()
     last = bounds(window)[1] >= end
@@ -113,11 +113,9 @@ def _without_gaps(kind: str, seen: Ints, names: Sequence[str], by_name: bool) ->
     return np.append(np.array(named, dtype=np.int64), others)
 
 
-def _seen(trace: Trace, window: Window, logged: Logged) -> dict[str, Ints]:
+def _seen(trace: Trace, window: Window, traffic: Traffic) -> dict[str, Ints]:
     """The ids, by kind, of what the traffic named by the end of a window, and of what the tables say that was there."""
-    rows = logged.rows
-    heard = np.isin(logged.hashes, np.unique(rows.audience[rows.audience != UNLOGGED]))
-    receivers = take_groups(logged.start, logged.receivers, np.flatnonzero(heard))[1]
+    receivers = take_groups(traffic.start, traffic.receivers, _distinct([traffic.audience]))[1]
     sessions, asked, offered = (
         begun(columns(trace, table, f"client {also} since until"), window)
         for table, also in (
@@ -134,14 +132,14 @@ def _seen(trace: Trace, window: Window, logged: Logged) -> dict[str, Ints]:
     there = at_end(brokers, window)
     shown = _distinct([links["left"], links["right"], at_some_time(sessions, window)["broker"]])
     shown = shown[~np.isin(shown, _gone(brokers, window))]
-    masks = (rows.attributes, asked["attributes"], offered["attributes"], held["combination"])
+    masks = (traffic.attributes, asked["attributes"], offered["attributes"], held["combination"])
     return {
         "client": _distinct(
-            [rows.client, receivers, peers["left"], peers["right"]]
+            [traffic.client, receivers, peers["left"], peers["right"]]
             + [each["client"] for each in (sessions, asked, offered, clients)]
         ),
         "broker": _distinct([there["broker"], shown]),
-        "topic": _distinct([rows.topic, asked["topic"]]),
+        "topic": _distinct([traffic.topic, asked["topic"]]),
         "region": _distinct([there["region"], clients["region"]]),
         "attribute": _bits(masks),
     }

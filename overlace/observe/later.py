@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,9 @@ from overlace.model import Observation, Overlay
 from overlace.observe.known import Known
 from overlace.observe.sums import finish, partial
 from overlace.observe.tables import NULL, STILL, Window, at_some_time, columns
-from overlace.observe.traffic import Heard, Logged, Rows, heard_in, messages_in, read_traffic, table_of
+from overlace.observe.traffic import complete_traffic, messages_in, read_traffic, table_of
 from overlace.trace.store import Trace
-from overlace.trace.traffic import UNLOGGED, add_up
+from overlace.trace.traffic import Traffic, add_up
 
 LOOKED_AT = 64
 """Receivers of a message that are looked at for whom a newcomer met first."""
@@ -47,19 +47,15 @@ class Later:
     """The traffic of a window after the observed one, by the numbers of the observation; all else has higher ones."""
 
     observation: Observation
-    heard: Heard
-    start: Ints  # receivers[start[i]:start[i + 1]] are audience i
-    receivers: Ints
-    fresh: Bools  # whether a newcomer takes part in what was heard
+    traffic: Traffic
+    fresh: Bools  # whether a newcomer takes part in a row of it
     arrivals: Arrivals
     called: Sequence[str]  # the names of newcomers
     clients: int  # of the trace; the i-th newcomer in its first message has the number clients + i
 
-    def rows(self, which: Any = None) -> pa.Table:
-        """Rows of traffic, all or some of what was heard."""
-        return table_of(
-            Heard(*(each if which is None else each[which] for each in self.heard)), self.start, self.receivers
-        )
+    def rows(self, which: Ints | Bools | None = None) -> pa.Table:
+        """Rows of TRAFFIC, all or some of them."""
+        return table_of(self.traffic if which is None else self.traffic.pick(which))
 
     @cached_property
     def stage(self) -> Observation:
@@ -89,49 +85,56 @@ class Later:
         return replace(overlay, placement=np.column_stack([placed, home[placed]]))
 
 
+class Meetings(NamedTuple):
+    """Newcomers in rows of traffic, as senders and as receivers; one may be both."""
+
+    row: Ints
+    client: Ints
+    sends: Bools
+
+    def pick(self, which: Bools) -> Meetings:
+        """Some of them."""
+        return Meetings(self.row[which], self.client[which], self.sends[which])
+
+
 def later(trace: Trace, window: Window, known: Known, observation: Observation, pretend: Ints | None = None) -> Later:
-    """What was heard in a window after an observation whose numbers are `known`; some clients may pretend to be new."""
+    """The traffic of a window after an observation whose numbers are `known`; some clients may pretend to be new."""
     logged = read_traffic(trace, None if window == (0, 0) else window)
-    ids = int(max((each.max(initial=-1) for each in (logged.rows.client, logged.receivers)), default=-1)) + 1
-    most = max(observation.clients, len(known.place["client"]), ids)
-    exact, is_new = False, np.ones(most, dtype=np.bool_)
+    traffic = _within(trace, window, known, logged)
+    named = [int(ids.max(initial=-1)) for each in (logged, traffic) for ids in (each.client, each.receivers)]
+    most = max(observation.clients, len(known.place["client"]), max(named) + 1)
+    is_new = np.ones(most, dtype=np.bool_)
     is_new[: observation.clients] = ~had_traffic(observation)
     if pretend is not None:
         is_new[pretend] = True
-    heard, start, receivers = _heard(trace, window, known, logged)
-    most = max(most, int(max(heard.client.max(initial=-1), receivers.max(initial=-1))) + 1)
-    is_new = np.pad(is_new, (0, most - len(is_new)), constant_values=True)
-    row, client, sends = _meetings(heard, start, receivers, is_new)
-    if len(row) and trace.rows("messages") and (logged.rows.audience != UNLOGGED).all():
-        exact = True
-        logged = _by_message(trace, window, logged, np.unique(heard.bucket[row] // trace.bucket_us * trace.bucket_us))
-        heard, start, receivers = _heard(trace, window, known, logged)
-        row, client, sends = _meetings(heard, start, receivers, is_new)
+
+    met = _meetings(traffic, is_new)
+    exact = bool(len(met.row) and trace.rows("messages") and (logged.audience >= 0).all())
+    if exact:  # the message in which each comes up is known, not only the bucket
+        buckets = np.unique(traffic.bucket[met.row] // trace.bucket_us * trace.bucket_us)
+        traffic = _within(trace, window, known, _by_message(trace, window, logged, buckets))
+        met = _meetings(traffic, is_new)
+
     first = np.full(most, STILL)
-    np.minimum.at(first, client, heard.bucket[row])
-    begins = heard.bucket[row] == first[client]
+    np.minimum.at(first, met.client, traffic.bucket[met.row])
     new, called = _in_order(trace, known, np.flatnonzero(first < STILL), first)
-    rank = np.arange(most)
-    rank[new] = most + np.arange(len(new))
-    fresh = np.zeros(len(heard.client), dtype=np.bool_)
-    fresh[row] = True
-    row, client, sends = row[begins], client[begins], sends[begins]
-    contact = _contacts(heard, start, receivers, row, client, sends, first, rank)[new]
+    fresh = np.zeros(len(traffic.client), dtype=np.bool_)
+    fresh[met.row] = True
+    begins = met.pick(traffic.bucket[met.row] == first[met.client])
+    rank, number = np.arange(most), np.full(most, -1)
+    rank[new] = number[new] = most + np.arange(len(new))
+
+    contact = _contacts(traffic, begins, first, rank)[new]
     until = first[new] + (1 if exact else trace.bucket_us)
-    home, region = _where(trace, window, known, observation, new, until)
-    arrivals = Arrivals(new, first[new], contact, home, region)
-    number = np.full(most, -1)
-    number[new] = most + np.arange(len(new))
-    heard, start, receivers = _renamed(heard, start, receivers, row, client, sends, number)
-    return Later(observation, heard, start, receivers, fresh, arrivals, called, most)
+    home = _homes(trace, window, known, observation, new, until)
+    arrivals = Arrivals(new, first[new], contact, home, _regions(trace, window, known, new))
+    return Later(observation, _renumber(traffic, begins, number), fresh, arrivals, called, most)
 
 
-def _heard(trace: Trace, window: Window, known: Known, logged: Logged) -> tuple[Heard, Ints, Ints]:
-    """What was heard, at times within the window: a bucket that it cuts begins with it."""
-    heard, start, receivers, _ = heard_in(trace, window, known, logged)
-    if window != (0, 0):
-        heard = heard._replace(bucket=np.maximum(heard.bucket, window[0]))
-    return heard, start, receivers
+def _within(trace: Trace, window: Window, known: Known, logged: Traffic) -> Traffic:
+    """The traffic at times within the window: a bucket that it cuts begins with it."""
+    traffic = complete_traffic(trace, window, known, logged)
+    return traffic if window == (0, 0) else traffic._replace(bucket=np.maximum(traffic.bucket, window[0]))
 
 
 def _in_order(trace: Trace, known: Known, new: Ints, first: Ints) -> tuple[Ints, list[str]]:
@@ -161,63 +164,56 @@ def had_traffic(observation: Observation) -> Bools:
     return had
 
 
-def _meetings(heard: Heard, start: Ints, receivers: Ints, is_new: Bools) -> tuple[Ints, Ints, Bools]:
-    """(row, client, whether it sends): the newcomers in each row, as senders and as receivers; one may be both."""
-    at = np.flatnonzero(is_new[receivers])
-    count = np.bincount(np.searchsorted(start, at, side="right") - 1, minlength=len(start) - 1)
-    bounds = np.append(0, np.cumsum(count))
-    row = np.flatnonzero(count[heard.place])
-    _, got = take_groups(bounds, receivers[at], heard.place[row])
-    sent = np.flatnonzero(is_new[heard.client])
-    rows = np.append(sent, np.repeat(row, count[heard.place[row]]))
-    return rows, np.append(heard.client[sent], got), np.arange(len(rows)) < len(sent)
+def _meetings(traffic: Traffic, is_new: Bools) -> Meetings:
+    """The newcomers in each row."""
+    at = np.flatnonzero(is_new[traffic.receivers])
+    count = np.bincount(np.searchsorted(traffic.start, at, side="right") - 1, minlength=len(traffic.start) - 1)
+    row = np.flatnonzero(count[traffic.audience])
+    _, got = take_groups(np.append(0, np.cumsum(count)), traffic.receivers[at], traffic.audience[row])
+    sent = np.flatnonzero(is_new[traffic.client])
+    rows = np.append(sent, np.repeat(row, count[traffic.audience[row]]))
+    return Meetings(rows, np.append(traffic.client[sent], got), np.arange(len(rows)) < len(sent))
 
 
-def _by_message(trace: Trace, window: Window, logged: Logged, buckets: Ints) -> Logged:
+def _by_message(trace: Trace, window: Window, traffic: Traffic, buckets: Ints) -> Traffic:
     """The traffic with the messages themselves in some buckets, where the trace keeps all of them."""
-    messages, rows, width = messages_in(trace, window), logged.rows, trace.bucket_us
-    place, mine = (np.searchsorted(buckets, each) for each in (messages.bucket // width * width, rows.bucket))
-    there, listed = (
-        (i < len(buckets)) & (buckets[np.minimum(i, len(buckets) - 1)] == b)
-        for i, b in ((place, messages.bucket // width * width), (mine, rows.bucket))
-    )
-    kept, told = (
-        np.bincount(i[which], weights=amount[which], minlength=len(buckets))
-        for i, which, amount in ((place, there, messages.messages), (mine, listed, rows.messages))
-    )
-    whole = np.append(kept == told, False)
-    there, listed = there & whole[np.minimum(place, len(buckets))], listed & whole[np.minimum(mine, len(buckets))]
-    joined = (np.concatenate([a[~listed], b[there]]) for a, b in zip(rows, messages, strict=True))
-    return logged._replace(rows=Rows(*joined))
+    messages = messages_in(trace, window)
+    places, amounts = [], []
+    for rows in (messages, traffic):
+        bucket = rows.bucket // trace.bucket_us * trace.bucket_us
+        place = np.minimum(np.searchsorted(buckets, bucket), len(buckets) - 1)
+        place = np.where(buckets[place] == bucket, place, len(buckets))
+        places.append(place)
+        amounts.append(np.bincount(place, weights=rows.messages, minlength=len(buckets) + 1))
+    whole = amounts[0] == amounts[1]
+    whole[-1] = False  # no bucket of those
+    return traffic.pick(~whole[places[1]]).append(messages.pick(whole[places[0]]))
 
 
-def _contacts(
-    heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Ints, sends: Bools, first: Ints, rank: Ints
-) -> Ints:
+def _contacts(traffic: Traffic, met: Meetings, first: Ints, rank: Ints) -> Ints:
     """By client, whom it met first: of those that were there before, the one with most of its first messages.
 
     That is who sent to it or received from it; only where nobody did, who received the same.
     """
     found = np.full(len(first), -1)
-    size = np.minimum(np.diff(start)[heard.place[row]], LOOKED_AT)
-    which = np.repeat(np.arange(len(row)), size)
+    audience, messages = traffic.audience[met.row], traffic.messages[met.row]
+    size = np.minimum(np.diff(traffic.start)[audience], LOOKED_AT)
+    which = np.repeat(np.arange(len(met.row)), size)
     offset = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    got = receivers[start[heard.place[row]][which] + offset]
-    pairs = np.append(client, client[which]), np.append(heard.client[row], got)
-    direct = np.append(~sends, sends[which])
-    amount = np.append(heard.messages[row], heard.messages[row][which]) * np.where(direct, DIRECT, 1)
-    there = (first[pairs[1]] < first[pairs[0]]) | (first[pairs[1]] == STILL)
-    met = there & (pairs[0] != pairs[1])
-    (who, whom), (weight,) = add_up([pairs[0][met], pairs[1][met]], [amount[met]])
+    got = traffic.receivers[traffic.start[audience][which] + offset]
+    one, other = np.append(met.client, met.client[which]), np.append(traffic.client[met.row], got)
+    direct = np.append(~met.sends, met.sends[which])
+    amount = np.append(messages, messages[which]) * np.where(direct, DIRECT, 1)
+    there = (first[other] < first[one]) | (first[other] == STILL)
+    known = there & (one != other)
+    (who, whom), (weight,) = add_up([one[known], other[known]], [amount[known]])
     order = np.lexsort((-rank[whom], weight, who))
     found[who[order]] = whom[order]  # the last one of each stays: most, then the lowest number
     return found
 
 
-def _where(
-    trace: Trace, window: Window, known: Known, observation: Observation, new: Ints, until: Ints
-) -> tuple[Ints, Ints]:
-    """(home, region) of newcomers as the log shows them: in the session they came up in, else in their next one.
+def _homes(trace: Trace, window: Window, known: Known, observation: Observation, new: Ints, until: Ints) -> Ints:
+    """Where the log shows newcomers: in the session they came up in, else in their next one; -1 for nowhere.
 
     They came up before `until`. Who has no session then is where it was at the end of what was observed.
     """
@@ -225,43 +221,49 @@ def _where(
     seen = np.flatnonzero(new < observation.clients)
     home[seen] = observation.overlay.homes(observation.clients)[new[seen]]
     rows = at_some_time(columns(trace, "sessions", "client broker since until"), window)
-    client, broker = known.number("client", rows["client"]), known.number("broker", rows["broker"])
-    place = np.full(max(int(client.max(initial=-1)), int(new.max(initial=-1))) + 1, -1)
-    place[new] = np.arange(len(new))
-    mine = (place[client] >= 0) & (broker < observation.network.brokers)
-    who, broker, since = place[client[mine]], broker[mine], rows["since"][mine]
-    begun = since < until[who]
-    order = np.lexsort((-broker, np.where(begun, since, -since), begun, who))
-    shown = np.full(len(new), -1)
-    shown[who[order]] = broker[order]
-    clients = at_some_time(columns(trace, "clients", "client region since until"), window)
+    place, broker = _place_among(new, known.number("client", rows["client"])), known.number("broker", rows["broker"])
+    mine = (place >= 0) & (broker < observation.network.brokers)
+    who, broker, since = place[mine], broker[mine], rows["since"][mine]
+    open_then = since < until[who]
+    order = np.lexsort((-broker, np.where(open_then, since, -since), open_then, who))
+    home[who[order]] = broker[order]  # the last one of each stays
+    return home
+
+
+def _regions(trace: Trace, window: Window, known: Known, new: Ints) -> Ints:
+    """The regions of newcomers, -1 where none is known."""
+    rows = at_some_time(columns(trace, "clients", "client region since until"), window)
+    place = _place_among(new, known.number("client", rows["client"]))
+    listed = (place >= 0) & (rows["region"] != NULL["region"])
+    there = known.number("region", rows["region"][listed])
+    order = np.argsort(rows["since"][listed], kind="stable")  # the last is where it is
     region = np.full(len(new), -1)
-    number = known.number("client", clients["client"])
-    listed = (
-        (number < len(place)) & (place[np.minimum(number, len(place) - 1)] >= 0) & (clients["region"] != NULL["region"])
-    )
-    there = known.number("region", clients["region"][listed])
-    order = np.argsort(clients["since"][listed], kind="stable")  # the last is where it is
-    region[place[number[listed]][order]] = np.where(there < known.counts["region"], there, -1)[order]
-    return np.where(shown >= 0, shown, home), region
+    region[place[listed][order]] = np.where(there < known.counts["region"], there, -1)[order]
+    return region
 
 
-def _renamed(
-    heard: Heard, start: Ints, receivers: Ints, row: Ints, client: Ints, sends: Bools, number: Ints
-) -> tuple[Heard, Ints, Ints]:
-    """What was heard, with newcomers in their first messages under numbers of their own."""
-    sender = heard.client.copy()
-    sender[row[sends]] = number[client[sends]]
-    rows = np.unique(row[~sends])
-    bounds, taken = take_groups(start, receivers, heard.place[rows])
-    owner = np.repeat(rows, np.diff(bounds))
-    key, most = row[~sends] * len(number) + client[~sends], len(number)
-    renamed = np.isin(owner * most + taken, key)
-    taken = np.where(renamed, number[taken], taken)
-    place = heard.place.copy()
-    place[rows] = len(start) - 1 + np.arange(len(rows))
-    return (
-        heard._replace(client=sender, place=place),
-        np.append(start, start[-1] + bounds[1:]),
-        np.append(receivers, taken),
+def _place_among(new: Ints, clients: Ints) -> Ints:
+    """The place of each client among the newcomers; -1 for one that is none."""
+    place = np.full(max(int(clients.max(initial=-1)), int(new.max(initial=-1))) + 1, -1)
+    place[new] = np.arange(len(new))
+    return place[clients]
+
+
+def _renumber(traffic: Traffic, met: Meetings, number: Ints) -> Traffic:
+    """The traffic with newcomers in their first messages under numbers of their own."""
+    sender = traffic.client.copy()
+    sender[met.row[met.sends]] = number[met.client[met.sends]]
+
+    received = met.pick(~met.sends)
+    rows = np.unique(received.row)
+    start, receivers = take_groups(traffic.start, traffic.receivers, traffic.audience[rows])
+    owner = np.repeat(rows, np.diff(start))
+    begins = np.isin(owner * len(number) + receivers, received.row * len(number) + received.client)
+    receivers = np.where(begins, number[receivers], receivers)
+
+    audience = traffic.audience.copy()
+    audience[rows] = len(traffic.start) - 1 + np.arange(len(rows))
+    start = np.append(traffic.start, traffic.start[-1] + start[1:])
+    return traffic._replace(
+        client=sender, audience=audience, start=start, receivers=np.append(traffic.receivers, receivers)
     )

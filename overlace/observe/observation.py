@@ -10,8 +10,6 @@ numbers of their own, of what was known by then (known.py); `names_in` gives the
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
@@ -19,10 +17,13 @@ from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadTrace
 from overlace.model import Names, Network, Observation, Offers, Overlay, Requests, check_tree, name_of
 from overlace.observe.known import Known, known_in
-from overlace.observe.sums import Sums, finish, partial
+from overlace.observe.subscribers import read_subscribers
+from overlace.observe.sums import SUMS, Sums, finish, partial
 from overlace.observe.tables import NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, picked
-from overlace.observe.traffic import Logged, read_traffic, subscribers, traffic_of
+from overlace.observe.traffic import read_traffic, traffic_of
 from overlace.trace.store import Runner, Trace, here
+from overlace.trace.tables import Numbers
+from overlace.trace.traffic import Traffic
 
 
 def observe(trace: Trace, window: Window | None = None, run: Runner = here) -> Observation:
@@ -71,10 +72,10 @@ def names_in(trace: Trace, window: Window | None = None) -> Names:
 
 
 def sums_in(
-    trace: Trace, window: Window | None, known: Known, run: Runner = here, logged: Logged | None = None
+    trace: Trace, window: Window | None, known: Known, run: Runner = here, logged: Traffic | None = None
 ) -> Sums:
     """What the traffic of a window adds up to, by the numbers that an observation knows its clients by."""
-    return finish(run(partial, traffic_of(trace, window, known, logged).combine_chunks().to_batches()))
+    return finish(run(partial, traffic_of(trace, window, known, logged).combine_chunks().to_batches(), SUMS))
 
 
 def network_of(trace: Trace, window: Window, known: Known) -> Network:
@@ -86,7 +87,7 @@ def network_of(trace: Trace, window: Window, known: Known) -> Network:
     links = _candidates(trace, links_at_end(trace, window, known), known)
     at = known.number("broker", brokers["broker"])
 
-    def column(name: str, default: Any) -> Any:
+    def column(name: str, default: float) -> Numbers:
         values = np.full(n, default)
         values[at] = brokers[name]
         return values
@@ -175,21 +176,20 @@ def overlay_of(trace: Trace, window: Window, known: Known) -> Overlay:
     )
 
 
-def homes_of(trace: Trace, window: Window, known: Known) -> Any:
+def homes_of(trace: Trace, window: Window, known: Known) -> Pairs:
     """(client, broker): the last session of each client that was open in the window, at a broker that is there."""
     rows = at_some_time(columns(trace, "sessions", "client broker since until"), window)
     client, broker = known.number("client", rows["client"]), known.number("broker", rows["broker"])
     order = np.lexsort((broker, rows["since"], client))
     order = order[broker[order] < known.counts["broker"]]
-    rows_by_client = np.column_stack([client[order], broker[order]])
-    if not len(rows_by_client):
-        return rows_by_client
-    return rows_by_client[np.append(rows_by_client[1:, 0] != rows_by_client[:-1, 0], True)]
+    client, broker = client[order], broker[order]
+    last = np.append(client[1:] != client[:-1], True)[: len(client)]
+    return np.column_stack([client[last], broker[last]])
 
 
-def interests_of(trace: Trace, window: Window, known: Known) -> Any:
+def interests_of(trace: Trace, window: Window, known: Known) -> Pairs:
     """(client, topic): subscriptions that were open at the end of the window, to topics known by then."""
-    asked = subscribers(trace)
+    asked = read_subscribers(trace)
     _, end = bounds(window)
     topic = known.number("topic", asked.topic)
     live = (asked.since < end) & (asked.until >= end) & (topic < known.counts["topic"])

@@ -23,7 +23,7 @@ from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadObservation
 from overlace.model import Classes, Flows
 from overlace.trace.tables import arrow, groups, lists, numbers
-from overlace.trace.traffic import add_up
+from overlace.trace.traffic import add_up, rows_of
 
 SUMS: pa.Schema = pa.schema(
     [
@@ -55,9 +55,10 @@ class Sums(NamedTuple):
 
 def partial(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batch function: traffic with receivers in, one batch of SUMS out."""
-    parts = [_traffic(batch) for batch in batches]
-    client, messages, size = (_joined([part[i] for part in parts]) for i in range(3))
-    start, receivers = _chained([part[3:] for part in parts])
+    parts = [rows_of(batch) for batch in batches]
+    client = _joined([part.client for part in parts]).astype(np.int64)
+    messages, size = _joined([part.messages for part in parts]), _joined([part.bytes for part in parts])
+    start, receivers = _chained([(part.start, part.receivers) for part in parts])
     (who,), sent = add_up([client], [messages, size])
     first, order = group(client, 1 + max(int(client.max(initial=-1)), int(receivers.max(initial=-1))))
     flows = flow_sums(first, order, start, receivers, messages, size)
@@ -76,14 +77,6 @@ def finish(partials: Iterable[pa.RecordBatch]) -> Sums:
     amounts = [_joined([part.classes[i] for part in parts]) for i in (2, 3)]
     classes = _classes(start, members, *amounts)
     return Sums((client, sent[0], sent[1]), (sender, receiver, flows[0], flows[1]), classes)
-
-
-partial.schema = SUMS  # type: ignore[attr-defined]  # for whoever runs it elsewhere
-
-
-def _traffic(batch: pa.RecordBatch) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    client, messages, size = (numbers(batch.column(name)) for name in ("client", "messages", "bytes"))
-    return client.astype(np.int64), messages, size, *groups(batch.column("receivers"))
 
 
 def _joined(parts: list[Ints]) -> Ints:

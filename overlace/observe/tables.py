@@ -7,23 +7,29 @@ not seen in it, and one that ends then or later is still open.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from overlace.arrays.jit import Bools, Ints
 from overlace.trace.store import Trace
-from overlace.trace.tables import numbers
+from overlace.trace.tables import Numbers, numbers
 
 ALWAYS, STILL = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 NULL: dict[str, float] = {
-    "since": ALWAYS, "until": STILL, "connections": STILL, "capacity": np.inf, "latency_us": 0,
-    "max_degree": -1, "region": ALWAYS, "topic": -1, "attributes": -1, "cost": np.nan,
-}  # fmt: skip
+    "since": ALWAYS,
+    "until": STILL,
+    "connections": STILL,
+    "capacity": np.inf,
+    "latency_us": 0,
+    "max_degree": -1,
+    "region": ALWAYS,
+    "topic": -1,
+    "attributes": -1,
+    "cost": np.nan,
+}
 """What stands for null in the arrays of a column."""
 
-Columns = dict[str, Any]
+Columns = dict[str, Numbers]
 Window = tuple[int, int]
 
 NAMED = {

@@ -13,7 +13,8 @@ from overlace.arrays.jit import Floats, Ints
 from overlace.arrays.pairs import positions
 from overlace.errors import NothingBetter
 from overlace.limits import Limits, as_flag
-from overlace.model import Metrics, Network, Observation, Overlay, Progress, name_of
+from overlace.metrics import Metrics
+from overlace.model import Network, Observation, Overlay, Progress, name_of
 from overlace.optimize.case import Case
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import capacity_of

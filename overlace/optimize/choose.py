@@ -9,7 +9,7 @@ import numpy as np
 
 from overlace.errors import BadParameter, NothingBetter
 from overlace.limits import Goal, Limits, PlannerLimits, Split
-from overlace.model import Names, Observation, Planner, Progress, regions_given
+from overlace.model import Names, Observation, Planner, Progress
 from overlace.observe.tables import columns
 from overlace.optimize.bounds import places_known
 from overlace.optimize.case import Case
@@ -87,10 +87,10 @@ def joint_planner(
 ) -> Joint:
     """The planner for placement and tree, with the user's limits as ids; where no link is priced, none is new."""
     network = observation.network
-    if limits.placement == "region" and not regions_given(network, names):
+    if limits.placement == "region" and not network.regions_given(names):
         raise BadParameter("--placement region: no regions are given. Ingest brokers with a region, or leave it out.")
     stay = limits.placement == "region" or (
-        limits.placement is None and regions_given(network, names) and not places_known(network)
+        limits.placement is None and network.regions_given(names) and not places_known(network)
     )
     by_bytes = goal.objective == "bytes" or (goal.objective == "cost" and unit == "gb")
     scope = scope_of(limits, network, observation.overlay.tree, observation.clients, names)

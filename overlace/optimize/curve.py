@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.jit import Ints
-from overlace.model import Metrics, Overlay, Steps
+from overlace.metrics import Metrics
+from overlace.model import Overlay, Steps
 from overlace.observe.later import Later
 from overlace.replay.measure import measure
+from overlace.trace.judgement import Point
 from overlace.trace.plan_tables import Columns, count_changes
-from overlace.trace.plans import Point
 from overlace.trace.tables import groups
 
 MOST, LEAST = 24, 8

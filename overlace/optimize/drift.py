@@ -22,7 +22,7 @@ from overlace.errors import BadPlan, BadTrace, OverlaceError, Unknown
 from overlace.limits import Limits
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
 from overlace.observe.cut import Cut, cut
-from overlace.observe.forecast import Forecast, expected, sliced
+from overlace.observe.forecast import expected, sliced
 from overlace.observe.known import known_as
 from overlace.observe.later import later
 from overlace.observe.observation import observe_with_names
@@ -32,7 +32,9 @@ from overlace.optimize.interval import total
 from overlace.optimize.joined import InPlace, Joined
 from overlace.optimize.solve import objective_of, plan_for
 from overlace.replay.measure import measure
-from overlace.trace.plans import Judgement, PlanFile, load_plan, read_plan
+from overlace.trace.judgement import Judgement
+from overlace.trace.plan_file import PlanFile
+from overlace.trace.plans import load_plan, read_plan
 from overlace.trace.runs import read_json, read_observation
 from overlace.trace.store import Trace
 
@@ -142,7 +144,7 @@ def _saved_on(stands: Standing, trace: Trace, parts: Cut, metric: str) -> float:
     ahead = None
     if forecast is not None:
         slices = sliced(trace, parts.train, known)
-        ahead = expected(start, slices, Forecast(forecast.half_life_days, forecast.blocks), made.seed)
+        ahead = expected(start, slices, forecast, made.seed)
     fresh = plan_for(joined.planner(made.planner, stands.observation.network), start, ahead, made.seed)
     rest = later(trace, parts.held_out, known, start)
     rows = rest.rows()

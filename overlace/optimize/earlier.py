@@ -60,7 +60,7 @@ def origins_of(training: Training, planner: Joint, metric: str) -> Iterator[Orig
         if mine is None or not measured or not len(observation.classes) or not len(observation.overlay.tree):
             continue
         follows = later(trace, (origin, end), then, observation)
-        if len(follows.heard.client):
+        if len(follows.traffic.client):
             yield Origin(observation, then, mine, follows, end)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from overlace.arrays.jit import Floats
 from overlace.errors import OverlaceError
 from overlace.model import Observation, Overlay, Planner, Progress, name_of
-from overlace.observe.forecast import BLOCKS, HALF_LIVES, PLAIN_SUMS, Forecast, expected, half_life_of, sliced
+from overlace.observe.forecast import BLOCKS, HALF_LIVES, expected, half_life_of, sliced
 from overlace.observe.known import known_as
 from overlace.observe.later import Later, later
 from overlace.optimize.case import Training, metric_of
@@ -30,7 +30,8 @@ from overlace.optimize.solve import Target, check_is_for_traffic, objective_of
 from overlace.planners.joint.joint import Joint
 from overlace.planners.newcomers import RULES
 from overlace.stopping import asked
-from overlace.trace.plans import PlannedFor, Sure
+from overlace.trace.judgement import Interval
+from overlace.trace.plan_file import PLAIN_SUMS, Forecast
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
 
@@ -43,7 +44,7 @@ class Outlook(NamedTuple):
     origins: int  # earlier times at which they were tried
     share: float  # of the training window, at its end, that chose
     rule: str  # for newcomers; empty: they stay where they connect
-    expected: Sure | None
+    expected: Interval | None
     sums: list[Floats]  # (before, after) by slices of time, of each plan from an earlier time
 
     def __str__(self) -> str:
@@ -87,10 +88,11 @@ def choose_forecast(
             break
         tell(0.5 * len(tried), f"choosing a forecast: at earlier time {len(tried) + 1}")
         left = shares if not tried else sorted({shares[0], _best(tried)})
-        if found := _try_blocks(trace, origin, [Forecast(days, blocks) for blocks in left], seed, metric):
+        forecasts = [Forecast(half_life_days=days, blocks=blocks) for blocks in left]
+        if found := _try_blocks(trace, origin, forecasts, seed, metric):
             tried.append((origin, found))
     blocks = _best(tried) if tried else shares[0]
-    forecast = Forecast(days, blocks)
+    forecast = Forecast(half_life_days=days, blocks=blocks)
     plans = [
         (origin, found[blocks].after, Placing(origin.planner, origin.observation, "", seed, stays))
         for origin, found in tried
@@ -108,10 +110,7 @@ def choose_forecast(
 
 def target_of(outlook: Outlook, ahead: Observation | None, stays: Stays = NOBODY) -> Target:
     """What was chosen, as a plan is made for it."""
-    forecast, planned_for = outlook.forecast, None
-    if forecast is not None and ahead is not None:
-        planned_for = PlannedFor(half_life_days=forecast.half_life, blocks=forecast.blocks)
-    return Target(planned_for, ahead, outlook.rule, stays)
+    return Target(outlook.forecast if ahead is not None else None, ahead, outlook.rule, stays)
 
 
 def target_for(run: Path, planner: Planner, seed: int, progress: Progress | None = None) -> Target:
@@ -126,7 +125,7 @@ def target_for(run: Path, planner: Planner, seed: int, progress: Progress | None
         stays = Stays(keep, only)
         return target_of(*choose_forecast(training, planner, seed, metric, stays, progress=progress), stays)
     slices = sliced(trace, parts.train, training.known)
-    forecast = Forecast(half_life_of(slices, observation.clients))
+    forecast = Forecast(half_life_days=half_life_of(slices, observation.clients))
     if forecast == PLAIN_SUMS:
         return Target()
     outlook = Outlook(forecast, len(HALF_LIVES), 0, 0.0, "", None, [])

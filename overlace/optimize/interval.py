@@ -20,7 +20,7 @@ from overlace.arrays.jit import Floats
 from overlace.model import Observation, Overlay
 from overlace.observe.later import Later
 from overlace.replay.measure import measure
-from overlace.trace.plans import Sure
+from overlace.trace.judgement import Interval
 from overlace.trace.store import DAY_US
 
 DRAWS = 2_000
@@ -46,28 +46,28 @@ def sums_of(
     """(before, after) of each slice of time that holds traffic; the overlays are those of the stage."""
     sums = []
     for begin, end in slices:
-        which = np.flatnonzero((later.heard.bucket >= begin) & (later.heard.bucket < end))
+        which = np.flatnonzero((later.traffic.bucket >= begin) & (later.traffic.bucket < end))
         if len(which):
             rows = later.rows(which)
             sums.append([total(later.stage, overlay, rows, unit, metric) for overlay in (before, after)])
     return np.array(sums, dtype=np.float64).reshape(-1, 2)
 
 
-def saving(judged: Floats, earlier: Sequence[Floats] = ()) -> Sure:
+def saving(judged: Floats, earlier: Sequence[Floats] = ()) -> Interval:
     """What slices say of a plan; with those that judged plans from earlier origins the interval can only grow."""
     count, origins = len(judged) + sum(map(len, earlier)), 1 + len(earlier)
     if judged[:, 0].sum() <= 0:
-        return Sure(share=0.0, low=0.0, high=0.0, slices=count, origins=origins)
+        return Interval(share=0.0, low=0.0, high=0.0, slices=count, origins=origins)
     share = float(_share(judged.sum(axis=0, keepdims=True))[0])
     ends = [share]
     for slices in (judged, np.concatenate([judged, *earlier])):
         rng = np.random.default_rng(0)
         drawn = slices[rng.integers(0, len(slices), (DRAWS, len(slices)))].sum(axis=1)
         ends += np.quantile(_share(drawn[drawn[:, 0] > 0]), [0.025, 0.975]).tolist()
-    return Sure(share=share, low=min(ends), high=max(ends), slices=count, origins=origins)
+    return Interval(share=share, low=min(ends), high=max(ends), slices=count, origins=origins)
 
 
-def expect_saving(earlier: Sequence[Floats]) -> Sure | None:
+def expect_saving(earlier: Sequence[Floats]) -> Interval | None:
     """What plans from earlier times say of one that has not been judged; None where there are none.
 
     The traffic that followed each is cut into four stretches of about equal cost. Another stretch is expected among
@@ -82,7 +82,7 @@ def expect_saving(earlier: Sequence[Floats]) -> Sure | None:
     count, reach = len(shares), 1.0
     if count > 1:
         reach = float(student.ppf(0.975, count - 1) * shares.std(ddof=1) * np.sqrt(1 + 1 / count))
-    return Sure(
+    return Interval(
         share=share, low=share - reach, high=min(1.0, share + reach), slices=sum(map(len, sums)), origins=len(sums)
     )
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from overlace.limits import as_document, as_flag
-from overlace.model import Metrics, Overlay
+from overlace.metrics import Metrics
+from overlace.model import Overlay
 from overlace.observe.later import Later, strangers
 from overlace.optimize.case import Case, metric_of
 from overlace.optimize.choose import CHANNELS, MESH, ROUTED, without_effect
@@ -21,8 +22,9 @@ from overlace.optimize.solve import Solved
 from overlace.planners.joint.joint import Joint
 from overlace.report.curve import flattens
 from overlace.stopping import asked
+from overlace.trace.judgement import Baseline, GroupCost, Interval, Judgement, Measure, Point
 from overlace.trace.plan_tables import Columns, count_changes
-from overlace.trace.plans import Apart, Baseline, Judgement, Measure, Point, Sure, judge
+from overlace.trace.plans import judge
 
 LOADS = "local_share max_broker_load max_link_load cut_share_max deliveries homeless"
 ALSO = {
@@ -46,7 +48,7 @@ class Part(NamedTuple):
     before: float
     after: float
     train: float  # share saved in the training window
-    saving: Sure | None
+    saving: Interval | None
 
     @property
     def judged(self) -> Judgement:
@@ -77,9 +79,9 @@ class Evidence:
 class Followed(NamedTuple):
     """What came of a plan for placement and tree on the traffic that judges it."""
 
-    saving: Sure | None
+    saving: Interval | None
     curve: list[Point]
-    apart: list[Apart]
+    apart: list[GroupCost]
     baselines: list[Baseline]
 
 

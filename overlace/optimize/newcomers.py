@@ -27,7 +27,8 @@ from overlace.planners.newcomers import (
     talk_of,
 )
 from overlace.planners.search.problem import Problem, loads_at
-from overlace.trace.plans import Apart, Newcomers
+from overlace.trace.judgement import GroupCost
+from overlace.trace.plan_file import Newcomers
 
 
 class Stays(NamedTuple):
@@ -127,12 +128,12 @@ def describe_rule(placing: Placing, after: Overlay, names: Names) -> Newcomers |
     return Newcomers(rule=rule.name, brokers=called, keep=list(placing.stays.keep), only=list(placing.stays.only))
 
 
-def split_clients(later: Later, before: Overlay, after: Overlay, unit: str, metric: str) -> list[Apart]:
+def split_clients(later: Later, before: Overlay, after: Overlay, unit: str, metric: str) -> list[GroupCost]:
     """What messages of known clients cost before and after, and those with a newcomer; overlays are the stage's."""
     found = []
     clients: tuple[Literal["known", "newcomers"], ...] = ("known", "newcomers")
     for who, mine in zip(clients, (~later.fresh, later.fresh), strict=True):
         rows = later.rows(np.flatnonzero(mine))
         paid = [total(later.stage, each, rows, unit, metric) if rows.num_rows else 0.0 for each in (before, after)]
-        found.append(Apart(clients=who, before=paid[0], after=paid[1]))
+        found.append(GroupCost(clients=who, before=paid[0], after=paid[1]))
     return found

@@ -18,20 +18,21 @@ import pyarrow.parquet as pq
 
 from overlace import __version__
 from overlace.errors import BadPlan
-from overlace.model import Metrics, Observation, Overlay, Plan, Progress
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay, Plan, Progress
 from overlace.observe.cut import Cut
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.optimize.case import Training
 from overlace.optimize.observe import trace_of
-from overlace.replay.measure import joined, measure, within
+from overlace.replay.measure import measure, within
 from overlace.replay.tally import Tally
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Runner, Trace, here
 from overlace.trace.tables import arrow, numbers, table_of
 
 if TYPE_CHECKING:  # what a run without plans does not need takes longer to load than to replay
-    from overlace.trace.plans import Newcomers
+    from overlace.trace.plan_file import Newcomers
 
 
 class Replayed(NamedTuple):
@@ -117,7 +118,7 @@ def fold_newcomers(metrics: Metrics, traffic: Later) -> Metrics:
         rows = listed // max(clients, 1) == i
         tally.add(name, "client", listed[rows] % max(clients, 1), value[rows])
     rest = Metrics(*(getattr(metrics, each)[~mine] for each in ("metric", "scope", "key", "other", "value")))
-    return joined([rest, tally.metrics()])
+    return Metrics.join([rest, tally.metrics()])
 
 
 def with_newcomers(plan: Plan, observation: Observation, traffic: Later, rule: Newcomers | None) -> Overlay:

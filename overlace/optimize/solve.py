@@ -14,7 +14,8 @@ from overlace.model import PARTS, Names, Observation, Plan, Planner, Progress
 from overlace.optimize.newcomers import NOBODY, Placing, Stays, describe_rule
 from overlace.planners.joint.joint import Joint
 from overlace.stopping import asked
-from overlace.trace.plans import PlanFile, PlannedFor, load_plan, parameters_of, plan_id, read_plan, write_plan
+from overlace.trace.plan_file import Forecast, PlanFile
+from overlace.trace.plans import Provenance, load_plan, parameters_of, plan_id, read_plan, write_plan
 from overlace.trace.runs import read_json
 
 AMOUNTS = ("messages", "saved")
@@ -33,7 +34,7 @@ class Solved(NamedTuple):
 class Target(NamedTuple):
     """What a plan is made for beside what was observed: traffic to come, and a rule for newcomers."""
 
-    forecast: PlannedFor | None = None
+    forecast: Forecast | None = None
     ahead: Observation | None = None  # None: what was observed
     rule: str = ""
     stays: Stays = NOBODY
@@ -74,18 +75,8 @@ def keep_plan(
         rule = describe_rule(placing, plan.after, names or {})
     about = run / "run.json"
     trace = str(read_json(about).get("trace_digest", "")) if about.exists() else ""
-    document = write_plan(
-        plan,
-        folder,
-        planner_name(planner),
-        observation,
-        names,
-        trace=trace,
-        forecast=target.forecast,
-        newcomers=rule,
-        stopped=asked(),
-        force=True,
-    )
+    made_of = Provenance(trace, target.forecast, rule, stopped=asked())
+    document = write_plan(plan, folder, planner_name(planner), observation, names, made_of, force=True)
     return Solved(document, folder, again=False, plan=plan)
 
 

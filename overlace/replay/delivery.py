@@ -25,7 +25,8 @@ from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints, kernel
 from overlace.arrays.masks import bits, bits_of, submasks_of
 from overlace.errors import BadObservation, BadOverlay, NotObserved
-from overlace.model import Metrics, Observation, Overlay, name_of
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay, name_of
 from overlace.replay.tally import Tally, share
 
 REST = -1

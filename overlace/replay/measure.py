@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlace.model import Metrics, Observation, Overlay
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay
+from overlace.replay.partials import PARTIAL
 from overlace.replay.routing import routing
 from overlace.replay.tally import Tally
 from overlace.trace.store import Runner, batches, here
@@ -25,7 +27,7 @@ def measure(
     found = []
     if observation.network.brokers and (len(overlay.tree) or observation.network.brokers == 1) and rows.num_rows:
         route = routing(observation, overlay, unit=unit)  # type: ignore[arg-type]
-        found.append(route.finish(run(route.partial, batches(rows))))
+        found.append(route.finish(run(route.partial, batches(rows), PARTIAL)))
         if observation.network.access_cost.size:
             found.append(access_costs(observation, overlay, rows, unit, found[0].of("cost")))
         if doubles is not None and doubles.num_rows:
@@ -38,15 +40,7 @@ def measure(
         from overlace.replay.shape import shape
 
         found.append(shape(observation, overlay))
-    return joined(found)
-
-
-def joined(parts: list[Metrics]) -> Metrics:
-    """Several metrics as one."""
-    if not parts:
-        return Metrics()
-    names = ("metric", "scope", "key", "other", "value")
-    return Metrics(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return Metrics.join(found)
 
 
 def access_costs(observation: Observation, overlay: Overlay, rows: pa.Table, unit: str, routed: float) -> Metrics:

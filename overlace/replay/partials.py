@@ -1,4 +1,4 @@
-"""Traffic as replay reads it, and what a batch function hands on: integers that add up.
+"""What the batch function of routing hands on: integers that add up.
 
 A partial row is (metric, scope, key, other, amount). The amounts of rows that agree in the first four
 may be added in any order, by Spark's `groupBy`, by `add_up` or by both: the result is the same.
@@ -7,19 +7,13 @@ may be added in any order, by Spark's `groupBy`, by `add_up` or by both: the res
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints
-from overlace.errors import BadTrace
-from overlace.trace.tables import TRACE, arrow, groups, numbers
-
-TRAFFIC: pa.Schema = TRACE["traffic"].append(pa.field("receivers", pa.list_(pa.int32()), nullable=False))
-"""The table traffic with the receivers of each row's audience: sorted, distinct, the sender perhaps among them."""
+from overlace.trace.tables import arrow, numbers
 
 PARTIAL: pa.Schema = pa.schema(
     [
@@ -31,46 +25,6 @@ PARTIAL: pa.Schema = pa.schema(
     ]
 )
 """What `Routing.partial` yields; `other` is -1 where a scope has one key."""
-
-
-class Rows(NamedTuple):
-    """The columns of one batch of traffic that routing needs; receivers[start[i]:start[i + 1]] are row i's."""
-
-    client: NDArray[np.int32]
-    topic: NDArray[np.int32]  # -1: none
-    messages: Ints
-    bytes: Ints
-    start: Ints
-    receivers: NDArray[np.int32]
-
-
-def rows_of(batch: pa.RecordBatch) -> Rows:
-    """A batch of traffic as arrays; columns that routing does not need may be missing."""
-    start, receivers = groups(_whole(_column(batch, "receivers"), "receivers"))
-    return Rows(
-        numbers(_whole(_column(batch, "client"), "client")),
-        numbers(_column(batch, "topic"), -1),
-        numbers(_whole(_column(batch, "messages"), "messages")),
-        numbers(_whole(_column(batch, "bytes"), "bytes")),
-        start,
-        receivers,
-    )
-
-
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    if name not in batch.schema.names:
-        raise BadTrace(f"traffic: no column {name} among {', '.join(batch.schema.names)}. Join audiences to traffic.")
-    column, kind = batch.column(name), TRAFFIC.field(name).type
-    return column if column.type == kind else column.cast(kind)
-
-
-def _whole(column: pa.Array, name: str) -> pa.Array:
-    if column.null_count:
-        raise BadTrace(
-            f"traffic.{name}: {column.null_count:,} of {len(column):,} values are empty. "
-            "Every row of traffic needs an audience that stands in audiences."
-        )
-    return column
 
 
 def _repeated(word: str, times: int) -> pa.Array:

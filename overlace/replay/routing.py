@@ -34,10 +34,12 @@ from overlace.arrays.jit import Ints
 from overlace.arrays.records import FloatColumn, IntColumn, Record, column
 from overlace.arrays.trees import Rooted, root_at
 from overlace.errors import BadOverlay, NotObserved, Unknown
-from overlace.model import Metrics, Network, Observation, Overlay, name_of
-from overlace.replay.partials import Partials, Sums, add_up, rows_of
+from overlace.metrics import Metrics
+from overlace.model import Network, Observation, Overlay, name_of
+from overlace.replay.partials import Partials, Sums, add_up
 from overlace.replay.subtrees import BROKER, CALLER, OVERALL, Loads, PairSums, add_pairs, no_pairs, paths, route
 from overlace.replay.tally import N, Tally, share, shares, totals
+from overlace.trace.traffic import rows_of
 
 Unit = Literal["message", "gb", "ms"]
 """What a link's cost is per: a message, 10 ** 9 bytes, or (as a delay) a message again."""

@@ -29,7 +29,8 @@ import numpy as np
 from overlace.arrays.csr import group, neighbours
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.errors import BadOverlay
-from overlace.model import Metrics, Observation, Overlay, name_of
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay, name_of
 from overlace.replay.tally import Tally, share, totals
 
 

@@ -26,6 +26,9 @@ from overlace.model import Observation, Overlay
 
 Service = Literal["exponential", "constant"]
 
+QUEUE = 64
+"""Services of a broker that are remembered, to count who waits."""
+
 
 class Arrivals(NamedTuple):
     """Messages in order of time; receivers[start[i]:start[i + 1]] are message i's."""
@@ -46,57 +49,65 @@ class Simulated(NamedTuple):
     homeless: int
 
 
+class Delays(NamedTuple):
+    """How long services and links take."""
+
+    service_us: float = 1000.0
+    service: Service = "exponential"
+    link_us: int | None = None  # None: the network's latencies
+    client_us: int = 0
+
+
 def simulate(
-    observation: Observation,
-    overlay: Overlay,
-    arrivals: Arrivals,
-    *,
-    service_us: float = 1000.0,
-    service: Service = "exponential",
-    link_us: int | None = None,
-    client_us: int = 0,
-    seed: int = 0,
+    observation: Observation, overlay: Overlay, arrivals: Arrivals, delays: Delays | None = None, seed: int = 0
 ) -> Simulated:
-    """Send messages through the overlay; `link_us` None takes the network's latencies."""
-    network = observation.network
+    """Send messages through the overlay."""
+    network, delays = observation.network, delays or Delays()
     if network.brokers == 0:
         raise NotObserved("simulate: no brokers were observed. Ingest the tables brokers and links.")
-    if not service_us >= 0:
-        raise BadParameter(f"service_us is {service_us}; expected 0 or more")
+    if not delays.service_us >= 0:
+        raise BadParameter(f"service_us is {delays.service_us}; expected 0 or more")
     if len(arrivals.at_us) and (np.diff(arrivals.at_us) < 0).any():
         raise BadParameter("simulate: messages must come in order of time; sort them by at_us")
     tree = overlay.rooted(network.brokers)
+    per_link = np.full(len(overlay.tree), float(delays.link_us or 0))
+    if delays.link_us is None and len(network.links):
+        per_link = network.latency_us[network.link_rows(overlay.tree)].astype(np.float64)
     up = np.zeros(network.brokers)
     below = tree.link >= 0
-    per_link = np.full(len(overlay.tree), float(link_us or 0))
-    if link_us is None and len(network.links):
-        per_link = network.latency_us[network.link_rows(overlay.tree)].astype(np.float64)
     up[below] = per_link[tree.link[below]]
     most = int(max(arrivals.client.max(initial=-1), arrivals.receivers.max(initial=-1))) + 1
     home = overlay.homes(max(observation.clients, most))
-    return run(
-        tree, up, home, *arrivals, float(service_us), service == "exponential", float(client_us), seed
-    )  # fmt: skip
+    times = Times(up, float(delays.service_us), delays.service == "exponential", float(delays.client_us))
+    return run(tree, home, arrivals, times, seed)
+
+
+class Times(NamedTuple):
+    """Delays as the event loop takes them."""
+
+    up: Floats  # of each broker's link towards the root
+    service_us: float
+    exponential: bool
+    client_us: float
 
 
 @kernel
-def run(
-    tree: Rooted, up: Floats, home: Ints, at_us: Ints, client: Ints, start: Ints, receivers: Ints,
-    service_us: float, exponential: bool, client_us: float, seed: int,
-) -> Simulated:  # fmt: skip
+def run(tree: Rooted, home: Ints, arrivals: Arrivals, times: Times, seed: int) -> Simulated:
     """The event loop. An event is a message that arrives at a broker from a neighbour (or from its sender)."""
-    brokers = len(up)
+    at_us, client, start, receivers = arrivals.at_us, arrivals.client, arrivals.start, arrivals.receivers
+    brokers, client_us = len(times.up), times.client_us
     latency = np.full(len(receivers), -1.0)
     busy, free = np.zeros(brokers), np.zeros(brokers)
     served, longest = np.zeros(brokers, dtype=np.int64), np.zeros(brokers, dtype=np.int64)
+    ends = np.zeros((brokers, QUEUE))  # when the last services of each broker end, to count who waits
     room = 1024
     when = np.empty(room)
     what = np.empty((room, 4), dtype=np.int64)  # number of the event, message, broker, where it came from
     size, events, following, homeless = 0, 0, 0, 0
     wanted = np.zeros(brokers, dtype=np.bool_)
-    ends = np.zeros((brokers, 64))  # when the last services of each broker end, to count who waits
     base = mix(np.uint64(seed) ^ np.uint64(0x51))
     while size or following < len(at_us):
+        # the next event: a message that enters, or one that arrives from a neighbour, whichever is first
         if size == 0 or (following < len(at_us) and at_us[following] + client_us <= when[0]):
             m, following = following, following + 1
             b, came, now = home[client[m]], -1, at_us[m] + client_us
@@ -107,20 +118,23 @@ def run(
         else:
             now, m, b, came = when[0], what[0, 1], what[0, 2], what[0, 3]
             size = pop(when, what, size)
-        took = service_us
-        if exponential and service_us > 0:
+
+        # the broker serves it after all that came before
+        took = times.service_us
+        if times.exponential and times.service_us > 0:
             draw = mix(mix(base ^ np.uint64(m)) ^ np.uint64(b))
-            took = -service_us * np.log(1.0 - share_of(draw))
-        begin = max(now, free[b])
-        done = begin + took
+            took = -times.service_us * np.log(1.0 - share_of(draw))
         waits = 0
-        for i in range(64):
+        for i in range(QUEUE):
             waits += ends[b, i] > now
         longest[b] = max(longest[b], waits)
-        ends[b, served[b] % 64] = done
+        done = max(now, free[b]) + took
+        ends[b, served[b] % QUEUE] = done
         free[b] = done
         busy[b] += took
         served[b] += 1
+
+        # it reaches the receivers that are at home here
         for k in range(start[m], start[m + 1]):
             to = home[receivers[k]]
             if receivers[k] == client[m]:
@@ -129,13 +143,15 @@ def run(
                 homeless += came == -1
             elif to == b:
                 latency[k] = done + client_us - at_us[m]
+
+        # and goes on to every neighbour behind which there are others
         count = branches(tree, home, b, came, receivers[start[m] : start[m + 1]], client[m], wanted)
         if count == 0:
             continue
         for side in range(brokers):
             if wanted[side]:
                 wanted[side] = False
-                length = up[b] if side == tree.parent[b] else up[side]
+                length = times.up[b] if side == tree.parent[b] else times.up[side]
                 if size == room:
                     room *= 2
                     more_when = np.empty(room)

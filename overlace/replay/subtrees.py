@@ -18,7 +18,7 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
 from overlace.arrays.trees import Rooted, common_ancestor
-from overlace.replay.partials import Rows
+from overlace.trace.traffic import Rows
 
 OVERALL = ("messages", "bytes", "to_self", "homeless", "homeless_messages")
 BROKER = ("sent", "handled", "handled_bytes", "top", "top_bytes")

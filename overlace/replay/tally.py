@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from overlace.arrays.jit import Ints
-from overlace.model import Metrics
+from overlace.metrics import Metrics
 
 N = TypeVar("N", np.int64, np.float64)
 

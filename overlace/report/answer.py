@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from overlace.trace.plans import Judgement, Measure, PlanFile
+from overlace.trace.judgement import Judgement, Measure
+from overlace.trace.plan_file import PlanFile
 from overlace.wording import amount, counted, percent
 
 COST_UNITS = {

@@ -15,7 +15,8 @@ from markupsafe import Markup
 from overlace.report.lines import curve_svg, gain_svg
 from overlace.report.sheets import Amount, Change, amount, change, shown
 from overlace.report.tables import LABELS
-from overlace.trace.plans import Judgement, PlanFile, Point
+from overlace.trace.judgement import Judgement, Point
+from overlace.trace.plan_file import PlanFile
 
 MOST_STEPS = 300
 """Steps of a plan that the page lists; without a judged curve the slider goes over these."""

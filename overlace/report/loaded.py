@@ -16,7 +16,8 @@ from overlace.errors import BadTrace
 from overlace.model import Names, Observation
 from overlace.report.sheets import Sheet, Sheets, read_sheets
 from overlace.report.tables import Calls
-from overlace.trace.plans import PlanFile, read_plan
+from overlace.trace.plan_file import PlanFile
+from overlace.trace.plans import read_plan
 from overlace.trace.runs import read_json, read_observation
 from overlace.trace.store import Trace
 

@@ -24,7 +24,7 @@ import jinja2
 from markupsafe import Markup
 
 from overlace import __version__
-from overlace.replay.metrics import METRICS
+from overlace.replay.definitions import METRICS
 from overlace.report.answer import COST_UNITS, answer_lines
 from overlace.report.curve import MOST_STEPS, curve, flattens
 from overlace.report.figures import bars_svg, overlay_map, overlay_svg
@@ -62,7 +62,8 @@ from overlace.report.tables import (
     region_matrix,
     region_table,
 )
-from overlace.trace.plans import Sure, change_lines
+from overlace.trace.judgement import Interval
+from overlace.trace.plan_file import change_lines
 
 MOST_SOURCES = 15
 MOST_OPENED = 40
@@ -237,7 +238,7 @@ PARTS = {"train": "in the training window", "held-out": "on held-out traffic"}
 CLIENTS = {"known": "messages of known clients", "newcomers": "messages with a newcomer"}
 
 
-def _shares(sure: Sure | None) -> tuple[Amount | str, ...]:
+def _shares(sure: Interval | None) -> tuple[Amount | str, ...]:
     if sure is None:
         return ("too short to say", "", "")
     return tuple(Amount(each, "share") for each in (sure.share, sure.low, sure.high))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadTrace
-from overlace.replay.metrics import METRICS
+from overlace.replay.definitions import METRICS
 from overlace.trace.tables import conform
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from overlace.arrays.jit import Floats
 from overlace.arrays.trees import hops_between
-from overlace.model import Names, Network, Observation, name_of, regions_given
+from overlace.model import Names, Network, Observation, name_of
 from overlace.report.sheets import Amount, Sheet, Sheets, amount, change
 
 K = TypeVar("K", int, tuple[int, int])
@@ -70,7 +70,7 @@ class Calls:
     @cached_property
     def regions_given(self) -> bool:
         """Whether somebody said in which regions brokers are."""
-        return regions_given(self.network, self.names)
+        return self.network.regions_given(self.names)
 
     def region(self, r: int) -> str:
         """A region's name; that of its broker where each broker is its own."""

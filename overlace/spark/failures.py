@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -107,7 +106,7 @@ def _of_a_task(text: str) -> OverlaceError | None:
     if not said:
         return None
     name, message = said[-1]
-    kind: Any = getattr(errors, name, None)
+    kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, OverlaceError)):
         kind = SparkFailed
     made: OverlaceError = kind.__new__(kind)

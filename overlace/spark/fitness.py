@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from pyspark import cloudpickle
 
@@ -23,10 +23,23 @@ NEEDED = ("overlace", "numpy", "pyarrow", "pandas", "numba")
 UNFIT = "unfit"
 """The column in which a task says that it cannot work."""
 
-BatchFunction = Callable[[Iterator[Any]], Iterator[Any]]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def look(version: str) -> dict[str, Any]:
+class About(TypedDict):
+    """What a Python says of itself: where it is, the versions of what it has, and what it lacks."""
+
+    host: str
+    path: str
+    python: str
+    found: dict[str, str]
+    lacks: dict[str, str]
+
+
+def look(version: str) -> About:
     """This Python: its host, path and version, the versions of what it has, and what it lacks."""
     import importlib
     import platform
@@ -42,17 +55,15 @@ def look(version: str) -> dict[str, Any]:
             lacks[name] = f"its import fails: {' '.join(str(error).split())[:200]}"
     if found.get("overlace", version) != version:
         lacks["overlace"] = f"{found['overlace']} there, {version} here"
-    return {
-        "host": socket.gethostname(), "path": sys.executable, "python": platform.python_version(), "found": found,
-        "lacks": lacks,
-    }  # fmt: skip
+    host, python = socket.gethostname(), platform.python_version()
+    return {"host": host, "path": sys.executable, "python": python, "found": found, "lacks": lacks}
 
 
-def fitted(function: BatchFunction, names: list[str], types: list[Any], version: str) -> BatchFunction:
+def fitted(function: BatchFunction, names: list[str], types: list[pa.DataType], version: str) -> BatchFunction:
     """A batch function that first looks whether it can be run; its rows have one column more, `UNFIT`."""
     packed = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
 
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import json
 
         import pyarrow

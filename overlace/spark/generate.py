@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +21,10 @@ from overlace.ingest.staging import ANSWER, answer, answers, stage, staged
 from overlace.model import Progress
 from overlace.spark.watch import watched
 from overlace.spark.work import numbered, run_on
-from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, absolute, write_groups, writing
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, BatchFunction, Part, Trace, absolute
 from overlace.trace.tables import TIME, conform
 from overlace.trace.traffic import NONE, Messages, Reduction, audience_hashes, merge, reduce
+from overlace.trace.writer import write_groups, writing
 from overlace.workloads import Workload
 
 PIECE = 1_000_000
@@ -74,7 +74,7 @@ def generate(
     return trace
 
 
-def make(workload: Workload, job: Job, piece: int) -> Any:
+def make(workload: Workload, job: Job, piece: int) -> BatchFunction:
     """The batch function that makes pieces: numbers of pieces in, parts of the trace out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -91,9 +91,11 @@ def _make_piece(workload: Workload, job: Job, number: int, piece: int) -> pa.Rec
     columns = workload.part(first, count)
     ones = np.ones(count, dtype=np.int64)
     messages = Messages(
-        at=columns["at"], client=columns["client"], topic=columns["topic"], attributes=np.full(count, NONE),
-        bytes=columns["bytes"], weight=ones, logged=ones, start=columns["start"], receivers=columns["receivers"],
-    )  # fmt: skip
+        attributes=np.full(count, NONE),
+        weight=ones,
+        logged=ones,
+        **{name: columns[name] for name in ("at", "client", "topic", "bytes", "start", "receivers")},
+    )
     made = reduce(messages, job.bucket_us)
     token = f"{number}-{uuid.uuid4().hex[:12]}"  # this attempt's own
     stage(job, f"traffic/{token}", made.traffic)

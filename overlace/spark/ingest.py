@@ -16,7 +16,7 @@ from overlace.spark.failures import explained_failures
 from overlace.spark.session import session
 from overlace.spark.watch import watched
 from overlace.spark.work import numbered, run_on
-from overlace.trace.store import Writer, writing
+from overlace.trace.writer import Writer, writing
 
 Logs = str | Sequence[str] | DataFrame
 

@@ -24,8 +24,8 @@ import time
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
+from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
@@ -48,7 +48,7 @@ class NoSpark(OverlaceError):
     """Spark could not start, or its JVM is gone."""
 
 
-def launch(conf: SparkConf) -> Any:
+def launch(conf: SparkConf) -> JavaGateway:
     """A JVM with this configuration and the gateway to it. Its words go to `log_file()`."""
     global _last
     drop_folder()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Thread
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 import overlace
 from overlace.spark.failures import ELSEWHERE, UnfitExecutor, explained, of_spark, words_of
-from overlace.spark.fitness import look
+from overlace.spark.fitness import About, look
 from overlace.spark.jvm import NoSpark
 from overlace.spark.session import is_local
 
@@ -38,11 +38,18 @@ MOST = 64
 """Executors that are asked before the first job; the others say it when a task comes to them."""
 
 
-def probe(spark: SparkSession, first: float = FIRST, settled: float = SETTLED) -> list[dict[str, Any]]:
+class Answer(About):
+    """What an executor answers, or in `lacks` why it does not; `sure` unless that has another reason."""
+
+    executor: str
+    sure: bool
+
+
+def probe(spark: SparkSession, first: float = FIRST, settled: float = SETTLED) -> list[Answer]:
     """What the Python of each executor answers (see `fitness.look`), or in `lacks` why it does not."""
     found = executors(spark, first, settled)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda each: {"executor": each, **ask(spark, each)}, found))
+        return list(pool.map(lambda each: ask(spark, each), found))
 
 
 def check_executors(spark: SparkSession) -> None:
@@ -95,25 +102,30 @@ def _has_gap(found: list[str]) -> bool:
     return all(each.isdigit() for each in found) and len(found) <= max(map(int, found)) - min(map(int, found))
 
 
-def ask(spark: SparkSession, executor: str) -> dict[str, Any]:
+def ask(spark: SparkSession, executor: str) -> Answer:
     """What the Python of one executor answers, or why it does not; `sure` unless that has another reason."""
     version = overlace.__version__
 
-    def answer(rows: Iterable[Any]) -> Iterator[Any]:
+    def answer(rows: Iterable[object]) -> Iterator[About]:
         for _ in rows:
             yield look(version)
 
     try:
-        about: dict[str, Any] = _bound_to(spark, executor).mapPartitions(answer).collect()[0]
-        return {**about, "sure": True}
+        about: About = _bound_to(spark, executor).mapPartitions(answer).collect()[0]
+        return {"executor": executor, **about, "sure": True}
     except Exception as error:
         if not of_spark(error):
             raise
         host, why = re.search(r"\((\S+) executor \S+\): ", words_of(error)), explained(error)
         return {
-            "host": host[1] if host else "?", "path": spark.sparkContext.pythonExec, "python": "?", "found": {},
-            "lacks": {"python": str(why)}, "sure": isinstance(why, UnfitExecutor),
-        }  # fmt: skip
+            "executor": executor,
+            "host": host[1] if host else "?",
+            "path": spark.sparkContext.pythonExec,
+            "python": "?",
+            "found": {},
+            "lacks": {"python": str(why)},
+            "sure": isinstance(why, UnfitExecutor),
+        }
 
 
 def _bound_to(spark: SparkSession, executor: str) -> RDD[Any]:
@@ -127,7 +139,7 @@ def _bound_to(spark: SparkSession, executor: str) -> RDD[Any]:
     return RDD(rows, context, CPickleSerializer())
 
 
-def refuse_unfit(answers: Iterable[Mapping[str, Any]]) -> None:
+def refuse_unfit(answers: Iterable[About]) -> None:
     """Raise what executors lack, each host and Python once."""
     said = dict.fromkeys(_complaint(each) for each in answers)
     if said:
@@ -137,12 +149,12 @@ def refuse_unfit(answers: Iterable[Mapping[str, Any]]) -> None:
         )
 
 
-def _complaint(about: Mapping[str, Any]) -> str:
+def _complaint(about: About) -> str:
     if "python" in about["lacks"]:  # it could not even answer, and that says where
         return re.sub(rf"(: |\. Install it there, or ){ELSEWHERE}.$", "", str(about["lacks"]["python"]))
     return f"on {about['host']} Python {about['python']} ({about['path']}) lacks {lacking(about)}"
 
 
-def lacking(about: Mapping[str, Any]) -> str:
+def lacking(about: About) -> str:
     """What a Python lacks, in words."""
     return ", ".join(name if what == "missing" else f"{name} ({what})" for name, what in about["lacks"].items())

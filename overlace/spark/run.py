@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from overlace.model import Metrics, Observation, Overlay
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure
-from overlace.replay.partials import PARTIAL
 from overlace.spark.failures import explained_failures
 from overlace.spark.session import session
 from overlace.spark.work import run_on
-from overlace.trace.store import Trace
+from overlace.trace.store import BatchFunction, Runner, Trace
 
 
-def runner(spark: SparkSession) -> Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def runner(spark: SparkSession) -> Runner:
     """What runs a batch function of observe or replay on this session."""
 
-    def run(function: Any, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(function: BatchFunction, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         with explained_failures():
             frame = spark.createDataFrame(pa.Table.from_batches(list(rows)))
-        yield from run_on(frame, function, getattr(function, "schema", PARTIAL)).to_batches()
+        yield from run_on(frame, function, schema).to_batches()
 
     return run
 

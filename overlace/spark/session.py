@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pyspark
+from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -97,7 +97,7 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
         raise
 
 
-def completed(conf: SparkConf, gateway: Any) -> SparkConf:
+def completed(conf: SparkConf, gateway: JavaGateway) -> SparkConf:
     """A configuration with what the JVM was started with; ours come before that on `local`, after it elsewhere."""
     found = SparkConf(_jvm=gateway.jvm).setAll(conf.getAll())
     ours = {**EMBEDDED, "spark.sql.warehouse.dir": (work_folder() / "warehouse").as_uri()}
@@ -170,7 +170,7 @@ def _ask_to_stop(spark: SparkSession) -> None:
         spark.stop()
 
 
-def _end(gateway: Any) -> None:
+def _end(gateway: JavaGateway | None) -> None:
     """End the JVM behind a gateway, and let PySpark forget it."""
     when_stopped(id(gateway), None)
     if gateway is not None:

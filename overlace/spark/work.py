@@ -11,9 +11,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import overlace
 from overlace.spark.failures import explained_failures
-from overlace.spark.fitness import UNFIT, BatchFunction, fitted
+from overlace.spark.fitness import UNFIT, fitted
 from overlace.spark.probe import check_executors, refuse_unfit
 from overlace.spark.session import is_local
+from overlace.trace.store import BatchFunction
 
 
 def numbered(spark: SparkSession, tasks: int) -> DataFrame:

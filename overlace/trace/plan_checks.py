@@ -6,22 +6,22 @@ What plan.json says differently is refused in one line that names the field.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from overlace.arrays.jit import Floats
 from overlace.errors import BadPlan
-from overlace.model import ENDS, FACETS, Changes, Observation, Overlay, Plan
+from overlace.model import ENDS, FACETS, Observation, Overlay, Plan
 from overlace.trace.plan_tables import Columns, count_changes, reconnects
 
 if TYPE_CHECKING:
-    from overlace.trace.plans import ChangeLine, PlanFile, StepLine
+    from overlace.trace.plan_file import ChangeLine, PlanFile, StepLine
 
 NEAR = 1e-6
 """How far sums of gains may lie from costs, as a share of the largest number in them."""
 
-Said = tuple[str, Any, Any]
+Field = tuple[str, object, object]
 """A field, what plan.json says there, and what the columns give."""
 
 
@@ -86,7 +86,7 @@ def check_reasons(plan: Plan) -> None:
             raise BadPlan(f"reason: step {i + 1} cannot be explained by the arguments that are there: {said}") from None
 
 
-def _equal(*fields: Said) -> None:
+def _equal(*fields: Field) -> None:
     for field, said, given in fields:
         if said != given:
             raise BadPlan(f"{field}: {said}, but the columns give {given}")
@@ -114,13 +114,8 @@ def _check_step(line: StepLine, i: int, columns: Columns, most: int, names: dict
     )
     listed = mine.between(0, shown)
     for field, lines, rows in (("changes", line.changes, listed), ("inverse", line.inverse, listed.inverse())):
-        for j, (each, row) in enumerate(zip(lines, _rows(rows), strict=True)):
+        for j, (each, row) in enumerate(zip(lines, rows.rows(), strict=True)):
             _check_change(f"{where}.{field}.{j}", each, row, names)
-
-
-def _rows(changes: Changes) -> Iterator[tuple[int, int, int, int]]:
-    columns = (changes.facet, changes.action, changes.left, changes.right)
-    return zip(*(each.tolist() for each in columns), strict=True)
 
 
 def _check_change(
@@ -139,7 +134,7 @@ def _check_change(
             raise BadPlan(f"{where}.{end}: {kind} {number} is called {name!r} here and {known!r} before")
 
 
-def _check_curve(document: PlanFile, columns: Columns, costs: Any) -> None:
+def _check_curve(document: PlanFile, columns: Columns, costs: Floats) -> None:
     """Points in order, within the steps, with the changes and the cost that the columns give."""
     last = -1
     for i, point in enumerate(document.judged.curve if document.judged else ()):

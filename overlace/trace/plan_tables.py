@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from overlace.arrays.jit import Ints
+from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadOverlay, BadPlan, BadTrace
 from overlace.model import FACETS, Changes, Facet, Overlay, Steps
 from overlace.trace.runs import overlay_table
-from overlace.trace.tables import conform, numbers, texts
+from overlace.trace.tables import Numbers, conform, numbers, texts
 from overlace.wording import counted
 
 ARG = "arg_"
@@ -120,7 +120,7 @@ def read_tables(folder: Path) -> tuple[Overlay, Columns]:
     return after, Columns(Changes(facet, action, left, right), made)
 
 
-def _steps(path: Path) -> tuple[pa.Table, dict[str, Any]]:
+def _steps(path: Path) -> tuple[pa.Table, dict[str, Numbers]]:
     """(gain and reason, arguments by name)."""
     table = _table(path)
     named = [name for name in table.column_names if name.startswith(ARG)]
@@ -146,7 +146,7 @@ def _pairs(path: Path, table: pa.Table) -> tuple[Ints, Ints, Ints]:
     return facet.astype(np.int64), left, right
 
 
-def _refuse(path: Path, name: str, wrong: Any, values: Any, expected: str) -> None:
+def _refuse(path: Path, name: str, wrong: Bools, values: Numbers, expected: str) -> None:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise BadPlan(f"{path}: {name}: row {row:,} has {values[row]}; expected {expected}")

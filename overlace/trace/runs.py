@@ -1,7 +1,7 @@
 """A run folder: what was observed, and the plans made from it.
 
     RUN/observation/        the observation as Parquet tables, and observation.json
-    RUN/plans/ID/           one plan each (planfile.py)
+    RUN/plans/ID/           one plan each (plans.py)
 
 Folders are written beside and renamed, so that a killed write leaves nothing that reads as whole.
 """
@@ -22,9 +22,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from overlace.arrays.jit import Pairs
+from overlace.arrays.records import Record
 from overlace.errors import BadTrace
 from overlace.model import FACETS, Classes, Flows, Names, Network, Observation, Offers, Overlay, Requests
-from overlace.trace.tables import OBSERVATION, SCHEMA_VERSION, arrow, check_version, groups, lists, numbers, table_of
+from overlace.trace.tables import (
+    OBSERVATION,
+    SCHEMA_VERSION,
+    Numbers,
+    arrow,
+    check_version,
+    groups,
+    lists,
+    numbers,
+    table_of,
+)
 
 
 @contextmanager
@@ -54,7 +66,7 @@ def whole_folder(path: Path, mark: str, *, force: bool = False) -> Iterator[Path
             shutil.rmtree(beside)
 
 
-def write_json(path: Path, document: Any) -> None:
+def write_json(path: Path, document: object) -> None:
     """Indented, with keys in the order given: the same bytes for the same document."""
     beside = path.with_name(f".{path.name}.part")
     beside.write_text(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
@@ -65,7 +77,10 @@ def read_json(path: Path, remedy: str = "") -> dict[str, Any]:
     """A JSON object, or an error that names the file; `remedy` names what makes one of an older schema anew."""
     try:
         document = json.loads(
-            path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite
+            path.read_text(encoding="utf-8"),
+            object_pairs_hook=_refuse_twice,
+            parse_float=_finite,
+            parse_constant=_finite,
         )
     except FileNotFoundError:
         raise BadTrace(f"{path} does not exist") from None
@@ -80,7 +95,7 @@ def read_json(path: Path, remedy: str = "") -> dict[str, Any]:
     return document
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object of JSON; refused if a key stands in it twice."""
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -166,7 +181,7 @@ def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
         "observed_links": table_of("observed_links", *network.links.T, network.link_cost, network.latency_us),
         "observed_clients": table_of("observed_clients", observation.sent, observation.sent_bytes, region),
         "observed_access": table_of(
-            "observed_access", _padded(cost, longest, pa.float64()), _padded(latency, longest, pa.int64())
+            "observed_access", _pad(cost, longest, pa.float64()), _pad(latency, longest, pa.int64())
         ),
         "names": table_of("names", kinds, ids, called),
     }
@@ -175,26 +190,26 @@ def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
     return tables
 
 
-def _columns(record: Any, table: str) -> pa.Table:
+def _columns(record: Record, table: str) -> pa.Table:
     return table_of(table, *(getattr(record, name) for name in OBSERVATION[table].names))
 
 
-def _padded(values: Any, size: int, kind: pa.DataType) -> pa.Array:
+def _pad(values: Numbers, size: int, kind: pa.DataType) -> pa.Array:
     return arrow(np.append(values, np.zeros(size - len(values), values.dtype)), kind, np.arange(size) >= len(values))
 
 
 def _observation(tables: Mapping[str, pa.Table], about: Mapping[str, Any]) -> Observation:
-    def column(table: str, name: str) -> Any:
+    def column(table: str, name: str) -> Numbers:
         return numbers(tables[table][name])
 
-    def columns(table: str) -> dict[str, Any]:
+    def columns(table: str) -> dict[str, Numbers]:
         return {name: column(table, name) for name in tables[table].column_names}
 
-    def matrix(name: str) -> Any:
+    def matrix(name: str) -> Numbers:
         rows, columns = about[name]
         return numbers(tables["observed_access"][name], 0)[: rows * columns].reshape(rows, columns)
 
-    def pairs(table: str, left: str, right: str) -> Any:
+    def pairs(table: str, left: str, right: str) -> Pairs:
         return np.column_stack([column(table, left), column(table, right)])
 
     start, members = groups(tables["classes"]["members"])

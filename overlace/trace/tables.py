@@ -13,12 +13,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadTrace, Unknown
 
 SCHEMA_VERSION = 2
 """Goes up when a reader of the old version would misread a table."""
 
 TIME = pa.timestamp("us", tz="UTC")
+
+Numbers = NDArray[Any]
+"""Integers, floats or truths, as wide as a column of Arrow has them."""
 
 
 def _table(*columns: tuple[str, pa.DataType], optional: str = "") -> pa.Schema:
@@ -134,7 +138,7 @@ OBSERVATION: dict[str, pa.Schema] = {
     ),
     "names": TRACE["names"],
 }
-"""The tables of RUN/observation: the objects of model.py, row i being broker, link, client or class i."""
+"""The tables of RUN/observation: the objects of the model, row i being broker, link, client or class i."""
 
 TABLES: dict[str, pa.Schema] = {**TRACE, **RUN, **OBSERVATION}
 
@@ -187,7 +191,7 @@ def conform(table: pa.Table, name: str) -> pa.Table:
 # process. These work on the buffers, for the types that our tables have.
 
 
-def numbers(column: pa.Array | pa.ChunkedArray, null: int | float | bool | None = None) -> NDArray[Any]:
+def numbers(column: pa.Array | pa.ChunkedArray, null: int | float | bool | None = None) -> Numbers:
     """Integers, floats, truths, or times as microseconds; read-only, not copied if they lie in one piece.
 
     A null is what `null` says; where it says nothing, a null is refused.
@@ -201,7 +205,7 @@ def numbers(column: pa.Array | pa.ChunkedArray, null: int | float | bool | None 
     known, buffer = column.buffers()
     raw = buffer if buffer is not None else b""
     if pa.types.is_boolean(column.type):
-        values: NDArray[Any] = _bits(raw)[place]
+        values: Numbers = _bits(raw)[place]
     else:
         values = np.frombuffer(raw, dtype=_dtype(column.type))[place]
     if column.null_count:
@@ -232,7 +236,7 @@ def table_of(name: str, *columns: Any) -> pa.Table:
     return pa.table(made, schema=schema)
 
 
-def groups(lists: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def groups(lists: pa.Array | pa.ChunkedArray) -> tuple[Ints, Ints]:
     """(start, values): row i of a column of lists is values[start[i]:start[i + 1]]."""
     if isinstance(lists, pa.ChunkedArray):
         lists = lists.chunk(0) if lists.num_chunks == 1 else pa.concat_arrays([*lists.chunks, pa.nulls(0, lists.type)])
@@ -256,13 +260,13 @@ def texts(words: Sequence[str | None]) -> pa.Array:
     return pa.StringArray.from_buffers(len(coded), pa.py_buffer(start), pa.py_buffer(b"".join(coded)), known)
 
 
-def _dtype(kind: pa.DataType) -> np.dtype[Any]:
+def _dtype(kind: pa.DataType) -> np.dtype[np.generic]:
     return np.dtype("int64" if pa.types.is_timestamp(kind) else str(kind))
 
 
-def _bits(buffer: Any) -> NDArray[np.bool_]:
+def _bits(buffer: pa.Buffer | bytes) -> Bools:
     return np.unpackbits(np.frombuffer(buffer, dtype=np.uint8), bitorder="little").view(np.bool_)
 
 
-def _buffer(flags: NDArray[np.bool_]) -> pa.Buffer:
+def _buffer(flags: Bools) -> pa.Buffer:
     return pa.py_buffer(np.packbits(flags, bitorder="little"))

@@ -1,4 +1,10 @@
-"""Reduce once: messages to traffic and audiences (docs/decisions/reduce-once.md).
+"""Traffic in all its shapes, and the reduction of messages to it (docs/decisions/reduce-once.md).
+
+A row of traffic has three shapes on its way from the log to what is measured:
+
+    Reduction   as ingest writes it: two Arrow tables, in which a row names its audience by a hash
+    Traffic     as a window is read: columns, in which a row names its audience by its place
+    TRAFFIC     as batch functions take it: Arrow batches of rows with their receivers; `Rows` are their columns
 
 Messages of one client to one topic with one audience in one bucket are one row of traffic; a set of
 receivers is written once, under its hash. Everything adds up: parts of a log reduced apart and merged
@@ -16,9 +22,9 @@ import pyarrow as pa
 
 from overlace.arrays.csr import take_groups
 from overlace.arrays.hashing import distinct_groups, hash_groups
-from overlace.arrays.jit import Ints
+from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadTrace
-from overlace.trace.tables import TIME, schema_of
+from overlace.trace.tables import TIME, groups, numbers, schema_of
 
 UNLOGGED = 0
 """The audience of messages whose receivers were not logged: they follow from subscriptions."""
@@ -53,6 +59,82 @@ class Reduction(NamedTuple):
     audiences: pa.Table
 
 
+class Traffic(NamedTuple):
+    """Rows of traffic as columns, and audiences: receivers[start[a]:start[a + 1]] are those of audience a."""
+
+    bucket: Ints  # or the time of a single message
+    client: Ints
+    topic: Ints  # NONE: no topic
+    attributes: Ints  # NONE: none
+    audience: Ints  # its place; -1: the receivers were not logged
+    messages: Ints
+    bytes: Ints
+    start: Ints
+    receivers: Ints
+
+    def pick(self, rows: Ints | Bools | slice) -> Traffic:
+        """Some of the rows, with all audiences."""
+        return Traffic._make([*(each[rows] for each in self[:7]), self.start, self.receivers])
+
+    def add_up(self) -> Traffic:
+        """The same with one row for each bucket, client, topic, attributes and audience, in this order."""
+        keys, sums = add_up(self[:5], self[5:7])
+        return Traffic._make([*keys, *sums, self.start, self.receivers])
+
+    def append(self, *others: Traffic) -> Traffic:
+        """These rows and those of others, which name the same audiences."""
+        rows = map(np.concatenate, zip(*(each[:7] for each in (self, *others)), strict=True))
+        return Traffic._make([*rows, self.start, self.receivers])
+
+    def join(self, other: Traffic) -> Traffic:
+        """The rows of both, and the audiences of both."""
+        moved = other._replace(audience=other.audience + len(self.start) - 1)
+        start = np.append(self.start, self.start[-1] + other.start[1:])
+        return self.append(moved)._replace(start=start, receivers=np.append(self.receivers, other.receivers))
+
+
+TRAFFIC: pa.Schema = pa.schema(
+    [
+        pa.field("client", pa.int32(), nullable=False),
+        pa.field("topic", pa.int32()),
+        pa.field("messages", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+        pa.field("receivers", pa.list_(pa.int32()), nullable=False),
+    ]
+)
+"""Rows of traffic with their receivers, sorted and distinct, the sender perhaps among them."""
+
+
+class Rows(NamedTuple):
+    """The columns of a batch of TRAFFIC, ids of 32 bits; receivers[start[i]:start[i + 1]] are row i's."""
+
+    client: Ints
+    topic: Ints  # -1: none
+    messages: Ints
+    bytes: Ints
+    start: Ints
+    receivers: Ints
+
+
+def rows_of(batch: pa.RecordBatch) -> Rows:
+    """A batch of TRAFFIC as arrays; it may have other columns too."""
+    missing = [name for name in TRAFFIC.names if name not in batch.schema.names]
+    if missing:
+        has = ", ".join(batch.schema.names)
+        raise BadTrace(f"traffic: no column {missing[0]} among {has}. Join audiences to traffic.")
+    columns = {}
+    for each in TRAFFIC:
+        column = batch.column(each.name)
+        if column.null_count and not each.nullable:
+            raise BadTrace(
+                f"traffic.{each.name}: {column.null_count:,} of {len(column):,} values are empty. "
+                "Every row of traffic needs an audience that stands in audiences."
+            )
+        columns[each.name] = column if column.type == each.type else column.cast(each.type)
+    client, messages, size = (numbers(columns[name]) for name in ("client", "messages", "bytes"))
+    return Rows(client, numbers(columns["topic"], -1), messages, size, *groups(columns["receivers"]))
+
+
 def audience_hashes(messages: Messages) -> Ints:
     """The audience of each message: the hash of its receivers, or UNLOGGED."""
     hashes = hash_groups(messages.start, messages.receivers)
@@ -63,10 +145,10 @@ def reduce(messages: Messages, bucket_us: int) -> Reduction:
     """Traffic and audiences of some messages."""
     audience = audience_hashes(messages)
     logged = np.flatnonzero(messages.logged)
-    groups = (messages.start, messages.receivers)
+    receivers = (messages.start, messages.receivers)
     if len(logged) < len(audience):
-        groups = take_groups(*groups, logged)
-    number, audiences = distinct(audience[logged], *groups)
+        receivers = take_groups(*receivers, logged)
+    number, audiences = distinct(audience[logged], *receivers)
     hashes = _integers(audiences, "audience")
     unlogged = int(np.searchsorted(hashes, UNLOGGED))
     hashes = np.insert(hashes, unlogged, UNLOGGED)

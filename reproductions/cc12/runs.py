@@ -20,12 +20,13 @@ import pyarrow as pa
 
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Floats
-from overlace.model import Metrics, Observation, Overlay, Planner
+from overlace.metrics import Metrics
+from overlace.model import Observation, Overlay, Planner
 from overlace.planners.placement.community import Community
 from overlace.planners.placement.interest import Interest
-from overlace.replay.partials import TRAFFIC
 from overlace.replay.routing import routing
-from overlace.replay.simulate import Arrivals, simulate
+from overlace.replay.simulate import Arrivals, Delays, simulate
+from overlace.trace.traffic import TRAFFIC
 from overlace.workloads.composition import Composition
 from overlace.workloads.random_clients import RandomClients
 from overlace.workloads.services import Services
@@ -88,7 +89,7 @@ def measure(workload: Services, observation: Observation, overlay: Overlay) -> M
     old, new = (each.homes(observation.clients) for each in (observation.overlay, overlay))
     spine = int((region < 0).sum())
     arrivals = messages(workload, observation)
-    done = simulate(observation, overlay, arrivals, service_us=SERVICE_US, link_us=LINK_US, seed=workload.seed)
+    done = simulate(observation, overlay, arrivals, Delays(SERVICE_US, link_us=LINK_US), seed=workload.seed)
     return Measured(
         hops / hops.sum(), metrics.of("mean_hops"), int((region[old] != region[new]).sum()),
         metrics.of("backbone_load") / spine, done.latency_us / 1e6, overlay,

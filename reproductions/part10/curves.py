@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from overlace.arrays.jit import Ints
-from overlace.model import Metrics, Observation, Offers, Overlay
+from overlace.metrics import Metrics
+from overlace.model import Observation, Offers, Overlay
 from overlace.planners.channels.online import Online
 from overlace.replay.delivery import delivery
 from overlace.workloads.publishers import publishers

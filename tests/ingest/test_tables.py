@@ -11,8 +11,9 @@ from overlace.errors import BadTrace
 from overlace.ingest.history import links_of
 from overlace.ingest.tables import add_tables, add_topology
 from overlace.observe.observation import observe
-from overlace.trace.store import HOUR_US, Trace, Writer
+from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import TIME
+from overlace.trace.writer import Writer
 from tests.traces import trace_of
 
 REPETITA = """NODES 3

@@ -13,7 +13,8 @@ from overlace.ingest.run import Runner, in_process, ingest_sources
 from overlace.ingest.staging import NUMBER
 from overlace.ingest.tables import add_tables
 from overlace.trace.lock import take
-from overlace.trace.store import Trace, Writer, writing
+from overlace.trace.store import Trace
+from overlace.trace.writer import Writer, writing
 
 START = 1_767_571_200
 

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from overlace.errors import BadParameter
 from overlace.model import PARTS, Classes, Flows, Observation
-from overlace.observe.forecast import PLAIN, Forecast, expected, half_life_of, sliced, weights
+from overlace.observe.forecast import PLAIN, expected, half_life_of, sliced, weights
 from overlace.observe.forecast import slices_of as added
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe
-from overlace.observe.traffic import Heard
+from overlace.trace.plan_file import Forecast
 from overlace.trace.store import DAY_US, HOUR_US
+from overlace.trace.traffic import Traffic
 from tests.traces import trace_of
 
 CLIENTS = 6
@@ -36,8 +37,9 @@ def traffic(talk):
 def slices_of(talks):
     rows = [(i, a, b, amount) for i, talk in enumerate(talks) for (a, b), amount in talk.items()]
     when, client, receiver, amount = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    heard = Heard(when * DAY_US, client, np.full(len(when), -1), np.arange(len(when)), amount, 10 * amount)
-    return added(DAY_US * np.arange(len(talks) + 1), when, heard, np.arange(len(when) + 1), receiver)
+    none, each = np.full(len(when), -1), np.arange(len(when))
+    columns = (when * DAY_US, client, none, none, each, amount, 10 * amount)
+    return added(DAY_US * np.arange(len(talks) + 1), when, Traffic(*columns, np.arange(len(when) + 1), receiver))
 
 
 def whole(talks):
@@ -70,8 +72,8 @@ def test_without_ageing_and_blocks_it_is_the_traffic_itself_in_thousandths(talks
 @given(days, st.sampled_from([None, 7, 1]), st.sampled_from([0.0, 0.2, 0.5]), st.integers(0, 3))
 def test_there_is_as_much_traffic_as_there_was_and_the_same_seed_gives_the_same(talks, half_life, blocks, seed):
     plain, slices = whole(talks), slices_of(talks)
-    made = expected(plain, slices, Forecast(half_life, blocks), seed)
-    again = expected(plain, slices, Forecast(half_life, blocks), seed)
+    made = expected(plain, slices, Forecast(half_life_days=half_life, blocks=blocks), seed)
+    again = expected(plain, slices, Forecast(half_life_days=half_life, blocks=blocks), seed)
     assert made.digest() == again.digest()
     rounding = len(made.classes) + 4 * len(plain.flows.sender) * len(talks) + 1
     assert abs(int(made.classes.demand.sum()) - PARTS * int(plain.classes.demand.sum())) <= rounding
@@ -86,7 +88,7 @@ def test_each_class_counts_by_its_age_and_a_part_of_it_plainly(talks, half_life)
     assert age.tolist() == pytest.approx([0.5 ** ((len(talks) - 1 - i) / half_life) for i in range(len(talks))])
     total = sum(sum(talk.values()) for talk in talks)
     aged = sum(age[i] * sum(talk.values()) for i, talk in enumerate(talks))
-    found = by_members(expected(plain, slices, Forecast(half_life)).classes)
+    found = by_members(expected(plain, slices, Forecast(half_life_days=half_life)).classes)
     for pair in found:
         said = [talk.get(pair, 0) + talk.get(pair[::-1], 0) for talk in talks]
         wanted = (1 - PLAIN) * (age @ said) * total / aged + PLAIN * sum(said)
@@ -105,7 +107,7 @@ def test_what_stays_the_same_does_not_age_and_what_changes_ages_fast():
 def test_partners_are_drawn_from_the_community_of_the_real_one():
     """Two groups that talk among themselves: what is drawn joins clients of one group that have never talked."""
     talk = {(0, 1): 90, (1, 2): 90, (3, 4): 90, (4, 5): 90}
-    made = expected(whole([talk]), slices_of([talk]), Forecast(None, 0.5))
+    made = expected(whole([talk]), slices_of([talk]), Forecast(blocks=0.5))
     found = by_members(made.classes)
     assert {(0, 2), (3, 5)} <= set(found)
     assert not [pair for pair in found if (pair[0] < 3) != (pair[1] < 3)]
@@ -127,13 +129,13 @@ def test_the_days_of_a_trace_are_all_of_its_traffic(tmp_path):
     assert made.flows.messages.sum() == PARTS * observation.flows.messages.sum()
 
 
-@pytest.mark.parametrize("given_", [{"half_life": 0}, {"half_life": -1.0}, {"blocks": 1.0}, {"blocks": -0.1}])
+@pytest.mark.parametrize("given_", [{"half_life_days": 0}, {"half_life_days": -1.0}, {"blocks": 1.0}, {"blocks": -0.1}])
 def test_values_out_of_range_are_refused(given_):
-    with pytest.raises(BadParameter, match=next(iter(given_))):
+    with pytest.raises(ValidationError, match=next(iter(given_))):
         Forecast(**given_)
 
 
 def test_it_says_what_it_is():
-    assert str(Forecast(7, 0.2)) == "half-life 7 days, 20% community blocks"
+    assert str(Forecast(half_life_days=7, blocks=0.2)) == "half-life 7 days, 20% community blocks"
     assert str(Forecast()) == "plain sums"
-    assert str(Forecast(None, 0.5)) == "no ageing, 50% community blocks"
+    assert str(Forecast(blocks=0.5)) == "no ageing, 50% community blocks"

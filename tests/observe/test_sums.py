@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadObservation
 from overlace.observe.observation import observe
 from overlace.observe.sums import SUMS, _classes, finish, partial
-from overlace.observe.traffic import TRAFFIC
+from overlace.trace.traffic import TRAFFIC
 from tests.trace.test_traffic import some
 from tests.traces import trace_of
 
@@ -52,7 +52,7 @@ def test_any_split_and_any_order_of_the_rows_adds_up_to_the_same(rows, random, d
 def test_an_observation_has_the_same_digest_whoever_runs_it_and_in_what_batches(tmp_path_factory, messages, size):
     trace = trace_of(tmp_path_factory.mktemp("t") / "trace", messages)
 
-    def backwards(function, batches):
+    def backwards(function, batches, schema):
         table = pa.Table.from_batches(batches, schema=TRAFFIC)
         for batch in reversed(table.to_batches(max_chunksize=size)):
             yield from function(iter([batch]))

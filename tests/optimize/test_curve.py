@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from overlace.catalog import PLANNERS
 from overlace.model import Steps
-from overlace.observe.traffic import TRAFFIC, traffic_of
+from overlace.observe.traffic import traffic_of
 from overlace.optimize.curve import KEPT, LEAST, MOST, WORK, how_many, points_of
 from overlace.optimize.job import optimize
 from overlace.optimize.observe import trace_of as trace_of_run
 from overlace.replay.measure import measure
 from overlace.trace.plans import load_plan, read_plan
 from overlace.trace.runs import read_json, read_observation
+from overlace.trace.traffic import TRAFFIC
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.traces import trace_of

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay, BadTrace, NotObserved, Unknown
-from overlace.model import Classes, Flows, Metrics, Network, Observation, Overlay
+from overlace.metrics import Metrics
+from overlace.model import Classes, Flows, Network, Observation, Overlay
 from overlace.planners.placement.cost import cost as placement_cost
 from overlace.planners.tree.cost import cost as tree_cost
-from overlace.replay.partials import PARTIAL, add_up, rows_of
+from overlace.replay.partials import PARTIAL, add_up
 from overlace.replay.routing import Routing, routing
 from overlace.replay.subtrees import Loads, no_pairs, route
+from overlace.trace.traffic import rows_of
 from tests.arrays.test_trees import steiner
 from tests.replay.traffic import batch_of, replay, replays
 from tests.strategies import trees
@@ -372,6 +374,6 @@ def test_what_cannot_be_routed_is_said():
     route = routing(observation, Overlay(tree=line))
     with pytest.raises(BadTrace, match="no column receivers"):
         list(route.partial([batch.drop_columns("receivers")]))
-    orphan = batch.set_column(8, "receivers", pa.array([None], pa.list_(pa.int32())))
+    orphan = batch.drop_columns("receivers").append_column("receivers", pa.array([None], pa.list_(pa.int32())))
     with pytest.raises(BadTrace, match="1 of 1 values are empty"):
         list(route.partial([orphan]))

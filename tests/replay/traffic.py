@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from overlace.model import Overlay
-from overlace.replay.partials import TRAFFIC
 from overlace.replay.routing import routing
+from overlace.trace.traffic import TRAFFIC
 from tests.strategies import observations
 
 

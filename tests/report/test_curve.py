@@ -9,7 +9,8 @@ import pytest
 from overlace.optimize.job import optimize
 from overlace.report.curve import flattens
 from overlace.report.lines import gain_svg
-from overlace.trace.plans import Judgement, Measure, Point, read_plan
+from overlace.trace.judgement import Judgement, Measure, Point
+from overlace.trace.plans import read_plan
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import Page, page_of, run_of_sites

@@ -25,8 +25,9 @@ from overlace.report.sheets import Amount, change, read_sheets, shown
 from overlace.report.tables import MOST_ROWS, histogram
 from overlace.testing import linked_clients, three_publishers
 from overlace.trace.runs import read_observation, write_json, write_observation
-from overlace.trace.store import HOUR_US, Trace, Writer
+from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import schema_of
+from overlace.trace.writer import Writer
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -21,8 +21,9 @@ from overlace.planners.tree.mst import Mst
 from overlace.report.answer import answer_lines
 from overlace.report.curve import curve
 from overlace.testing import three_publishers
+from overlace.trace.judgement import Judgement, Measure, Point
 from overlace.trace.plan_tables import read_tables
-from overlace.trace.plans import Judgement, Measure, Point, cut_plan, judge, load_plan, plan_difference, read_plan
+from overlace.trace.plans import cut_plan, judge, load_plan, plan_difference, read_plan
 from overlace.trace.plans import write_plan as write
 from overlace.workloads.square import square
 from overlace.workloads.uniform_interests import uniform_interests

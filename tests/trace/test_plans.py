@@ -12,12 +12,9 @@ from overlace.model import Changes, Observation, Overlay, Plan, Steps
 from overlace.planners.placement.stay import Stay
 from overlace.planners.tree.mst import Mst
 from overlace.testing import small_observations
+from overlace.trace.judgement import Judgement, Measure, Point
+from overlace.trace.plan_file import MOST_LISTED, PlanFile
 from overlace.trace.plans import (
-    MOST_LISTED,
-    Judgement,
-    Measure,
-    PlanFile,
-    Point,
     cut_plan,
     describe,
     judge,

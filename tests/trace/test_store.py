@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from overlace.errors import BadTrace
-from overlace.trace.store import HOUR_US, Trace, Writer
+from overlace.trace.store import HOUR_US, Trace
+from overlace.trace.writer import Writer
 from tests.traces import trace_of
 
 NAMES = pa.table({"kind": ["client"], "id": pa.array([0], pa.int32()), "name": ["x"]})

@@ -1,0 +1,131 @@
+"""How a plan was judged, as plan.json has it: what it saves, how sure that is, compared with what, step by step."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from overlace.errors import BadPlan
+
+LEAST_SLICES = 3
+"""Slices of time below which an interval says nothing."""
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+"""How many."""
+
+
+def _in_order(window: list[int]) -> list[int]:
+    if window[0] > window[1]:
+        raise ValueError(f"a window ends at {window[1]}, before it begins at {window[0]}")
+    return window
+
+
+Time = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Window = Annotated[list[Time], Field(min_length=2, max_length=2), AfterValidator(_in_order)]
+"""Two times, the first and the one after the last."""
+
+
+class Strict(BaseModel):
+    """A part of plan.json: these keys and types, and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Measure(Strict):
+    """One metric of a part of the log, as it was and with the plan."""
+
+    metric: str
+    part: Literal["train", "held-out"]
+    before: float
+    after: float
+
+
+class GroupCost(Strict):
+    """What the messages of a group of clients cost where a plan is judged."""
+
+    clients: Literal["known", "newcomers"]
+    before: float
+    after: float
+
+    @property
+    def saved(self) -> float:
+        """The share that is saved."""
+        return 1 - self.after / self.before if self.before else 0.0
+
+
+class Interval(Strict):
+    """The share saved on the part that judges, with the interval that holds 95 % of what was drawn again."""
+
+    share: float
+    low: float
+    high: float
+    slices: Count = Field(description="pieces of time that the interval is drawn from")
+    origins: Count = Field(description="points in time from which plans were made to be judged on what came next")
+
+    def __str__(self) -> str:
+        if self.slices < LEAST_SLICES:
+            return "too short to say how sure"
+        times = f" and plans from {self.origins} times" if self.origins > 1 else ""
+        return f"{self.low:.1%} to {self.high:.1%} over {self.slices} slices of time{times}"
+
+
+class Baseline(Strict):
+    """What moving clients greedily saves where a plan is judged: whoever saves most goes first, as long as there is
+    room."""
+
+    links: Literal["planned", "today"] = Field(description="the links between brokers under which clients move")
+    changes: Count = Field(description="at most as many as the plan has; those of planned links among them")
+    share: float = Field(description="saved, of what today's overlay costs")
+
+
+class Point(Strict):
+    """A plan stopped after some of its steps: what has changed by then, and what that comes to where it is judged."""
+
+    steps: Count
+    moves: Count = Field(description="clients that have moved")
+    links: Count = Field(description="links that are new; as many are gone")
+    own_cost: float = Field(description="the planner's own cost, on the part that planned")
+    metrics: dict[str, float] = Field(description="measured on the part that judges; the objective's metric first")
+
+
+class Judgement(Strict):
+    """How a plan did on the part that it was made from and on the part that it has not seen."""
+
+    train: Window = Field(description="first and last microsecond (UTC) of the part that planned; half-open")
+    held_out: Window = Field(description="and of the part that judges")
+    objective: str
+    limits: dict[str, object] = Field(description="what the user asked for")
+    metrics: list[Measure]
+    saving: Interval | None = Field(description="of the objective's metric, the first one; for placement and tree")
+    expected: Interval | None = Field(
+        default=None,
+        description="the saving to expect, from plans made at earlier times of the part that planned; before anything "
+        "of the part that judges was looked at",
+    )
+    apart: list[GroupCost] = Field(
+        default_factory=list,
+        description="of the objective's metric on the part that judges: messages of known clients, and those with one "
+        "that had no traffic before",
+    )
+    baselines: list[Baseline] = Field(
+        default_factory=list, description="for placement and tree: what a greedy way saves with as many changes"
+    )
+    curve: list[Point] = Field(
+        default_factory=list,
+        description="for placement and tree: after no step, after all, and after some numbers of steps between",
+    )
+
+    @model_validator(mode="after")
+    def _measures_what_counts(self) -> Judgement:
+        for i, point in enumerate(self.curve):
+            if not self.metrics or self.metrics[0].metric not in point.metrics:
+                raise ValueError(f"point {i} of the curve does not have the metric that counts, the first one")
+        return self
+
+    def min_gain(self, default: float) -> float:
+        """The least share that the user wanted saved."""
+        asked = self.limits.get("min_gain", default)
+        if not isinstance(asked, int | float):
+            raise BadPlan(f"judged.limits.min_gain: expected a number, found {asked!r}")
+        return float(asked)
