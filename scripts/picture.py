@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from overlace.planners.tree.regraft import Regraft
-from overlace.report.figures import save, tree_picture
+from overlace.report.charts import save, tree_picture
 from overlace.workloads.square import square
 
 ROOT = Path(__file__).parent.parent

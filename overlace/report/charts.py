@@ -1,18 +1,33 @@
-"""Charts of reproductions and benchmarks as SVG files, drawn without a browser."""
+"""Charts as SVG, drawn by Altair without a browser: files for reproductions and documents, pictures inside a page."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import altair as alt
 import vl_convert
+from markupsafe import Markup
+
+from overlace.arrays.jit import Floats
+from overlace.model import Names, Observation, Overlay, name_of
+from overlace.report.layout import link_loads, place_brokers
 
 COLOURS = ("#30638e", "#d1495b", "#edae49", "#00798c", "#7b4b94", "#8d99ae", "#6a994e", "#bc6c25", "#1b2733")
 WIDE, HIGH, PANEL = 460, 300, 250
+INK, LOAD, PAPER = "#1b2733", "#d1495b", "#ffffff"
 
 Row = Mapping[str, Any]
+Drawn = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart
+
+
+def rows_chart(rows: Sequence[Row]) -> alt.Chart:
+    """A chart of plain rows; Altair wants no data frame."""
+    return alt.Chart(alt.InlineData(values=[dict(row) for row in rows]))
 
 
 @dataclass(frozen=True)
@@ -38,9 +53,9 @@ def chart_svg(chart: Chart) -> str:
     return str(vl_convert.vegalite_to_svg(specification(chart).to_json()))
 
 
-def specification(chart: Chart) -> Any:
+def specification(chart: Chart) -> Drawn:
     """The chart for Altair: marks, spread and panels."""
-    base = alt.Chart(alt.Data(values=[dict(row) for row in chart.rows]))  # type: ignore[no-untyped-call]
+    base = rows_chart(chart.rows)
     numeric = all(isinstance(row[chart.x], int | float) for row in chart.rows)
     kind = "Q" if numeric and chart.mark != "bar" else "O" if numeric else "N"
     x = alt.X(f"{chart.x}:{kind}", title=chart.x_title or chart.x, sort=None)
@@ -65,7 +80,7 @@ def specification(chart: Chart) -> Any:
         ends = {key: each for key, each in drawn.items() if key != "y"}
         rule = base.mark_rule(opacity=0.6)
         layers.append(rule.encode(y=alt.Y(f"{chart.low}:Q"), y2=alt.Y2(f"{chart.high}:Q"), **ends))
-    made = alt.layer(*layers)
+    made: Drawn = alt.layer(*layers)
     if chart.panel:
         made = made.properties(width=PANEL, height=PANEL * 0.8)
         order = list(dict.fromkeys(str(row[chart.panel]) for row in chart.rows))
@@ -74,4 +89,90 @@ def specification(chart: Chart) -> Any:
         made = made.resolve_scale(x="independent", y="independent", xOffset="independent")
     else:
         made = made.properties(width=WIDE, height=HIGH)
-    return made.properties(title=chart.title).configure(background="white").configure_axis(gridColor="#eeeeee")
+    made = made.properties(title=chart.title).configure(background="white")
+    done: Drawn = made.configure_axis(gridColor="#eeeeee")
+    return done
+
+
+# --- the broker tree, for documents ------------------------------------------------------------------
+
+
+def tree_picture(observation: Observation, panels: dict[str, Overlay], names: Names | None = None) -> Drawn:
+    """One panel an overlay, side by side: the broker tree, links as wide as their load."""
+    points = place_brokers(observation.network)
+    most = max(float(link_loads(observation, each).max(initial=1.0)) for each in panels.values())
+    charts = [_tree_panel(observation, overlay, title, points, most, names) for title, overlay in panels.items()]
+    picture: Drawn = alt.hconcat(*charts, background=PAPER).configure_view(stroke=None)
+    return picture
+
+
+def _tree_panel(
+    observation: Observation, overlay: Overlay, title: str, points: Floats, most: float, names: Names | None
+) -> Drawn:
+    loads = link_loads(observation, overlay)
+    links = [
+        {"x": points[a, 0], "y": points[a, 1], "x2": points[b, 0], "y2": points[b, 1], "load": float(load)}
+        for (a, b), load in zip(overlay.tree.tolist(), loads, strict=True)
+    ]
+    brokers = [{"x": x, "y": y, "name": name_of("broker", b, names)} for b, (x, y) in enumerate(points.tolist())]
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(zero=False, padding=24))
+    y = alt.Y("y:Q", axis=None, scale=alt.Scale(zero=False, padding=18))
+    width = alt.StrokeWidth("load:Q", scale=alt.Scale(type="sqrt", domain=[0, most], range=[0.8, 14]), legend=None)
+    lines = rows_chart(links).mark_rule(color=LOAD, opacity=0.75, strokeCap="round")
+    dots = rows_chart(brokers).mark_circle(color=INK, size=60, opacity=1)
+    labels = rows_chart(brokers).mark_text(dy=-9, fontSize=10, color=INK)
+    layer = alt.layer(
+        lines.encode(x=x, y=y, x2="x2:Q", y2="y2:Q", strokeWidth=width),
+        dots.encode(x=x, y=y),
+        labels.encode(x=x, y=y, text="name:N"),
+    )
+    return layer.properties(width=420, height=340, title=alt.TitleParams(title, color=INK, fontSize=14))
+
+
+def save(chart: Drawn, path: Path) -> None:
+    """Write an SVG or PNG, by the ending of its name; no browser is needed."""
+    chart.save(str(path), scale_factor=2)
+
+
+# --- charts inside a page: colours and fonts are the page's ------------------------------------------------
+
+
+def inline_svg(chart: Drawn, wide: int, high: int, text: str) -> Markup:
+    """A chart as an element of a page, with its text alternative; what a mark says of itself becomes its tip."""
+    sized = chart.properties(width=wide, height=high, autosize=alt.AutoSizeParams(type="fit", contains="padding"))
+    axis = alt.AxisConfig(
+        domain=False,
+        gridColor="var(--line)",
+        labelColor="var(--soft)",
+        labelFontSize=11,
+        labelPadding=6,
+        ticks=False,
+        titleColor="var(--soft)",
+        titleFontSize=11,
+        titleFontWeight="normal",
+    )
+    view = alt.ViewConfig(stroke=None)
+    made = sized.configure(background="transparent", font="system-ui, sans-serif", view=view, axis=axis)
+    drawn = vl_convert.vegalite_to_svg(made.to_json()).partition(">")[2]
+    drawn = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", drawn)
+    drawn = re.sub(r'(<path aria-label="([^"]*)"[^>]*)/>', r"\1><title>\2</title></path>", drawn)
+    head = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(wide, high, text)
+    return head + Markup(drawn)
+
+
+def share_axis(column: str, shares: Sequence[float]) -> alt.Y:
+    """A vertical axis in percent with a few round marks that hold all of these."""
+    ticks = round_ticks(shares)
+    percent = "format(100 * datum.value, '~r') + ' %'"
+    axis = alt.Axis(title=None, values=ticks, labelExpr=percent)
+    return alt.Y(f"{column}:Q", axis=axis, scale=alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False))
+
+
+def round_ticks(shares: Sequence[float]) -> list[float]:
+    """Three to six round shares that hold all of these."""
+    low, top = min(shares), max(shares)
+    step = next(s for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, math.inf) if top - low <= 4 * s)
+    if step == math.inf:
+        step = float(math.ceil((top - low) / 4))
+    first, last = math.floor(low / step + 1e-9), math.ceil(top / step - 1e-9)
+    return [step * i for i in range(first, max(last, first + 2) + 1)]

@@ -70,7 +70,7 @@ def test_it_asks_for_nothing_but_itself_and_does_not_complain(page, report):
         page.evaluate("scrollTo(0, document.scrollingElement.scrollHeight)")
     assert page.asked == [report.as_uri()]
     assert page.said == []
-    assert "the bill" in page.title()
+    assert "traffic cost" in page.title()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -151,7 +151,7 @@ def test_the_slider_changes_the_figures_and_the_list_of_steps(page, report):
         return
     slide = page.locator(".slide").first
     rows = page.locator(".plan").first.locator(".steps tbody tr")
-    said = slide.locator(".slid")
+    said = slide.locator(".stop-text")
     whole = said.inner_text()
     slid_to(page, 1)
     assert said.inner_text() != whole
@@ -177,6 +177,6 @@ def test_the_figures_beside_the_slider_are_those_of_the_plan_file(page, report):
         seen = [float(each.get_attribute("value")) for each in values.all()]
         assert seen[:2] == [judged.curve[0].metrics["cost"], point.metrics["cost"]]
         assert page.locator(".stop:visible").count() == 1
-        marks.add(page.locator(".slide .mark").first.get_attribute("cx"))
+        marks.add(page.locator(".slide .here_marks path").first.get_attribute("transform"))
     assert len(marks) == len(judged.curve) > 2
     assert page.said == []
