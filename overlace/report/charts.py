@@ -168,6 +168,14 @@ def share_axis(column: str, shares: Sequence[float]) -> alt.Y:
     return alt.Y(f"{column}:Q", axis=axis, scale=alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False))
 
 
+def round_step(width: float) -> float:
+    """The least of 1, 2, 5 x 10 ** k that is not below."""
+    if width <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(width))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= width * (1 - 1e-9))
+
+
 def round_ticks(shares: Sequence[float]) -> list[float]:
     """Three to six round shares that hold all of these."""
     low, top = min(shares), max(shares)

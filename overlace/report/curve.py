@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import altair as alt
+import numpy as np
 from markupsafe import Markup
 
-from overlace.report.charts import inline_svg, rows_chart, share_axis
+from overlace.report.charts import inline_svg, round_step, rows_chart, share_axis
 from overlace.report.naming import PARTS, Naming, label_of, own_cost_unit
 from overlace.report.sheets import Amount, Change, amount, change, shown
 from overlace.trace.plans import Judgement, PlanFile, Point
@@ -178,8 +179,10 @@ def gain_svg(left: Line, own: Line, text: str, *, from_zero: bool = False) -> Ma
     marks say where that is.
     """
     shares = [share for _, share in (*left, *own)] + ([0.0] if from_zero else [])
-    steps = alt.Axis(title="steps", format=",d", tickMinStep=1, tickCount=5, grid=False, labelFlush=True)
-    across = alt.X("steps:Q", axis=steps, scale=alt.Scale(domain=[0, max(left[-1][0], 1.0)], nice=False))
+    last = max(left[-1][0], 1.0)
+    marks = np.arange(0, last + 1, max(1.0, round_step(last / 5))).tolist()
+    steps = alt.Axis(title="steps", values=marks, format=",d", grid=False, labelFlush=True)
+    across = alt.X("steps:Q", axis=steps, scale=alt.Scale(domain=[0, last], nice=False))
     up = share_axis("left", shares)
 
     def layer(name: str, line: Line) -> alt.Chart:

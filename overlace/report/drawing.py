@@ -24,8 +24,9 @@ def overlay_svg(layout: Layout, links: Links, most: float, title: str, before: L
     parts += [_draw_link(layout, link, 1.2, "gone", f"{_ends(layout, link)}: no longer linked") for link in gone]
     for link, load in sorted(loads.items(), key=lambda item: (item[1], item[0])):
         kind = "new" if old is not None and link not in old else "link"
-        wide = 0.8 + 11.2 * float(np.sqrt(load / most)) if most else 0.8
-        parts.append(_draw_link(layout, link, wide, kind, f"{_ends(layout, link)}: {load:,.0f} messages"))
+        wide = 0.8 + 11.2 * float(np.sqrt(load / most)) if most else 2.0
+        messages = f": {load:,.0f} messages" if most else ""
+        parts.append(_draw_link(layout, link, wide, kind, f"{_ends(layout, link)}{messages}"))
     for i, label in enumerate(layout.labels):
         dot = Markup('<circle class="mark" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"><title>{}</title></circle>')
         parts.append(dot.format(layout.x[i], layout.y[i], layout.radius[i], label))
@@ -117,7 +118,7 @@ def _hides(box: Box, others: Sequence[Box]) -> bool:
 
 def _describe(layout: Layout, loads: Links, gone: Sequence[tuple[int, int]], old: Links | None) -> str:
     """The picture in words."""
-    top = sorted(loads, key=lambda link: (-loads[link], link))[:3]
+    top = sorted((link for link in loads if loads[link]), key=lambda link: (-loads[link], link))[:3]
     busiest = "; ".join(f"{_ends(layout, link)} {loads[link]:,.0f}" for link in top)
     text = f"{len(layout.labels)} marks, each a {layout.drawn}, joined by {len(loads)} links."
     text += f" Most messages go over {busiest}." if top else ""

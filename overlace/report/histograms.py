@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from overlace.arrays.jit import Floats
-from overlace.report.charts import inline_svg, rows_chart, share_axis
+from overlace.report.charts import inline_svg, round_step, rows_chart, share_axis
 from overlace.report.sheets import Sheets
 
 MOST_BARS = 14
@@ -82,7 +82,7 @@ def read_histogram(sheets: Sheets, metric: str, axis: str, *, scale: float = 1.0
         return None
     low, high = float(keys.min()), _quantile(keys, counts, 0.999)
     whole = scale == 1 and high - low < MOST_BARS
-    width = 1.0 if whole else _nice((high - (0 if scale != 1 else low)) / MOST_BARS)
+    width = 1.0 if whole else round_step((high - (0 if scale != 1 else low)) / MOST_BARS)
     first = math.floor(low) if whole else math.floor(low / width) * width
     n = max(1, min(MOST_BARS + 1, math.floor((high - first) / width) + 1))
     series = []
@@ -103,11 +103,3 @@ def _quantile(keys: Floats, counts: Floats, share: float) -> float:
     order = np.argsort(keys, kind="stable")
     below = np.cumsum(counts[order])
     return float(keys[order][min(int(np.searchsorted(below, share * below[-1])), len(keys) - 1)])
-
-
-def _nice(width: float) -> float:
-    """The least of 1, 2, 5 x 10 ** k that is not below."""
-    if width <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(width))
-    return next(step * power for step in (1, 2, 5, 10) if step * power >= width * (1 - 1e-9))

@@ -12,16 +12,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-import jinja2
 from markupsafe import Markup
 
 from overlace.replay.metrics import METRICS
 from overlace.report.comparison import broker_table, channel_table, failure_table, link_load_table, metric_table
-from overlace.report.curve import MOST_STEPS, Curve, gain_curve
+from overlace.report.curve import Curve, gain_curve
 from overlace.report.drawing import overlay_svg
 from overlace.report.histograms import histogram_svg, read_histogram
 from overlace.report.layout import lay_out
@@ -29,6 +27,7 @@ from overlace.report.naming import PARTS
 from overlace.report.provenance import describe_origin, window_text
 from overlace.report.run_data import CHANNELS, FAMILIES, MESH, ROUTING, Family, MeasuredPlan, RunData, load
 from overlace.report.sheets import Amount, Sheets, amount, shown, visible
+from overlace.report.steps import StepRow, list_steps
 from overlace.report.summary import (
     list_alternatives,
     list_answers,
@@ -49,11 +48,11 @@ from overlace.report.tables import (
     region_table,
     sender_table,
 )
-from overlace.trace.plans import PlanFile, change_lines
+from overlace.report.templates import read_text, render_template
+from overlace.trace.plans import PlanFile
 
 MOST_OPENED = 40
 MOST_IN_REGION = 60
-MOST_CHANGES = 6
 
 Section = Mapping[str, object]
 """What a section of the page shows, by the template's names."""
@@ -70,30 +69,12 @@ def write_report(run: Path) -> Path:
 
 def render(data: RunData) -> str:
     """The page as HTML."""
-    return environment().get_template("report.html.j2").render(_list_sections(data)).lstrip()
-
-
-def environment() -> jinja2.Environment:
-    """The templates of this folder; whatever they show is escaped, its control characters made visible."""
-    made = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_read),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: visible(value, len(value)) if type(value) is str else value,
-    )
-    made.filters["visible"] = visible
-    return made
-
-
-def _read(name: str) -> str:
-    return files("overlace.report").joinpath(name).read_text("utf-8")
+    return render_template("report.html.j2", _list_sections(data))
 
 
 def _list_sections(data: RunData) -> Section:
     about, outcome, routed = data.about, data.outcome, data.today.of("deliveries") is not None
-    best, script = data.best(ROUTING), _read("slider.js")
+    best, script = data.best(ROUTING), read_text("slider.js")
     return {
         "shown": shown,
         "script": Markup(script),
@@ -303,29 +284,6 @@ class PlanSection(NamedTuple):
     curve: Curve | None
 
 
-class StepRow(NamedTuple):
-    """A step: what it saves, why, what it changes, and how many more changes it has."""
-
-    step: int
-    gain: Amount
-    share: Amount
-    why: str
-    changes: Sequence[str]
-    more: int
-
-
 def _show_plan(plan: MeasuredPlan, data: RunData) -> PlanSection:
     curve = gain_curve(plan.id, plan.document, data.naming)
     return PlanSection(plan.id, plan.document, plan.cost_unit, list_steps(plan.document), curve)
-
-
-def list_steps(document: PlanFile) -> list[StepRow]:
-    """The first steps of a plan."""
-    found = []
-    for step in document.steps[:MOST_STEPS]:
-        lines = change_lines(step.changes)
-        share = step.gain / document.cost_before if document.cost_before else None
-        more = max(0, len(lines) - MOST_CHANGES) + step.more
-        saved = (Amount(step.gain), Amount(share, "share"))
-        found.append(StepRow(step.step, *saved, step.why, lines[:MOST_CHANGES], more))
-    return found

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadTrace
+from overlace.model import Metrics
 from overlace.replay.metrics import METRICS
 from overlace.trace.tables import conform
 
@@ -82,6 +83,15 @@ def read_sheets(path: Path) -> dict[str, Sheet]:
         run, metric, scope = (each.dictionary[each.indices[int(rows[0])].as_py()].as_py() for each in coded)
         found.setdefault(run, {})[metric, scope] = Column(*(each[rows] for each in columns))
     return {run: Sheet(parts) for run, parts in found.items()}
+
+
+def sheet_of(metrics: Metrics) -> Sheet:
+    """What one replay measured, still in memory."""
+    found = {}
+    for metric, scope in sorted(set(zip(metrics.metric.tolist(), metrics.scope.tolist(), strict=True))):
+        rows = np.flatnonzero((metrics.metric == metric) & (metrics.scope == scope))
+        found[metric, scope] = Column(metrics.key[rows], metrics.other[rows], metrics.value[rows])
+    return Sheet(found)
 
 
 class Amount(NamedTuple):
