@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn by Altair without a browser: files for reproductions and documents, pictures inside a page."""
+"""Charts as SVG, drawn by Altair without a browser: files for reproductions and benchmarks, pictures inside a page."""
 
 from __future__ import annotations
 
@@ -6,23 +6,17 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import altair as alt
 import vl_convert
 from markupsafe import Markup
 
-from overlace.arrays.jit import Floats
-from overlace.model import Names, Observation, Overlay, name_of
-from overlace.report.layout import link_loads, place_brokers
-
 COLOURS = ("#30638e", "#d1495b", "#edae49", "#00798c", "#7b4b94", "#8d99ae", "#6a994e", "#bc6c25", "#1b2733")
 WIDE, HIGH, PANEL = 460, 300, 250
-INK, LOAD, PAPER = "#1b2733", "#d1495b", "#ffffff"
 
 Row = Mapping[str, Any]
-Drawn = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart
+Drawn = alt.Chart | alt.LayerChart | alt.FacetChart
 
 
 def rows_chart(rows: Sequence[Row]) -> alt.Chart:
@@ -92,46 +86,6 @@ def specification(chart: Chart) -> Drawn:
     made = made.properties(title=chart.title).configure(background="white")
     done: Drawn = made.configure_axis(gridColor="#eeeeee")
     return done
-
-
-# --- the broker tree, for documents ------------------------------------------------------------------
-
-
-def tree_picture(observation: Observation, panels: dict[str, Overlay], names: Names | None = None) -> Drawn:
-    """One panel an overlay, side by side: the broker tree, links as wide as their load."""
-    points = place_brokers(observation.network)
-    most = max(float(link_loads(observation, each).max(initial=1.0)) for each in panels.values())
-    charts = [_tree_panel(observation, overlay, title, points, most, names) for title, overlay in panels.items()]
-    picture: Drawn = alt.hconcat(*charts, background=PAPER).configure_view(stroke=None)
-    return picture
-
-
-def _tree_panel(
-    observation: Observation, overlay: Overlay, title: str, points: Floats, most: float, names: Names | None
-) -> Drawn:
-    loads = link_loads(observation, overlay)
-    links = [
-        {"x": points[a, 0], "y": points[a, 1], "x2": points[b, 0], "y2": points[b, 1], "load": float(load)}
-        for (a, b), load in zip(overlay.tree.tolist(), loads, strict=True)
-    ]
-    brokers = [{"x": x, "y": y, "name": name_of("broker", b, names)} for b, (x, y) in enumerate(points.tolist())]
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(zero=False, padding=24))
-    y = alt.Y("y:Q", axis=None, scale=alt.Scale(zero=False, padding=18))
-    width = alt.StrokeWidth("load:Q", scale=alt.Scale(type="sqrt", domain=[0, most], range=[0.8, 14]), legend=None)
-    lines = rows_chart(links).mark_rule(color=LOAD, opacity=0.75, strokeCap="round")
-    dots = rows_chart(brokers).mark_circle(color=INK, size=60, opacity=1)
-    labels = rows_chart(brokers).mark_text(dy=-9, fontSize=10, color=INK)
-    layer = alt.layer(
-        lines.encode(x=x, y=y, x2="x2:Q", y2="y2:Q", strokeWidth=width),
-        dots.encode(x=x, y=y),
-        labels.encode(x=x, y=y, text="name:N"),
-    )
-    return layer.properties(width=420, height=340, title=alt.TitleParams(title, color=INK, fontSize=14))
-
-
-def save(chart: Drawn, path: Path) -> None:
-    """Write an SVG or PNG, by the ending of its name; no browser is needed."""
-    chart.save(str(path), scale_factor=2)
 
 
 # --- charts inside a page: colours and fonts are the page's ------------------------------------------------

@@ -168,8 +168,8 @@ def _own_curve(name: str, document: PlanFile) -> Curve | None:
 
 
 def _describe_own_cost(k: int, before: float, cost: float, unit: str) -> str:
-    less = f"{100 * (cost / before - 1):.1f} %".replace("-", "−")
-    return f"After {k} step{'' if k == 1 else 's'}: own cost {shown(before)} → {shown(cost)} ({less}; {unit})"
+    saved = f"{100 * (cost / before - 1):.1f} %".replace("-", "−")
+    return f"After {k} step{'' if k == 1 else 's'}: own cost {shown(before)} → {shown(cost)} ({saved}; {unit})"
 
 
 def gain_svg(left: Line, own: Line, text: str, *, from_zero: bool = False) -> Markup:

@@ -24,7 +24,7 @@ from overlace.report.drawing import overlay_svg
 from overlace.report.histograms import histogram_svg, read_histogram
 from overlace.report.layout import lay_out
 from overlace.report.naming import PARTS
-from overlace.report.provenance import describe_origin, window_text
+from overlace.report.provenance import describe_origin
 from overlace.report.run_data import CHANNELS, FAMILIES, MESH, ROUTING, Family, MeasuredPlan, RunData, load
 from overlace.report.sheets import Amount, Sheets, amount, shown, visible
 from overlace.report.steps import StepRow, list_steps
@@ -59,11 +59,11 @@ Section = Mapping[str, object]
 
 
 def write_report(run: Path) -> Path:
-    """RUN/report.html: one self-contained page, written beside and renamed."""
+    """RUN/report.html: one self-contained page, written under another name and renamed."""
     page = render(load(run))
-    beside, path = run / ".report.html.part", run / "report.html"
-    beside.write_text(page, encoding="utf-8")
-    beside.replace(path)
+    part, path = run / ".report.html.part", run / "report.html"
+    part.write_text(page, encoding="utf-8")
+    part.replace(path)
     return path
 
 
@@ -83,7 +83,6 @@ def _list_sections(data: RunData) -> Section:
         "part": data.part,
         "where": PARTS[data.part],
         "timeless": list(about["train"]) == [0, 0],
-        "window": window_text(about["held_out" if data.part == "held-out" else "train"]),
         "today": {metric: amount(metric, data.today.of(metric)) for metric in METRICS},
         "routed": routed,
         "cost_unit": data.naming.cost_unit,
@@ -118,7 +117,6 @@ def _count(data: RunData) -> dict[str, int]:
         "brokers": network.brokers,
         "regions": len(set(network.region.tolist())),
         "regions_given": int(data.naming.regions_given),
-        "links": len(data.observation.overlay.tree),
     }
 
 

@@ -158,27 +158,29 @@ def change(metric: str, before: float | None, after: float | None) -> Change:
     """How a metric has changed: in percent, shares in points."""
     if before is None or after is None:
         return Change("", "")
-    less = after - before
-    if METRICS[metric].unit in ("share", "1 or 0"):
-        text = f"{100 * less:+.1f} points" if METRICS[metric].unit == "share" else ("" if not less else f"{less:+.0f}")
+    difference, unit = after - before, METRICS[metric].unit
+    if unit == "share":
+        text = f"{100 * difference:+.1f} points"
+    elif unit == "1 or 0":
+        text = f"{difference:+.0f}" if difference else ""
     elif before:
-        text = f"{100 * less / before:+.1f} %"
+        text = f"{100 * difference / before:+.1f} %"
     else:
-        text = "from 0" if less else "±0"
-    if not less:
+        text = "from 0" if difference else "±0"
+    if not difference:
         return Change(text and "unchanged", "")
     direction = METRICS[metric].direction
-    better = less < 0 if direction == "lower" else less > 0
+    better = difference < 0 if direction == "lower" else difference > 0
     return Change(text.replace("-", "−"), "" if direction == "neither" else "better" if better else "worse")
 
 
 def visible(text: str, most: int = 300) -> str:
     """Text that somebody else wrote, not too long, its control characters made visible."""
     clipped = text if len(text) <= most else text[: most - 1] + "…"
-    return clipped if clipped.isprintable() else "".join(map(_seen, clipped))
+    return clipped if clipped.isprintable() else "".join(map(_reveal, clipped))
 
 
-def _seen(letter: str) -> str:
+def _reveal(letter: str) -> str:
     if ord(letter) < 0x20:
         return chr(0x2400 + ord(letter))
     turns = unicodedata.bidirectional(letter) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
