@@ -16,7 +16,7 @@ COLOURS = ("#30638e", "#d1495b", "#edae49", "#00798c", "#7b4b94", "#8d99ae", "#6
 WIDE, HIGH, PANEL = 460, 300, 250
 
 Row = Mapping[str, Any]
-Drawn = alt.Chart | alt.LayerChart | alt.FacetChart
+AltairChart = alt.Chart | alt.LayerChart | alt.FacetChart
 
 
 def rows_chart(rows: Sequence[Row]) -> alt.Chart:
@@ -47,51 +47,62 @@ def chart_svg(chart: Chart) -> str:
     return str(vl_convert.vegalite_to_svg(specification(chart).to_json()))
 
 
-def specification(chart: Chart) -> Drawn:
+def specification(chart: Chart) -> AltairChart:
     """The chart for Altair: marks, spread and panels."""
-    base = rows_chart(chart.rows)
+    base, encodings = rows_chart(chart.rows), _encodings(chart)
+    if chart.mark == "line":
+        marks = base.mark_line(point=alt.OverlayMarkDef(size=28))
+    elif chart.mark == "point":
+        marks = base.mark_point(filled=True, size=52, opacity=0.85)
+    else:
+        marks = base.mark_bar()
+    layers = [marks.encode(**encodings)]
+
+    if chart.low and chart.high:
+        ends = encodings | {"y": alt.Y(f"{chart.low}:Q"), "y2": alt.Y2(f"{chart.high}:Q")}
+        layers.append(base.mark_rule(opacity=0.6).encode(**ends))
+
+    layered: AltairChart = alt.layer(*layers).properties(width=WIDE, height=HIGH)
+    if chart.panel:
+        panels = alt.Facet(f"{chart.panel}:N", sort=_distinct(chart, chart.panel), title=None)
+        layered = layered.properties(width=PANEL, height=PANEL * 0.8).facet(panels, columns=3)
+        # bars offset on a scale that panels share would have no width
+        layered = layered.resolve_scale(x="independent", y="independent", xOffset="independent")
+
+    titled = layered.properties(title=chart.title).configure(background="white")
+    made: AltairChart = titled.configure_axis(gridColor="#eeeeee")
+    return made
+
+
+def _encodings(chart: Chart) -> dict[str, object]:
+    """What goes across, up, and into colours."""
     numeric = all(isinstance(row[chart.x], int | float) for row in chart.rows)
     kind = "Q" if numeric and chart.mark != "bar" else "O" if numeric else "N"
     x = alt.X(f"{chart.x}:{kind}", title=chart.x_title or chart.x, sort=None)
-    y = alt.Y(f"{chart.y}:Q", title=chart.y_title or chart.y)
     if kind == "Q":
         x = x.scale(type="log" if "x" in chart.log else "linear", zero=False)
+    y = alt.Y(f"{chart.y}:Q", title=chart.y_title or chart.y)
     y = y.scale(type="log" if "y" in chart.log else "linear", zero=chart.mark == "bar" and "y" not in chart.log)
-    drawn: dict[str, Any] = {"x": x, "y": y}
+    found: dict[str, object] = {"x": x, "y": y}
+
     if chart.series:
-        order = list(dict.fromkeys(str(row[chart.series]) for row in chart.rows))
+        order = _distinct(chart, chart.series)
         colour = alt.Color(f"{chart.series}:N", sort=order, title=chart.series)
-        drawn["color"] = colour.scale(domain=order, range=[COLOURS[i % len(COLOURS)] for i in range(len(order))])
+        found["color"] = colour.scale(domain=order, range=[COLOURS[i % len(COLOURS)] for i in range(len(order))])
         if chart.mark == "bar":
-            drawn["xOffset"] = alt.XOffset(f"{chart.series}:N", sort=order)
-    marks = {
-        "line": lambda: base.mark_line(point=alt.OverlayMarkDef(size=28)),
-        "point": lambda: base.mark_point(filled=True, size=52, opacity=0.85),
-        "bar": lambda: base.mark_bar(),
-    }
-    layers = [marks[chart.mark]().encode(**drawn)]
-    if chart.low and chart.high:
-        ends = {key: each for key, each in drawn.items() if key != "y"}
-        rule = base.mark_rule(opacity=0.6)
-        layers.append(rule.encode(y=alt.Y(f"{chart.low}:Q"), y2=alt.Y2(f"{chart.high}:Q"), **ends))
-    made: Drawn = alt.layer(*layers)
-    if chart.panel:
-        made = made.properties(width=PANEL, height=PANEL * 0.8)
-        order = list(dict.fromkeys(str(row[chart.panel]) for row in chart.rows))
-        made = made.facet(alt.Facet(f"{chart.panel}:N", sort=order, title=None), columns=3)
-        # bars offset on a scale that panels share would have no width
-        made = made.resolve_scale(x="independent", y="independent", xOffset="independent")
-    else:
-        made = made.properties(width=WIDE, height=HIGH)
-    made = made.properties(title=chart.title).configure(background="white")
-    done: Drawn = made.configure_axis(gridColor="#eeeeee")
-    return done
+            found["xOffset"] = alt.XOffset(f"{chart.series}:N", sort=order)
+    return found
+
+
+def _distinct(chart: Chart, column: str) -> list[str]:
+    """The values of a column, in order of appearance."""
+    return list(dict.fromkeys(str(row[column]) for row in chart.rows))
 
 
 # --- charts inside a page: colours and fonts are the page's ------------------------------------------------
 
 
-def inline_svg(chart: Drawn, wide: int, high: int, text: str) -> Markup:
+def inline_svg(chart: AltairChart, wide: int, high: int, text: str) -> Markup:
     """A chart as an element of a page, with its text alternative; what a mark says of itself becomes its tip."""
     sized = chart.properties(width=wide, height=high, autosize=alt.AutoSizeParams(type="fit", contains="padding"))
     axis = alt.AxisConfig(
