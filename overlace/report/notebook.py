@@ -91,7 +91,7 @@ def observation_html(observation: Observation, names: Names) -> str:
         "requests": len(observation.requests.client),
     }
     rows = [Row((name,), (Amount(count),)) for name, count in counts.items() if count]
-    tables, text = [Table("Observed", ("", "number"), rows)], window_text(observation.window)
+    tables, text = [Table("Observed", ("", "number"), rows)], f"window: {window_text(observation.window)}"
     pictures: Pictures = []
     if len(overlay.tree):
         try:
