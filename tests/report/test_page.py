@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import overlace.report
@@ -19,10 +18,9 @@ from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.optimize.solve import solve
 from overlace.planners.tree.mst import Mst
-from overlace.report.histograms import Histogram, histogram_svg, read_histogram
 from overlace.report.layout import MOST_MARKS
 from overlace.report.page import write_report
-from overlace.report.sheets import Amount, change, read_sheets, shown
+from overlace.report.sheets import change, read_sheets, shown
 from overlace.report.tables import MOST_ROWS
 from overlace.testing import linked_clients, three_publishers
 from overlace.trace.runs import read_observation, write_json, write_observation
@@ -202,16 +200,6 @@ def test_the_numbers_on_top_are_the_metrics_before_and_after(sites):
     said = " ".join(page.text)
     assert shown(before.of("deliveries")) in said
     assert change("cost", before.of("cost"), after.of("cost")).text in said
-
-
-def test_a_sheet_holds_what_the_replay_measured(sites):
-    run, _, _ = sites
-    rows = pq.read_table(run / "metrics.parquet").to_pylist()
-    sheets = read_sheets(run / "metrics.parquet")
-    assert len(rows) == sum(len(column.key) for sheet in sheets.values() for column in sheet.columns.values())
-    for row in rows:
-        found = sheets[row["run"]].by_pair(row["metric"], row["scope"])
-        assert found[row["key"], -1 if row["other"] is None else row["other"]] == row["value"]
 
 
 def test_the_links_on_the_page_are_the_links_of_the_metrics(sites):
@@ -471,48 +459,3 @@ def test_a_large_overlay_is_drawn_with_few_marks(regions, per_region, tmp_path):
     assert "more brokers" in text
     if regions > 11:
         assert f"{regions - 10} others" in text
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (0.0584, "share", "5.8 %"),
-        (0.0004, "share", "0.04 %"),
-        (49_278_938, "bytes", "49.3 MB"),
-        (999.9, "bytes", "1.00 kB"),
-        (26_542.97, "microseconds", "26.5 ms"),
-        (850, "microseconds", "850 µs"),
-        (2_500_000, "microseconds", "2.50 s"),
-        (504_984, "deliveries", "504,984"),
-        (6.73104, "links", "6.73"),
-        (1_059_650.4, "", "1,059,650"),
-        (81_075, "short", "81.1k"),
-        (None, "", "–"),
-    ],
-)
-def test_numbers_are_shown_as_people_read_them(value, unit, text):
-    assert str(Amount(value, unit)) == text
-
-
-def test_a_change_is_better_or_worse_by_the_metric_s_direction():
-    assert change("cost", 200, 100) == ("−50.0 %", "better")
-    assert change("local_share", 0.1, 0.05) == ("−5.0 points", "worse")
-    assert change("messages", 1, 2) == ("+100.0 %", "")
-    assert change("cost", 5, 5) == ("unchanged", "")
-
-
-def test_bars_of_a_histogram_add_up_to_one(sites):
-    run, _, _ = sites
-    sheets = [("today", measured(run)), ("after", measured(run, f"{plan_of(run)}/held-out"))]
-    for metric, scale in (("hops", 1.0), ("latency_us", 1000.0)):
-        found = read_histogram(sheets, metric, "axis", scale=scale)
-        assert [sum(values) for values in found.series] == pytest.approx([1, 1])
-        assert len(found.labels) == len(found.series[0]) + found.at_edges
-
-
-@pytest.mark.parametrize("top", [1.0, 0.999, 0.52, 0.5, 0.2, 0.11, 0.1, 0.0037, 1e-9, 0.0])
-def test_an_axis_has_a_few_round_marks(top):
-    svg = histogram_svg(Histogram(["today", "after"], ["1", "2"], [[top, 0.0], [0.0, top]], False, "axis"), "title")
-    grid = re.search(r'role-axis-grid"[^>]*>(.*?)</g>', svg)[1]
-    assert 2 <= grid.count("<line") <= 6
-    assert svg.count('aria-roledescription="bar"') == 4
