@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from overlace import ingest
+from overlace import ingest, views
 
 if TYPE_CHECKING:
     from overlace.catalog import PLANNERS
@@ -44,6 +44,17 @@ class Verb(ModuleType):
 
 
 ingest.__class__ = Verb
+
+
+def _draw(noun: object) -> str | None:
+    """What a notebook shows: parts of the report, which is loaded then and not before."""
+    from importlib import import_module
+
+    html: str | None = import_module("overlace.report.notebook").noun_html(noun)
+    return html
+
+
+views.draw_with(_draw)
 
 __all__ = [
     "PLANNERS",

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from overlace.arrays.jit import Floats, Ints
 from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadObservation, OverlaceError
+from overlace.views import draw
 
 if TYPE_CHECKING:  # to a type checker, a field that is set from anything like an array and read as one
 
@@ -105,6 +106,9 @@ class Record:
                     self._put(each.name, value, each.metadata["dtype"], each.metadata["ndim"])
                 except (TypeError, ValueError, OverflowError) as error:
                     raise self.fault(f"{type(self).__name__}.{each.name}: {error}") from None
+
+    def _repr_html_(self) -> str | None:
+        return draw(self)
 
     def _put(self, name: str, value: Any, dtype: type | None = None, ndim: int = 1) -> None:
         object.__setattr__(self, name, value if dtype is None else frozen(value, dtype, ndim))

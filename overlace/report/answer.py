@@ -1,35 +1,18 @@
-"""The answer in lines: what a plan saves, what it changes, what it costs elsewhere. Said alike everywhere."""
+"""The answer in lines: what a plan saves, what it changes, what it costs elsewhere; the same lines everywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from overlace.report.naming import PARTS, Naming
 from overlace.trace.judgement import Judgement, Measure
 from overlace.trace.plan_file import PlanFile
 from overlace.wording import amount, counted, percent
 
-COST_UNITS = {
-    "message": "messages × the cost of the links they cross",
-    "gb": "GB × the price of the links they cross",
-    "ms": "messages × the milliseconds of the links they cross",
-}
-"""What a traffic cost is, by what link costs are per."""
-METRIC_NAMES = {
-    "link_messages": "messages over links",
-    "link_bytes": "bytes over links",
-    "mean_hops": "links per delivery",
-    "mean_latency_us": "mean latency in ms",
-    "false_positive_rate": "share received in vain",
-    "max_degree": "greatest number of links of a client",
-}
-
 
 def metric_name(metric: str, unit: str) -> str:
     """What a metric is, with its unit."""
-    if metric in ("cost", "total_cost"):
-        ways = " and of the ways to their brokers" if metric == "total_cost" else ""
-        return f"traffic cost ({COST_UNITS.get(unit, unit)}{ways})"
-    return METRIC_NAMES.get(metric, metric)
+    return "mean latency in ms" if metric == "mean_latency_us" else Naming(unit=unit).metric(metric)
 
 
 def answer_lines(document: PlanFile, unit: str) -> list[tuple[str, str]]:
@@ -55,19 +38,16 @@ def _routed_lines(
     document: PlanFile, judged: Judgement, found: dict[str, Measure], unit: str
 ) -> Iterator[tuple[str, str]]:
     """Of placement and tree."""
-    first, sure = judged.metrics[-1].part, judged.saving
-    assert sure is not None
+    part, saving = judged.metrics[-1].part, judged.saving
+    assert saving is not None
     counts = found.get(judged.metrics[0].metric, judged.metrics[-1])
     scale = 1000.0 if counts.metric == "mean_latency_us" else 1.0
-    where = "held-out traffic" if first == "held-out" else "the training window"
-    yield (
-        metric_name(counts.metric, unit),
-        f"{amount(counts.before / scale)} -> {amount(counts.after / scale)} on {where}: {percent(sure.share)} ({sure})",
-    )
+    values = f"{amount(counts.before / scale)} -> {amount(counts.after / scale)}"
+    yield metric_name(counts.metric, unit), f"{values} {PARTS[part]}: {percent(saving.share)} ({saving})"
     train = [each for each in judged.metrics if (each.metric, each.part) == (counts.metric, "train")]
     saved = [f"training window {percent(1 - each.after / each.before if each.before else 0.0)}" for each in train[:1]]
-    if first == "held-out":
-        saved.append(f"held out {percent(sure.share)}")
+    if part == "held-out":
+        saved.append(f"held out {percent(saving.share)}")
     if expected := judged.expected:
         saved.append(f"expected {percent(expected.share)} ({expected.low:.1%} to {expected.high:.1%})")
     yield "saved", ", ".join(saved)
@@ -82,11 +62,11 @@ def _routed_lines(
     if cut := found.get("cut_share_max"):
         yield "worst single failure", f"{cut.before:.1%} -> {cut.after:.1%} of deliveries lost"
     if judged.baselines:
-        said = [
+        shares = [
             f"{percent(each.share)} {LINKS[each.links]} with {counted(each.changes, 'change', 'changes')}"
             for each in judged.baselines
         ]
-        yield "greedy baseline", f"{', '.join(said)}: whoever saves most moves first"
+        yield "greedy baseline", f"{', '.join(shares)}: whoever saves most moves first"
 
 
 LINKS = {"planned": "on the same links", "today": "on today's links"}

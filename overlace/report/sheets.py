@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadTrace
+from overlace.metrics import Metrics
 from overlace.replay.definitions import METRICS
 from overlace.trace.tables import conform
 
@@ -84,6 +85,15 @@ def read_sheets(path: Path) -> dict[str, Sheet]:
     return {run: Sheet(parts) for run, parts in found.items()}
 
 
+def sheet_of(metrics: Metrics) -> Sheet:
+    """What one replay measured, still in memory."""
+    found = {}
+    for metric, scope in sorted(set(zip(metrics.metric.tolist(), metrics.scope.tolist(), strict=True))):
+        rows = np.flatnonzero((metrics.metric == metric) & (metrics.scope == scope))
+        found[metric, scope] = Column(metrics.key[rows], metrics.other[rows], metrics.value[rows])
+    return Sheet(found)
+
+
 class Amount(NamedTuple):
     """A number and its unit; as text it is rounded, its value is not."""
 
@@ -148,27 +158,29 @@ def change(metric: str, before: float | None, after: float | None) -> Change:
     """How a metric has changed: in percent, shares in points."""
     if before is None or after is None:
         return Change("", "")
-    less = after - before
-    if METRICS[metric].unit in ("share", "1 or 0"):
-        text = f"{100 * less:+.1f} points" if METRICS[metric].unit == "share" else ("" if not less else f"{less:+.0f}")
+    difference, unit = after - before, METRICS[metric].unit
+    if unit == "share":
+        text = f"{100 * difference:+.1f} points"
+    elif unit == "1 or 0":
+        text = f"{difference:+.0f}" if difference else ""
     elif before:
-        text = f"{100 * less / before:+.1f} %"
+        text = f"{100 * difference / before:+.1f} %"
     else:
-        text = "from 0" if less else "±0"
-    if not less:
+        text = "from 0" if difference else "±0"
+    if not difference:
         return Change(text and "unchanged", "")
     direction = METRICS[metric].direction
-    better = less < 0 if direction == "lower" else less > 0
+    better = difference < 0 if direction == "lower" else difference > 0
     return Change(text.replace("-", "−"), "" if direction == "neither" else "better" if better else "worse")
 
 
 def visible(text: str, most: int = 300) -> str:
     """Text that somebody else wrote, not too long, its control characters made visible."""
     clipped = text if len(text) <= most else text[: most - 1] + "…"
-    return clipped if clipped.isprintable() else "".join(map(_seen, clipped))
+    return clipped if clipped.isprintable() else "".join(map(_reveal, clipped))
 
 
-def _seen(letter: str) -> str:
+def _reveal(letter: str) -> str:
     if ord(letter) < 0x20:
         return chr(0x2400 + ord(letter))
     turns = unicodedata.bidirectional(letter) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")

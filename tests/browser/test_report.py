@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from overlace.model import Overlay
 from overlace.optimize.job import optimize
+from overlace.planners.tree.mst import Mst
+from overlace.replay.delivery import delivery
+from overlace.report.notebook import noun_html
 from overlace.report.page import write_report
+from overlace.testing import three_publishers
 from overlace.trace.plans import read_plan
+from overlace.workloads.square import square
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
-from tests.report.test_page import run_of_sites
+from tests.report.test_page import HOSTILE, run_of_sites
 from tests.traces import trace_of
 
 pytestmark = pytest.mark.browser
@@ -70,7 +76,7 @@ def test_it_asks_for_nothing_but_itself_and_does_not_complain(page, report):
         page.evaluate("scrollTo(0, document.scrollingElement.scrollHeight)")
     assert page.asked == [report.as_uri()]
     assert page.said == []
-    assert "the bill" in page.title()
+    assert "traffic cost" in page.title()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -151,7 +157,7 @@ def test_the_slider_changes_the_figures_and_the_list_of_steps(page, report):
         return
     slide = page.locator(".slide").first
     rows = page.locator(".plan").first.locator(".steps tbody tr")
-    said = slide.locator(".slid")
+    said = slide.locator(".stop-text")
     whole = said.inner_text()
     slid_to(page, 1)
     assert said.inner_text() != whole
@@ -177,6 +183,33 @@ def test_the_figures_beside_the_slider_are_those_of_the_plan_file(page, report):
         seen = [float(each.get_attribute("value")) for each in values.all()]
         assert seen[:2] == [judged.curve[0].metrics["cost"], point.metrics["cost"]]
         assert page.locator(".stop:visible").count() == 1
-        marks.add(page.locator(".slide .mark").first.get_attribute("cx"))
+        marks.add(page.locator(".slide .here_marks path").first.get_attribute("transform"))
     assert len(marks) == len(judged.curve) > 2
     assert page.said == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_notebooks_show_fits_asks_for_nothing_and_leaves_the_notebook_s_own_tables_alone(
+    browser, tmp_path, width, scheme
+):
+    observation, names = square(12, 24, 10, seed=3), {"client": [HOSTILE[0]] * 24}
+    nouns = (Mst().solve(observation), observation, observation.overlay, delivery(three_publishers(), Overlay()))
+    path = tmp_path / "cell.html"
+    cells = "".join(noun_html(noun, names) for noun in nouns)
+    path.write_text(f"<!doctype html><meta charset=utf-8><table id=own><td>x</table>{cells}", encoding="utf-8")
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    asked, said = [], []
+    page.on("request", lambda each: asked.append(each.url))
+    page.on("console", lambda each: said.append(each.text))
+    page.on("dialog", lambda each: said.append(each.message))
+    page.goto(path.as_uri())
+    assert (asked, said) == ([path.as_uri()], [])
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    assert page.locator(".overlace").count() == len(nouns)
+    assert page.locator(".overlace svg").count() == 3
+    collapse = "each => getComputedStyle(each).borderCollapse"
+    assert page.locator("#own").evaluate(collapse) == "separate"
+    assert page.locator(".overlace table").first.evaluate(collapse) == "collapse"
+    context.close()

@@ -156,7 +156,7 @@ def test_without_places_nobody_leaves_its_region_and_it_says_what_that_costs(tra
     assert len(found.bounds) == 2
     assert all("without it: saves at least" in each for each in found.bounds)
     page = found.report.read_text()
-    for said in ("Limited by", "--placement anywhere", "What was not planned", "at most", "slices of time"):
+    for said in ("Limited by", "--placement anywhere", "Not planned", "at most", "slices of time"):
         assert said in page
     assert "overlace optimize" in page
     assert page.count("<details>") == 2  # regions with several brokers
@@ -259,7 +259,7 @@ def test_nothing_held_out_is_not_called_unseen(trace, tmp_path):
     assert part.part == "train"
     assert part.before > part.after > 0 or part.after == 0 < part.before
     lines = " ".join(answer_text(found))
-    assert "on the training window" in lines
+    assert "in the training window" in lines
     assert "held out" not in lines
     assert "held-out traffic" not in lines
     assert {each.part for each in read_plan(part.solved.folder).judged.metrics} == {"train"}

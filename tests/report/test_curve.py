@@ -7,8 +7,7 @@ from html import unescape
 import pytest
 
 from overlace.optimize.job import optimize
-from overlace.report.curve import flattens
-from overlace.report.lines import gain_svg
+from overlace.report.curve import flattens, gain_svg
 from overlace.trace.judgement import Judgement, Measure, Point
 from overlace.trace.plans import read_plan
 from tests.optimize.asking import options_of
@@ -26,6 +25,10 @@ def judged(tmp_path_factory):
     found = optimize(str(folder / "trace"), folder / "run", *wishes)
     text = found.report.read_text(encoding="utf-8")
     return read_plan(found.parts[0].solved.folder), Page(text), text
+
+
+def dots_of(svg):
+    return re.search(r'dots_marks"[^>]*>(.*?)</g>', svg)[1]
 
 
 def stops_of(text):
@@ -49,28 +52,31 @@ def test_the_slider_stops_where_it_was_measured_and_says_so(judged):
     curve = document.judged.curve
     assert [steps for steps, _ in stops] == [point.steps for point in curve]
     for steps, said in stops:
-        assert said.startswith(f"Measured after {steps} of {document.steps_total} steps: cost ")
+        assert said.startswith(f"Measured after {steps} of {document.steps_total} steps: traffic cost (")
     assert f'max="{len(curve) - 1}" value="{len(curve) - 1}"' in text
     picture = re.search(r'<div class="slide".*?</svg>', text, re.DOTALL)[0]
-    assert picture.count('class="dot"') == len(curve)
+    assert dots_of(picture).count("<path") == len(curve)
     for line in ("curve", "own"):
-        assert len(re.search(f'class="{line}" points="([^"]*)"', picture)[1].split()) == len(curve)
+        assert len(re.search(rf'{line}_marks"[^>]*><path[^>]* d="M([^"]*)"', picture)[1].split("L")) == len(curve)
 
 
 def test_the_figures_at_each_stop_are_the_measured_ones(judged):
     document, page, text = judged
     curve = document.judged.curve
-    rows = page.tables["On the held-out part, after the chosen steps"]
+    rows = page.tables["On held-out traffic, after the chosen steps"]
     each = len(rows) // len(curve)
     assert len(rows) == each * len(curve)
     for i, point in enumerate(curve):
         shown = {name: (today, after) for name, today, after, _ in rows[i * each : (i + 1) * each]}
-        assert shown["cost"] == (curve[0].metrics["cost"], point.metrics["cost"])
+        assert shown["traffic cost (messages × cost of links)"] == (curve[0].metrics["cost"], point.metrics["cost"])
         assert shown["deliveries at one broker"][1] == point.metrics["local_share"]
         assert shown["worst failure of a broker"][1] == point.metrics["cut_share_max"]
         assert shown["clients moved"][1] == point.moves
         assert shown["links changed"][1] == point.links
-        assert shown["planner's own cost, where it planned"] == (document.cost_before, point.own_cost)
+        assert shown["planner's own cost (messages × cost of links), training window"] == (
+            document.cost_before,
+            point.own_cost,
+        )
     assert re.findall(r'<tbody class="stop"( hidden)?>', text) == [" hidden"] * (len(curve) - 1) + [""]
 
 
@@ -81,9 +87,9 @@ def test_where_the_curve_flattens_stands_in_the_answer_and_beside_the_curve(judg
     assert unescape(text).count(flat[0].upper() + flat[1:]) == 3  # the third is the picture's text alternative
 
 
-def test_what_other_ways_reach_stands_in_the_answer(judged):
+def test_what_other_searches_reach_stands_in_the_answer(judged):
     document, page, _ = judged
-    rows = page.tables["What other ways reach with the same limits"]
+    rows = page.tables["Other searches within the same limits (messages × cost of links)"]
     assert [row[0] for row in rows] == [
         "today", "placement and tree together", "placement and tree in turn", "placement alone", "tree alone",
         "this plan",
@@ -98,7 +104,7 @@ def test_a_plan_that_was_not_judged_keeps_its_own_curve(tmp_path):
     assert [steps for steps, _ in stops] == list(range(len(stops)))
     assert stops[1][1].startswith("After 1 step: own cost ")
     assert "after the chosen steps" not in text
-    assert "What other ways reach with the same limits" not in page.tables
+    assert not [caption for caption in page.tables if caption.startswith("Other searches")]
 
 
 @pytest.mark.parametrize(
@@ -121,13 +127,15 @@ def test_exactly_nine_tenths_are_most_of_the_saving():
 def test_it_says_nothing_of_a_plan_that_saves_nothing_or_has_one_step():
     for values in ((100, 100, 100), (100, 120, 130), (100, 50), (0, 0, 0)):
         assert flattens(judgement(values)) == ""
-    assert "on the training window" in flattens(judgement((100, 1, 0), part="train"))
+    assert "in the training window" in flattens(judgement((100, 1, 0), part="train"))
 
 
 @pytest.mark.parametrize("last", [1.0, 0.9995, 0.93, 0.5, 0.02, 0.0, 1.3, 40.0])
 def test_the_axis_of_a_curve_holds_it_with_a_few_round_marks(last):
-    svg = str(gain_svg([(0, 1.0), (3, last)], [(0, 1.0), (3, 1.0)], "title", "told"))
-    assert 3 <= svg.count('class="grid"') <= 6
-    heights = [float(y) for y in re.findall(r'class="dot" cx="[\d.]+" cy="(-?[\d.]+)"', svg)]
-    grid = [float(y) for y in re.findall(r'class="grid" [^>]*y1="(-?[\d.]+)"', svg)]
+    svg = str(gain_svg([(0, 1.0), (3, last)], [(0, 1.0), (3, 1.0)], "text"))
+    heights = [float(y) for y in re.findall(r"translate\([\d.]+,(-?[\d.]+)\)", dots_of(svg))]
+    lines = re.search(r'role-axis-grid"[^>]*>(.*?)</g>', svg)[1]
+    grid = [float(y) for y in re.findall(r"translate\(0,(-?[\d.]+)\)", lines)]
+    assert len(heights) == 2
+    assert 3 <= len(grid) <= 6
     assert min(grid) <= min(heights) <= max(heights) <= max(grid)

@@ -19,7 +19,8 @@ from overlace.planners.joint.joint import Joint
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.tree.mst import Mst
 from overlace.report.answer import answer_lines
-from overlace.report.curve import curve
+from overlace.report.curve import gain_curve
+from overlace.report.naming import Naming
 from overlace.testing import three_publishers
 from overlace.trace.judgement import Judgement, Measure, Point
 from overlace.trace.plan_tables import read_tables
@@ -68,7 +69,7 @@ def use(folder, steps=1):
     assert all(plan.why(i) for i in range(len(plan.steps)))
     assert plan_lines(document)
     assert answer_lines(document, "message")
-    curve("plan", document)
+    gain_curve("plan", document, Naming())
     plan_difference(folder, folder)
     cut_plan(folder, min(steps, document.steps_total), folder.with_name("cut"), force=True)
     read_plan(folder.with_name("cut"), PLANNERS)

@@ -1,4 +1,4 @@
-"""What a run folder holds for its page: measurements, plans and the accounts of the trace."""
+"""What a run folder holds for its page: measurements, plans, what optimize recorded, and the accounts of the trace."""
 
 from __future__ import annotations
 
@@ -14,53 +14,63 @@ import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace
 from overlace.model import Names, Observation
+from overlace.report.naming import Naming, own_cost_unit
 from overlace.report.sheets import Sheet, Sheets, read_sheets
-from overlace.report.tables import Calls
 from overlace.trace.plan_file import PlanFile
 from overlace.trace.plans import read_plan
 from overlace.trace.runs import read_json, read_observation
 from overlace.trace.store import Trace
 
+Json = Mapping[str, Any]
+"""What was read from a file of JSON or Parquet."""
+
 
 class Family(NamedTuple):
-    """Facets that are judged by the same metrics; the first is what counts."""
+    """Facets that are judged by the same metrics."""
 
     name: str
     facets: tuple[str, ...]
-    metrics: tuple[str, ...]
+    metrics: list[str]  # on top of the page; the first is what counts
+    details: list[str]
 
 
-BILL = Family("bill", ("placement", "tree"), ("cost", "crossings", "mean_hops", "mean_latency_us", "local_share"))
-CHANNELS = Family(
-    "channels", ("channels",), ("received", "false_positive_rate", "mean_connections", "over_limit", "channels")
+ROUTING = Family(
+    "traffic",
+    ("placement", "tree"),
+    "cost crossings mean_hops mean_latency_us local_share".split(),
+    "cost access_cost total_cost crossings mean_hops mean_latency_us local_share p95_latency_us region_local_share "
+    "crossing_messages max_broker_load max_link_load cut_share_max".split(),
 )
-MESH = Family("mesh", ("mesh",), ("average_degree", "max_degree", "topic_connected", "links", "max_diameter"))
-FAMILIES = (BILL, CHANNELS, MESH)
-
-ALL_METRICS: Mapping[str, tuple[str, ...]] = {
-    "bill": (
-        "cost", "access_cost", "total_cost", *BILL.metrics[1:], "p95_latency_us", "region_local_share",
-        "crossing_messages", "max_broker_load", "max_link_load", "cut_share_max",
-    ),
-    "channels": (
-        "channels", "publishers", "subscribers", "received", "true_positives", "false_positives",
-        "false_positive_rate", "mean_connections", "max_connections", "over_limit",
-    ),
-    "mesh": (
-        "links", "average_degree", "max_degree", "topic_connected", "components_too_many", "max_diameter",
-        "mean_diameter", "shared_topics", "flood_messages",
-    ),
-}  # fmt: skip
+CHANNELS = Family(
+    "channels",
+    ("channels",),
+    "received false_positive_rate mean_connections over_limit channels".split(),
+    "channels publishers subscribers received true_positives false_positives false_positive_rate mean_connections "
+    "max_connections over_limit".split(),
+)
+MESH = Family(
+    "mesh",
+    ("mesh",),
+    "average_degree max_degree topic_connected links max_diameter".split(),
+    "links average_degree max_degree topic_connected components_too_many max_diameter mean_diameter shared_topics "
+    "flood_messages".split(),
+)
+FAMILIES = (ROUTING, CHANNELS, MESH)
 
 
 @dataclass(frozen=True)
-class Judged:
+class MeasuredPlan:
     """A plan of the run and what its overlay measured; empty sheets if it was not replayed."""
 
     id: str
     document: PlanFile
     train: Sheet
     judged: Sheet
+
+    @property
+    def cost_unit(self) -> str:
+        """What the planner's own cost counts."""
+        return own_cost_unit(self.document.facets, self.document.parameters)
 
     def within(self, family: Family) -> bool:
         """Whether the plan is about this family, and was measured."""
@@ -69,30 +79,33 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class RunData:
     """All that the page is made of."""
 
     run: Path
-    about: Mapping[str, Any]
+    about: Json
     observation: Observation
     names: Names
-    runs: Sequence[Mapping[str, Any]]
+    runs: Sequence[Json]
     part: str  # the part that judges: held-out, or train where nothing is held out
     today: Sheet  # what the overlay as it was measured on that part
-    today_train: Sheet  # and on the part that the plans were made from
-    plans: Sequence[Judged]
+    today_train: Sheet  # and in the training window
+    plans: Sequence[MeasuredPlan]
     account: Account
-    answer: Mapping[str, Any]  # what optimize wrote; empty if the run was made verb by verb
+    outcome: Outcome
 
     @cached_property
-    def calls(self) -> Calls:
+    def naming(self) -> Naming:
         """What things are called."""
-        return Calls(self.names, self.observation.network)
+        return Naming(self.names, self.observation.network, str(self.about.get("unit")))
 
-    def best(self, family: Family) -> Judged | None:
+    def best(self, family: Family) -> MeasuredPlan | None:
         """The plan that does best by what counts in its family."""
-        mine = [plan for plan in self.plans if plan.within(family)]
-        return min(mine, key=lambda plan: rank(plan, family), default=None)
+        return next(iter(self.ranked(family)), None)
+
+    def ranked(self, family: Family) -> list[MeasuredPlan]:
+        """The plans of a family that were measured, the best first."""
+        return sorted((plan for plan in self.plans if plan.within(family)), key=lambda plan: rank(plan, family))
 
     def sheets(self, family: Family) -> Sheets:
         """What the family's tables compare: today, and after the best plan."""
@@ -100,10 +113,25 @@ class Loaded:
         return [("today", self.today), *([("after", best.judged)] if best else [])]
 
 
-def rank(plan: Judged, family: Family) -> tuple[float, float, str]:
+def rank(plan: MeasuredPlan, family: Family) -> tuple[float, float, str]:
     """What sorts plans of a family, the best first."""
     broken = 1 - (plan.judged.of("topic_connected") or 0) if family is MESH else 0.0
     return broken, plan.judged.of(family.metrics[0]) or 0.0, plan.id
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What optimize recorded; empty if the run was made verb by verb."""
+
+    options: Json
+    plans: Sequence[str]
+    why_not: str
+    forecast: str
+    notes: Sequence[str]
+    bounds: Sequence[str]
+    left_out: Sequence[tuple[str, str]]  # facet, why
+    handled_shares: Sequence[float | None]  # of the messages, that each broker may handle
+    frontier: Json
 
 
 @dataclass(frozen=True)
@@ -111,8 +139,8 @@ class Account:
     """Where the lines of the log went; or why that is not known."""
 
     problem: str = ""
-    sources: Sequence[Mapping[str, Any]] = ()
-    quarantine: Sequence[Mapping[str, Any]] = ()
+    sources: Sequence[Json] = ()
+    quarantine: Sequence[Json] = ()
     totals: Mapping[str, int] = field(default_factory=dict)
     ignored: Sequence[tuple[str, int]] = ()  # by kind of line, most first
 
@@ -120,7 +148,7 @@ class Account:
 COUNTS = ("lines", "kept", "ignored", "quarantined", "duplicates")
 
 
-def load(run: Path) -> Loaded:
+def load(run: Path) -> RunData:
     """Everything in a run folder that the page shows, and the accounts of its trace."""
     about = read_json(run / "run.json")
     observation, names = read_observation(run)
@@ -135,15 +163,33 @@ def load(run: Path) -> Loaded:
     part = "train" if routed == {"train"} or since >= until else "held-out"
     folders = sorted(path.parent for path in (run / "plans").glob("*/plan.json"))
     plans = [
-        Judged(each.name, read_plan(each), *(sheets.get(f"{each.name}/{name}", Sheet()) for name in ("train", part)))
+        MeasuredPlan(
+            each.name, read_plan(each), *(sheets.get(f"{each.name}/{name}", Sheet()) for name in ("train", part))
+        )
         for each in folders
     ]
-    answer = read_json(run / "answer.json") if (run / "answer.json").exists() else {}
-    known = (today[part], today["train"], plans, account(about), answer)
-    return Loaded(run, about, observation, names, runs, part, *known)
+    measured = (today[part], today["train"], plans, read_account(about), read_outcome(run))
+    return RunData(run, about, observation, names, runs, part, *measured)
 
 
-def account(about: Mapping[str, Any]) -> Account:
+def read_outcome(run: Path) -> Outcome:
+    """answer.json, as optimize wrote it."""
+    path = run / "answer.json"
+    found = read_json(path) if path.exists() else {}
+    return Outcome(
+        options=found.get("options", {}),
+        plans=[str(part["plan"]) for part in found.get("parts", ())],
+        why_not=str(found.get("why_not") or ""),
+        forecast=str(found.get("forecast") or ""),
+        notes=[str(text) for text in found.get("notes", ())],
+        bounds=[str(text) for text in found.get("bounds", ())],
+        left_out=[(str(each["facet"]), str(each["why"])) for each in found.get("left_out", ())],
+        handled_shares=found.get("limits", {}).get("handled", ()),
+        frontier=found.get("frontier") or {},
+    )
+
+
+def read_account(about: Json) -> Account:
     """The trace's own accounts, or why they cannot be had."""
     path = str(about.get("trace", ""))
     try:

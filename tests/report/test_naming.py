@@ -1,0 +1,41 @@
+import pytest
+
+from overlace.catalog import PLANNERS
+from overlace.model import Network
+from overlace.replay.definitions import METRICS
+from overlace.report.naming import COSTS, LABELS, Naming, own_cost_unit
+
+
+@pytest.mark.parametrize("name", sorted(PLANNERS))
+def test_every_planner_s_own_cost_has_a_unit(name):
+    planner = PLANNERS[name]()
+    unit = own_cost_unit(planner.facets, vars(planner))
+    assert unit
+    if "channels" not in planner.facets and "mesh" not in planner.facets:
+        traffic, _, distance = unit.partition(" × ")
+        assert traffic in ("messages", "bytes")
+        assert distance in ("cost of links", "links", "hops", "µs")
+
+
+def test_an_objective_says_what_is_counted():
+    assert own_cost_unit(("placement", "tree"), {"objective": "hops", "weight": "messages"}) == "messages × hops"
+    assert own_cost_unit(("placement", "tree"), {"objective": "latency"}) == "messages × µs"
+    assert own_cost_unit(("placement",), {"distance": "cost", "weight": "bytes"}) == "bytes × cost of links"
+    assert own_cost_unit(("channels",), {}) == "messages received"
+
+
+def test_labels_are_of_metrics_and_costs_have_units():
+    assert LABELS.keys() <= METRICS.keys()
+    for unit, text in {
+        "message": "messages × cost of links",
+        "gb": "GB × price of links",
+        "ms": "messages × ms of links",
+    }.items():
+        assert all(text in Naming(unit=unit).metric(metric) for metric in COSTS)
+
+
+def test_definitions_speak_of_regions_to_those_who_gave_some():
+    apart, together = Naming(network=Network(region=[0, 1])), Naming(network=Network(region=[0, 0]))
+    assert "region" not in apart.definition("cost")
+    assert together.definition("cost") == METRICS["cost"].definition
+    assert (apart.regions_given, together.regions_given) == (False, True)
