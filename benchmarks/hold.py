@@ -40,7 +40,7 @@ from overlace.trace.store import DAY_US, HOUR_US, Trace, Writer
 from overlace.trace.tables import TIME
 from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
 from overlace.workloads.sites import Sites
-from reproductions.cc12.unseen import Mail, logs
+from reproductions.cc12.mail import Mail, read_logs
 
 DATA = Path("../shared/data")
 CHANGES: dict[str, dict[str, int]] = {
@@ -345,7 +345,7 @@ def tables(cases: Cases) -> list[str]:
 def case(name: str, data: Path, seed: int) -> tuple[Messages, Net]:
     """Messages and network of an instance."""
     if name in ("email-Eu", "Enron"):
-        mail = logs(data)[name]
+        mail = read_logs(data)[name]
         brokers = None if name == "email-Eu" else 12
         return of_mails(mail if name == "email-Eu" else after_1990(mail)), bellcanada(data, brokers)
     messages, net = of_sites(Sites(days=28, seed=seed, turns=1.0 if name == "turns" else 0.0))

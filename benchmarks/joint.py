@@ -25,7 +25,7 @@ from overlace.replay.measure import measure
 from overlace.report.charts import Chart, chart_svg
 from overlace.trace.tables import lists
 from overlace.workloads.regional import regional
-from reproductions.cc12.unseen import logs
+from reproductions.cc12.mail import read_logs
 
 TALK = ("composition", "small-world", "random")
 WAYS = ("placement", "tree", "alternating", "joint")
@@ -143,7 +143,7 @@ def geant(data: Path) -> str:
     apart, parent = dijkstra(far, directed=False, return_predecessors=True)
     medoid = int(apart.sum(axis=1).argmin())
     tree = [[b, int(parent[medoid, b])] for b in range(n) if b != medoid]
-    mail = logs(data)["email-Eu"]
+    mail = read_logs(data)["email-Eu"]
     ids, who = np.unique(np.concatenate([mail.sender, mail.receiver]), return_inverse=True)
     sender, receiver = who[: len(mail.sender)], who[len(mail.sender) :]
     bounds = np.append(mail.first, len(sender))

@@ -23,7 +23,7 @@ from overlace.catalog import planner_class
 from overlace.ingest.topologies import read_topology
 from overlace.model import Classes, Flows, Network, Observation, Overlay, Planner
 from overlace.workloads.regional import regional
-from reproductions.cc12.unseen import logs
+from reproductions.cc12.mail import read_logs
 
 Joint, Leiden = planner_class("joint"), planner_class("placement.leiden")
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -135,7 +135,7 @@ def bellcanada(data: Path, seed: int, share: float = 1.0) -> Observation:
         if one != two:
             tree.append((a, b))
             root = [one if each == two else each for each in root]
-    mail = logs(data)["email-Eu"]
+    mail = read_logs(data)["email-Eu"]
     ids, who = np.unique(np.concatenate([mail.sender, mail.receiver]), return_inverse=True)
     sender, receiver = who[: len(mail.sender)], who[len(mail.sender) :]
     bounds = np.append(mail.first, len(sender))[: int(share * len(mail.first)) + 1]

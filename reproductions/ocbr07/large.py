@@ -1,4 +1,4 @@
-"""Cost of trees of 20 to 1,000 brokers beside the first tree, the baselines, the best known and a lower bound."""
+"""Cost of trees of 20 to 1,000 brokers against the first tree, the baselines, the best known and a lower bound."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from overlace.planners.tree.star import Star
 from overlace.planners.tree.steps import plan_to
 from overlace.report.charts import Chart, Row
 from overlace.workloads.square import square
-from reproductions.ocbr07.knows import KNOWS
-from reproductions.result import Result
+from reproductions.result import Measured, item
 
 SIZES = {20: 5, 50: 5, 100: 5, 500: 3, 1000: 3}
 """Brokers, and how many seeds."""
 
 KINDS: dict[str, dict[str, float | bool]] = {
-    "metric, local": {}, "metric, anywhere": {"locality": 0.0}, "not metric, local": {"metric": False},
+    "metric, local": {},
+    "metric, anywhere": {"locality": 0.0},
+    "not metric, local": {"metric": False},
     "not metric, anywhere": {"metric": False, "locality": 0.0},
-}  # fmt: skip
+}
 
 
 def lower_bound(observation: Observation) -> float:
@@ -79,9 +80,13 @@ def measured(observation: Observation, seed: int) -> dict[str, Found]:
     """What every planner reached."""
     found = {}
     planners: dict[str, Planner] = {
-        "star": Star(), "mst": Mst(), "ocbr": Ocbr(), "hub-safe": HubSafe(), "hub-safe + regraft": HubSafe(finish=True),
+        "star": Star(),
+        "mst": Mst(),
+        "ocbr": Ocbr(),
+        "hub-safe": HubSafe(),
+        "hub-safe + regraft": HubSafe(finish=True),
         "regraft": Regraft(kicks=100),
-    }  # fmt: skip
+    }
     for name, planner in planners.items():
         begin = time.process_time()
         rounds: list[Round] = []
@@ -99,7 +104,8 @@ def measured(observation: Observation, seed: int) -> dict[str, Found]:
     return found
 
 
-def large(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+@item("ocbr07/large", "Trees of 20 to 1,000 brokers")
+def large(seeds: int, progress: Progress) -> Measured:
     """Costs as multiples of the best known; rounds, links changed and seconds."""
     rows: list[Row] = []
     points: list[Row] = []
@@ -109,8 +115,7 @@ def large(*, seeds: int | None = None, progress: Progress | None = None) -> Resu
             sums: dict[str, list[Found]] = {}
             ratios: dict[str, list[float]] = {}
             for seed in range(count):
-                if progress:
-                    progress((i * len(SIZES) + j) / (len(SIZES) * len(KINDS)), f"{brokers} brokers, {kind}")
+                progress((i * len(SIZES) + j) / (len(SIZES) * len(KINDS)), f"{brokers} brokers, {kind}")
                 observation = square(brokers, 4 * brokers, 3 * brokers, seed=seed, **changed)  # type: ignore[arg-type]
                 found = measured(observation, seed)
                 best = min(each.cost for each in found.values())
@@ -136,17 +141,14 @@ def large(*, seeds: int | None = None, progress: Progress | None = None) -> Resu
                 {"workload": kind, "brokers": brokers, "tree": name, "ratio": mean[name]}
                 for name in ("star", "mst", "ocbr", "hub-safe", "hub-safe + regraft")
             ]
-    notes = [
-        "Costs as multiples of the best known tree (the least of all planners); means over the seeds. `bound` is what "
-        "classes would pay if each had a tree of its own: no one tree can be cheaper.",
-        "Workload square: brokers in the unit square, cost 1 + distance in hundredths (or 1 to 101 by chance: not "
-        "metric), 4 clients and 3 classes a broker, Zipf demands, locality 0.9 or 0, a random recursive tree to start "
-        "from. OCBR: n = 20, N = 20, tenure 7. CPU seconds are of whole plans with their steps, one thread.",
-        KNOWS,
-        "Locks are of brokers, control messages those of ocbr07/rounds; both are means over all rounds of a run.",
-    ]
     chart = Chart(
-        "Cost / best known", points, "brokers", "ratio", series="tree", panel="workload", log="xy",
+        "Cost / best known",
+        points,
+        "brokers",
+        "ratio",
+        series="tree",
+        panel="workload",
+        log="xy",
         y_title="cost / best known",
-    )  # fmt: skip
-    return Result("Trees of 20 to 1,000 brokers", rows, notes, [chart])
+    )
+    return Measured(rows, [chart])

@@ -1,4 +1,4 @@
-"""The aims beside what was reached."""
+"""Ours against OCBR: the aims and what was reached."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from overlace.planners.tree.regraft import Regraft
 from overlace.report.charts import Chart, Row
 from overlace.workloads.square import square
 from reproductions.ocbr07.few_links import cost_left
-from reproductions.ocbr07.knows import KNOWS
 from reproductions.ocbr07.optimum import ratios
-from reproductions.result import Result, Spread
+from reproductions.result import Measured, Spread, item
+
+STARS = 5
+"""How many stars of degree 128 are tried, at most."""
 
 
 def timed(planner: Planner, observation: Observation, seed: int) -> tuple[float, float, Plan]:
@@ -32,20 +34,29 @@ def star(leaves: int, seed: int) -> Observation:
     return replace(base, overlay=replace(base.overlay, tree=[[0, v] for v in range(1, leaves + 1)]))
 
 
-def beat(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+def _figures(measured: Measured, seeds: int) -> dict[str, object]:
+    return {"stars": min(seeds, STARS), "end": 2 * seeds - 1}
+
+
+@item("ocbr07/comparison", "Ours against OCBR", seeds=10, figures=_figures)
+def comparison(seeds: int, progress: Progress) -> Measured:
     """Every aim with its figures."""
-    count = seeds or 10
     rows: list[Row] = []
     for brokers in (8, 10, 12, 14):
-        found = {name: Spread.of(each) for name, each in ratios(brokers, 1.0, count).items()}
+        found = {name: Spread.of(each) for name, each in ratios(brokers, 1.0, seeds).items()}
         rows.append(
-            _row(f"{brokers} brokers: cost / optimum", "regraft at most 1.001", found["ocbr"].mean,
-                 found["regraft"].mean, found["regraft"].mean <= 1.001)
-        )  # fmt: skip
-    points = _thousand(range(count), everyone(), progress)
-    fresh = _thousand(range(count, 2 * count), {"ocbr": Ocbr(), "hub-safe": HubSafe()}, progress)
+            _row(
+                f"{brokers} brokers: cost / optimum",
+                "regraft at most 1.001",
+                found["ocbr"].mean,
+                found["regraft"].mean,
+                found["regraft"].mean <= 1.001,
+            )
+        )
+    points = _thousand(range(seeds), everyone(), progress)
+    fresh = _thousand(range(seeds, 2 * seeds), {"ocbr": Ocbr(), "hub-safe": HubSafe()}, progress)
     rows += _against_ocbr(points, fresh)
-    left = [cost_left(20, seed) for seed in range(count)]
+    left = [cost_left(20, seed) for seed in range(seeds)]
     ocbr = 1 - float(np.mean([each["ocbr, as it goes"] for each in left]))
     regraft = 1 - float(np.mean([each["regraft"] for each in left]))
     rows.append(
@@ -58,7 +69,7 @@ def beat(*, seeds: int | None = None, progress: Progress | None = None) -> Resul
         )
     )
     ends = []
-    for seed in range(min(count, 5)):
+    for seed in range(min(seeds, STARS)):
         hub = star(128, seed)
         here = Ocbr().cost(hub, hub.overlay)
         ends.append([timed(planner, hub, seed)[0] / here for planner in (Ocbr(), HubSafe())])
@@ -68,23 +79,15 @@ def beat(*, seeds: int | None = None, progress: Progress | None = None) -> Resul
     here = Ocbr().cost(hub, hub.overlay)
     both = [timed(planner, hub, 0)[0] / here for planner in (Ocbr(), HubSafe())]
     rows.append(_row("a hub of degree 1,200: cost left, hub-safe", "works", both[0], both[1], both[1] < 1))
-    paper = _mean(points, "hub-safe, paper's locks", "cost")
-    notes = [
-        f"Means of {count} instances (the star of degree 128: {min(count, 5)}, the hub of 1,200: 1). OCBR with n = 20, "
-        "N = 20 and tenure 7. Small networks: workload lottery, beta 1. Others: workload square, beta 0, 4 clients and "
-        "3 classes a broker (stars: 3 and 3).",
-        "CPU seconds are of whole plans with their steps, one thread, kernels compiled before.",
-        f"1,000 brokers, hub-safe / OCBR by instance: {_by_instance(points)}; other seeds ({count} to "
-        f"{2 * count - 1}): {_by_instance(fresh)}. OCBR's rounds end near hub-safe's tree on some instances and at a "
-        "multiple of its cost on others, so the ratio of the means depends on the seeds. Hub-safe with the paper's "
-        f"locks costs {paper:,.0f}.",
-        KNOWS,
-    ]
-    chart = Chart(
-        "1,000 brokers: cost against CPU seconds", points, "seconds", "cost", series="planner", mark="point", log="xy",
-        x_title="CPU seconds", y_title="cost",
-    )  # fmt: skip
-    return Result("Ours against OCBR", rows, notes, [chart])
+    title = "1,000 brokers: cost against CPU seconds"
+    chart = Chart(title, points, "seconds", "cost", "planner", mark="point", log="xy", x_title="CPU seconds")
+    locked = _mean(points, "hub-safe, paper's locks", "cost")
+    facts = {
+        "by_instance": _by_instance(points),
+        "other_seeds": _by_instance(fresh),
+        "paper_locks": f"{locked:,.0f}",
+    }
+    return Measured(rows, [chart], facts)
 
 
 def _row(what: str, aim: str, ocbr: float, ours: float, reached: bool) -> dict[str, object]:
@@ -94,20 +97,22 @@ def _row(what: str, aim: str, ocbr: float, ours: float, reached: bool) -> dict[s
 def everyone() -> dict[str, Planner]:
     """Who is tried on 1,000 brokers."""
     return {
-        "ocbr": Ocbr(), "ocbr, relaxed locks": Ocbr(locks="relaxed"), "hub-safe": HubSafe(),
-        "hub-safe, paper's locks": HubSafe(locks="paper"), "hub-safe + regraft": HubSafe(finish=True),
+        "ocbr": Ocbr(),
+        "ocbr, relaxed locks": Ocbr(locks="relaxed"),
+        "hub-safe": HubSafe(),
+        "hub-safe, paper's locks": HubSafe(locks="paper"),
+        "hub-safe + regraft": HubSafe(finish=True),
         "regraft": Regraft(kicks=0),
-    }  # fmt: skip
+    }
 
 
-def _thousand(seeds: range, planners: dict[str, Planner], progress: Progress | None) -> list[Row]:
+def _thousand(seeds: range, planners: dict[str, Planner], progress: Progress) -> list[Row]:
     """1,000 brokers: cost and CPU seconds by planner and seed."""
     for planner in planners.values():
         planner.solve(square(40, 80, 80))  # compiled before the clock runs
     points: list[Row] = []
     for seed in seeds:
-        if progress:
-            progress(0.3 + 0.3 * seed / len(seeds), "1,000 brokers")
+        progress(0.3 + 0.3 * seed / len(seeds), "1,000 brokers")
         observation = square(1000, 4000, 3000, seed=seed)
         for name, planner in planners.items():
             cost, seconds, _ = timed(planner, observation, seed)
@@ -129,7 +134,7 @@ def _by_instance(points: list[Row]) -> str:
 
 
 def _against_ocbr(points: list[Row], fresh: list[Row]) -> list[Row]:
-    """Hub-safe, alone and followed by regraft, beside OCBR."""
+    """Hub-safe, alone and followed by regraft, against OCBR."""
     rows: list[Row] = []
     half = "at most half of OCBR's"
     for what, found in (("hub-safe", points), ("hub-safe, other seeds", fresh)):
