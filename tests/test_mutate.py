@@ -9,7 +9,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import mutate  # noqa: E402
 
 LISTED = mutate.mutations(mutate.LIST.read_text(encoding="utf-8"))
-ROOMS = "arrays trace ingest observe matching placement tree search joint channels mesh replay optimize report cli".split()
+ROOMS = """arrays trace ingest observe matching placement tree search joint channels mesh replay optimize report
+    cli""".split()
 
 
 def test_every_mutation_can_be_planted_in_exactly_one_place():
