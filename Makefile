@@ -26,7 +26,7 @@ $(VENV)/.ready: requirements.txt requirements-java.txt pyproject.toml | $(BIN)/p
 	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-build-isolation --no-deps -e .
 	@echo "== Java for Spark"
 	@$(BIN)/python -m overlace.spark.java 2>/dev/null \
-	  || { echo "   none on this machine: taking one from PyPI"; \
+	  || { echo "   none on this machine: installing one from PyPI"; \
 	       $(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-java.txt; \
 	       $(BIN)/python -m overlace.spark.java; }
 	@touch $@

@@ -1,4 +1,4 @@
-"""Channels: joins of up to a million publishers, beside the scan of all channels that the pseudocode has."""
+"""Channels: joins of up to a million publishers, against the scan of all channels that the pseudocode has."""
 
 from __future__ import annotations
 
@@ -132,17 +132,9 @@ def memory() -> str:
         "rows are one advertisement of 20 attributes."
     )
     head = (
-        "strategy",
-        "attributes, each",
-        "publishers",
-        "types",
-        "combinations of all types",
-        "different ones",
-        "peak",
-        "bytes a publisher",
-        "bytes a combination of a type",
-        "bytes a different combination",
-    )
+        "strategy | attributes, each | publishers | types | combinations of all types | different ones | peak | "
+        "bytes a publisher | bytes a combination of a type | bytes a different combination"
+    ).split(" | ")
     return f"## Memory\n\n{text}\n\n" + table(head, rows)
 
 

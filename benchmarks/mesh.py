@@ -1,4 +1,4 @@
-"""Mesh planners: TD-CD-ODA and CD-ODA-I to a million clients, stars under a cap, GM; beside plain Python and networkx.
+"""Mesh planners: TD-CD-ODA and CD-ODA-I to a million clients, stars under a cap, GM; against plain Python and networkx.
 
 CPU seconds of this process, least of several runs: the machine may have other work to do.
 """

@@ -226,32 +226,10 @@ def started(config: dict[str, str]) -> Iterator[tuple[SparkSession, Started]]:
 # --- the rows of the page -------------------------------------------------------------------------------
 
 HEAD = (
-    "variant",
-    "deliveries",
-    "bucket",
-    "way",
-    "wall",
-    "CPU s",
-    "/ DuckDB's CPU",
-    "peak memory",
-    "shuffled",
-    "spilled",
-    "slowest / median task",
-    "rows of traffic",
-)
-STAGE_HEAD = (
-    "variant",
-    "deliveries",
-    "bucket",
-    "way",
-    "stage",
-    "wall",
-    "tasks",
-    "shuffled",
-    "spilled",
-    "median task",
-    "slowest task",
-)
+    "variant | deliveries | bucket | way | wall | CPU s | / DuckDB's CPU | peak memory | shuffled | spilled | "
+    "slowest / median task | rows of traffic"
+).split(" | ")
+STAGE_HEAD = [*HEAD[:4], *"stage | wall | tasks | shuffled | spilled | median task | slowest task".split(" | ")]
 
 
 def spread(values: Sequence[float], say: Callable[[float], str]) -> str:

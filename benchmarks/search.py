@@ -79,15 +79,8 @@ def groups(_: Path) -> str:
         rows.append((brokers, f"{count} of {each}", overlap, *(f"{x:.3f}" for x in found), f"{took:.1f} s"))
     return table(
         (
-            "brokers in a row",
-            "groups",
-            "clients in two",
-            "joint, effort 0",
-            "joint",
-            "leiden, effort 0",
-            "leiden",
-            "CPU",
-        ),
+            "brokers in a row | groups | clients in two | joint, effort 0 | joint | leiden, effort 0 | leiden | CPU"
+        ).split(" | "),
         rows,
     )
 

@@ -66,15 +66,9 @@ def local_steps() -> str:
                 )
             )
     head = (
-        "degree",
-        "classes",
-        "classes seen",
-        "view",
-        "tabu (n = N = 20)",
-        "exact or regraft",
-        "its gain / tabu's",
-        "networkx / ours, one iteration",
-    )
+        "degree | classes | classes seen | view | tabu (n = N = 20) | exact or regraft | its gain / tabu's | "
+        "networkx / ours, one iteration"
+    ).split(" | ")
     text = (
         "A star, one master. `networkx` is Figure 3 read off the page: every swap's cost is worked out anew over all "
         "classes seen, with shortest paths; its first iteration beside ours."
@@ -167,17 +161,9 @@ def whole_runs(largest: int) -> str:
             )
             print(rows[-1], file=sys.stderr)
     head = (
-        "planner",
-        "brokers",
-        "candidate links",
-        "classes",
-        "CPU",
-        "growth per 10x of classes",
-        "of both",
-        "cost left",
-        "links changed",
-        "peak memory",
-    )
+        "planner | brokers | candidate links | classes | CPU | growth per 10x of classes | of both | cost left | "
+        "links changed | peak memory"
+    ).split(" | ")
     text = (
         "Workload square, seed 1; whole plans with their ordered steps; CPU seconds of one run in steps of 10 ms, "
         "kernels compiled before. OCBR and hub-safe with relaxed locks. All pairs of 10,000 brokers would be 50 "

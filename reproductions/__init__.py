@@ -12,12 +12,7 @@ from reproductions.part10 import PART10
 from reproductions.result import Item, Result
 from reproductions.tdcd17 import TDCD17
 
-ITEMS: dict[str, dict[str, Item]] = {
-    "cc12": CC12,
-    "ocbr07": OCBR07,
-    "part10": PART10,
-    "tdcd17": TDCD17,
-}
+ITEMS: dict[str, dict[str, Item]] = {"cc12": CC12, "ocbr07": OCBR07, "part10": PART10, "tdcd17": TDCD17}
 """Every item by the paper's key and its own name; one plain dict."""
 
 __all__ = ["ITEMS", "Item", "Result"]

@@ -19,8 +19,7 @@ app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
 @app.command(epilog="Example: [bold]python -m reproductions tdcd17/table-1[/bold]")
 def reproduce_command(
     item: Annotated[
-        str | None,
-        typer.Argument(help="a paper (tdcd17) or an item of it (tdcd17/table-1); none: all", metavar="KEY"),
+        str | None, typer.Argument(help="a paper (tdcd17) or an item of it (tdcd17/table-1); none: all", metavar="KEY")
     ] = None,
     folder: Annotated[Path, typer.Option("--out", help="where the pages go")] = Path("reproductions"),
     seeds: Annotated[int | None, typer.Option(min=1, help="how many seeds (default: as published)")] = None,

@@ -61,13 +61,6 @@ def table_4(seeds: int, progress: Progress) -> Measured:
         {"network": "the paper", "placement": placement, "reduction": printed["table-4", placement, "reduction"]}
         for placement in ("interest", "community")
     ]
-    chart = Chart(
-        "Relief of the backbone on equal regions (Table IV)",
-        bars,
-        "network",
-        "reduction",
-        series="placement",
-        mark="bar",
-        y_title="load taken off the backbone, %",
-    )
+    title, y_title = "Relief of the backbone on equal regions (Table IV)", "load taken off the backbone, %"
+    chart = Chart(title, bars, "network", "reduction", "placement", mark="bar", y_title=y_title)
     return Measured(rows, [chart])

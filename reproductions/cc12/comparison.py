@@ -104,7 +104,7 @@ def compare(network: str, seeds: range) -> list[Row]:
             shorter,
             f"at most {AIM[network]} of the hops",
             shorter <= AIM[network] and moves["all"] <= moves["paper"] and all(kept["all"].values()),
-        ),
+        )
     ]
     for name, asked in (("half", ("sent", "handled")), ("half sent", ("sent",))):
         fewer = moves[name] / moves["paper"]

@@ -13,17 +13,7 @@ from overlace.planners.placement.interest import Interest
 from overlace.planners.placement.modularity import communities_after, merges, modularity
 from overlace.planners.placement.ties import ties_of
 from overlace.report.charts import Chart, Row
-from reproductions.cc12.runs import (
-    NETWORKS,
-    PLACEMENTS,
-    SEEDS,
-    Placed,
-    comes_out,
-    measured,
-    observed,
-    verdicts,
-    within,
-)
+from reproductions.cc12.runs import NETWORKS, PLACEMENTS, SEEDS, Placed, comes_out, measured, observed, verdicts, within
 from reproductions.result import FrozenPlanner, Measured, Spread, expected, item, mean_in, words
 
 
@@ -70,17 +60,7 @@ def figures_5_to_7(seeds: int, progress: Progress) -> Measured:
             rows.append(line(network, f"{placement}: clients moved across regions", moves, None))
         rows += [peak(network, placement, each, printed, "figures-5-7") for placement, each in runs.items()]
         bars += histogram(network, runs)
-    chart = Chart(
-        "Messages by hops (Figures 5 to 7)",
-        bars,
-        "hops",
-        "share",
-        series="placement",
-        panel="network",
-        mark="line",
-        y_title="share of deliveries, %",
-    )
-    return Measured(rows, [chart])
+    return Measured(rows, [share_chart("Messages by hops (Figures 5 to 7)", bars, "hops")])
 
 
 @item("cc12/figure-9", "Figure 9: hops on equal regions", seeds=SEEDS, figures=_figures)
@@ -99,17 +79,12 @@ def figure_9(seeds: int, progress: Progress) -> Measured:
             )
             rows.append(peak(network, placement, each, printed, "figure-9"))
         bars += histogram(network, runs)
-    chart = Chart(
-        "Messages by hops on equal regions (Figure 9)",
-        bars,
-        "hops",
-        "share",
-        series="placement",
-        panel="network",
-        mark="line",
-        y_title="share of deliveries, %",
-    )
-    return Measured(rows, [chart])
+    return Measured(rows, [share_chart("Messages by hops on equal regions (Figure 9)", bars, "hops")])
+
+
+def share_chart(title: str, rows: Sequence[Row], x: str) -> Chart:
+    """The share of deliveries by hops or seconds, a line for each placement, a panel for each client network."""
+    return Chart(title, rows, x, "share", "placement", "network", y_title="share of deliveries, %")
 
 
 def line(network: str, what: str, values: Sequence[float], paper: float | None) -> dict[str, object]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.model import Progress
-from overlace.report.charts import Chart, Row
-from reproductions.cc12.hops import line
+from overlace.report.charts import Row
+from reproductions.cc12.hops import line, share_chart
 from reproductions.cc12.runs import NETWORKS, PLACEMENTS, SEEDS, between, comes_out, measured, verdicts
 from reproductions.result import Measured, Spread, expected, item, mean_in, words
 
@@ -78,14 +78,5 @@ def table_3(seeds: int, progress: Progress) -> Measured:
         for placement in PLACEMENTS
         for name in BINS
     ]
-    chart = Chart(
-        "Latency on equal regions (Table III)",
-        bars,
-        "seconds",
-        "share",
-        series="placement",
-        panel="network",
-        mark="line",
-        y_title="share of deliveries, %",
-    )
+    chart = share_chart("Latency on equal regions (Table III)", bars, "seconds")
     return Measured(rows, [chart])

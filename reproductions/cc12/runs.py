@@ -33,11 +33,7 @@ from overlace.workloads.services import Services
 from overlace.workloads.small_world import SmallWorld
 from reproductions.result import FrozenPlanner, Spread
 
-NETWORKS: Mapping[str, type[Services]] = {
-    "scale-free": Composition,
-    "random": RandomClients,
-    "small-world": SmallWorld,
-}
+NETWORKS: Mapping[str, type[Services]] = {"scale-free": Composition, "random": RandomClients, "small-world": SmallWorld}
 EQUAL: Mapping[str, Any] = {"regions": 9, "least": 5, "most": 5}
 SERVICE_US, LINK_US, BUSY = 20_000.0, 5_000, 0.8
 SEEDS = 8

@@ -82,11 +82,7 @@ def comparison(seeds: int, progress: Progress) -> Measured:
     title = "1,000 brokers: cost against CPU seconds"
     chart = Chart(title, points, "seconds", "cost", "planner", mark="point", log="xy", x_title="CPU seconds")
     locked = _mean(points, "hub-safe, paper's locks", "cost")
-    facts = {
-        "by_instance": _by_instance(points),
-        "other_seeds": _by_instance(fresh),
-        "paper_locks": f"{locked:,.0f}",
-    }
+    facts = {"by_instance": _by_instance(points), "other_seeds": _by_instance(fresh), "paper_locks": f"{locked:,.0f}"}
     return Measured(rows, [chart], facts)
 
 

@@ -31,20 +31,18 @@ class Policy:
 HYSTERESIS = 0.001
 """Share of the expected cost that each changed link must save."""
 
-POLICIES = {
-    "never changed": Policy("", None, 0.0),
-    "ocbr": Policy("ocbr", None, 0.0),
-    "ocbr, smoothed": Policy("ocbr", Smoothing(0.3), 0.0),
-    "ocbr, hysteresis": Policy("ocbr", None, HYSTERESIS),
-    "ocbr, smoothed, hysteresis": Policy("ocbr", Smoothing(0.3), HYSTERESIS),
-    "ocbr, period known": Policy("ocbr", Smoothing(0.5, PERIOD), 0.0),
-    "ocbr, period known, hysteresis": Policy("ocbr", Smoothing(0.5, PERIOD), HYSTERESIS),
-    "regraft": Policy("regraft", None, 0.0),
-    "regraft, smoothed": Policy("regraft", Smoothing(0.3), 0.0),
-    "regraft, hysteresis": Policy("regraft", None, HYSTERESIS),
-    "regraft, smoothed, hysteresis": Policy("regraft", Smoothing(0.3), HYSTERESIS),
-    "regraft, period known": Policy("regraft", Smoothing(0.5, PERIOD), 0.0),
-    "regraft, period known, hysteresis": Policy("regraft", Smoothing(0.5, PERIOD), HYSTERESIS),
+VARIANTS = {
+    "": (None, 0.0),
+    ", smoothed": (Smoothing(0.3), 0.0),
+    ", hysteresis": (None, HYSTERESIS),
+    ", smoothed, hysteresis": (Smoothing(0.3), HYSTERESIS),
+    ", period known": (Smoothing(0.5, PERIOD), 0.0),
+    ", period known, hysteresis": (Smoothing(0.5, PERIOD), HYSTERESIS),
+}
+POLICIES = {"never changed": Policy("", None, 0.0)} | {
+    f"{planner}{name}": Policy(planner, *variant)
+    for planner in ("ocbr", "regraft")
+    for name, variant in VARIANTS.items()
 }
 
 
@@ -139,14 +137,7 @@ def chart_of(rows: list[Row]) -> Chart:
                         "links": row["links changed per window"],
                     }
                 )
+    title, x_title = "Moving traffic: cost against links changed", "links changed per window"
     return Chart(
-        "Moving traffic: cost against links changed",
-        points,
-        "links",
-        "ratio",
-        series="policy",
-        panel="panel",
-        mark="point",
-        x_title="links changed per window",
-        y_title="cost / oracle",
+        title, points, "links", "ratio", "policy", "panel", mark="point", x_title=x_title, y_title="cost / oracle"
     )

@@ -52,15 +52,6 @@ def few_links(seeds: int, progress: Progress) -> Measured:
             {"links": links, "planner": name, "left": each.mean, "low": each.low, "high": each.high}
             for name, each in spreads.items()
         ]
-    chart = Chart(
-        "What a few changed links buy",
-        points,
-        "links",
-        "left",
-        series="planner",
-        low="low",
-        high="high",
-        x_title="links changed, of 99",
-        y_title="share of the cost left",
-    )
+    title, x_title, y_title = "What a few changed links buy", "links changed, of 99", "share of the cost left"
+    chart = Chart(title, points, "links", "left", "planner", "", "low", "high", x_title=x_title, y_title=y_title)
     return Measured(rows, [chart])

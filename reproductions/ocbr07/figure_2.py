@@ -27,8 +27,7 @@ def figure_2_observation() -> Observation:
     left, right = np.triu_indices(len(BROKERS), 1)
     return Observation(
         overlay=Overlay(
-            placement=[[client(c), broker(b)] for c, b in HOMES.items()],
-            tree=[[broker(a), broker(b)] for a, b in TREE],
+            placement=[[client(c), broker(b)] for c, b in HOMES.items()], tree=[[broker(a), broker(b)] for a, b in TREE]
         ),
         network=Network(links=np.column_stack([left, right])),
         classes=Classes.of([[client(c) for c in members] for members, _ in CLASSES], [n for _, n in CLASSES]),

@@ -67,7 +67,6 @@ def optimum(seeds: int, progress: Progress) -> Measured:
             for name in ("ocbr", "ocbr, N = 200", "hub-safe", "regraft"):
                 each = spreads[name]
                 points.append({"costs": f"beta = {beta:g}", "brokers": brokers, "planner": name, "mean": each.mean})
-    chart = Chart(
-        "Cost / optimum, mean", points, "brokers", "mean", series="planner", panel="costs", y_title="cost / optimum"
-    )
+    title = "Cost / optimum, mean"
+    chart = Chart(title, points, "brokers", "mean", "planner", "costs", y_title="cost / optimum")
     return Measured(rows, [chart])

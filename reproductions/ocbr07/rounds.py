@@ -1,4 +1,4 @@
-"""Round by round: who asks, who is refused, what is locked and said, what is saved; and who knows what."""
+"""Round by round: who asks, who is refused, what is locked, which messages it takes, what is saved."""
 
 from __future__ import annotations
 

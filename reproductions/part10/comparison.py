@@ -31,6 +31,7 @@ PLANNERS: dict[str, Planner] = {
 }
 FREE = ("strategy 1 (no limits)", "strategy 2 (no limits)")
 BOUND = "proven lower bound"
+AGAINST = "False positives against connections, all strategies"
 
 
 class Case(NamedTuple):
@@ -117,16 +118,9 @@ def comparison(seeds: int, progress: Progress) -> Measured:
         lowest = Spread.of([bound(observation).rate for observation in drawn])
         rows.append(dict.fromkeys(rows[0]) | _rates(case, BOUND, lowest))
         progress((i + 1) / len(CASES), str(case))
+    title, x_title, y_title = AGAINST, "connections per publisher", "false-positive rate"
     chart = Chart(
-        "False positives against connections, all strategies",
-        marks,
-        "connections",
-        "rate",
-        "strategy",
-        panel="limits",
-        mark="point",
-        x_title="connections per publisher",
-        y_title="false-positive rate",
+        title, marks, "connections", "rate", "strategy", "limits", mark="point", x_title=x_title, y_title=y_title
     )
     return Measured(rows, [chart])
 
@@ -166,7 +160,7 @@ def frontier(seeds: int, progress: Progress) -> Measured:
     charts = [
         replace(
             spread,
-            title="False positives against connections, all strategies",
+            title=AGAINST,
             rows=[row for row in rows if row["connections"] is not None],
             x="connections",
             x_title="connections per publisher (mean)",

@@ -82,11 +82,7 @@ def per_channel(metrics: Metrics, metric: str) -> Floats:
     return values
 
 
-METRICS: Mapping[str, str] = {
-    "channels": "channels",
-    "connections": "mean_connections",
-    "rate": "false_positive_rate",
-}
+METRICS: Mapping[str, str] = {"channels": "channels", "connections": "mean_connections", "rate": "false_positive_rate"}
 
 
 def curve_rows(label: str, strategy: Strategy, setup: Setup, seeds: int, at: Sequence[int], figure: str) -> list[Row]:

@@ -34,13 +34,7 @@ def _figures(measured: Measured, seeds: int) -> dict[str, object]:
     names = ("strategy 3 descending", "strategy 3.1 descending", "strategy 3.1 random")
     channels, rates, largest, means, deviations = (
         [found(measured.rows, name, measure) for name in names]
-        for measure in (
-            "channels",
-            "rate",
-            "largest",
-            "mean rate per channel",
-            "deviation of rate per channel",
-        )
+        for measure in ("channels", "rate", "largest", "mean rate per channel", "deviation of rate per channel")
     )
     three, descending, random = (row["ours"] for row in rates)
     ordered = channels[0]["ours"] < channels[1]["ours"] < channels[2]["ours"]

@@ -92,7 +92,7 @@ def _points(setting: Setting, seeds: int, theirs: list[Axes], largest: list[int]
         for name, each in (("TD-CD-ODA", theirs), ("CD-ODA-II", dense))
     ]
     heights = [float(row["average degree"]) for row in (*line, *others)]
-    less_one = [topic - 1 for topic in largest]
+    less_one = [Spread.of(largest).mean - 1]
     bound = [
         _point(setting, "star bound: largest topic less one", less_one, [height])
         for height in (min(heights), max(heights))
