@@ -11,6 +11,7 @@ from rich.table import Table
 from overlace.cli import main
 from overlace.cli.commands import run
 from overlace.cli.console import AsJson, answer, bar, shown
+from overlace.errors import BadParameter
 from reproductions.pages import chosen_items, reproduce, rewrite
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
@@ -34,6 +35,8 @@ def reproduce_command(
         names = [f"{key}/{name}" for key, name in chosen_items(item)]
         answer(as_json, names, *names)
         return
+    if from_csv and seeds:
+        raise BadParameter("--from-csv measures nothing, so there are no seeds to choose: leave out --seeds")
     with bar("reproduce") as progress:
         done = rewrite(item, folder) if from_csv else reproduce(item, folder, seeds=seeds, progress=progress)
     table = Table("item", "what it is", "page", box=None, pad_edge=False, header_style="dim")
