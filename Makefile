@@ -52,9 +52,10 @@ test-long: $(VENV)/.ready-dev ## what takes longer: every moment to be killed, c
 	@$(BIN)/python scripts/long.py
 
 cover: $(VENV)/.ready-dev ## line and branch coverage of the fast tests, kernels as plain Python where that is quick; into .coverage
-	@$(BIN)/python -m pytest -n 2 -m $(FAST) --cov --cov-report=
-	@echo "== the kernels again as plain Python: compiled ones are not seen"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m $(FAST) $(PLAIN) --cov --cov-append --cov-report=
+	@echo "== kernels as plain Python: coverage does not see compiled ones"
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m $(FAST) $(PLAIN) tests/matching tests/replay --cov --cov-report=
+	@echo "== all fast tests"
+	@$(BIN)/python -m pytest -n 2 -m $(FAST) --cov --cov-append --cov-report=
 	@$(BIN)/coverage report --skip-covered --sort=miss
 
 mutate: $(VENV)/.ready-dev ## plant known faults, one at a time: do the fast tests notice?
