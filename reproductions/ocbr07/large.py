@@ -112,31 +112,25 @@ def large(seeds: int, progress: Progress) -> Measured:
     for i, (kind, changed) in enumerate(KINDS.items()):
         for j, (brokers, usual) in enumerate(SIZES.items()):
             count = min(seeds or usual, usual)
-            sums: dict[str, list[Found]] = {}
+            progress((i * len(SIZES) + j) / (len(SIZES) * len(KINDS)), f"{brokers} brokers, {kind}")
+            found: dict[str, list[Found]] = {}
             ratios: dict[str, list[float]] = {}
             for seed in range(count):
-                progress((i * len(SIZES) + j) / (len(SIZES) * len(KINDS)), f"{brokers} brokers, {kind}")
                 observation = square(brokers, 4 * brokers, 3 * brokers, seed=seed, **changed)  # type: ignore[arg-type]
-                found = measured(observation, seed)
-                best = min(each.cost for each in found.values())
-                initial = Mst().cost(observation, observation.overlay)
-                bound = lower_bound(observation)
-                for name, cost in {"initial": initial, "bound": bound}.items():
+                reached = measured(observation, seed)
+                costs = {"initial": Mst().cost(observation, observation.overlay), "bound": lower_bound(observation)}
+                costs |= {name: each.cost for name, each in reached.items()}
+                best = min(each.cost for each in reached.values())
+                for name, cost in costs.items():
                     ratios.setdefault(name, []).append(cost / best)
-                for name, each in found.items():
-                    ratios.setdefault(name, []).append(each.cost / best)
-                    sums.setdefault(name, []).append(each)
+                for name, each in reached.items():
+                    found.setdefault(name, []).append(each)
             mean = {name: float(np.mean(values)) for name, values in ratios.items()}
-            row: dict[str, object] = {"workload": kind, "brokers": brokers, "seeds": count}
-            row |= {name: f"{value:.3f}" for name, value in mean.items()}
-            for name in ("ocbr", "hub-safe", "regraft"):
-                each = Found(*np.mean(np.array(sums[name], dtype=np.float64), axis=0))
-                row[f"{name}: CPU s, links"] = f"{each.seconds:.3f}, {each.links:.0f}"
-                if each.rounds:
-                    row[f"{name}: rounds; locks, control messages a round"] = (
-                        f"{each.rounds:.0f}; {each.locks:.0f}, {each.control:.0f}"
-                    )
-            rows.append(row)
+            rows.append(
+                {"workload": kind, "brokers": brokers, "seeds": count}
+                | {name: f"{value:.3f}" for name, value in mean.items()}
+                | _taken({name: found[name] for name in ("ocbr", "hub-safe", "regraft")})
+            )
             points += [
                 {"workload": kind, "brokers": brokers, "tree": name, "ratio": mean[name]}
                 for name in ("star", "mst", "ocbr", "hub-safe", "hub-safe + regraft")
@@ -144,3 +138,15 @@ def large(seeds: int, progress: Progress) -> Measured:
     title = "Cost / best known"
     chart = Chart(title, points, "brokers", "ratio", "tree", "workload", log="xy", y_title=title.lower())
     return Measured(rows, [chart])
+
+
+def _taken(found: dict[str, list[Found]]) -> dict[str, object]:
+    """What some planners took, on the mean over the seeds."""
+    row: dict[str, object] = {}
+    for name, runs in found.items():
+        each = Found(*np.mean(np.array(runs, dtype=np.float64), axis=0))
+        row[f"{name}: CPU s, links"] = f"{each.seconds:.3f}, {each.links:.0f}"
+        if each.rounds:
+            shown = f"{each.rounds:.0f}; {each.locks:.0f}, {each.control:.0f}"
+            row[f"{name}: rounds; locks, control messages a round"] = shown
+    return row
