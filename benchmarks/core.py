@@ -115,9 +115,13 @@ def plan_files() -> str:
     for n in (10_000, 100_000, 1_000_000):
         links = np.column_stack([np.arange(n), np.arange(1, n + 1)])
         plan = Plan(
-            Links(), 0, Overlay(), Overlay(mesh=links), Changes.of("mesh", 1, links),
+            Links(),
+            0,
+            Overlay(),
+            Overlay(mesh=links),
+            Changes.of("mesh", 1, links),
             Steps(np.arange(n + 1), np.zeros(n), np.zeros(n)),
-        )  # fmt: skip
+        )
         observation = Observation(clients=n + 1)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "plan"
@@ -153,8 +157,11 @@ def cold() -> str:
             with Measured() as spent:
                 subprocess.run(
                     [sys.executable, "-c", code, *words],
-                    check=True, capture_output=True, cwd=home, env={**os.environ, "PYTHONPATH": str(at)},
-                )  # fmt: skip
+                    check=True,
+                    capture_output=True,
+                    cwd=home,
+                    env={**os.environ, "PYTHONPATH": str(at)},
+                )
             return spent.cpu
 
         few = "--clients", "12", "--topics", "8", "--messages", "2000"

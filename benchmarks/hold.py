@@ -8,19 +8,19 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import tarfile
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from instances import ZOO, ends_of, number_people, random_tree, unpack_topology
 from protocol import table, write
 
-from overlace.ingest.topologies.read import read_topology
 from overlace.limits import Goal, Limits
 from overlace.model import Observation, Overlay
 from overlace.observe.cut import cut
@@ -41,7 +41,7 @@ from overlace.trace.tables import TIME
 from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
 from overlace.trace.writer import Writer
 from overlace.workloads.sites import Sites
-from reproductions.cc12.unseen import Mail, logs
+from reproductions.cc12.mail import Mail, read_logs
 
 DATA = Path("../shared/data")
 CHANGES: dict[str, dict[str, int]] = {
@@ -66,17 +66,11 @@ class Net(NamedTuple):
 
 def bellcanada(data: Path, brokers: int | None = None) -> Net:
     """The Topology Zoo's Bellcanada, great-circle milliseconds; or its first brokers, breadth first."""
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(data / "internet_topology_zoo_graphml.tar.gz") as tar:
-        name = next(each for each in tar.getnames() if each.endswith("Bellcanada.graphml"))
-        tar.extract(name, folder, filter="data")
-        topology = read_topology([Path(folder) / name])
-    number = {name: i for i, name in enumerate(topology.brokers)}
-    columns = [topology.links[c].to_pylist() for c in ("left", "right", "cost")]
+    topology = unpack_topology(data / ZOO[0], ZOO[1])
     cost: dict[tuple[int, int], float] = {}
-    for a, b, paid in zip(*columns, strict=True):
-        if a != b:
-            key = min(number[a], number[b]), max(number[a], number[b])
-            cost[key] = min(cost.get(key, math.inf), paid)
+    for ends, paid in zip(np.sort(ends_of(topology), axis=1).tolist(), topology.links["cost"].to_pylist(), strict=True):
+        if ends[0] != ends[1]:
+            cost[*ends] = min(cost.get((*ends,), math.inf), paid)
     if brokers is not None:
         near: dict[int, list[int]] = {}
         for a, b in sorted(cost):
@@ -88,8 +82,9 @@ def bellcanada(data: Path, brokers: int | None = None) -> Net:
         rank = {v: i for i, v in enumerate(found[:brokers])}
         cost = {
             (min(rank[a], rank[b]), max(rank[a], rank[b])): paid
-            for (a, b), paid in cost.items() if a in rank and b in rank
-        }  # fmt: skip
+            for (a, b), paid in cost.items()
+            if a in rank and b in rank
+        }
     links = np.array(sorted(cost))
     n = int(links.max()) + 1
     listed = pa.table({"broker": np.arange(n), "region": np.zeros(n, dtype=np.int64), "cost": np.ones(n)})
@@ -98,16 +93,23 @@ def bellcanada(data: Path, brokers: int | None = None) -> Net:
 
 def of_mails(mail: Mail) -> Messages:
     """A mail is a message to its receivers."""
-    _, who = np.unique(np.concatenate([mail.sender, mail.receiver]), return_inverse=True)
-    sender, receiver = who[: len(mail.sender)], who[len(mail.sender) :]
+    mail = number_people(mail)
+    sender, receiver = mail.sender, mail.receiver
     first = np.append(mail.first, len(sender))
     groups = [np.unique(receiver[a:b]) for a, b in pairwise(first)]
     n, start = len(groups), np.append(0, np.cumsum([len(each) for each in groups]))
     one = np.ones(n, dtype=np.int64)
     return Messages(
-        (mail.at[mail.first] * 1_000_000).astype(np.int64), sender[mail.first].astype(np.int64), np.full(n, NONE),
-        np.full(n, NONE), one, one, one, start, np.concatenate(groups).astype(np.int64),
-    )  # fmt: skip
+        (mail.at[mail.first] * 1_000_000).astype(np.int64),
+        sender[mail.first].astype(np.int64),
+        np.full(n, NONE),
+        np.full(n, NONE),
+        one,
+        one,
+        one,
+        start,
+        np.concatenate(groups).astype(np.int64),
+    )
 
 
 def after_1990(mail: Mail) -> Mail:
@@ -122,9 +124,16 @@ def of_sites(sites: Sites) -> tuple[Messages, Net]:
     rows, tables = sites.part(0, sites.messages), sites.tables()
     one = np.ones(sites.messages, dtype=np.int64)
     messages = Messages(
-        rows["at"], rows["client"], rows["topic"], np.full(sites.messages, NONE), rows["bytes"], one, one,
-        rows["start"], rows["receivers"],
-    )  # fmt: skip
+        rows["at"],
+        rows["client"],
+        rows["topic"],
+        np.full(sites.messages, NONE),
+        rows["bytes"],
+        one,
+        one,
+        rows["start"],
+        rows["receivers"],
+    )
     links = tables["links"]
     pairs = np.column_stack([links["left"].to_numpy(), links["right"].to_numpy()])
     more = {name: tables[name] for name in ("clients", "access")}
@@ -146,21 +155,20 @@ def written(folder: Path, messages: Messages, net: Net, seed: int) -> Trace:
     """A trace: homes uniform at random, today's tree a random spanning tree."""
     rng = np.random.default_rng(seed)
     n, clients = net.brokers.num_rows, int(max(messages.client.max(), messages.receivers.max())) + 1
-    root, wired = list(range(n)), np.zeros(len(net.links), dtype=bool)
-    for i in rng.permutation(len(net.links)).tolist():
-        a, b = net.links[i].tolist()
-        if root[a] != root[b]:
-            wired[i] = True
-            root = [root[a] if each == root[b] else each for each in root]
+    wired = random_tree(net.links, n, rng)
     homes = rng.integers(0, n, clients)
     made, writer = reduce(messages, HOUR_US), Writer(str(folder))
     writer.write("traffic", made.traffic)
     writer.write("audiences", made.audiences)
-    rows: dict[str, Any] = {
-        "message": np.arange(len(messages.at)), "at": pa.array(messages.at).cast(TIME), "client": messages.client,
-        "bytes": messages.bytes, "audience": audience_hashes(messages), "weight": messages.weight,
+    rows = {
+        "message": np.arange(len(messages.at)),
+        "at": pa.array(messages.at).cast(TIME),
+        "client": messages.client,
+        "bytes": messages.bytes,
+        "audience": audience_hashes(messages),
+        "weight": messages.weight,
         "topic": pa.array(messages.topic, mask=messages.topic == NONE),
-    }  # fmt: skip
+    }
     writer.write("messages", pa.table(rows))
     topics = int(max(-1, messages.topic.max())) + 1
     names = {"client": clients, "broker": n, "topic": topics, "region": 1 + max(net.brokers["region"].to_pylist())}
@@ -265,17 +273,25 @@ def held(trace: Trace, limits: Limits, goal: Goal) -> Held:
     simple = greedy(planner, observation, limits.max_moves or 0) if limits.max_swaps == 0 else None
     together, sure = saved(ruled), looked.expected
 
-    def share(pair: Any) -> float:
+    def share(pair: Sequence[float]) -> float:
         return 1 - pair[1] / pair[0] if pair[0] else math.nan
 
     return Held(
-        plain, saved(follows.overlay(planned)), together, saved(bound),
+        plain,
+        saved(follows.overlay(planned)),
+        together,
+        saved(bound),
         saved(follows.overlay(simple)) if simple else math.nan,
         (sure.share, sure.low, sure.high) if sure else (math.nan,) * 3,
         bool(sure and sure.low - 1e-9 <= together <= sure.high + 1e-9),
-        share(old), share(new), share(for_new),
-        new[0] / today, f"{looked.forecast}; {looked.rule or 'stay'}", planning, choosing,
-    )  # fmt: skip
+        share(old),
+        share(new),
+        share(for_new),
+        new[0] / today,
+        f"{looked.forecast}; {looked.rule or 'stay'}",
+        planning,
+        choosing,
+    )
 
 
 def main() -> None:
@@ -337,21 +353,40 @@ def tables(cases: Cases) -> list[str]:
     first = ("log", "changes", "effort")
     return [
         "## Saved on traffic that the plan has not seen, mean over seeds",
-        table((*first, "plain sums", "forecast", "and newcomers by rule", "planned on that traffic itself",
-               "greedy mover", "forecast and rule, seed 0", "choosing / planning, CPU"), saved),
+        table(
+            (
+                *first,
+                "plain sums",
+                "forecast",
+                "and newcomers by rule",
+                "planned on that traffic itself",
+                "greedy mover",
+                "forecast and rule, seed 0",
+                "choosing / planning, CPU",
+            ),
+            saved,
+        ),
         "## What was expected, before that traffic was looked at",
         f"The interval holds what was saved in: {', '.join(said)} cases.",
         table((*first, "expected (mean of the intervals)", "saved", "within the interval"), sure),
         "## Newcomers: clients without traffic before the cut",
-        table((*first, "their share of what is paid", "saved for known clients", "for newcomers",
-               "for newcomers, planned on that traffic itself"), new),
-    ]  # fmt: skip
+        table(
+            (
+                *first,
+                "their share of what is paid",
+                "saved for known clients",
+                "for newcomers",
+                "for newcomers, planned on that traffic itself",
+            ),
+            new,
+        ),
+    ]
 
 
 def case(name: str, data: Path, seed: int) -> tuple[Messages, Net]:
     """Messages and network of an instance."""
     if name in ("email-Eu", "Enron"):
-        mail = logs(data)[name]
+        mail = read_logs(data)[name]
         brokers = None if name == "email-Eu" else 12
         return of_mails(mail if name == "email-Eu" else after_1990(mail)), bellcanada(data, brokers)
     messages, net = of_sites(Sites(days=28, seed=seed, turns=1.0 if name == "turns" else 0.0))

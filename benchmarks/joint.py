@@ -6,26 +6,22 @@ python benchmarks/joint.py [DATA]      DATA: the folder with email-Eu and Repeti
 from __future__ import annotations
 
 import sys
-import tarfile
-import tempfile
-import time
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from protocol import table, write
+from instances import GEANT, classes_of, ends_of, number_people, unpack_topology
+from protocol import table, timed, write
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from overlace.ingest.topologies import read_topology
-from overlace.model import Classes, Network, Observation, Overlay
+from overlace.model import Network, Observation, Overlay
 from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
 from overlace.report.charts import Chart, chart_svg
 from overlace.trace.tables import lists
 from overlace.workloads.regional import regional
-from reproductions.cc12.unseen import logs
+from reproductions.cc12.mail import read_logs
 
 TALK = ("composition", "small-world", "random")
 WAYS = ("placement", "tree", "alternating", "joint")
@@ -57,9 +53,8 @@ def joint_alone(observation: Observation, planner: Joint, seed: int) -> tuple[fl
     """(cost / cost today, CPU seconds) of joint without its rivals."""
     alone = Joint(**{**planner.__dict__, "method": "joint"})
     problem = alone.problem(observation)
-    began = time.process_time()
-    states = alone.states(problem, seed)
-    return states["joint"].cost / states["as it is"].cost, time.process_time() - began
+    states, taken = timed(lambda: alone.states(problem, seed))
+    return states["joint"].cost / states["as it is"].cost, taken
 
 
 def small() -> tuple[str, Chart]:
@@ -127,60 +122,38 @@ def large() -> str:
 
 def geant(data: Path) -> str:
     """email-Eu on GEANT2012: planned on the first half of the messages, judged on the second."""
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(data / "repetita_graphs_delays_demands.tar.gz") as tar:
-        tar.extract("2016TopologyZooUCL_unary/Geant2012.graph", folder, filter="data")
-        topology = read_topology([Path(folder) / "2016TopologyZooUCL_unary" / "Geant2012.graph"])
-    number = {name: i for i, name in enumerate(topology.brokers)}
-    ends = np.array(
-        [
-            [number[a], number[b]]
-            for a, b in zip(*(topology.links[c].to_pylist() for c in ("left", "right")), strict=True)
-        ]
-    )
+    topology = unpack_topology(data / GEANT[0], GEANT[1])
+    ends, n = ends_of(topology), len(topology.brokers)
     delay = topology.links["latency_us"].to_numpy().astype(np.float64)
-    n = len(number)
     far = csr_array((delay, (ends[:, 0], ends[:, 1])), shape=(n, n))
     apart, parent = dijkstra(far, directed=False, return_predecessors=True)
     medoid = int(apart.sum(axis=1).argmin())
     tree = [[b, int(parent[medoid, b])] for b in range(n) if b != medoid]
-    mail = logs(data)["email-Eu"]
-    ids, who = np.unique(np.concatenate([mail.sender, mail.receiver]), return_inverse=True)
-    sender, receiver = who[: len(mail.sender)], who[len(mail.sender) :]
-    bounds = np.append(mail.first, len(sender))
-    half = len(mail.first) // 2
-    groups: dict[tuple[int, ...], int] = {}
-    for a, b in pairwise(bounds[: half + 1].tolist()):
-        key = (int(sender[a]), *sorted(set(receiver[a:b].tolist())))
-        groups[key] = groups.get(key, 0) + 1
-    classes: dict[tuple[int, ...], int] = {}
-    for key, count in groups.items():
-        classes[tuple(sorted(key))] = classes.get(tuple(sorted(key)), 0) + count
-    sent = np.bincount(sender[mail.first[:half]], minlength=len(ids))
+    mail = number_people(read_logs(data)["email-Eu"])
+    bounds, half = np.append(mail.first, len(mail.sender)), len(mail.first) // 2
     observation = Observation(
         network=Network(region=np.arange(n), links=ends, link_cost=delay),
-        overlay=Overlay(placement=[[c, c % n] for c in range(len(ids))], tree=tree),
-        classes=Classes.of(list(classes), list(classes.values())),
-        clients=len(ids),
-        sent=sent,
-        sent_bytes=np.zeros(len(ids), dtype=np.int64),
+        overlay=Overlay(placement=[[c, c % n] for c in range(mail.clients)], tree=tree),
+        classes=classes_of(mail, half),
+        clients=mail.clients,
+        sent=np.bincount(mail.sender[mail.first[:half]], minlength=mail.clients),
+        sent_bytes=np.zeros(mail.clients, dtype=np.int64),
     )
     later = bounds[half:] - bounds[half]
     rows = pa.table(
         {
-            "client": pa.array(sender[bounds[half:-1]], pa.int32()),
+            "client": pa.array(mail.sender[bounds[half:-1]], pa.int32()),
             "topic": pa.nulls(len(later) - 1, pa.int32()),
             "messages": pa.array(np.ones(len(later) - 1), pa.int64()),
             "bytes": pa.array(np.zeros(len(later) - 1), pa.int64()),
-            "receivers": lists(later, receiver[bounds[half] :], pa.list_(pa.int32())),
+            "receivers": lists(later, mail.receiver[bounds[half] :], pa.list_(pa.int32())),
         }
     )
     before = measure(observation, observation.overlay, rows, "message").of("cost")
     found = []
     for method in (*WAYS, "best"):
         planner = Joint(budget=100, method=method)  # type: ignore[arg-type]
-        began = time.process_time()
-        plan = planner.solve(observation)
-        cpu = time.process_time() - began
+        plan, cpu = timed(lambda planner=planner: planner.solve(observation))
         train = planner.cost(observation, plan.after) / planner.cost(observation, plan.before)
         judged = measure(observation, plan.after, rows, "message").of("cost") / before
         reached = "" if method != "best" else "yes" if judged <= 0.645 else "no"

@@ -1,4 +1,4 @@
-"""Mesh planners: TD-CD-ODA and CD-ODA-I to a million clients, stars under a cap, GM; beside plain Python and networkx.
+"""Mesh planners: TD-CD-ODA and CD-ODA-I to a million clients, stars under a cap, GM; against plain Python and networkx.
 
 CPU seconds of this process, least of several runs: the machine may have other work to do.
 """
@@ -9,14 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 import networkx as nx
 import numpy as np
-from protocol import short, table, write
+from protocol import seconds, short, table, timed, write
 
 from overlace.arrays.draws import scattered
-from overlace.model import Observation
+from overlace.model import Observation, Planner
 from overlace.planners.mesh.cd_oda_1 import CdOda1
 from overlace.planners.mesh.cd_oda_2 import CdOda2
 from overlace.planners.mesh.greedy_merge import GreedyMerge
@@ -39,15 +38,9 @@ def zipf(clients: int, topics: int, each: int = 10, seed: int = 0) -> Observatio
     return Observation(interests=pairs, clients=clients, topics=topics)
 
 
-def cpu(run: Callable[[], Any], times: int = 5) -> float:
+def cpu(run: Callable[[], object], times: int = 5) -> float:
     """CPU seconds, the least of several runs after one that is not counted."""
-    run()
-    taken = []
-    for _ in range(times):
-        start = time.process_time()
-        run()
-        taken.append(time.process_time() - start)
-    return min(taken)
+    return seconds(run, times, time.process_time)
 
 
 def copying(observation: Observation, mesh: np.ndarray) -> float:
@@ -66,17 +59,10 @@ def memory(size: int, planner: str) -> float:
     code = (
         "import sys; sys.path.insert(0, 'benchmarks')\n"
         "from mesh import uniform, TdCdOda, StarCap\n"
+        "from protocol import risen\n"
         f"{planner}.solve(uniform(200, 100))\n"
         f"observation = uniform({size}, {size // 10})\n"
-        "def now():\n"
-        "    lines = open('/proc/self/status').read().splitlines()\n"
-        "    return next(int(line.split()[1]) for line in lines if line.startswith('VmRSS'))\n"
-        "open('/proc/self/clear_refs', 'w').write('5')\n"
-        "before = now()\n"
-        f"plan = {planner}.solve(observation)\n"
-        "lines = open('/proc/self/status').read().splitlines()\n"
-        "most = next(int(line.split()[1]) for line in lines if line.startswith('VmHWM'))\n"
-        "print((most - before) / 1024)\n"
+        f"print(risen(lambda: {planner}.solve(observation))[1] / 2**20)\n"
     )
     return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
 
@@ -164,7 +150,7 @@ def caps() -> str:
     base = cpu(lambda: TdCdOda().solve(observation))
     bound = int(np.bincount(observation.interests[:, 1]).max()) - 1
     rows = []
-    named: list[tuple[str, Any]] = [("TD-CD-ODA", TdCdOda())]
+    named: list[tuple[str, Planner]] = [("TD-CD-ODA", TdCdOda())]
     named += [(f"star-cap, cap {bound + over}", StarCap(cap=bound + over)) for over in (10, 50, 250)]
     named += [("star-cap, no cap", StarCap()), ("CD-ODA-II", CdOda2())]
     for name, planner in named:
@@ -190,16 +176,12 @@ def rivals() -> str:
     rows = []
     for clients, topics in ((1_000, 100), (3_000, 300)):
         observation = uniform(clients, topics)
-        start = time.process_time()
-        links = plain_td_cd_oda(observation)
-        slow = time.process_time() - start
+        links, slow = timed(lambda o=observation: plain_td_cd_oda(o))
         assert links == set(map(tuple, TdCdOda().solve(observation).after.mesh.tolist()))
         fast = cpu(lambda o=observation: TdCdOda().solve(o))
         rows.append((f"TD-CD-ODA, {clients:,} x {topics}", short(fast), short(slow), f"{slow / fast:,.0f}"))
     observation = zipf(1_000, 100)
-    start = time.process_time()
-    links = plain_gm(observation)
-    slow = time.process_time() - start
+    links, slow = timed(lambda: plain_gm(observation))
     assert links == set(map(tuple, GreedyMerge().solve(observation).after.mesh.tolist()))
     fast = cpu(lambda: GreedyMerge().solve(observation))
     rows.append(("GM, 1,000 x 100 Zipf", short(fast), short(slow), f"{slow / fast:,.0f}"))
@@ -209,7 +191,7 @@ def rivals() -> str:
         rows.append((f"GM, {clients:,} x {clients // 10:,}", short(taken), "-", "-"))
     head = ("what", "ours", "Python and networkx", "they / ours")
     note = "The links are the same, checked before. GenODA (2012) reports 3.8 s for GM at 1,000 x 100 Zipf."
-    return "## Beside plain Python\n\n" + table(head, rows) + "\n\n" + note
+    return "## Compared with plain Python\n\n" + table(head, rows) + "\n\n" + note
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from overlace.arrays.jit import Pairs
 from overlace.errors import NothingBetter
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal
-from overlace.model import Observation
+from overlace.model import Observation, Planner
 from overlace.observe.observation import observe
 from overlace.optimize.meshes import choose_mesh
 from overlace.planners.mesh.cd_oda import CdOda
@@ -84,12 +84,16 @@ def crowd_section(exponent: float) -> str:
     head = ("", "planner", "diameter", "links", "maximum", "average", "")
     listed = [
         (
-            "taken" if row["taken"] else "", row["label"], str(row["diameter"]) if row["links"] else "",
-            f"{row['links']:,}" if row["links"] else "", f"{row['max_degree']:,}" if row["links"] else "",
-            f"{row['average_degree']:.2f}" if row["links"] else "", row["why_not"],
+            "taken" if row["taken"] else "",
+            row["label"],
+            str(row["diameter"]) if row["links"] else "",
+            f"{row['links']:,}" if row["links"] else "",
+            f"{row['max_degree']:,}" if row["links"] else "",
+            f"{row['average_degree']:.2f}" if row["links"] else "",
+            row["why_not"],
         )
         for row in chosen.rows
-    ]  # fmt: skip
+    ]
     about = (
         f"{CROWD['clients']:,} clients, {len(np.unique(rows[:, 1])):,} topics, "
         f"{len(rows):,} interests; topic k has {CROWD['largest']:,} / k^{exponent:g} subscribers, at least two. "
@@ -98,21 +102,30 @@ def crowd_section(exponent: float) -> str:
     return f"## A crowd, exponent {exponent:g}\n\n{about}\n\n" + table(head, listed)
 
 
-def planners(observation: Observation) -> dict[str, Any]:
+def planners(observation: Observation) -> dict[str, Planner]:
     largest = int(np.bincount(observation.interests[:, 1]).max())
     cap = largest + 9
     named = {
-        "TD-CD-ODA": TdCdOda(), "CD-ODA-I": CdOda1(), "CD-ODA-II": CdOda2(), "2D-ODA": TwoDOda(), "CD-ODA": CdOda(),
-        f"star-cap {cap}": StarCap(cap=cap), f"star-cap {cap}, effort {EFFORT:,}": StarCap(cap=cap, effort=EFFORT),
-        "hub-tree 3": HubTree(diameter=3), "hub-tree 4": HubTree(diameter=4), "hub-tree 6": HubTree(diameter=6),
-        "two-hub": TwoHub(effort=0), "random mesh 6": RandomMesh(), "GM": GreedyMerge(),
-    }  # fmt: skip
+        "TD-CD-ODA": TdCdOda(),
+        "CD-ODA-I": CdOda1(),
+        "CD-ODA-II": CdOda2(),
+        "2D-ODA": TwoDOda(),
+        "CD-ODA": CdOda(),
+        f"star-cap {cap}": StarCap(cap=cap),
+        f"star-cap {cap}, effort {EFFORT:,}": StarCap(cap=cap, effort=EFFORT),
+        "hub-tree 3": HubTree(diameter=3),
+        "hub-tree 4": HubTree(diameter=4),
+        "hub-tree 6": HubTree(diameter=6),
+        "two-hub": TwoHub(effort=0),
+        "random mesh 6": RandomMesh(),
+        "GM": GreedyMerge(),
+    }
     if largest <= MOST_PAIRED:
         named |= {"GM, random ties": GreedyMerge(ties="random"), "MinMax-ODA": MmOda()}
     return named
 
 
-def row(label: str, planner: Any, observation: Observation) -> tuple[str, ...]:
+def row(label: str, planner: Planner, observation: Observation) -> tuple[str, ...]:
     begin = time.process_time()
     try:
         plan = planner.solve(observation)

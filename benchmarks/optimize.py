@@ -75,15 +75,30 @@ def main() -> None:
         growth = f"{total / last['total']:.1f}" if last else "-"
         most = max(spent, key=lambda stage: spent[stage])
         rows.append(
-            [f"{deliveries:,}", f"{clients:,}", short(wall), *(short(spent.get(stage, 0.0)) for stage in STAGES),
-             short(total), growth, f"{most} ({spent[most] / total:.0%})", f"{found['peak']:.2f} GB",
-             f"{found['saved']:.1%} with {found['moves']:,} moves"]
-        )  # fmt: skip
+            [
+                f"{deliveries:,}",
+                f"{clients:,}",
+                short(wall),
+                *(short(spent.get(stage, 0.0)) for stage in STAGES),
+                short(total),
+                growth,
+                f"{most} ({spent[most] / total:.0%})",
+                f"{found['peak']:.2f} GB",
+                f"{found['saved']:.1%} with {found['moves']:,} moves",
+            ]
+        )
         last = {"total": total}
     heads = (
-        "deliveries", "clients", "generate, wall", *STAGES, "all", "times the size before", "dominates", "peak memory",
+        "deliveries",
+        "clients",
+        "generate, wall",
+        *STAGES,
+        "all",
+        "times the size before",
+        "dominates",
+        "peak memory",
         "saved, held out",
-    )  # fmt: skip
+    )
     write(
         __file__,
         "Optimize",

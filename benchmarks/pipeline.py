@@ -226,10 +226,11 @@ def started(config: dict[str, str]) -> Iterator[tuple[SparkSession, Started]]:
 
 # --- the rows of the page -------------------------------------------------------------------------------
 
-HEAD = ("variant", "deliveries", "bucket", "way", "wall", "CPU s", "/ DuckDB's CPU", "peak memory", "shuffled",
-        "spilled", "slowest / median task", "rows of traffic")  # fmt: skip
-STAGE_HEAD = ("variant", "deliveries", "bucket", "way", "stage", "wall", "tasks", "shuffled", "spilled", "median task",
-              "slowest task")  # fmt: skip
+HEAD = (
+    "variant | deliveries | bucket | way | wall | CPU s | / DuckDB's CPU | peak memory | shuffled | spilled | "
+    "slowest / median task | rows of traffic"
+).split(" | ")
+STAGE_HEAD = [*HEAD[:4], *"stage | wall | tasks | shuffled | spilled | median task | slowest task".split(" | ")]
 
 
 def spread(values: Sequence[float], say: Callable[[float], str]) -> str:
@@ -248,20 +249,35 @@ def row(case: Sequence[str], way: str, costs: Sequence[Cost], rival: float, memo
     last = costs[-1].stages
     uneven = max((s.slowest / s.median for s in last if s.tasks > 2 and s.median), default=0)
     return (
-        *case, way, spread([c.wall for c in costs], short), spread([c.cpu for c in costs], "{:.1f}".format),
-        spread([c.cpu / rival for c in costs], "{:.1f}".format), size(memory),
+        *case,
+        way,
+        spread([c.wall for c in costs], short),
+        spread([c.cpu for c in costs], "{:.1f}".format),
+        spread([c.cpu / rival for c in costs], "{:.1f}".format),
+        size(memory),
         *((size(sum(s.shuffled for s in last)), size(sum(s.spilled for s in last))) if last else ("", "")),
-        f"{uneven:.1f}" if uneven else "", f"{traffic:,}",
-    )  # fmt: skip
+        f"{uneven:.1f}" if uneven else "",
+        f"{traffic:,}",
+    )
 
 
 def stage_rows(case: Sequence[str], way: str, cost: Cost) -> list[Sequence[str]]:
     """The stages of a run that took more than a tenth of it."""
     return [
-        (*case, way, s.name, short(s.wall), f"{s.tasks}", size(s.shuffled), size(s.spilled), short(s.median),
-         short(s.slowest))
-        for s in cost.stages if s.wall > 0.1 * cost.wall
-    ]  # fmt: skip
+        (
+            *case,
+            way,
+            s.name,
+            short(s.wall),
+            f"{s.tasks}",
+            size(s.shuffled),
+            size(s.spilled),
+            short(s.median),
+            short(s.slowest),
+        )
+        for s in cost.stages
+        if s.wall > 0.1 * cost.wall
+    ]
 
 
 # --- the rival ------------------------------------------------------------------------------------------

@@ -9,15 +9,13 @@ Times are CPU seconds of one run after a small one that compiles; memory is how 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import igraph
 import numpy as np
 import pymetis
-from protocol import short, table, write
+from protocol import risen, short, table, timed, write
 
 from overlace.model import Flows, Observation, Overlay
 from overlace.planners.placement.leiden import Leiden, leiden_communities
@@ -34,6 +32,8 @@ GREEDY = {"igraph": 100_000, "ours": 10_000}
 """Up to so many clients greedy modularity is run at all."""
 PLANNER = Leiden(broker_handled=None, effort=0)
 DEFAULT = Leiden(effort=0)
+
+T = TypeVar("T")
 
 
 def observation(clients: int, seed: int = 0) -> Observation:
@@ -53,19 +53,10 @@ def observation(clients: int, seed: int = 0) -> Observation:
     )
 
 
-def timed(run: Callable[[], Any]) -> tuple[Any, float, float]:
+def measured(run: Callable[[], T]) -> tuple[T, float, float]:
     """(result, CPU seconds, MB that the resident set rose by at most)."""
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    before = resident("VmRSS")
-    began = time.process_time()
-    made = run()
-    return made, time.process_time() - began, (resident("VmHWM") - before) / 1024
-
-
-def resident(what: str) -> int:
-    """Kilobytes of memory that the process holds (VmRSS), or held at most (VmHWM)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(what)).split()[1])
+    (made, taken), bytes_more = risen(lambda: timed(run))
+    return made, taken, bytes_more / 2**20
 
 
 def measure(clients: int, last: dict[str, float]) -> list[tuple[str, ...]]:
@@ -80,29 +71,31 @@ def measure(clients: int, last: dict[str, float]) -> list[tuple[str, ...]]:
         last[what] = took
         rows.append((f"{clients:,}", what, short(took), growth, f"{memory:,.0f} MB", quality))
 
-    found, took, memory = timed(lambda: leiden_communities(ties, 0))
+    found, took, memory = measured(lambda: leiden_communities(ties, 0))
     add("Leiden alone (NetworKit, one thread)", took, memory, f"q {modularity(ties, found):.4f}")
     given = searched(problem)
     search = Search(given)
     home = packed(search.system, found, given.movable, given.sent_goal)
     search.goto(State(home, given.links))
-    _, took, memory = timed(lambda: sweep(search.system, search.reach, given.movable, 0.0, n))
+    _, took, memory = measured(lambda: sweep(search.system, search.reach, given.movable, 0.0, n))
     add(
         "one pass of the local search", took, memory, f"cost {total_cost(problem, search.home) / base:.3f} of the start"
     )
-    plan, took, memory = timed(lambda: PLANNER.solve(seen))
+    plan, took, memory = measured(lambda: PLANNER.solve(seen))
     add("placement.leiden, whole plan", took, memory, f"cost {PLANNER.cost(seen, plan.after) / base:.3f} of the start")
-    capped, took, memory = timed(lambda: DEFAULT.solve(seen))
+    capped, took, memory = measured(lambda: DEFAULT.solve(seen))
     add("the same, what is handled capped too", took, memory, f"cost {DEFAULT.cost(seen, capped.after) / base:.3f}")
-    _, took, memory = timed(lambda: plan_of(PLANNER, seen, 0, problem, plan.after.homes(n)))
+    _, took, memory = measured(lambda: plan_of(PLANNER, seen, 0, problem, plan.after.homes(n)))
     add("ordering its steps alone (without that cap)", took, memory, f"{len(plan.steps):,} steps")
     weight = ties.weight.astype(int)
-    (_, parts), took, memory = timed(
+    (_, parts), took, memory = measured(
         lambda: pymetis.part_graph(
-            64, pymetis.CSRAdjacency(ties.start.tolist(), ties.other.tolist()), eweights=weight.tolist(),
+            64,
+            pymetis.CSRAdjacency(ties.start.tolist(), ties.other.tolist()),
+            eweights=weight.tolist(),
             vweights=problem.sent.astype(int).tolist(),
         )
-    )  # fmt: skip
+    )
     may = np.flatnonzero(problem.may)
     add("partitioner (METIS), 64 parts", took, memory, f"cost {total_cost(problem, may[np.array(parts)]) / base:.3f}")
     if clients <= GREEDY["igraph"]:
@@ -110,10 +103,10 @@ def measure(clients: int, last: dict[str, float]) -> list[tuple[str, ...]]:
         once = left < ties.other
         graph = igraph.Graph(n=n, edges=np.column_stack([left[once], ties.other[once]]))
         each = ties.weight[once]
-        theirs, took, memory = timed(lambda: graph.community_fastgreedy(weights=each).as_clustering())
+        theirs, took, memory = measured(lambda: graph.community_fastgreedy(weights=each).as_clustering())
         add("greedy modularity (igraph)", took, memory, f"q {modularity(ties, np.array(theirs.membership)):.4f}")
     if clients <= GREEDY["ours"]:
-        (made, _), took, memory = timed(lambda: merges(ties))
+        (made, _), took, memory = measured(lambda: merges(ties))
         mine = communities_after(n, made, len(made))
         add("greedy modularity (ours, with dendrogram)", took, memory, f"q {modularity(ties, mine):.4f}")
     return rows

@@ -11,21 +11,42 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def seconds(run: Callable[[], Any], times: int = 5) -> float:
-    """The least of several runs, after one that is not counted."""
+def seconds(run: Callable[[], object], times: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
+    """The least of several runs, after one that is not counted; by time.process_time in CPU seconds."""
     run()
     taken = []
     for _ in range(times):
-        start = time.perf_counter()
+        start = clock()
         run()
-        taken.append(time.perf_counter() - start)
+        taken.append(clock() - start)
     return min(taken)
 
 
-def peak_bytes(run: Callable[[], Any]) -> int:
+def timed(run: Callable[[], T]) -> tuple[T, float]:
+    """What a run gives, and its CPU seconds."""
+    start = time.process_time()
+    return run(), time.process_time() - start
+
+
+def resident(what: str) -> int:
+    """Bytes of memory that this process holds (VmRSS), or has held at most (VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(what))
+
+
+def risen(run: Callable[[], T]) -> tuple[T, int]:
+    """What a run gives, and by how many bytes the resident memory of this process rose at most."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before = resident("VmRSS")
+    return run(), resident("VmHWM") - before
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
     """How far memory rises above what was there before."""
     run()
     tracemalloc.start()

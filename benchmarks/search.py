@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tarfile
 import tempfile
 import time
 from dataclasses import replace
@@ -17,13 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from protocol import table, write
+from instances import ZOO, classes_of, ends_of, number_people, random_tree, unpack_topology
+from protocol import table, timed, write
 
 from overlace.catalog import planner_class
-from overlace.ingest.topologies import read_topology
 from overlace.model import Classes, Flows, Network, Observation, Overlay, Planner
 from overlace.workloads.regional import regional
-from reproductions.cc12.unseen import logs
+from reproductions.cc12.mail import read_logs
 
 Joint, Leiden = planner_class("joint"), planner_class("placement.leiden")
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -65,25 +64,23 @@ def grouped(brokers: int, groups: int, each: int, overlap: int = 0, seed: int = 
 def groups(_: Path) -> str:
     rows = []
     for brokers, count, each, overlap in (
-        (20, 100, 60, 0), (20, 100, 60, 3), (3, 6, 6, 0), (3, 12, 9, 1), (5, 20, 15, 0), (5, 20, 15, 2),
-        (8, 16, 24, 0), (8, 32, 24, 3),
-    ):  # fmt: skip
+        (20, 100, 60, 0),
+        (20, 100, 60, 3),
+        (3, 6, 6, 0),
+        (3, 12, 9, 1),
+        (5, 20, 15, 0),
+        (5, 20, 15, 2),
+        (8, 16, 24, 0),
+        (8, 32, 24, 3),
+    ):
         seen = grouped(brokers, count, each, overlap)
-        began = time.process_time()
-        found = [left(Joint(effort=0), seen), left(Joint(), seen), left(Leiden(effort=0), seen), left(Leiden(), seen)]
-        took = time.process_time() - began
+        tried = (Joint(effort=0), Joint(), Leiden(effort=0), Leiden())
+        found, took = timed(lambda seen=seen, tried=tried: [left(planner, seen) for planner in tried])
         rows.append((brokers, f"{count} of {each}", overlap, *(f"{x:.3f}" for x in found), f"{took:.1f} s"))
     return table(
         (
-            "brokers in a row",
-            "groups",
-            "clients in two",
-            "joint, effort 0",
-            "joint",
-            "leiden, effort 0",
-            "leiden",
-            "CPU",
-        ),
+            "brokers in a row | groups | clients in two | joint, effort 0 | joint | leiden, effort 0 | leiden | CPU"
+        ).split(" | "),
         rows,
     )
 
@@ -100,13 +97,19 @@ def limits(_: Path) -> str:
             fields = {"objective": "hops", "max_swaps": 0}
             rows.append(
                 (
-                    talk, seed,
-                    *(f"{x:.3f}" for x in (
-                        left(Joint(**fields, sent_cap=None, handled_cap=None), seen), left(Leiden(**none), seen),
-                        left(Joint(**fields), seen), left(Leiden(region_sent=None), seen),
-                    )),
+                    talk,
+                    seed,
+                    *(
+                        f"{x:.3f}"
+                        for x in (
+                            left(Joint(**fields, sent_cap=None, handled_cap=None), seen),
+                            left(Leiden(**none), seen),
+                            left(Joint(**fields), seen),
+                            left(Leiden(region_sent=None), seen),
+                        )
+                    ),
                 )
-            )  # fmt: skip
+            )
     return table(("talk", "seed", "joint, no limits", "leiden, no limits", "joint, limits", "leiden, limits"), rows)
 
 
@@ -115,41 +118,19 @@ def limits(_: Path) -> str:
 
 def bellcanada(data: Path, seed: int, share: float = 1.0) -> Observation:
     """email-Eu on Bellcanada: random homes, a random spanning tree."""
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(data / "internet_topology_zoo_graphml.tar.gz") as tar:
-        name = next(each for each in tar.getnames() if each.endswith("Bellcanada.graphml"))
-        tar.extract(name, folder, filter="data")
-        topology = read_topology([Path(folder) / name])
-    number = {name: i for i, name in enumerate(topology.brokers)}
-    ends = np.array(
-        [
-            (number[a], number[b])
-            for a, b in zip(*(topology.links[c].to_pylist() for c in ("left", "right")), strict=True)
-        ]
-    )
+    topology = unpack_topology(data / ZOO[0], ZOO[1])
+    ends, n = ends_of(topology), len(topology.brokers)
     ends = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
-    n = len(number)
     rng = np.random.default_rng(seed)
-    tree, root = [], list(range(n))
-    for a, b in ends[rng.permutation(len(ends))].tolist():
-        one, two = root[a], root[b]
-        if one != two:
-            tree.append((a, b))
-            root = [one if each == two else each for each in root]
-    mail = logs(data)["email-Eu"]
-    ids, who = np.unique(np.concatenate([mail.sender, mail.receiver]), return_inverse=True)
-    sender, receiver = who[: len(mail.sender)], who[len(mail.sender) :]
-    bounds = np.append(mail.first, len(sender))[: int(share * len(mail.first)) + 1]
-    classes: dict[tuple[int, ...], int] = {}
-    for a, b in pairwise(bounds.tolist()):
-        key = tuple(sorted({int(sender[a]), *receiver[a:b].tolist()}))
-        classes[key] = classes.get(key, 0) + 1
-    homes = rng.integers(0, n, len(ids))
+    tree = ends[random_tree(ends, n, rng)]
+    mail = number_people(read_logs(data)["email-Eu"])
+    homes = rng.integers(0, n, mail.clients)
     return Observation(
         network=Network(region=np.zeros(n), links=ends),
-        overlay=Overlay(placement=np.column_stack([np.arange(len(ids)), homes]), tree=np.array(tree)),
-        classes=Classes.of(list(classes), list(classes.values())),
-        clients=len(ids),
-        sent=np.bincount(sender[mail.first], minlength=len(ids)),
+        overlay=Overlay(placement=np.column_stack([np.arange(mail.clients), homes]), tree=tree),
+        classes=classes_of(mail, int(share * len(mail.first))),
+        clients=mail.clients,
+        sent=np.bincount(mail.sender[mail.first], minlength=mail.clients),
     )
 
 
@@ -187,10 +168,14 @@ def renumbered(seen: Observation, order: np.ndarray) -> Observation:
     placement = seen.overlay.placement.copy()
     placement[:, 0] = order[placement[:, 0]]
     return replace(
-        seen, flows=Flows(*rows.T), network=network, sent=seen.sent[back], sent_bytes=seen.sent_bytes[back],
+        seen,
+        flows=Flows(*rows.T),
+        network=network,
+        sent=seen.sent[back],
+        sent_bytes=seen.sent_bytes[back],
         classes=replace(Classes.of([lists[k] for k in by], classes.demand[by]), bytes=classes.bytes[by]),
         overlay=replace(seen.overlay, placement=placement[np.argsort(placement[:, 0])]),
-    )  # fmt: skip
+    )
 
 
 def numbering(data: Path) -> str:
@@ -299,11 +284,15 @@ def large(_: Path) -> str:
     rows = []
     for talk in TALK:
         seen = regional(talk, 300, 20_000, 60, 1_000_000)
-        planner = Joint(budget=3000, beta=1.0, max_degree=max(6, int(np.bincount(seen.overlay.tree.ravel()).max())),
-                        method="joint", effort=0)  # fmt: skip
-        began = time.process_time()
-        share = left(planner, seen)
-        rows.append((talk, f"{share:.3f}", f"{time.process_time() - began:.1f} s"))
+        planner = Joint(
+            budget=3000,
+            beta=1.0,
+            max_degree=max(6, int(np.bincount(seen.overlay.tree.ravel()).max())),
+            method="joint",
+            effort=0,
+        )
+        share, took = timed(lambda planner=planner, seen=seen: left(planner, seen))
+        rows.append((talk, f"{share:.3f}", f"{took:.1f} s"))
     return table(("300 brokers, 20,000 clients, 3,000 changes", "cost / today", "CPU, ordered plan"), rows)
 
 

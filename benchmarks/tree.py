@@ -54,14 +54,21 @@ def local_steps() -> str:
             tabu_gain, our_gain = by_tabu()[0], ours()[0]
             assert rival == 0.0 or saved <= our_gain * (1 + 1e-9) or leaves > 8
             rows.append(
-                (leaves, f"{classes:,}", f"{len(view.weight):,}", short(look), short(times[0]), short(times[1]),
-                 f"{our_gain / tabu_gain:.2f}" if tabu_gain else "-",
-                 f"{rival / seconds(lambda: by_tabu(1), 3):,.0f}" if rival else "-")
-            )  # fmt: skip
+                (
+                    leaves,
+                    f"{classes:,}",
+                    f"{len(view.weight):,}",
+                    short(look),
+                    short(times[0]),
+                    short(times[1]),
+                    f"{our_gain / tabu_gain:.2f}" if tabu_gain else "-",
+                    f"{rival / seconds(lambda: by_tabu(1), 3):,.0f}" if rival else "-",
+                )
+            )
     head = (
-        "degree", "classes", "classes seen", "view", "tabu (n = N = 20)", "exact or regraft", "its gain / tabu's",
-        "networkx / ours, one iteration",
-    )  # fmt: skip
+        "degree | classes | classes seen | view | tabu (n = N = 20) | exact or regraft | its gain / tabu's | "
+        "networkx / ours, one iteration"
+    ).split(" | ")
     text = (
         "A star, one master. `networkx` is Figure 3 read off the page: every swap's cost is worked out anew over all "
         "classes seen, with shortest paths; its first iteration beside ours."
@@ -105,9 +112,15 @@ def networkx_step(view, p) -> tuple[float, float]:
 
 
 CASES = (
-    (100, 300, None), (1_000, 3_000, None), (1_000, 10_000, None), (1_000, 100_000, None), (1_000, 1_000, 24),
-    (1_000, 10_000, 24), (10_000, 10_000, 24), (10_000, 100_000, 24),
-)  # fmt: skip
+    (100, 300, None),
+    (1_000, 3_000, None),
+    (1_000, 10_000, None),
+    (1_000, 100_000, None),
+    (1_000, 1_000, 24),
+    (1_000, 10_000, 24),
+    (10_000, 10_000, 24),
+    (10_000, 100_000, 24),
+)
 """Brokers, classes, and how many nearest brokers could be linked to each."""
 
 
@@ -118,9 +131,11 @@ def whole_runs(largest: int) -> str:
             continue
         observation = square(brokers, 4 * brokers, classes, near=near, seed=1)
         for name, planner in (
-            ("ocbr", Ocbr(locks="relaxed")), ("hub-safe", HubSafe()), ("hub-safe + regraft", HubSafe(finish=True)),
+            ("ocbr", Ocbr(locks="relaxed")),
+            ("hub-safe", HubSafe()),
+            ("hub-safe + regraft", HubSafe(finish=True)),
             ("regraft", Regraft(kicks=0)),
-        ):  # fmt: skip
+        ):
             with Measured() as run:
                 plan = planner.solve(observation)
             left = planner.cost(observation, plan.after) / planner.cost(observation, plan.before)
@@ -132,14 +147,23 @@ def whole_runs(largest: int) -> str:
             ]
             links = f"{near} nearest" if near else "all pairs"
             rows.append(
-                (name, f"{brokers:,}", links, f"{classes:,}", short(run.cpu), *growth, f"{left:.4f}",
-                 f"{len(plan.changes) // 2:,}", memory)
-            )  # fmt: skip
+                (
+                    name,
+                    f"{brokers:,}",
+                    links,
+                    f"{classes:,}",
+                    short(run.cpu),
+                    *growth,
+                    f"{left:.4f}",
+                    f"{len(plan.changes) // 2:,}",
+                    memory,
+                )
+            )
             print(rows[-1], file=sys.stderr)
     head = (
-        "planner", "brokers", "candidate links", "classes", "CPU", "growth per 10x of classes", "of both", "cost left",
-        "links changed", "peak memory",
-    )  # fmt: skip
+        "planner | brokers | candidate links | classes | CPU | growth per 10x of classes | of both | cost left | "
+        "links changed | peak memory"
+    ).split(" | ")
     text = (
         "Workload square, seed 1; whole plans with their ordered steps; CPU seconds of one run in steps of 10 ms, "
         "kernels compiled before. OCBR and hub-safe with relaxed locks. All pairs of 10,000 brokers would be 50 "

@@ -1,4 +1,4 @@
-"""What takes longer than `make test` may: runs it, says how it went, and writes benchmarks/long.md.
+"""What takes longer than `make test` may: runs it, reports how it went, and writes benchmarks/long.md.
 
     python scripts/long.py [--only killed runs wheel mutations] [--runs 10]
 
@@ -52,17 +52,22 @@ class Row(NamedTuple):
 def run(part: str, words: Sequence[str], shown: str, env: Mapping[str, str] | None = None, at: Path = ROOT) -> Row:
     """Run a command, its output as it comes; the last line that counts something is the outcome."""
     print(f"== {part}: {shown}", flush=True)
-    begin, said = time.monotonic(), []
+    begin, lines = time.monotonic(), []
     process = subprocess.Popen(
-        list(words), cwd=at, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace",
-    )  # fmt: skip
+        list(words),
+        cwd=at,
+        env={**os.environ, **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
     assert process.stdout is not None
     for line in process.stdout:
-        said.append(line.rstrip())
+        lines.append(line.rstrip())
         print(line, end="", flush=True)
     code = process.wait()
-    counted = [line for line in said if re.search(r"\d+ (passed|failed)|mutations noticed", line)]
+    counted = [line for line in lines if re.search(r"\d+ (passed|failed)|mutations noticed", line)]
     outcome = re.sub(r" in [\d.]+s.*", "", counted[-1]).strip("= ") if counted else "done"
     seconds = round(time.monotonic() - begin)
     return Row(part, shown, seconds, outcome if code == 0 else f"**failed ({code})**: {outcome}", code == 0)

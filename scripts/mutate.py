@@ -1,4 +1,4 @@
-"""Do the fast tests notice when the code is wrong? Plants mutations one at a time and says which are noticed.
+"""Do the fast tests notice when the code is wrong? Plants mutations one at a time and reports which are noticed.
 
     python scripts/mutate.py [--list] [--only NAME|ROOM ...] [--jobs N]
 
@@ -137,22 +137,22 @@ def run_tests(
         words, cwd=tree, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:
         try:
-            said, _ = process.communicate(timeout=limit)
+            output, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             return 1, f"no end after {limit} s"
-    return process.returncode, said
+    return process.returncode, output
 
 
-def noticed_by(code: int, said: str) -> str:
+def noticed_by(code: int, output: str) -> str:
     """The first test that failed; nothing where all passed."""
     if code == 0:
         return ""
     if code == 5:
-        raise SystemExit(f"no fast test was found:\n{said}")
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-    return failed[1] if failed else (said.strip().splitlines() or [f"exit code {code}"])[-1]
+        raise SystemExit(f"no fast test was found:\n{output}")
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    return failed[1] if failed else (output.strip().splitlines() or [f"exit code {code}"])[-1]
 
 
 def copy(source: Path, target: Path) -> None:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Compiling a kernel for the first time takes a second: no deadline. The same examples every time, so that what passed
-# here passes there; `make test-long` draws others and more.
+# here passes there; `make test-long` draws others and more, `make cover` fewer.
 plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 settings.register_profile(
     "overlace",
     deadline=None,
     derandomize="OVERLACE_RANDOM" not in os.environ,
-    max_examples=30 if plain else 100,
+    max_examples=int(os.environ.get("OVERLACE_EXAMPLES", 30 if plain else 100)),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("overlace")

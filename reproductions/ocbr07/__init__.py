@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reproductions.ocbr07.beat import beat
 from reproductions.ocbr07.caps import caps
+from reproductions.ocbr07.comparison import comparison
 from reproductions.ocbr07.drift import drift
 from reproductions.ocbr07.few_links import few_links
 from reproductions.ocbr07.figure_2 import figure_2
@@ -12,18 +12,6 @@ from reproductions.ocbr07.laws import laws
 from reproductions.ocbr07.optimum import optimum
 from reproductions.ocbr07.rounds import rounds
 from reproductions.ocbr07.traps import traps
-from reproductions.result import Item
+from reproductions.result import by_name
 
-OCBR07: dict[str, Item] = {
-    "figure-2": figure_2,
-    "laws": laws,
-    "optimum": optimum,
-    "large": large,
-    "rounds": rounds,
-    "traps": traps,
-    "few-links": few_links,
-    "caps": caps,
-    "beat": beat,
-    "drift": drift,
-}
-"""Every item by its name."""
+OCBR07 = by_name(figure_2, laws, optimum, large, rounds, traps, few_links, caps, comparison, drift)

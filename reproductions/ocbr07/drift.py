@@ -14,7 +14,7 @@ from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
 from overlace.report.charts import Chart, Row
 from overlace.workloads.days import Days
-from reproductions.result import Result, Spread
+from reproductions.result import Measured, Spread, item
 
 PERIOD = 8
 
@@ -31,20 +31,18 @@ class Policy:
 HYSTERESIS = 0.001
 """Share of the expected cost that each changed link must save."""
 
-POLICIES = {
-    "never changed": Policy("", None, 0.0),
-    "ocbr": Policy("ocbr", None, 0.0),
-    "ocbr, smoothed": Policy("ocbr", Smoothing(0.3), 0.0),
-    "ocbr, hysteresis": Policy("ocbr", None, HYSTERESIS),
-    "ocbr, smoothed, hysteresis": Policy("ocbr", Smoothing(0.3), HYSTERESIS),
-    "ocbr, period known": Policy("ocbr", Smoothing(0.5, PERIOD), 0.0),
-    "ocbr, period known, hysteresis": Policy("ocbr", Smoothing(0.5, PERIOD), HYSTERESIS),
-    "regraft": Policy("regraft", None, 0.0),
-    "regraft, smoothed": Policy("regraft", Smoothing(0.3), 0.0),
-    "regraft, hysteresis": Policy("regraft", None, HYSTERESIS),
-    "regraft, smoothed, hysteresis": Policy("regraft", Smoothing(0.3), HYSTERESIS),
-    "regraft, period known": Policy("regraft", Smoothing(0.5, PERIOD), 0.0),
-    "regraft, period known, hysteresis": Policy("regraft", Smoothing(0.5, PERIOD), HYSTERESIS),
+VARIANTS = {
+    "": (None, 0.0),
+    ", smoothed": (Smoothing(0.3), 0.0),
+    ", hysteresis": (None, HYSTERESIS),
+    ", smoothed, hysteresis": (Smoothing(0.3), HYSTERESIS),
+    ", period known": (Smoothing(0.5, PERIOD), 0.0),
+    ", period known, hysteresis": (Smoothing(0.5, PERIOD), HYSTERESIS),
+}
+POLICIES = {"never changed": Policy("", None, 0.0)} | {
+    f"{planner}{name}": Policy(planner, *variant)
+    for planner in ("ocbr", "regraft")
+    for name, variant in VARIANTS.items()
 }
 
 
@@ -72,7 +70,7 @@ def _planned(policy: Policy, observation: Observation, seed: int) -> Overlay:
         return observation.overlay
 
 
-def measured(seed: int, turnover: float, progress: Progress | None) -> dict[str, tuple[float, float, list[float]]]:
+def measured(seed: int, turnover: float, progress: Progress) -> dict[str, tuple[float, float, list[float]]]:
     """(cost / oracle, links changed per window, cost / oracle of each window) of every policy."""
     days = Days(seed=seed, turnover=turnover)
     first, windows = days.observation(), days.traffic()
@@ -84,44 +82,42 @@ def measured(seed: int, turnover: float, progress: Progress | None) -> dict[str,
     skip = 2 * PERIOD  # two days to learn from
     found = {}
     for i, (name, policy) in enumerate(POLICIES.items()):
-        if progress:
-            progress(i / len(POLICIES), name)
+        progress(i / len(POLICIES), name)
         costs, changed = follow(policy, base, windows, seed)
         ratio = [c / b for c, b in zip(costs, best, strict=True)]
         found[name] = (sum(costs[skip:]) / sum(best[skip:]), float(np.mean(changed[skip:])), ratio)
     return found
 
 
-def drift(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+def _figures(measured: Measured, seeds: int) -> dict[str, object]:
+    cost = {(row["classes replaced"], row["policy"]): row["cost / oracle"] for row in measured.rows}
+    replaced = measured.rows[0]["classes replaced"]
+    known = [
+        f"{planner} {cost[replaced, planner]:.3f} and {cost[replaced, f'{planner}, period known']:.3f}"
+        for planner in ("ocbr", "regraft")
+    ]
+    return {"period": PERIOD, "hysteresis": f"{100 * HYSTERESIS:g} %", "known_period": "; ".join(known)}
+
+
+@item("ocbr07/drift", "Traffic that drifts and comes back by the day", seeds=10, figures=_figures)
+def drift(seeds: int, progress: Progress) -> Measured:
     """Cost against an oracle and links changed per window."""
-    count = seeds or 10
     rows: list[Row] = []
     for turnover in (0.02, 0.0):
-        runs = [measured(seed, turnover, progress) for seed in range(count)]
+        runs = [measured(seed, turnover, progress) for seed in range(seeds)]
         for name in POLICIES:
             above, links = Spread.of([run[name][0] for run in runs]), Spread.of([run[name][1] for run in runs])
             rows.append(
-                {"classes replaced": f"{turnover:.0%}", "policy": name, "cost / oracle": above.mean, "least": above.low,
-                 "most": above.high, "links changed per window": links.mean}
-            )  # fmt: skip
-    notes = [
-        "Workload days: 60 brokers in the unit square, 240 clients, 240 classes with Zipf demands (exponent 0.8, the "
-        f"loudest 2,000 messages a window on average), {PERIOD} windows a day, 6 days. Each class is loudest at an "
-        "hour of its own and silent half a day away (demand x (1 + cos)), drawn from a Poisson distribution; after "
-        f"each window 2 % or none of the classes give way to new ones. {count} seeds. Means over the last four days.",
-        "OCBR07 has no such workload: its parameters, and those of smoothing (a share of 0.3, with the period 0.5) "
-        "and hysteresis, are our choice. The workload was changed twice with the figures of seeds 0 to 2 in view, "
-        "until the policies could be told apart; the other seeds are fresh. So the table shows what can happen, not "
-        "what to expect: another turnover or swing gives other figures.",
-        "The tree is planned before each window from the windows before it; `ocbr` and `regraft` alone plan for the "
-        "last one as if it came again (§3). The oracle plans for the window itself, with regraft. All begin with the "
-        "tree that regraft finds for the first window. Hysteresis: a changed link must save 0.1 % of the expected "
-        "cost. OCBR has one round a window (R9).",
-        "Where classes are replaced, what was seen a day ago is partly out of date, and the known period is worth less "
-        "than the last windows.",
-        "A master of OCBR knows its neighbourhood and the classes that pass it; regraft and the oracle the whole tree.",
-    ]
-    return Result("Traffic that drifts and comes back by the day", rows, notes, [chart_of(rows)])
+                {
+                    "classes replaced": f"{turnover:.0%}",
+                    "policy": name,
+                    "cost / oracle": above.mean,
+                    "least": above.low,
+                    "most": above.high,
+                    "links changed per window": links.mean,
+                }
+            )
+    return Measured(rows, [chart_of(rows)])
 
 
 def chart_of(rows: list[Row]) -> Chart:
@@ -134,10 +130,14 @@ def chart_of(rows: list[Row]) -> Chart:
                 shown = "never changed" if name == "never changed" else policy or "plain"
                 panel = f"{planner}, {row['classes replaced']} of the classes replaced per window"
                 points.append(
-                    {"panel": panel, "policy": shown, "ratio": row["cost / oracle"],
-                     "links": row["links changed per window"]}
-                )  # fmt: skip
+                    {
+                        "panel": panel,
+                        "policy": shown,
+                        "ratio": row["cost / oracle"],
+                        "links": row["links changed per window"],
+                    }
+                )
+    title, x_title = "Moving traffic: cost against links changed", "links changed per window"
     return Chart(
-        "Moving traffic: cost against links changed", points, "links", "ratio", series="policy", panel="panel",
-        mark="point", x_title="links changed per window", y_title="cost / oracle",
-    )  # fmt: skip
+        title, points, "links", "ratio", "policy", "panel", mark="point", x_title=x_title, y_title="cost / oracle"
+    )

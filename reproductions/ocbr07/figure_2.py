@@ -12,7 +12,7 @@ from overlace.planners.tree.exact import best_tree, price_matrix, tree_total
 from overlace.planners.tree.problem import nodes_tree, problem_of
 from overlace.planners.tree.view import local_view
 from overlace.report.charts import Row
-from reproductions.result import Result, expected
+from reproductions.result import Measured, expected, item
 
 BROKERS = ("bm", "b1", "b2", "b3", "b4", "b5", "b6")
 CLIENTS = ("c1", "c2", "c3", "c4", "c5")
@@ -27,8 +27,7 @@ def figure_2_observation() -> Observation:
     left, right = np.triu_indices(len(BROKERS), 1)
     return Observation(
         overlay=Overlay(
-            placement=[[client(c), broker(b)] for c, b in HOMES.items()],
-            tree=[[broker(a), broker(b)] for a, b in TREE],
+            placement=[[client(c), broker(b)] for c, b in HOMES.items()], tree=[[broker(a), broker(b)] for a, b in TREE]
         ),
         network=Network(links=np.column_stack([left, right])),
         classes=Classes.of([[client(c) for c in members] for members, _ in CLASSES], [n for _, n in CLASSES]),
@@ -47,7 +46,8 @@ def seen_by(observation: Observation, master: int) -> dict[frozenset[str], float
     }
 
 
-def figure_2(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+@item("ocbr07/figure-2", "Figure 2: what a master sees, and what it saves")
+def figure_2(seeds: int, progress: Progress) -> Measured:
     """Figure 2, worked through."""
     observation, printed = figure_2_observation(), expected("ocbr07")
     seen = seen_by(observation, 0)
@@ -65,18 +65,20 @@ def figure_2(*, seeds: int | None = None, progress: Progress | None = None) -> R
         )
     before, after, seen_before, seen_after = _rearranged(observation)
     first, last = cost(observation, before), cost(observation, after)
-    classes = printed["figure-2", "traffic classes", "in the network"]
-    notes = [
-        f"The paper: {classes:.0f} classes become {printed['figure-2', 'traffic classes', 'seen by bm']:.0f}. "
-        f"Ours: {len(CLASSES)} become {len(seen)}.",
-        "The text gives the classes and the 5 messages of {c1, c2}. The other demands (3, 4, 2), the brokers b5 and b6 "
-        "behind b1 and b3, and link costs of 1 are ours.",
-        f"The cheapest tree over bm and its neighbours ({_links(after)}) lowers what bm sees from {seen_before:g} to "
-        f"{seen_after:g} and the whole network's cost (1) from {first:g} to {last:g}: the gain is "
-        f"{seen_before - seen_after:g} here and {first - last:g} there. Nothing passes b2 and b4: they may hang "
-        "anywhere.",
-    ]
-    return Result("Figure 2: what a master sees, and what it saves", rows, notes)
+    classes = [printed["figure-2", "traffic classes", column] for column in ("in the network", "seen by bm")]
+    numbers = {
+        "classes_paper": classes[0],
+        "seen_paper": classes[1],
+        "classes": len(CLASSES),
+        "seen": len(seen),
+        "local_before": seen_before,
+        "local_after": seen_after,
+        "local_gain": seen_before - seen_after,
+        "before": first,
+        "after": last,
+        "gain": first - last,
+    }
+    return Measured(rows, facts={name: f"{value:g}" for name, value in numbers.items()} | {"links": _links(after)})
 
 
 def _rearranged(observation: Observation) -> tuple[Overlay, Overlay, float, float]:

@@ -1,4 +1,4 @@
-"""Cost of trees of 20 to 1,000 brokers beside the first tree, the baselines, the best known and a lower bound."""
+"""Cost of trees of 20 to 1,000 brokers against the first tree, the baselines, the best known and a lower bound."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from overlace.planners.tree.star import Star
 from overlace.planners.tree.steps import plan_to
 from overlace.report.charts import Chart, Row
 from overlace.workloads.square import Talk, square
-from reproductions.ocbr07.knows import KNOWS
-from reproductions.result import Result
+from reproductions.result import Measured, item
 
 SIZES = {20: 5, 50: 5, 100: 5, 500: 3, 1000: 3}
 """Brokers, and how many seeds."""
 
 KINDS: dict[str, dict[str, Talk | bool]] = {
-    "metric, local": {}, "metric, anywhere": {"talk": Talk(locality=0.0)}, "not metric, local": {"metric": False},
+    "metric, local": {},
+    "metric, anywhere": {"talk": Talk(locality=0.0)},
+    "not metric, local": {"metric": False},
     "not metric, anywhere": {"metric": False, "talk": Talk(locality=0.0)},
-}  # fmt: skip
+}
 
 
 def lower_bound(observation: Observation) -> float:
@@ -79,9 +80,13 @@ def measured(observation: Observation, seed: int) -> dict[str, Found]:
     """What every planner reached."""
     found = {}
     planners: dict[str, Planner] = {
-        "star": Star(), "mst": Mst(), "ocbr": Ocbr(), "hub-safe": HubSafe(), "hub-safe + regraft": HubSafe(finish=True),
+        "star": Star(),
+        "mst": Mst(),
+        "ocbr": Ocbr(),
+        "hub-safe": HubSafe(),
+        "hub-safe + regraft": HubSafe(finish=True),
         "regraft": Regraft(kicks=100),
-    }  # fmt: skip
+    }
     for name, planner in planners.items():
         begin = time.process_time()
         rounds: list[Round] = []
@@ -99,54 +104,49 @@ def measured(observation: Observation, seed: int) -> dict[str, Found]:
     return found
 
 
-def large(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+@item("ocbr07/large", "Trees of 20 to 1,000 brokers")
+def large(seeds: int, progress: Progress) -> Measured:
     """Costs as multiples of the best known; rounds, links changed and seconds."""
     rows: list[Row] = []
     points: list[Row] = []
     for i, (kind, changed) in enumerate(KINDS.items()):
         for j, (brokers, usual) in enumerate(SIZES.items()):
             count = min(seeds or usual, usual)
-            sums: dict[str, list[Found]] = {}
+            progress((i * len(SIZES) + j) / (len(SIZES) * len(KINDS)), f"{brokers} brokers, {kind}")
+            found: dict[str, list[Found]] = {}
             ratios: dict[str, list[float]] = {}
             for seed in range(count):
-                if progress:
-                    progress((i * len(SIZES) + j) / (len(SIZES) * len(KINDS)), f"{brokers} brokers, {kind}")
                 observation = square(brokers, 4 * brokers, 3 * brokers, seed=seed, **changed)  # type: ignore[arg-type]
-                found = measured(observation, seed)
-                best = min(each.cost for each in found.values())
-                initial = Mst().cost(observation, observation.overlay)
-                bound = lower_bound(observation)
-                for name, cost in {"initial": initial, "bound": bound}.items():
+                reached = measured(observation, seed)
+                costs = {"initial": Mst().cost(observation, observation.overlay), "bound": lower_bound(observation)}
+                costs |= {name: each.cost for name, each in reached.items()}
+                best = min(each.cost for each in reached.values())
+                for name, cost in costs.items():
                     ratios.setdefault(name, []).append(cost / best)
-                for name, each in found.items():
-                    ratios.setdefault(name, []).append(each.cost / best)
-                    sums.setdefault(name, []).append(each)
+                for name, each in reached.items():
+                    found.setdefault(name, []).append(each)
             mean = {name: float(np.mean(values)) for name, values in ratios.items()}
-            row: dict[str, object] = {"workload": kind, "brokers": brokers, "seeds": count}
-            row |= {name: f"{value:.3f}" for name, value in mean.items()}
-            for name in ("ocbr", "hub-safe", "regraft"):
-                each = Found(*np.mean(np.array(sums[name], dtype=np.float64), axis=0))
-                row[f"{name}: CPU s, links"] = f"{each.seconds:.3f}, {each.links:.0f}"
-                if each.rounds:
-                    row[f"{name}: rounds; locks, control messages a round"] = (
-                        f"{each.rounds:.0f}; {each.locks:.0f}, {each.control:.0f}"
-                    )
-            rows.append(row)
+            rows.append(
+                {"workload": kind, "brokers": brokers, "seeds": count}
+                | {name: f"{value:.3f}" for name, value in mean.items()}
+                | _taken({name: found[name] for name in ("ocbr", "hub-safe", "regraft")})
+            )
             points += [
                 {"workload": kind, "brokers": brokers, "tree": name, "ratio": mean[name]}
                 for name in ("star", "mst", "ocbr", "hub-safe", "hub-safe + regraft")
             ]
-    notes = [
-        "Costs as multiples of the best known tree (the least of all planners); means over the seeds. `bound` is what "
-        "classes would pay if each had a tree of its own: no one tree can be cheaper.",
-        "Workload square: brokers in the unit square, cost 1 + distance in hundredths (or 1 to 101 by chance: not "
-        "metric), 4 clients and 3 classes a broker, Zipf demands, locality 0.9 or 0, a random recursive tree to start "
-        "from. OCBR: n = 20, N = 20, tenure 7. CPU seconds are of whole plans with their steps, one thread.",
-        KNOWS,
-        "Locks are of brokers, control messages those of ocbr07/rounds; both are means over all rounds of a run.",
-    ]
-    chart = Chart(
-        "Cost / best known", points, "brokers", "ratio", series="tree", panel="workload", log="xy",
-        y_title="cost / best known",
-    )  # fmt: skip
-    return Result("Trees of 20 to 1,000 brokers", rows, notes, [chart])
+    title = "Cost / best known"
+    chart = Chart(title, points, "brokers", "ratio", "tree", "workload", log="xy", y_title=title.lower())
+    return Measured(rows, [chart])
+
+
+def _taken(found: dict[str, list[Found]]) -> dict[str, object]:
+    """What some planners took, on the mean over the seeds."""
+    row: dict[str, object] = {}
+    for name, runs in found.items():
+        each = Found(*np.mean(np.array(runs, dtype=np.float64), axis=0))
+        row[f"{name}: CPU s, links"] = f"{each.seconds:.3f}, {each.links:.0f}"
+        if each.rounds:
+            shown = f"{each.rounds:.0f}; {each.locks:.0f}, {each.control:.0f}"
+            row[f"{name}: rounds; locks, control messages a round"] = shown
+    return row

@@ -16,27 +16,32 @@ from overlace.planners.tree.view import local_view
 from overlace.report.charts import Row
 from overlace.workloads.lottery import lottery, uniform_tree
 from overlace.workloads.square import square
-from reproductions.result import Result
+from reproductions.result import Measured, item
 
 WEIGHTS = ((1.0, 0.0), (0.0, 1.0), (1.0, 0.5))
 
 
-def laws(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+def _figures(measured: Measured, seeds: int) -> dict[str, object]:
+    ended = all(row["holds"] for row in measured.rows)
+    every = "with a round in which every broker was asked and none found anything better"
+    return {"ended": f"All runs of rounds ended {every}." if ended else f"Not all runs of rounds ended {every}."}
+
+
+@item("ocbr07/laws", "The laws of §3.1", seeds=40, figures=_figures)
+def laws(seeds: int, progress: Progress) -> Measured:
     """The statements that must hold, tried on random networks."""
-    tries = seeds or 40
     rows: list[Row] = []
     for alpha, beta in WEIGHTS:
         worst, count = 0.0, 0
-        for seed in range(tries):
-            if progress:
-                progress(seed / tries / 4, f"alpha {alpha:g}, beta {beta:g}")
+        for seed in range(seeds):
+            progress(seed / seeds / 4, f"alpha {alpha:g}, beta {beta:g}")
             for observation in (lottery(12, seed=seed), square(30, 90, 100, seed=seed)):
                 errors = local_against_global(observation, alpha, beta, seed, 20)
                 worst, count = max(worst, *errors), count + len(errors)
         rows.append(_row(f"local gain = global gain, alpha {alpha:g}, beta {beta:g}", count, worst))
     for locks in ("paper", "relaxed"):
         worst, count, most, ended = 0.0, 0, 0, True
-        for seed in range(tries):
+        for seed in range(seeds):
             observation = square(40, 120, 150, seed=seed)
             planner = Ocbr(locks=locks)
             setting = setting_of(planner, observation)
@@ -49,14 +54,7 @@ def laws(*, seeds: int | None = None, progress: Progress | None = None) -> Resul
             most = max(most, *(each.acted for each in run.rounds))
         what = f"gains of masters in one round add up, {locks} locks (up to {most} masters in a round)"
         rows.append(_row(what, count, worst) | {"holds": ended and worst < 1e-9})
-    notes = [
-        "Errors are relative to the cost. Local gains are of a random labelled tree over the neighbourhood of a random "
-        f"master, better or worse, {tries} seeds each of two recipes (workloads lottery and square).",
-        "All runs of rounds ended with a round in which every broker was asked and none found anything better.",
-        "Adjacent masters are refused: in the row b0-b1-b2-b3, b1 may hang b2 below b0 and b2 may hang b1 below b3; "
-        "both give up b1-b2 and wire two links, b0-b1-b3-b2-b0, which is a cycle.",
-    ]
-    return Result("The laws of §3.1", rows, notes)
+    return Measured(rows)
 
 
 def _row(law: str, count: int, worst: float) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Round by round: who asks, who is refused, what is locked and said, what is saved; and who knows what."""
+"""Round by round: who asks, who is refused, what is locked, which messages it takes, what is saved."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.setting import setting_of
 from overlace.report.charts import Chart, Row
 from overlace.workloads.square import square
-from reproductions.ocbr07.knows import KNOWS
-from reproductions.result import Result
+from reproductions.result import Measured, item
 
 
-def rounds(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+@item("ocbr07/rounds", "Rounds, locks and control messages")
+def rounds(seeds: int, progress: Progress) -> Measured:
     """The rounds of 100 brokers."""
     observation = square(100, 400, 300, seed=0)
     first = Ocbr().cost(observation, observation.overlay)
     planners: dict[str, Ocbr | HubSafe] = {
-        "ocbr": Ocbr(), "ocbr, relaxed": Ocbr(locks="relaxed"), "hub-safe, paper's locks": HubSafe(locks="paper"),
+        "ocbr": Ocbr(),
+        "ocbr, relaxed": Ocbr(locks="relaxed"),
+        "hub-safe, paper's locks": HubSafe(locks="paper"),
         "hub-safe": HubSafe(),
-    }  # fmt: skip
+    }
     rows: list[Row] = []
     points: list[Row] = []
     for name, planner in planners.items():
@@ -30,17 +32,17 @@ def rounds(*, seeds: int | None = None, progress: Progress | None = None) -> Res
             points.append({"planner": name, "round": i + 1, "left": left / first})
             if i < 5 or i == len(run) - 1:
                 rows.append(
-                    {"planner": name, "round": i + 1, "asked": each.asked, "refused": each.refused,
-                     "acted": each.acted, "links changed": each.links, "locks": each.locked,
-                     "control messages": each.control, "cost left": left / first}
-                )  # fmt: skip
-    notes = [
-        "100 brokers, workload square, seed 0; the first five rounds and the last. A master that is asked locks itself "
-        "and its neighbours. Control messages: request, answer with the statistics, and release or new links, one "
-        "each to every neighbour; a refusal takes two.",
-        KNOWS,
-        "A broker of hub-safe that found nothing is not asked again until its neighbours have changed, since its "
-        "search is not random; a broker of OCBR is asked in every round.",
-    ]
+                    {
+                        "planner": name,
+                        "round": i + 1,
+                        "asked": each.asked,
+                        "refused": each.refused,
+                        "acted": each.acted,
+                        "links changed": each.links,
+                        "locks": each.locked,
+                        "control messages": each.control,
+                        "cost left": left / first,
+                    }
+                )
     chart = Chart("Cost left, round by round", points, "round", "left", series="planner", log="x", y_title="cost left")
-    return Result("Rounds, locks and control messages", rows, notes, [chart])
+    return Measured(rows, [chart])

@@ -10,8 +10,7 @@ from overlace.planners.tree.hub_safe import HubSafe
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
 from overlace.report.charts import Row
-from reproductions.ocbr07.knows import KNOWS
-from reproductions.result import Result
+from reproductions.result import Measured, item
 
 
 def ring(brokers: int, dear: float) -> Observation:
@@ -31,7 +30,8 @@ def ring(brokers: int, dear: float) -> Observation:
     )
 
 
-def traps(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+@item("ocbr07/traps", "A trap for all local rearrangements")
+def traps(seeds: int, progress: Progress) -> Measured:
     """Rings with a dear link."""
     rows: list[Row] = []
     for brokers in (4, 6, 8, 10, 12, 14):
@@ -39,17 +39,12 @@ def traps(*, seeds: int | None = None, progress: Progress | None = None) -> Resu
         row: dict[str, object] = {"brokers": brokers, "dear link": 10 * brokers}
         least = Exact().cost(observation, Exact().solve(observation).after)
         planners: dict[str, Planner] = {
-            "ocbr / optimum": Ocbr(samples=100, iterations=100), "hub-safe / optimum": HubSafe(),
-            "regraft / optimum": Regraft(), "hub-safe + regraft / optimum": HubSafe(finish=True),
-        }  # fmt: skip
+            "ocbr / optimum": Ocbr(samples=100, iterations=100),
+            "hub-safe / optimum": HubSafe(),
+            "regraft / optimum": Regraft(),
+            "hub-safe + regraft / optimum": HubSafe(finish=True),
+        }
         for name, planner in planners.items():
             row[name] = planner.cost(observation, planner.solve(observation).after) / least
         rows.append(row)
-    notes = [
-        "A ring in which only neighbouring brokers could be linked; the tree is the ring without one cheap link, the "
-        "dear link is opposite. Every neighbourhood is three brokers in a row with no other link between them, so no "
-        "master can change anything, however it searches; dropping the dear link for the missing one is one swap.",
-        "With the dear link as dear as one likes, cost / optimum of what knows only neighbourhoods has no bound.",
-        KNOWS,
-    ]
-    return Result("A trap for all local rearrangements", rows, notes)
+    return Measured(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reproductions.part10.beat import beat, frontier
+from reproductions.part10.comparison import comparison, frontier
 from reproductions.part10.figures import figures
 from reproductions.part10.formulas import formulas
 from reproductions.part10.joins import joins
@@ -11,17 +11,8 @@ from reproductions.part10.strategy_1 import strategy_1
 from reproductions.part10.strategy_2 import strategy_2
 from reproductions.part10.strategy_3 import strategy_3
 from reproductions.part10.strategy_31 import strategy_31
-from reproductions.result import Item
+from reproductions.result import by_name
 
-PART10: dict[str, Item] = {
-    "formulas": formulas,
-    "strategy-1": strategy_1,
-    "strategy-2": strategy_2,
-    "strategy-3": strategy_3,
-    "strategy-3.1": strategy_31,
-    "figures": figures,
-    "sampling": sampling,
-    "joins": joins,
-    "beat": beat,
-    "frontier": frontier,
-}
+PART10 = by_name(
+    formulas, strategy_1, strategy_2, strategy_3, strategy_31, figures, sampling, joins, comparison, frontier
+)

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from overlace.model import Progress
-from overlace.report.charts import Chart
+from overlace.report.charts import Chart, Row
 from reproductions.part10.strategy_1 import strategy_1
 from reproductions.part10.strategy_2 import strategy_2
 from reproductions.part10.strategy_3 import strategy_3
 from reproductions.part10.strategy_31 import strategy_31
-from reproductions.result import Result
+from reproductions.result import Measured, item
 
 DRAWN = {"strategy-1": strategy_1, "strategy-2": strategy_2, "strategy-3": strategy_3, "strategy-3.1": strategy_31}
 
 
-def figures(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+@item("part10/figures", "Figures 5.2 to 5.20 as data")
+def figures(seeds: int, progress: Progress) -> Measured:
     """What the charts of the items above are drawn from."""
-    rows: list[dict[str, Any]] = []
-    for i, (name, item) in enumerate(DRAWN.items()):
-        for chart in item(seeds=seeds).charts:
+    rows: list[Row] = []
+    for i, (name, drawn) in enumerate(DRAWN.items()):
+        for chart in drawn(seeds=seeds).charts:
             rows += marks_of(chart)
-        if progress:
-            progress((i + 1) / len(DRAWN), name)
-    notes = [
-        "The charts are on the pages " + ", ".join(f"[{name}]({name}.md)" for name in DRAWN) + ".",
-        "Means over as many seeds as those pages say, least and most over the same. The same publishers for all "
-        "strategies, seed by seed.",
-    ]
-    return Result("Figures 5.2 to 5.20 as data", rows, notes)
+        progress((i + 1) / len(DRAWN), name)
+    return Measured(rows)
 
 
-def marks_of(chart: Chart) -> Iterator[dict[str, Any]]:
+def marks_of(chart: Chart) -> Iterator[Row]:
     """The marks of a chart; a panel that is a figure of its own goes by its own number."""
     figure, _, shown = chart.title.partition(": ")
     for row in chart.rows:
@@ -40,7 +34,13 @@ def marks_of(chart: Chart) -> Iterator[dict[str, Any]]:
         one, _, panel = series.partition(": ")
         apart = chart.panel == "figure"
         yield {
-            "figure": one if apart else figure, "shows": shown, "series": panel if apart else series,
-            "x": chart.x, "at": row[chart.x], "y": chart.y, "is": row[chart.y],
-            "least": row[chart.low] if chart.low else None, "most": row[chart.high] if chart.high else None,
-        }  # fmt: skip
+            "figure": one if apart else figure,
+            "shows": shown,
+            "series": panel if apart else series,
+            "x": chart.x,
+            "at": row[chart.x],
+            "y": chart.y,
+            "is": row[chart.y],
+            "least": row[chart.low] if chart.low else None,
+            "most": row[chart.high] if chart.high else None,
+        }

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from overlace.model import Progress
 from overlace.planners.channels.strategy1 import Strategy1
 from overlace.planners.channels.strategy2 import Strategy2
 from overlace.planners.channels.strategy3 import Strategy3
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.channels.strategy31 import Strategy31
+from overlace.report.charts import Row
 from reproductions.part10.curves import Strategy
 from reproductions.part10.strategy_3 import thesis
-from reproductions.result import Result, Spread
+from reproductions.result import Measured, Spread, item
 
 OWN = "its own offer, and the combinations of the channels"
 SPARE = "also everybody's spare connections, per channel"
@@ -20,9 +19,9 @@ FINER = "also everybody's spare connections, per combination"
 ALL = "also the rates of those present, and the requests"
 
 
-def joins(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+@item("part10/joins", "What a strategy knows and what a join costs the others", seeds=5)
+def joins(seeds: int, progress: Progress) -> Measured:
     """Count, over 1,000 joins, channels that were split or merged and subscribers that had to tune in elsewhere."""
-    many = seeds or 5
     cases: dict[str, tuple[Strategy, str]] = {
         "strategy 1": (Strategy1(), OWN),
         "strategy 2": (Strategy2(), OWN),
@@ -33,10 +32,10 @@ def joins(*, seeds: int | None = None, progress: Progress | None = None) -> Resu
         "strategy 4, repair only": (Strategy4(effort=0), ALL),
         "strategy 4": (Strategy4(), ALL),
     }
-    rows: list[dict[str, Any]] = []
-    for i, (name, (strategy, knows)) in enumerate(cases.items()):
+    rows: list[Row] = []
+    for i, (name, (strategy, information)) in enumerate(cases.items()):
         found = []
-        for seed in range(many):
+        for seed in range(seeds):
             online = strategy.online(thesis((11, 15)).draw(seed), seed)
             online.join(0, 500)
             half = (online.changed, online.retuned)
@@ -47,21 +46,14 @@ def joins(*, seeds: int | None = None, progress: Progress | None = None) -> Resu
         means = [Spread.of(column).mean for column in zip(*found, strict=True)]
         rows.append(
             {
-                "strategy": name, "knows": knows,
-                "channels changed per join, first 500": means[0], "subscribers re-tuned, first 500": means[1],
-                "channels changed per join, last 500": means[2], "subscribers re-tuned, last 500": means[3],
-                "seeds": many,
+                "strategy": name,
+                "knows": information,
+                "channels changed per join, first 500": means[0],
+                "subscribers re-tuned, first 500": means[1],
+                "channels changed per join, last 500": means[2],
+                "subscribers re-tuned, last 500": means[3],
+                "seeds": seeds,
             }
-        )  # fmt: skip
-        if progress:
-            progress((i + 1) / len(cases), name)
-    notes = [
-        "10 attributes, 3..4 each, limits 11..15, one subscriber per combination (at most 385 of them). 1,000 joins: "
-        "the first 500, while channels are built, and the last 500, when nearly every combination is on offer.",
-        "A split changes one channel, a merge of k channels changes k; the larger part keeps its id, so only the "
-        "subscribers of the smaller part tune in elsewhere. What strategy 4 tries and takes back costs nobody "
-        "anything.",
-        "Strategy 4 moves combinations between channels instead of splitting and merging whole ones: it is counted "
-        "by the two channels of each move.",
-    ]
-    return Result("What a strategy knows and what a join costs the others", rows, notes)
+        )
+        progress((i + 1) / len(cases), name)
+    return Measured(rows)

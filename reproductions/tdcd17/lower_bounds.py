@@ -8,7 +8,7 @@ from overlace.planners.mesh.cd_oda_2 import CdOda2
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.interests import interests_of
 from overlace.planners.mesh.star_cap import StarCap, stars_under
-from reproductions.result import Result, Spread
+from reproductions.result import Measured, Spread, item
 from reproductions.tdcd17.runs import Setting, instance, solved
 
 SEEDS = {Setting(200, 400, 10): 3, Setting(200, 200, 10): 3, Setting(200, 100, 10): 1}
@@ -16,8 +16,9 @@ SEEDS = {Setting(200, 400, 10): 3, Setting(200, 200, 10): 3, Setting(200, 100, 1
 EFFORT = 1_000_000
 
 
-def bounds(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
-    """Lower bounds by linear programmes beside GM (any mesh) and the best stars."""
+@item("tdcd17/bounds", "Lower bounds for the average degree")
+def bounds(seeds: int, progress: Progress) -> Measured:
+    """Lower bounds by linear programmes against GM (any mesh) and the best stars."""
     rows = []
     for i, (setting, published) in enumerate(SEEDS.items()):
         count = seeds or published
@@ -26,8 +27,7 @@ def bounds(*, seeds: int | None = None, progress: Progress | None = None) -> Res
             observation = instance(setting, seed)
             any_mesh.append(2 * least_links(observation) / setting.clients)
             stars.append(2 * least_star_links(observation) / setting.clients)
-            if progress:
-                progress((i + (seed + 1) / count) / len(SEEDS), str(setting))
+            progress((i + (seed + 1) / count) / len(SEEDS), str(setting))
         merged = Spread.of([solved(GreedyMerge(), setting, seed).average for seed in range(count)]).mean
         dense = Spread.of([solved(CdOda2(), setting, seed).average for seed in range(count)]).mean
         free = Spread.of([_whole_stars(setting, seed) for seed in range(count)]).mean
@@ -47,12 +47,7 @@ def bounds(*, seeds: int | None = None, progress: Progress | None = None) -> Res
                 "star-cap, pruned": pruned,
             }
         )
-    notes = [
-        "Average degrees, mean of the first seeds; programmes take seconds to a minute each, so they are few.",
-        "A bound says that nothing is below it, not that it can be reached. Star-cap without a cap; its gap is that of "
-        "the whole stars, before links go that no topic needs: the stars' bound says nothing about what is pruned.",
-    ]
-    return Result("Lower bounds for the average degree", rows, notes)
+    return Measured(rows)
 
 
 def _whole_stars(setting: Setting, seed: int) -> float:

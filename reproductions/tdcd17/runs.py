@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from overlace.model import Observation, Overlay
 from overlace.planners.mesh.cd_oda_2 import CdOda2
@@ -12,9 +12,10 @@ from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.mesh.two_d_oda import TwoDOda
 from overlace.replay.shape import shape
 from overlace.workloads.uniform_interests import uniform_interests
+from reproductions.result import FrozenPlanner
 
 SEEDS = 10
-PRINTED: dict[str, Any] = {
+PRINTED: dict[str, FrozenPlanner] = {
     "GM": GreedyMerge(),
     "CD-ODA-II": CdOda2(),
     "2D-ODA": TwoDOda(),
@@ -60,7 +61,7 @@ def axes(observation: Observation, overlay: Overlay) -> Axes:
 
 
 @lru_cache(maxsize=4096)
-def solved(planner: Any, setting: Setting, seed: int) -> Axes:
+def solved(planner: FrozenPlanner, setting: Setting, seed: int) -> Axes:
     """The axes of what a planner makes of an instance."""
     observation = instance(setting, seed)
     return axes(observation, planner.solve(observation, seed).after)

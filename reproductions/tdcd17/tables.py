@@ -7,15 +7,17 @@ their numbers say (R4).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple
 
 from overlace.model import Progress
 from overlace.report.charts import Chart, Row
-from reproductions.result import Result, Spread, expected
-from reproductions.tdcd17.runs import PRINTED, SEEDS, Setting, solved
+from reproductions.result import Item, Measured, Spread, expected, item
+from reproductions.tdcd17.runs import PRINTED, SEEDS, Axes, Setting, solved
 
 Degree = Literal["average", "maximum"]
 NEAR = 0.05
+"""How far from the paper's a figure of ours may lie, whatever its deviation."""
 
 
 def _by_clients(clients: int) -> Mapping[str, Setting]:
@@ -30,119 +32,95 @@ def _by_size(each: int) -> Mapping[str, Setting]:
     return {"200 clients, 200 topics (fits)": Setting(200, 200, each), "250, 100 (printed)": Setting(250, 100, each)}
 
 
-def table_1(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
-    """Average degree for 200 to 400 clients."""
-    settings = {n: _by_clients(n) for n in (200, 250, 300, 350, 400)}
-    return _table("I", "average", "clients", settings, seeds, progress)
+class Table(NamedTuple):
+    """A table of the paper: its number, the degree that it prints, and what varies."""
+
+    number: str
+    degree: Degree
+    varied: Literal["clients", "topics", "topics of each client"]
+
+    @property
+    def title(self) -> str:
+        """Its name on the page."""
+        return f"Table {self.number}, {self.degree} degree by {self.varied}"
+
+    def settings(self) -> Mapping[int, Mapping[str, Setting]]:
+        """The settings of each value, by their names where there are several."""
+        if self.varied == "topics of each client":
+            return {each: _by_size(each) for each in (15, 20, 25, 30, 35)}
+        return {n: _by_clients(n) if self.varied == "clients" else _by_topics(n) for n in (200, 250, 300, 350, 400)}
 
 
-def table_2(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
-    """Maximum degree for 200 to 400 clients."""
-    settings = {n: _by_clients(n) for n in (200, 250, 300, 350, 400)}
-    return _table("II", "maximum", "clients", settings, seeds, progress)
+def _measure(table: Table, seeds: int, progress: Progress) -> Measured:
+    printed, settings = expected("tdcd17"), table.settings()
+    cases = [(value, name, *each) for value in settings for name in PRINTED for each in settings[value].items()]
+    rows: list[Row] = []
+    for i, (value, name, variant, setting) in enumerate(cases):
+        runs = [solved(PRINTED[name], setting, seed) for seed in range(seeds)]
+        known = {table.varied: value, "algorithm": name} | ({"setting": variant} if variant else {})
+        rows.append(known | _figures_of(runs, table.degree, printed[table.number, str(value), name]))
+        progress((i + 1) / len(cases), f"{table.varied} {value}")
+    return Measured(rows, [_chart(table, rows)])
 
 
-def table_3(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
-    """Average degree for 200 to 400 topics."""
-    settings = {n: _by_topics(n) for n in (200, 250, 300, 350, 400)}
-    return _table("III", "average", "topics", settings, seeds, progress)
+def _figures_of(runs: Sequence[Axes], degree: Degree, paper: float) -> dict[str, object]:
+    """The degree of the table against the paper's, then the other degree and the diameter."""
+    ours = Spread.of([getattr(run, degree) for run in runs])
+    other = "maximum" if degree == "average" else "average"
+    return {
+        "paper": paper,
+        "ours": ours.mean,
+        "ours / paper": ours.mean / paper,
+        "deviation": ours.deviation,
+        "least": ours.low,
+        "most": ours.high,
+        other: Spread.of([getattr(run, other) for run in runs]).mean,
+        "diameter": Spread.of([run.diameter for run in runs]).mean,
+    }
 
 
-def table_4(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
-    """Maximum degree for 200 to 400 topics."""
-    settings = {n: _by_topics(n) for n in (200, 250, 300, 350, 400)}
-    return _table("IV", "maximum", "topics", settings, seeds, progress)
-
-
-def table_5(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
-    """Average degree for 15 to 35 topics a client."""
-    settings = {n: _by_size(n) for n in (15, 20, 25, 30, 35)}
-    return _table("V", "average", "topics of each client", settings, seeds, progress)
-
-
-def table_6(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
-    """Maximum degree for 15 to 35 topics a client."""
-    settings = {n: _by_size(n) for n in (15, 20, 25, 30, 35)}
-    return _table("VI", "maximum", "topics of each client", settings, seeds, progress)
-
-
-def _table(
-    table: str,
-    degree: Degree,
-    varied: str,
-    settings: Mapping[int, Mapping[str, Setting]],
-    seeds: int | None,
-    progress: Progress | None,
-) -> Result:
-    printed, count = expected("tdcd17"), seeds or SEEDS
-    several = max(len(each) for each in settings.values()) > 1
-    rows: list[dict[str, object]] = []
-    total = len(settings) * len(PRINTED)
-    for value, variants in settings.items():
-        for name, planner in PRINTED.items():
-            for variant, setting in variants.items():
-                runs = [solved(planner, setting, seed) for seed in range(count)]
-                ours = Spread.of([getattr(run, degree) for run in runs])
-                paper = printed[table, str(value), name]
-                rows.append(
-                    {
-                        varied: value,
-                        "algorithm": name,
-                        **({"setting": variant} if several else {}),
-                        "paper": paper,
-                        "ours": ours.mean,
-                        "ours / paper": ours.mean / paper,
-                        "deviation": ours.deviation,
-                        "least": ours.low,
-                        "most": ours.high,
-                        ("maximum" if degree == "average" else "average"): Spread.of(
-                            [run.maximum if degree == "average" else run.average for run in runs]
-                        ).mean,
-                        "diameter": Spread.of([run.diameter for run in runs]).mean,
-                    }
-                )
-            if progress:
-                progress(len(rows) / total / (2 if several else 1), f"{varied} {value}")
-    title = f"Table {table}, {degree} degree by {varied}"
-    notes = [f"Mean of seeds 0 to {count - 1}. Diameter: the longest of any topic, by breadth-first search."]
-    notes += _off(rows, varied, several)
-    return Result(title, rows, notes, [_chart(title, degree, varied, rows, several)])
-
-
-def _off(rows: Sequence[Row], varied: str, several: bool) -> list[str]:
-    """What does not come out: more than 5 % and more than two deviations away."""
+def _figures(measured: Measured, seeds: int) -> dict[str, object]:
+    """What does not come out: more than NEAR and more than two deviations away."""
+    varied, near = next(iter(measured.rows[0])), f"more than {100 * NEAR:g} %"
     notes = []
-    for variant in dict.fromkeys(row.get("setting", "") for row in rows):
-        mine = [row for row in rows if row.get("setting", "") == variant]
+    for variant in dict.fromkeys(row.get("setting", "") for row in measured.rows):
+        mine = [row for row in measured.rows if row.get("setting", "") == variant]
         far = [row for row in mine if abs(row["ours / paper"] - 1) > NEAR]
         off = [row for row in far if abs(row["ours"] - row["paper"]) > 2 * row["deviation"]]
-        head = f"{variant}: " if several else ""
-        said = f"not reproduced (more than 5 % and two deviations away): {_list(off, varied)}" if off else "all do"
-        notes.append(f"{head}{len(mine) - len(off)} of {len(mine)} figures come out; {said}.")
+        head = f"{variant}: " if variant else ""
+        rest = f"not reproduced ({near} and two deviations away): {_list(off, varied)}" if off else "all do"
+        notes.append(f"{head}{len(mine) - len(off)} of {len(mine)} figures come out; {rest}.")
         if doubtful := [row for row in far if row not in off]:
-            notes.append(f"{head}more than 5 % away, but within two deviations: {_list(doubtful, varied)}.")
-    return notes
+            notes.append(f"{head}{near} away, but within two deviations: {_list(doubtful, varied)}.")
+    return {"verdicts": notes}
 
 
 def _list(rows: Sequence[Row], varied: str) -> str:
     return ", ".join(f"{row['algorithm']} at {row[varied]} ({row['ours / paper'] - 1:+.0%})" for row in rows)
 
 
-def _chart(title: str, degree: str, varied: str, rows: Sequence[Row], several: bool) -> Chart:
+def _chart(table: Table, rows: Sequence[Row]) -> Chart:
     """One panel an algorithm, the paper and ours."""
-    drawn = []
+    ours: list[Row] = []
+    paper: dict[tuple[object, ...], Row] = {}
     for row in rows:
-        same = {varied: row[varied], "algorithm": row["algorithm"]}
-        setting = f"ours, {row['setting']}" if several else "ours"
-        drawn.append({**same, "who": setting, degree: row["ours"], "low": row["least"], "high": row["most"]})
-    seen = set()
-    for row in rows:
-        at = (row[varied], row["algorithm"])
-        if at not in seen:
-            same = {varied: row[varied], "algorithm": row["algorithm"]}
-            drawn.append({**same, "who": "paper", degree: row["paper"], "low": row["paper"], "high": row["paper"]})
-            seen.add(at)
-    return Chart(
-        title, drawn, varied, degree, series="who", panel="algorithm", low="low", high="high",
-        y_title=f"{degree} degree (bar: least to most)",
-    )  # fmt: skip
+        same = {table.varied: row[table.varied], "algorithm": row["algorithm"]}
+        who = f"ours, {row['setting']}" if "setting" in row else "ours"
+        ours.append({**same, "who": who, table.degree: row["ours"], "low": row["least"], "high": row["most"]})
+        paper[*same.values()] = {**same, "who": "paper"} | dict.fromkeys((table.degree, "low", "high"), row["paper"])
+    title = f"{table.degree} degree (bar: least to most)"
+    drawn = [*ours, *paper.values()]
+    return Chart(table.title, drawn, table.varied, table.degree, "who", "algorithm", "low", "high", y_title=title)
+
+
+def _item(place: int, table: Table) -> Item:
+    make = item(f"tdcd17/table-{place}", table.title, seeds=SEEDS, figures=_figures, template="tdcd17/tables")
+    return make(partial(_measure, table))
+
+
+table_1 = _item(1, Table("I", "average", "clients"))
+table_2 = _item(2, Table("II", "maximum", "clients"))
+table_3 = _item(3, Table("III", "average", "topics"))
+table_4 = _item(4, Table("IV", "maximum", "topics"))
+table_5 = _item(5, Table("V", "average", "topics of each client"))
+table_6 = _item(6, Table("VI", "maximum", "topics of each client"))

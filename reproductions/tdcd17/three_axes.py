@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from overlace.model import Progress
 from overlace.planners.mesh.cd_oda import CdOda
 from overlace.planners.mesh.cd_oda_1 import CdOda1
@@ -13,12 +11,12 @@ from overlace.planners.mesh.mm_oda import MmOda
 from overlace.planners.mesh.random_mesh import RandomMesh
 from overlace.planners.mesh.star_cap import StarCap
 from overlace.planners.mesh.two_hub import TwoHub
-from overlace.report.charts import Chart
-from reproductions.result import Result, Spread
+from overlace.report.charts import Chart, Row
+from reproductions.result import FrozenPlanner, Measured, Spread, item
 from reproductions.tdcd17.runs import PRINTED, SEEDS, Setting, solved
 
 SETTING = Setting(200, 100, 10)
-PLANNERS: dict[str, Any] = {
+PLANNERS: dict[str, FrozenPlanner] = {
     **PRINTED,
     "CD-ODA": CdOda(),
     "CD-ODA-I": CdOda1(),
@@ -34,12 +32,24 @@ PLANNERS: dict[str, Any] = {
 }
 
 
-def diameters(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+def _figures(measured: Measured, seeds: int) -> dict[str, object]:
+    def first(axis: str, sign: int) -> str:
+        return str(min(measured.rows, key=lambda row: sign * row[axis])["mesh"])
+
+    return {
+        "members": SETTING.clients * SETTING.each // SETTING.topics,
+        "average": first("average degree", 1),
+        "maximum": first("maximum degree", 1),
+        "diameter": first("diameter", -1),
+    }
+
+
+@item("tdcd17/diameters", f"All three axes: {SETTING}", seeds=SEEDS, figures=_figures)
+def diameters(seeds: int, progress: Progress) -> Measured:
     """Average, maximum, diameter of every planner."""
-    count = seeds or SEEDS
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for i, (name, planner) in enumerate(PLANNERS.items()):
-        runs = [solved(planner, SETTING, seed) for seed in range(count)]
+        runs = [solved(planner, SETTING, seed) for seed in range(seeds)]
         average, maximum = Spread.of([r.average for r in runs]), Spread.of([r.maximum for r in runs])
         rows.append(
             {
@@ -53,19 +63,12 @@ def diameters(*, seeds: int | None = None, progress: Progress | None = None) -> 
                 "messages per publication": Spread.of([r.flood for r in runs]).mean,
             }
         )
-        if progress:
-            progress((i + 1) / len(PLANNERS), name)
+        progress((i + 1) / len(PLANNERS), name)
     title = f"All three axes: {SETTING}"
-    notes = [
-        f"Mean of seeds 0 to {count - 1}. Diameter: the longest of any topic. Messages per publication: flooding the "
-        "topic's subgraph, about 20 subscribers.",
-        "GM and MinMax-ODA win both degrees and lose the diameter; hub-tree trades between them and the stars; two-hub "
-        "survives the loss of any client. MinMax-ODA is built from its description.",
-    ]
     drawn = [
         {"mesh": row["mesh"], "axis": axis, "value": row[axis]}
         for axis in ("average degree", "maximum degree", "diameter")
         for row in rows
     ]
     chart = Chart(title, drawn, "mesh", "value", panel="axis", mark="bar", x_title=" ", y_title=" ")
-    return Result(title, rows, notes, [chart])
+    return Measured(rows, [chart])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from overlace.planners.mesh.cd_oda_2 import CdOda2
 from overlace.planners.mesh.frontier import frontier
 from overlace.planners.mesh.star_cap import StarCap
 from overlace.planners.mesh.td_cd_oda import TdCdOda
-from overlace.report.charts import Chart
-from reproductions.result import Result, Spread
+from overlace.report.charts import Chart, Row
+from reproductions.result import Measured, Spread, item
 from reproductions.tdcd17.runs import SEEDS, Axes, Setting, axes, instance, solved
 
+TITLE = "Star meshes under a degree cap against TD-CD-ODA and CD-ODA-II"
 EFFORT = 400_000
 AIMS: dict[Setting, int | None] = {
     Setting(200, 100, 10): None,  # the largest topic and two more
@@ -26,31 +27,25 @@ BEYOND = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 """Caps of the picture, above the star bound."""
 
 
-def beat(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+def _figures(measured: Measured, seeds: int) -> dict[str, object]:
+    reached = sum(row["reached"] for row in measured.rows)
+    return {"reached": reached, "aims": len(measured.rows), "effort": EFFORT}
+
+
+@item("tdcd17/comparison", TITLE, seeds=SEEDS, figures=_figures)
+def comparison(seeds: int, progress: Progress) -> Measured:
     """mesh.star-cap within TD-CD-ODA's average degree, instance by instance; and the whole frontier."""
-    count = seeds or SEEDS
-    rows, drawn = [], []
+    rows: list[Row] = []
+    drawn: list[Row] = []
     for i, (setting, aim) in enumerate(AIMS.items()):
-        theirs = [solved(TdCdOda(), setting, seed) for seed in range(count)]
-        ours = [_within(setting, seed, theirs[seed].average) for seed in range(count)]
-        largest = [int(np.bincount(instance(setting, seed).interests[:, 1]).max()) for seed in range(count)]
+        theirs = [solved(TdCdOda(), setting, seed) for seed in range(seeds)]
+        ours = [_within(setting, seed, theirs[seed].average) for seed in range(seeds)]
+        largest = [int(np.bincount(instance(setting, seed).interests[:, 1]).max()) for seed in range(seeds)]
         rows.append(_row(setting, aim, theirs, ours, largest))
-        drawn += _points(setting, count, theirs, largest)
-        if progress:
-            progress((i + 1) / len(AIMS), str(setting))
-    reached = sum(row["reached"] for row in rows)
-    notes = [
-        f"Mean of seeds 0 to {count - 1}. `StarCap(budget=TD-CD-ODA's average, effort={EFFORT})` on the same instance. "
-        "Diameters are checked by breadth-first search in every topic.",
-        f"{reached} of {len(rows)} aims reached. No mesh of stars can go below the star bound, the largest topic less "
-        "one; links that no topic needs are taken out afterwards, so a mesh can end below it.",
-        "In the picture every mesh has diameter 2; GM is not in it: its ways are longer (see diameters).",
-    ]
-    title = "Star meshes under a degree cap against TD-CD-ODA and CD-ODA-II"
-    chart = Chart(
-        title, drawn, "maximum degree", "average degree", series="mesh", panel="setting",
-    )  # fmt: skip
-    return Result(title, rows, notes, [chart])
+        drawn += _points(setting, seeds, theirs, largest)
+        progress((i + 1) / len(AIMS), str(setting))
+    chart = Chart(TITLE, drawn, "maximum degree", "average degree", series="mesh", panel="setting")
+    return Measured(rows, [chart])
 
 
 def _within(setting: Setting, seed: int, average: float) -> Axes:
@@ -58,7 +53,7 @@ def _within(setting: Setting, seed: int, average: float) -> Axes:
     return axes(observation, StarCap(budget=average, effort=EFFORT).solve(observation, seed).after)
 
 
-def _row(setting: Setting, aim: int | None, theirs: list[Axes], ours: list[Axes], largest: list[int]) -> dict[str, Any]:
+def _row(setting: Setting, aim: int | None, theirs: list[Axes], ours: list[Axes], largest: list[int]) -> Row:
     theirs_max, ours_max = Spread.of([a.maximum for a in theirs]), Spread.of([a.maximum for a in ours])
     wanted = Spread.of(largest).mean + 2 if aim is None else float(aim)
     return {
@@ -76,32 +71,39 @@ def _row(setting: Setting, aim: int | None, theirs: list[Axes], ours: list[Axes]
     }
 
 
-def _points(setting: Setting, count: int, theirs: list[Axes], largest: list[int]) -> list[dict[str, Any]]:
+def _points(setting: Setting, seeds: int, theirs: list[Axes], largest: list[int]) -> list[Row]:
     """TD-CD-ODA, CD-ODA-II, the frontier and the star bound as means over the seeds."""
-    panel = {"setting": str(setting)}
-    dense = [solved(CdOda2(), setting, seed) for seed in range(count)]
+    dense = [solved(CdOda2(), setting, seed) for seed in range(seeds)]
     found: dict[int, list[tuple[float, int]]] = {}
-    for seed in range(count):
+    for seed in range(seeds):
         caps = {beyond: largest[seed] - 1 + beyond for beyond in BEYOND}
         points = frontier(instance(setting, seed), EFFORT // 4, seed, caps=[*caps.values()])
         for beyond, cap in [*caps.items(), (setting.clients, setting.clients)]:
             under = [(p.average, p.maximum) for p in points if p.maximum <= cap]
             if under:
                 found.setdefault(beyond, []).append(min(under))
-    line: list[dict[str, Any]] = [
-        {**panel, "mesh": "star-cap: frontier", "maximum degree": float(np.mean([m for _, m in points])),
-         "average degree": float(np.mean([a for a, _ in points]))}
-        for points in found.values() if len(points) == count
-    ]  # fmt: skip
-    others: list[dict[str, Any]] = [
-        {**panel, "mesh": name, "maximum degree": Spread.of([a.maximum for a in each]).mean,
-         "average degree": Spread.of([a.average for a in each]).mean}
+    line = [
+        _point(setting, "star-cap: frontier", [m for _, m in points], [a for a, _ in points])
+        for points in found.values()
+        if len(points) == seeds
+    ]
+    others = [
+        _point(setting, name, [a.maximum for a in each], [a.average for a in each])
         for name, each in (("TD-CD-ODA", theirs), ("CD-ODA-II", dense))
-    ]  # fmt: skip
+    ]
     heights = [float(row["average degree"]) for row in (*line, *others)]
+    less_one = [Spread.of(largest).mean - 1]
     bound = [
-        {**panel, "mesh": "star bound: largest topic less one", "maximum degree": Spread.of(largest).mean - 1,
-         "average degree": height}
+        _point(setting, "star bound: largest topic less one", less_one, [height])
         for height in (min(heights), max(heights))
-    ]  # fmt: skip
+    ]
     return [*line, *others, *bound]
+
+
+def _point(setting: Setting, mesh: str, maximum: Sequence[float], average: Sequence[float]) -> Row:
+    return {
+        "setting": str(setting),
+        "mesh": mesh,
+        "maximum degree": float(np.mean(maximum)),
+        "average degree": float(np.mean(average)),
+    }

@@ -57,7 +57,7 @@ def test_with_few_links_regraft_leaves_less_than_what_knows_only_neighbourhoods(
     assert all(0 < each <= 1 for each in left.values())
 
 
-def test_rounds_and_what_they_take_are_told_of_those_who_have_rounds():
+def test_rounds_and_what_they_take_are_given_for_those_who_have_rounds():
     found = measured(square(20, 60, 60, seed=1), 0)
     assert {name for name, each in found.items() if each.rounds} == {"ocbr", "hub-safe"}
     assert found["ocbr"].control > found["ocbr"].locks > 0

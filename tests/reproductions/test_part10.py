@@ -10,7 +10,7 @@ from overlace.planners.channels.strategy4 import Strategy4
 from overlace.replay.delivery import delivery
 from overlace.report.charts import Chart
 from reproductions import ITEMS
-from reproductions.part10.beat import CASES
+from reproductions.part10.comparison import CASES
 from reproductions.part10.curves import PRINTED, Setup, end, first_offers, grow, points
 from reproductions.part10.figures import marks_of
 from reproductions.part10.formulas import most_1, most_2

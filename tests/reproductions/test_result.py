@@ -2,11 +2,12 @@ import csv
 
 import pytest
 
-from overlace.errors import Unknown
+from overlace.errors import BadParameter, Unknown
 from overlace.report.charts import Chart, chart_svg
 from reproductions import Result
 from reproductions import pages as job
-from reproductions.result import Spread
+from reproductions.result import Measured, Spread, by_name, words
+from reproductions.result import item as make_item
 
 
 def item(*, seeds=None, progress=None):
@@ -52,6 +53,42 @@ def test_every_kind_of_chart_can_be_drawn(mark, log):
         svg = chart_svg(Chart("T", rows, "n", "v", series="who", panel=panel, mark=mark, log=log))
         assert "gm" in svg
         assert "td" in svg
+
+
+def test_a_page_can_be_written_anew_from_its_rows(monkeypatch, tmp_path):
+    """Measured once; what changes in the file changes in the table and in the notes, and the picture stays."""
+
+    def figures(measured, seeds):
+        return {"verdicts": [f"{measured.rows[-1]['ours']:g} with {seeds} seeds"]}
+
+    @make_item("tdcd17/table-1", "A table", seeds=4, figures=figures, template="tdcd17/tables")
+    def table(seeds, progress):
+        values = (("5.10", 1.5, True, ""), ("5.2", 2.25, False, ""))
+        rows = [dict(zip(("n", "ours", "fine", "note"), each, strict=True)) for each in values]
+        return Measured(rows, [Chart("Both", rows, "n", "ours")], {"seen": "3"})
+
+    monkeypatch.setattr(job, "ITEMS", {"tdcd17": by_name(table)})
+    with pytest.raises(BadParameter, match="not there"):
+        job.rewrite("tdcd17/table-1", tmp_path)
+    job.reproduce("tdcd17/table-1", tmp_path, seeds=2)
+    page, rows = (tmp_path / "tdcd17" / f"table-1.{ending}" for ending in ("md", "csv"))
+    before = page.read_text()
+    assert "| 5.10 | 1.5 | yes |  |" in before
+    assert "2.25 with 2 seeds" in before
+    measured = job.read_measured(tmp_path / "tdcd17", "table-1")
+    assert measured.rows[1] == {"n": "5.2", "ours": 2.25, "fine": False, "note": None}
+    assert measured.facts == {"seen": "3"}
+    job.rewrite("tdcd17/table-1", tmp_path)
+    assert page.read_text() == before
+    rows.write_text(rows.read_text().replace("2.25", "7.5"))
+    job.rewrite("tdcd17/table-1", tmp_path)
+    assert page.read_text() == before.replace("2.25", "7.5")
+
+
+def test_a_list_in_words():
+    assert words(["a", "b", "c"]) == "a, b and c"
+    assert words(["a"]) == "a"
+    assert words([]) == "none"
 
 
 def test_a_spread_is_mean_ends_and_deviation():

@@ -16,11 +16,11 @@ def test_all_120_printed_numbers_are_there():
     assert printed["VI", "35", "GM"] == 17
 
 
-def test_a_table_puts_ours_beside_the_paper_s_on_all_three_axes(monkeypatch):
-    told = []
+def test_a_table_compares_ours_with_the_paper_s_on_all_three_axes(monkeypatch):
+    shares = []
     monkeypatch.setattr(tables, "_by_clients", lambda clients: {"": Setting(clients // 4, 25, 5)})
-    result = tables.table_2(seeds=2, progress=lambda share, what: told.append(share))
-    assert told[-1] == 1
+    result = tables.table_2(seeds=2, progress=lambda share, what: shares.append(share))
+    assert shares[-1] == 1
     assert len(result.rows) == 20
     row = result.rows[3]
     assert (row["clients"], row["algorithm"], row["paper"]) == (200, "TD-CD-ODA", 114)
@@ -42,10 +42,10 @@ def test_tables_5_and_6_are_run_at_both_settings(monkeypatch):
     assert len(result.notes) == 3
 
 
-def test_beat_stays_within_td_cd_oda_s_average_and_draws_all_four(monkeypatch):
+def test_the_comparison_stays_within_td_cd_oda_s_average_and_draws_all_four(monkeypatch):
     monkeypatch.setattr(under_caps, "AIMS", {SMALL: None})
     monkeypatch.setattr(under_caps, "EFFORT", 4000)
-    result = under_caps.beat(seeds=2)
+    result = under_caps.comparison(seeds=2)
     row = result.rows[0]
     assert row["star-cap average"] <= row["TD-CD-ODA average"]
     assert row["star-cap maximum"] < row["TD-CD-ODA maximum"]
@@ -72,4 +72,4 @@ def test_every_planner_s_axes_are_shown(monkeypatch):
 
 
 def test_the_items_are_the_paper_s_six_tables_and_three_more():
-    assert list(ITEMS["tdcd17"]) == [*(f"table-{i}" for i in range(1, 7)), "beat", "diameters", "bounds"]
+    assert list(ITEMS["tdcd17"]) == [*(f"table-{i}" for i in range(1, 7)), "comparison", "diameters", "bounds"]

@@ -1,4 +1,4 @@
-"""Ours against the paper's: fewer hops at no more moves, no more hops at half the moves, fewer hops under caps.
+"""Ours compared with the paper: fewer hops at no more moves, no more hops at half the moves, fewer hops under caps.
 
 Each comparison stands there three times: on the seeds that were looked at while the search was written, on as many
 that were seen once before a fault of the search was mended, and on as many that were not seen before.
@@ -6,6 +6,7 @@ that were seen once before a fault of the search was mended, and on as many that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from overlace.planners.placement.community import Community
 from overlace.planners.placement.frontier import frontier
 from overlace.planners.placement.interest import Interest
 from overlace.planners.placement.leiden import Leiden
-from overlace.report.charts import Chart
-from reproductions.cc12.runs import NETWORKS, measured, observed
-from reproductions.result import Result, Spread
+from overlace.report.charts import Chart, Row
+from reproductions.cc12.runs import NETWORKS, Placed, measured, observed
+from reproductions.result import Measured, Spread, item, words
 
 SEEDS = 5
 AIM = {"scale-free": 0.85, "random": 0.80, "small-world": 0.80}
@@ -33,41 +34,26 @@ def peaks(observation: Observation, overlay: Overlay) -> dict[str, float]:
     return {name: float(load.max()) for name, load in zip(names, loads, strict=True)}
 
 
-def ours_at(limits: dict[str, Any], moves: int | None) -> Leiden:
+def ours_at(limits: Mapping[str, Any], moves: int | None) -> Leiden:
     """Our planner within the given loads and moves across regions."""
     return Leiden(region_sent=None, broker_sent=None, broker_handled=None, max_moves=moves, across=True, **limits)
 
 
-def fewer_hops_and_moves(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+@item("cc12/comparison", "Ours compared with the paper: fewer hops, fewer moves", seeds=SEEDS)
+def compare_placements(seeds: int, progress: Progress) -> Measured:
     """The comparisons, each with its aim, on three sets of seeds."""
-    seeds = seeds or SEEDS
-    tell = progress or (lambda share, what: None)
-    rows = []
+    rows: list[Row] = []
     for i, network in enumerate(NETWORKS):
         for turn in range(3):
             mine = range(turn * seeds, (turn + 1) * seeds)
-            tell((i + turn / 3) / len(NETWORKS), f"{network}, seeds {mine[0]} to {mine[-1]}")
-            rows += compared(network, mine)
-    notes = [
-        f"Random overlay, the same instances for both, {seeds} seeds a row; ± over seeds. The first seeds were looked "
-        "at while the search was written: the bisections of the price of a move were raised from 7 to 10 after half "
-        "the moves had missed the paper's hops there. The second ones were seen once before the search was mended "
-        "(moves that bring what is handled down to its cap were passed over); nothing was set by them. The third ones "
-        "were not seen before this page was made: they are the test.",
-        "The limits are the paper result's own largest loads of a region and of a broker, instance by instance. `All "
-        "loads` are those sent and those handled (the backbone included); `sent loads` drops the caps on what is "
-        "handled, and whether they happen to hold stands in the last column. An aim is met if the means over the seeds "
-        "meet it and no limit that is asked for is passed on any seed.",
-        "Under strict caps ours is held to 1.2 times the fair share a region and 1.5 a broker, and to the start's "
-        "largest handled load; the paper's result is not held to anything there.",
-        "The latencies are from the event simulation, at the rate that loads the busiest broker at the start to 80 %.",
-    ]
-    return Result("Beat: fewer hops, fewer moves", rows, notes)
+            progress((i + turn / 3) / len(NETWORKS), f"{network}, seeds {mine[0]} to {mine[-1]}")
+            rows += compare(network, mine)
+    return Measured(rows)
 
 
-def compared(network: str, seeds: range) -> list[dict[str, Any]]:
+def compare(network: str, seeds: range) -> list[Row]:
     """The rows of one client network: ours and the paper's on the same instances."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[Placed]] = {}
     kept: dict[str, dict[str, bool]] = {}
     for seed in seeds:
         observation = observed(network, seed)
@@ -76,9 +62,11 @@ def compared(network: str, seeds: range) -> list[dict[str, Any]]:
         limits = peaks(observation, paper.overlay)
         sent = {name: limit for name, limit in limits.items() if name.endswith("_sent")}
         for name, planner in (
-            ("all", ours_at(limits, paper.moves)), ("half", ours_at(limits, paper.moves // 2)),
-            ("half sent", ours_at(sent, paper.moves // 2)), ("strict", Leiden()),
-        ):  # fmt: skip
+            ("all", ours_at(limits, paper.moves)),
+            ("half", ours_at(limits, paper.moves // 2)),
+            ("half sent", ours_at(sent, paper.moves // 2)),
+            ("strict", Leiden()),
+        ):
             made = measured(network, seed, planner)
             found.setdefault(name, []).append(made)
             mine = peaks(observation, made.overlay)
@@ -88,24 +76,36 @@ def compared(network: str, seeds: range) -> list[dict[str, Any]]:
     hops = {name: Spread.of([r.mean_hops for r in each]) for name, each in found.items()}
     moves = {name: float(np.mean([r.moves for r in each])) for name, each in found.items()}
 
-    def row(what: str, name: str, ratio: float, aim: str, met: bool) -> dict[str, Any]:
+    def row(what: str, name: str, ratio: float, aim: str, met: bool) -> Row:
         free = name == "strict"
         return {
-            "network": network, "seeds": f"{seeds[0]}-{seeds[-1]}", "comparison": what,
-            "hops, paper": str(hops["paper"]), "hops, ours": str(hops[name]),
-            "moves, paper": moves["paper"], "moves, ours": moves[name],
-            "p95 latency s, paper": _slow(found["paper"]), "p95 latency s, ours": _slow(found[name]),
-            "ratio": round(ratio, 3), "aim": aim, "met": met,
+            "network": network,
+            "seeds": f"{seeds[0]}-{seeds[-1]}",
+            "comparison": what,
+            "hops, paper": str(hops["paper"]),
+            "hops, ours": str(hops[name]),
+            "moves, paper": moves["paper"],
+            "moves, ours": moves[name],
+            "p95 latency s, paper": _slow(found["paper"]),
+            "p95 latency s, ours": _slow(found[name]),
+            "ratio": round(ratio, 3),
+            "aim": aim,
+            "met": met,
             "sent loads kept": None if free else kept[name]["sent"],
             "handled loads kept": None if free else kept[name]["handled"],
-        }  # fmt: skip
+        }
 
     shorter, strict = (hops[name].mean / hops["paper"].mean for name in ("all", "strict"))
     half_aim = "at most 0.5 of the moves, hops no worse" if network in HALF else "none (moves halved, hops no worse?)"
     rows = [
-        row("hops at no more moves, all loads", "all", shorter, f"at most {AIM[network]} of the hops",
-            shorter <= AIM[network] and moves["all"] <= moves["paper"] and all(kept["all"].values())),
-    ]  # fmt: skip
+        row(
+            "hops at no more moves, all loads",
+            "all",
+            shorter,
+            f"at most {AIM[network]} of the hops",
+            shorter <= AIM[network] and moves["all"] <= moves["paper"] and all(kept["all"].values()),
+        )
+    ]
     for name, asked in (("half", ("sent", "handled")), ("half sent", ("sent",))):
         fewer = moves[name] / moves["paper"]
         fine = fewer <= 0.5 and hops[name].mean <= hops["paper"].mean and all(kept[name][each] for each in asked)
@@ -114,16 +114,23 @@ def compared(network: str, seeds: range) -> list[dict[str, Any]]:
     return [*rows, row("hops under strict caps", "strict", strict, "below 1", strict < 1)]
 
 
-def _slow(runs: list[Any]) -> float:
+def _slow(runs: list[Placed]) -> float:
     return float(np.mean([np.quantile(r.latency[r.latency >= 0], 0.95) for r in runs]))
 
 
-def hops_against_moves(*, seeds: int | None = None, progress: Progress | None = None) -> Result:
+def _least_moves(measured: Measured, seeds: int) -> dict[str, object]:
+    ours = [row for row in measured.rows if row["placement"] == "ours"]
+    networks = dict.fromkeys(row["network"] for row in ours)
+    least = [f"{min(r['moves'] for r in ours if r['network'] == name)} on {name}" for name in networks]
+    return {"least": words(least)}
+
+
+@item("cc12/hops-against-moves", "Hops against moves", seeds=1, figures=_least_moves)
+def hops_against_moves(seeds: int, progress: Progress) -> Measured:
     """The picture: what each placement costs and how many clients it moves, for one seed."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for i, network in enumerate(NETWORKS):
-        if progress:
-            progress(i / len(NETWORKS), network)
+        progress(i / len(NETWORKS), network)
         observation = observed(network, 0)
         deliveries = observation.flows.messages.sum()
         paper = measured(network, 0, Community())
@@ -140,15 +147,6 @@ def hops_against_moves(*, seeds: int | None = None, progress: Progress | None = 
         floor = lower_bound(planner.problem(observation)) / deliveries + 2
         add("lower bound", floor, 0)
         add("lower bound", floor, observation.clients)
-    notes = [
-        "Seed 0. Ours is the frontier: one plan for each price of a move, within the paper result's own largest loads "
-        "(sent and handled). Hops count both client links. Its least moves are not 0: the start is above those loads, "
-        "and so many are what our search needs to come down to them.",
-        "The lower bound holds for any number of moves: a relaxed knapsack for each client under the caps on what is "
-        "sent (placement/bound.py). It is not tight: no placement need reach it.",
-    ]
-    chart = Chart(
-        "Hops against moves", rows, "moves", "hops", series="placement", panel="network",
-        x_title="clients moved across regions", y_title="mean hops of a delivery",
-    )  # fmt: skip
-    return Result("Hops against moves", rows, notes, [chart])
+    x_title, y_title = "clients moved across regions", "mean hops of a delivery"
+    chart = Chart("Hops against moves", rows, "moves", "hops", "placement", "network", x_title=x_title, y_title=y_title)
+    return Measured(rows, [chart])
