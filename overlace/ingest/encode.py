@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Bools, Ints, kernel, size
-from overlace.ingest.codes import Coded, Codes, Events, decode, flat, rename
+from overlace.ingest.coded import Coded, Codes, Events, decode, flat, rename
 from overlace.ingest.events import PLAIN
-from overlace.ingest.grouping import Grouped, group_messages, keys_of
 from overlace.ingest.identity import hide_names, identify
+from overlace.ingest.messages import Grouped, group_messages, keys_of
 from overlace.ingest.sources import Source
 from overlace.matching.topics import collapse, pseudonyms
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.ingest.codes import Coded, Events, rename, unite
+from overlace.ingest.coded import Coded, Events, rename, unite
 from overlace.matching.topics import pseudonyms
 
 

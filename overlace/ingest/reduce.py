@@ -16,7 +16,7 @@ import pyarrow as pa
 from overlace.arrays.csr import sort_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints
-from overlace.ingest.grouping import Grouped, masks_of
+from overlace.ingest.messages import Grouped, masks_of
 from overlace.trace.tables import schema_of
 from overlace.trace.traffic import NONE, UNLOGGED, Reduction, Run, add_up, distinct, in_order, traffic_table
 

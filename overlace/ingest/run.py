@@ -34,10 +34,10 @@ from overlace.ingest.accounts import (
     with_joined,
 )
 from overlace.ingest.bridges import Followed, bridge_lines, bridge_notes, follow
-from overlace.ingest.codes import flat
-from overlace.ingest.cuts import Crossed, find_crossed, joins, keys_table, widened, with_cut, without
+from overlace.ingest.coded import flat
 from overlace.ingest.encode import KINDS, LATER, Job
 from overlace.ingest.events import PLAIN
+from overlace.ingest.growth import new_sources
 from overlace.ingest.history import (
     BRIDGES,
     Wired,
@@ -50,12 +50,12 @@ from overlace.ingest.history import (
     subscriptions_of,
     with_earlier,
 )
-from overlace.ingest.known import new_sources
 from overlace.ingest.options import BUCKETS, Options
 from overlace.ingest.reduce import Ids, Partial, unite
 from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
-from overlace.ingest.splitting import batched, scopes_of, split_tasks
+from overlace.ingest.splits import batched, scopes_of, split_tasks
 from overlace.ingest.staging import NUMBER, Answer, BatchFunction, answers, label, partial_of, stage, staged
+from overlace.ingest.tails import Crossed, find_crossed, joins, keys_table, widened, with_cut, without
 from overlace.ingest.tasks import Piece, Split, finish, parse, regroup
 from overlace.ingest.topologies import Bridge
 from overlace.model import Progress

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from overlace.arrays.jit import Ints
 from overlace.ingest.encode import Job
-from overlace.ingest.grouping import Grouped
+from overlace.ingest.messages import Grouped
 from overlace.ingest.reduce import Ids, Partial, packed, unpacked
 from overlace.trace.store import place
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from overlace.ingest.coding import TOPOLOGY_DEFAULTS, encode, topology_tables
 from overlace.ingest.history import BRIDGES
-from overlace.ingest.merging import Counts, changed_rows, counts_of, merge, unite
-from overlace.ingest.plain import read_plain
+from overlace.ingest.table_files import read_plain
+from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite
+from overlace.ingest.table_rows import TOPOLOGY_DEFAULTS, encode, topology_tables
 from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import MST, Wanted, wire
 from overlace.trace.store import HOUR_US, Trace, Writer, writing

@@ -20,7 +20,7 @@ from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints, kernel, size
 from overlace.ingest.encode import Job, encode
-from overlace.ingest.grouping import Grouped, distinct_sets, extra_rows, group_keys, heads_of, masks_of
+from overlace.ingest.messages import Grouped, distinct_sets, extra_rows, group_keys, heads_of, masks_of
 from overlace.ingest.reduce import Ids, sum_up, under_ids
 from overlace.ingest.sources import Count, hash_of
 from overlace.ingest.staging import (

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from overlace.arrays.components import components, spanning_forest
 from overlace.arrays.jit import Bools, Pairs
 from overlace.errors import BadTrace, Unknown
-from overlace.ingest.coding import encode
-from overlace.ingest.plain import read_plain
+from overlace.ingest.table_files import read_plain
+from overlace.ingest.table_rows import encode
 from overlace.trace.tables import arrow, numbers
 
 MST, ALL = "mst", "all"

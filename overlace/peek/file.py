@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
 from overlace.ingest.encode import count
-from overlace.ingest.guessing import NAMED, SHARED, Columns, Guess, clock_apart, guess_log, separator_in, unread_times
-from overlace.ingest.heads import SEEN, Head, binary_kind, read_head
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
-from overlace.ingest.relations import guess_cost, guess_pairs, tables_by_names
-from overlace.ingest.samples import sample_columns
 from overlace.ingest.sources import look
 from overlace.ingest.topologies.read import seems_configuration, seems_topology
 from overlace.peek.beginning import first_events
 from overlace.peek.commands import Outcome, Way
+from overlace.peek.guessing import NAMED, SHARED, Columns, Guess, clock_apart, guess_log, separator_in, unread_times
+from overlace.peek.heads import SEEN, Head, binary_kind, read_head
 from overlace.peek.problems import problem_of
+from overlace.peek.relations import guess_cost, guess_pairs, tables_by_names
+from overlace.peek.samples import sample_columns
 
 TABLE_BYTES = 16 << 20
 """Bytes of a table that are read to see whether it is one."""

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from overlace.ingest.guessing import Columns, clock_apart, guess_log, unread_times
-from overlace.ingest.heads import Head
 from overlace.ingest.lines import MARK
+from overlace.peek.guessing import Columns, clock_apart, guess_log, unread_times
+from overlace.peek.heads import Head
 
 PAIRS = re.compile(rb"^(.* )?\w+=\S+ +\w+=\S+", re.MULTILINE)
 JOINED = (

@@ -42,8 +42,8 @@ def said(trace):
 def small(zone=60, head=40):
     """Zones and heads of a few lines, so that short logs have all that long ones have."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("overlace.ingest.cuts.ZONE", zone)
-        for module in ("sources", "known"):
+        patch.setattr("overlace.ingest.tails.ZONE", zone)
+        for module in ("sources", "growth"):
             patch.setattr(f"overlace.ingest.{module}.HEAD", head)
         yield
 
@@ -349,7 +349,7 @@ def test_a_log_that_was_written_anew_replaces_what_it_gave(log):
 
 @pytest.mark.parametrize("reduce_only", [False, True])
 def test_of_a_log_with_keys_only_its_last_part_is_read_again(log, reads, monkeypatch, reduce_only):
-    monkeypatch.setattr("overlace.ingest.cuts.ZONE", 1000)
+    monkeypatch.setattr("overlace.ingest.tails.ZONE", 1000)
     log.write_bytes(b"".join(row(i, key=i // 4, to=f"r{i}") for i in range(402)))
     again(log, reduce_only=reduce_only)
     reads.taken()

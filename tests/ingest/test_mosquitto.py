@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from overlace.ingest.codes import Coded, decode
+from overlace.ingest.coded import Coded, decode
 from overlace.ingest.encode import Job, encode
 from overlace.ingest.events import EVENT, KINDS, PLAIN
 from overlace.ingest.formats.mosquitto import FORMAT

@@ -88,7 +88,7 @@ def test_a_path_or_the_same_bytes_named_twice_are_read_once_and_said(tmp_path):
 
 def test_small_parts_are_joined_when_there_are_many_and_nothing_else_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "FILES", 4)
-    monkeypatch.setattr("overlace.ingest.splitting.SPLIT", 1000)
+    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 1000)
     texts = [lines(10, i * 20) for i in range(12)]
     named = []
     for i, text in enumerate(texts):
@@ -221,8 +221,8 @@ def test_keys_that_only_later_lines_have_are_joined_over_splits_all_the_same(tmp
     (tmp_path / "log.jsonl").write_text(early + keyed)
     options = Options(reduce_only=only)
     whole = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "a"), options=options)
-    monkeypatch.setattr("overlace.ingest.splitting.SPLIT", 1500)
-    monkeypatch.setattr("overlace.ingest.splitting.LEAST_SPLIT", 1500)
+    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 1500)
+    monkeypatch.setattr("overlace.ingest.splits.LEAST_SPLIT", 1500)
     cut = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "b"), options=options)
     assert int(whole.trace.read("traffic")["messages"].to_numpy().sum()) == 25
     assert cut.trace.digest() == whole.trace.digest()

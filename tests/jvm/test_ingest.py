@@ -79,7 +79,7 @@ def test_the_order_of_lines_and_the_cut_into_files_change_nothing_but_message_id
 def test_a_file_read_in_splits_gives_the_same_trace(spark, tmp_path, monkeypatch):
     path = written(tmp_path / "log.jsonl", made_up(3))
     whole = ingest([path], str(tmp_path / "a"), spark).trace
-    monkeypatch.setattr("overlace.ingest.splitting.SPLIT", 7_001)
+    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 7_001)
     split = ingest([path], str(tmp_path / "b"), spark).trace
     assert len(sources.look(path).splits(7_001)) > 3
     assert len(split.parts["messages"]) > len(whole.parts["messages"])

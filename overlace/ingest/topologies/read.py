@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from overlace.errors import BadTrace, Unknown
+from overlace.ingest.files import read_unpacked
 from overlace.ingest.topologies.graphs import graphml, repetita
 from overlace.ingest.topologies.mosquitto_conf import mosquitto
 from overlace.ingest.topologies.nats_conf import nats
 from overlace.ingest.topologies.topology import Topology
-from overlace.ingest.unpacking import read_unpacked
 
 
 def read_topology(path: Path | Sequence[Path], kind: str | None = None) -> Topology:

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
-from overlace.ingest.codes import Events
-from overlace.ingest.grouping import group_keys, keys_of
-from overlace.ingest.known import Note, numbered
+from overlace.ingest.coded import Events
+from overlace.ingest.growth import Note, numbered
+from overlace.ingest.messages import group_keys, keys_of
 from overlace.ingest.sources import Source
 from overlace.ingest.staging import label
 from overlace.trace.store import Trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from overlace.ingest.guessing import Columns, could_be_names, numbers_in, time_kind
+from overlace.peek.guessing import Columns, could_be_names, numbers_in, time_kind
 from overlace.trace.tables import schema_of
 
 TELLING = (

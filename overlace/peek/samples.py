@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 
 from overlace.ingest.formats import csv as csv_format
 from overlace.ingest.formats.json import lines_of
-from overlace.ingest.guessing import Columns, looks_like_data
-from overlace.ingest.heads import Head
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
+from overlace.peek.guessing import Columns, looks_like_data
+from overlace.peek.heads import Head
 
 ROWS = 2000
 """Rows from which columns are guessed."""

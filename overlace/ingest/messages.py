@@ -13,7 +13,7 @@ from overlace.arrays.csr import group as by_group
 from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import distinct_groups, hash_groups, mix
 from overlace.arrays.jit import Bools, Ints, kernel, size
-from overlace.ingest.codes import Coded, Codes, Events
+from overlace.ingest.coded import Coded, Codes, Events
 
 
 class Grouped(NamedTuple):

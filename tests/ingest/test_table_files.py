@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import OverlaceError
-from overlace.ingest.coding import encode
-from overlace.ingest.merging import merge
-from overlace.ingest.plain import TABLES, read_plain
+from overlace.ingest.table_files import TABLES, read_plain
+from overlace.ingest.table_merging import merge
+from overlace.ingest.table_rows import encode
 from overlace.trace.tables import schema_of
 
 ROWS = [{"left": "a", "right": "b", "cost": 2.5, "wired": True}, {"left": "c", "right": "a", "cost": None}]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
-from overlace.ingest.merging import Counts, changed_rows, counts_of, merge, unite
+from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite
 from overlace.trace.store import digest
 from overlace.trace.tables import TIME, schema_of
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from overlace.errors import BadTrace
 from overlace.ingest.columns import times
-from overlace.ingest.merging import DEFAULTS
+from overlace.ingest.table_merging import DEFAULTS
 from overlace.ingest.topologies import Topology
 from overlace.model import Names
 from overlace.trace.tables import arrow, numbers, schema_of

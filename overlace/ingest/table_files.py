@@ -22,8 +22,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace, Unknown
+from overlace.ingest.files import read_unpacked
 from overlace.ingest.formats.csv import layout
-from overlace.ingest.unpacking import read_unpacked
 from overlace.trace.tables import schema_of
 
 TABLES = ("clients access brokers links sessions subscriptions advertisements peers channels interests").split()
