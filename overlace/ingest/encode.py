@@ -8,7 +8,6 @@ grouped into one message. Codes are the split's own; the driver gives ids.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +19,10 @@ from overlace.arrays.jit import Bools, Ints, kernel, size
 from overlace.ingest.coded import Coded, Codes, Events, decode, flat, rename
 from overlace.ingest.events import PLAIN
 from overlace.ingest.identity import hide_names, identify
-from overlace.ingest.messages import Grouped, group_messages, keys_of
+from overlace.ingest.keys import keys_of
+from overlace.ingest.messages import Grouped, group_messages
 from overlace.ingest.sources import Source
+from overlace.ingest.staging import Job
 from overlace.matching.topics import collapse, pseudonyms
 
 LATER = np.iinfo(np.int64).max
@@ -35,22 +36,6 @@ LIFE = ("connect", "disconnect", "subscribe", "unsubscribe", "advertise", "bridg
 
 SIGHTING_US = 3_600_000_000
 """A client is noted at a broker at most once in so long."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What every task of one ingest knows."""
-
-    trace: str
-    staging: str  # a folder of the trace
-    sources: tuple[Source, ...]
-    identity: str = "client"
-    keep_topics: bool = False
-    key: bytes = field(default=b"", repr=False)  # for pseudonyms; none: names stay as they are
-    bucket_us: int = 0
-    reduce_only: bool = False
-    staged: bool = True  # messages are staged for a second job; else they are reduced at once
-    id: str = ""
 
 
 class Counted(NamedTuple):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from overlace.errors import BadParameter
-from overlace.ingest.columns import UNITS, asked_columns, field_called
 from overlace.ingest.events import Format
+from overlace.ingest.fields import UNITS, asked_columns, field_called
 from overlace.trace.store import HOUR_US, MINUTE_US
 
 KEY_VARIABLE = "OVERLACE_KEY"

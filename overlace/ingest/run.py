@@ -35,28 +35,19 @@ from overlace.ingest.accounts import (
 )
 from overlace.ingest.bridges import Followed, bridge_lines, bridge_notes, follow
 from overlace.ingest.coded import flat
-from overlace.ingest.encode import KINDS, LATER, Job
+from overlace.ingest.encode import KINDS, LATER
 from overlace.ingest.events import PLAIN
 from overlace.ingest.growth import new_sources
-from overlace.ingest.history import (
-    BRIDGES,
-    Wired,
-    doubles_of,
-    first_told,
-    links_of,
-    links_told,
-    seen_before,
-    sessions_of,
-    subscriptions_of,
-    with_earlier,
-)
+from overlace.ingest.history import doubles_of, seen_before, sessions_of, subscriptions_of
+from overlace.ingest.keys import keys_table
+from overlace.ingest.links import BRIDGES, Wired, first_told, links_of, links_told, with_earlier
 from overlace.ingest.options import BUCKETS, Options
 from overlace.ingest.reduce import Ids, Partial, unite
 from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
-from overlace.ingest.splits import batched, scopes_of, split_tasks
-from overlace.ingest.staging import NUMBER, Answer, BatchFunction, answers, label, partial_of, stage, staged
-from overlace.ingest.tails import Crossed, find_crossed, joins, keys_table, widened, with_cut, without
-from overlace.ingest.tasks import Piece, Split, finish, parse, regroup
+from overlace.ingest.splits import Split, batched, scopes_of, split_tasks
+from overlace.ingest.staging import NUMBER, Answer, BatchFunction, Job, answers, label, partial_of, stage, staged
+from overlace.ingest.tails import Crossed, find_crossed, joins, widened, with_cut, without
+from overlace.ingest.tasks import Piece, finish, parse, regroup
 from overlace.ingest.topologies import Bridge
 from overlace.model import Progress
 from overlace.trace.names import names_table, number_names

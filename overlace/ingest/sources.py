@@ -7,44 +7,30 @@ once, and kept with it. A last line without an end is read if it can be, and els
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
-import io
 import itertools
-import os
-import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatch
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unfinished, Unknown
 from overlace.ingest.events import Format
+from overlace.ingest.files import HEAD, _refuse_encoding, _refuse_packed, hash_of, log_of, opened, tail_at, unrotated
 from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, padres, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
-from overlace.trace.store import absolute, place
+from overlace.trace.store import place
 
 FORMATS: Mapping[str, Format] = {
     each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, padres, parquet, json)
 }
-HEAD = 4096
 SAMPLE = 256 << 10
 """Bytes from which what holds for a source is settled."""
-
-SPLIT = 32 << 20
-LEAST_SPLIT = 8 << 20
-
-PACKED = {
-    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,11 +65,10 @@ class Source:
         """Whether rows of one key are one message."""
         return bool(self.options.get("group") or "key" in self.options.get("mapping", ())) or self.form.keys == "call"
 
-    def splits(self, most: int | None = None) -> list[tuple[int, int]]:
+    def splits(self, most: int) -> list[tuple[int, int]]:
         """Ranges that can be read apart: one, unless each line stands alone and the file is plain."""
         if self.format == "parquet":
             return parquet.splits(self.path, parquet.ROWS)
-        most = most or SPLIT
         if self.packed or self.form.scope == "file":
             return [(self.begin, self.size)]
         edges = {*range(self.begin, self.size, most), self.size}
@@ -140,49 +125,6 @@ class Count:
             rows = batch["rows"]
             self.lines += len(rows) if rows.null_count == len(rows) else int(rows.to_numpy().sum())
             yield batch
-
-
-@contextmanager
-def opened(path: str) -> Iterator[BinaryIO]:
-    """A file as bytes, unpacked if it is packed."""
-    files, at = place(path)
-    with files.open_input_file(at) as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if not packed:
-            yield cast(BinaryIO, io.BufferedReader(raw, 1 << 20))
-            return
-        try:
-            with gzip.open(cast(BinaryIO, raw)) as unpacked:
-                yield cast(BinaryIO, unpacked)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise BadTrace(
-                f"{path}: not a whole gzip file ({error}). Copy it again, or unpack what is there."
-            ) from None
-
-
-def find_files(paths: Sequence[str], skip: Sequence[str] = ()) -> list[str]:
-    """The files that paths and folders stand for, in order, each once; hidden ones and what is skipped left out."""
-    found = []
-    for path in paths:
-        files, at = place(path)
-        info = files.get_file_info(at)
-        if info.type == pafs.FileType.NotFound:
-            raise BadTrace(f"{path} does not exist. Name the log's files or a folder with them.")
-        if info.type == pafs.FileType.Directory and not at.endswith("/DataFrame.parquet"):
-            inside = files.get_file_info(pafs.FileSelector(at, recursive=True))
-            prefix = path.partition("://")[0] + "://" if "://" in path else ""
-            names = (each.path for each in inside if each.type == pafs.FileType.File)
-            found += sorted(prefix + each for each in names if not _left_out(each.removeprefix(at), skip))
-        else:
-            found.append(path)
-    return found
-
-
-def _left_out(path: str, skip: Sequence[str]) -> bool:
-    parts = PurePosixPath(path.lstrip("/")).parts
-    hidden = any(part.startswith((".", "_")) for part in parts)
-    return hidden or any(fnmatch(parts[-1], pattern) for pattern in skip)
 
 
 def look(path: str, form: str | None = None, options: Options | None = None) -> Source:
@@ -265,23 +207,6 @@ def _end_of(path: str, size: int, form: Format, settled: Mapping[str, Any]) -> t
     return (size, True) if whole or form.finished(line) else (first, False)
 
 
-DATED = re.compile(r"(?<=.)[-._](\d{8}([-_T]?\d{2,6})?|\d{4}-\d\d-\d\d([-_T.]\d\d([-_:.]?\d\d){0,2})?|1\d{9})$")
-COUNTED = re.compile(r"(?<=\w)(\.[A-Za-z]\w*)\.\d{1,4}$")
-"""What a rotation adds to the name of a log: a date, or a number behind an extension."""
-
-
-def unrotated(name: str) -> str:
-    """The name of a log without what packing and rotating have added."""
-    return COUNTED.sub(r"\1", DATED.sub("", name.removesuffix(".gz")))
-
-
-def log_of(path: str) -> str:
-    """Which log a file is a part of: those of one folder whose names differ only by their rotation."""
-    folder, _, name = absolute(path).rpartition("/")
-    folder = folder if "://" in path else os.path.realpath(folder)
-    return hash_of(f"{folder}/{unrotated(name)}".encode())
-
-
 def marks_of(head: bytes) -> tuple[tuple[str, str], ...]:
     """Hashes of the first bytes of a file, of 256 on by doubling."""
     return tuple((str(n), hash_of(head[:n])) for n in (256, 512, 1024, 2048, 4096) if n <= len(head))
@@ -307,11 +232,6 @@ def refuse_changed(source: Source) -> None:
         )
 
 
-def hash_of(data: bytes) -> str:
-    """16 hex digits for some bytes."""
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
-
-
 def _look_at_table(path: str, asked: Options) -> Source:
     """A table in several files, as one source."""
     state, total = hashlib.blake2b(digest_size=8), 0
@@ -329,32 +249,11 @@ def _look_at_table(path: str, asked: Options) -> Source:
     )
 
 
-def _refuse_packed(path: str, start: bytes) -> bool:
-    """Whether it is gzip; other archives are refused."""
-    kind = next((kind for magic, kind in PACKED.items() if start.startswith(magic)), None)
-    if kind not in (None, "gzip"):
-        raise BadTrace(f"{path} is packed by {kind}, and only gzip is read. Unpack it first.")
-    return kind == "gzip"
-
-
-def _refuse_encoding(path: str, head: bytes) -> None:
-    """Refuse what is text in another encoding."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or (len(head) > 20 and head[:200].count(0) > len(head[:200]) // 4):
-        raise BadTrace(f"{path} is UTF-16 or not text. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
-
-
 def guess(head: bytes) -> str | None:
     """The format that fits the first bytes best, if any does."""
     scores = {name: form.sniff(head) for name, form in FORMATS.items()}
     best = max(scores, key=lambda name: scores[name])
     return best if scores[best] >= 0.3 else None
-
-
-def tail_at(files: pafs.FileSystem, at: str, end: int) -> str:
-    """The hash of the last bytes before `end`, as they lie on disk."""
-    with files.open_input_file(at) as raw:
-        raw.seek(max(0, end - HEAD))
-        return hash_of(raw.read(min(HEAD, end)))
 
 
 def settle_together(sources: Sequence[Source]) -> list[Source]:

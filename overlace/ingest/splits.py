@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from overlace.ingest.sources import LEAST_SPLIT, SPLIT, Source
-from overlace.ingest.tasks import Split
+from overlace.ingest.sources import Source
+
+SPLIT = 32 << 20
+LEAST_SPLIT = 8 << 20
+
+
+class Split(NamedTuple):
+    """A part of a source."""
+
+    source: int
+    number: int
+    begin: int
+    end: int
 
 
 def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:

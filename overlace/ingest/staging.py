@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.jit import Ints
-from overlace.ingest.encode import Job
-from overlace.ingest.messages import Grouped
+from overlace.ingest.messages import ROWWISE, Grouped
 from overlace.ingest.reduce import Ids, Partial, packed, unpacked
+from overlace.ingest.sources import Source
 from overlace.trace.store import place
 
 NUMBER = pa.schema([pa.field("id", pa.int64())])
@@ -71,28 +72,6 @@ def answers(table: pa.Table) -> list[Answer]:
 def label(source: str, tail: bool) -> str:
     """The name of what a source gave, or of what it gave from its cut on."""
     return f"{source}~" if tail else source
-
-
-def take(messages: Grouped, rows: Ints) -> Grouped:
-    """Some of the messages, with all audiences."""
-    columns = {name: getattr(messages, name)[rows] for name in ROWWISE}
-    return messages._replace(**columns, key=messages.key[rows] if len(messages.key) else messages.key)
-
-
-ROWWISE = (
-    "offset",
-    "at",
-    "client",
-    "topic",
-    "attributes",
-    "bytes",
-    "weight",
-    "counts",
-    "audience",
-    "lines",
-    "rows",
-    "most",
-)
 
 
 def partial_tables(part: Partial) -> dict[str, Any]:
@@ -164,3 +143,19 @@ def staged_messages(job: Job, name: str) -> Grouped:
     start, members = from_lists(staged(job, f"audiences/{name}")["receivers"])
     sets_start, sets = from_lists(staged(job, f"sets/{name}")["attributes"])
     return Grouped(**columns, key=key, start=start, members=members, sets_start=sets_start, sets=sets)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task of one ingest knows."""
+
+    trace: str
+    staging: str  # a folder of the trace
+    sources: tuple[Source, ...]
+    identity: str = "client"
+    keep_topics: bool = False
+    key: bytes = field(default=b"", repr=False)  # for pseudonyms; none: names stay as they are
+    bucket_us: int = 0
+    reduce_only: bool = False
+    staged: bool = True  # messages are staged for a second job; else they are reduced at once
+    id: str = ""

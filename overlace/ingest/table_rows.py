@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.errors import BadTrace
-from overlace.ingest.columns import times
+from overlace.ingest.cells import times
 from overlace.ingest.table_merging import DEFAULTS
 from overlace.ingest.topologies import Topology
 from overlace.model import Names

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from overlace.ingest.history import BRIDGES
+from overlace.ingest.links import BRIDGES
 from overlace.ingest.table_files import read_plain
 from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite
 from overlace.ingest.table_rows import TOPOLOGY_DEFAULTS, encode, topology_tables

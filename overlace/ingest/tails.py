@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.ingest.coded import Events
 from overlace.ingest.growth import Note, numbered
-from overlace.ingest.messages import group_keys, keys_of
+from overlace.ingest.keys import group_keys, keys_of
 from overlace.ingest.sources import Source
 from overlace.ingest.staging import label
 from overlace.trace.store import Trace
@@ -125,11 +124,3 @@ def without(whole: Reduction, part: Reduction) -> Reduction:
     used = np.unique(rows["audience"].to_numpy())
     audiences = left.audiences.filter(pa.array(np.isin(left.audiences["audience"].to_numpy(), used)))
     return Reduction(rows, audiences)
-
-
-def keys_table(told: Sequence[Any]) -> pa.Table:
-    """The keys that some splits have met, each once."""
-    own = np.concatenate(
-        [np.empty(0, np.int64), *(each.table("keys")["high"].to_numpy() for each in told if "keys" in each)]
-    )
-    return pa.table({"key": np.unique(own[own != 0])})

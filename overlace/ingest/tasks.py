@@ -19,13 +19,29 @@ from overlace.arrays.csr import group as by_group
 from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints, kernel, size
-from overlace.ingest.encode import Job, encode
-from overlace.ingest.messages import Grouped, distinct_sets, extra_rows, group_keys, heads_of, masks_of
+from overlace.ingest.encode import encode
+from overlace.ingest.files import hash_of
+from overlace.ingest.keys import group_keys
+from overlace.ingest.messages import (
+    Grouped,
+    _compact,
+    _of_rows,
+    _sizes,
+    distinct_sets,
+    extra_rows,
+    heads_of,
+    joined,
+    masks_of,
+    orphans_in,
+    take,
+    without_orphans,
+)
 from overlace.ingest.reduce import Ids, sum_up, under_ids
-from overlace.ingest.sources import Count, hash_of
+from overlace.ingest.sources import Count
+from overlace.ingest.splits import Split
 from overlace.ingest.staging import (
-    ROWWISE,
     BatchFunction,
+    Job,
     answer,
     from_lists,
     label,
@@ -34,7 +50,6 @@ from overlace.ingest.staging import (
     stage_messages,
     staged,
     staged_messages,
-    take,
 )
 from overlace.trace.store import DAY_US, write_groups
 from overlace.trace.tables import TIME, conform
@@ -42,15 +57,6 @@ from overlace.trace.traffic import NONE, UNLOGGED
 
 FLUSH = 2_000_000
 """Messages that a task holds before it writes them."""
-
-
-class Split(NamedTuple):
-    """A part of a source."""
-
-    source: int
-    number: int
-    begin: int
-    end: int
 
 
 # --- parse ---------------------------------------------------------------------------------------------
@@ -125,16 +131,6 @@ def bridges_in(life: pa.Table) -> list[str]:
     return sorted({(name or "").removeprefix("local.") for name in pc.unique(own["client"]).to_pylist()})
 
 
-def orphans_in(messages: Grouped) -> int:
-    """Rows that name receivers of messages that nobody published."""
-    return int(messages.rows[messages.client < 0].sum())
-
-
-def without_orphans(messages: Grouped) -> Grouped:
-    """Only messages that somebody published."""
-    return messages if (messages.client >= 0).all() else take(messages, np.flatnonzero(messages.client >= 0))
-
-
 # --- finish --------------------------------------------------------------------------------------------
 
 
@@ -183,17 +179,6 @@ def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], 
     if not job.reduce_only:
         written.add(piece.source, piece.tail, messages)
     return answer(about, partial_tables(sum_up(messages, job.bucket_us)))
-
-
-def _compact(messages: Grouped) -> Grouped:
-    """Only audiences that a message has."""
-    used, number = np.unique(messages.audience, return_inverse=True)
-    if len(used) - (len(used) > 0 and used[0] < 0) == len(messages.start) - 1:
-        return messages
-    kept = used[used >= 0].astype(np.int64)
-    start, members = take_groups(messages.start, messages.members, kept)
-    audience = number - (len(kept) < len(used))
-    return messages._replace(audience=audience.astype(np.int32), start=start, members=members)
 
 
 def _with_bridged(job: Job, source: int, messages: Grouped) -> Grouped:
@@ -340,35 +325,6 @@ def _regroup_part(
             "orphans": int(every.rows[(origin == each) & gone].sum()),
         }  # fmt: skip
         yield answer(about, partial_tables(sum_up(messages, job.bucket_us)))
-
-
-def joined(parts: Sequence[Grouped]) -> Grouped:
-    """Messages of several splits, under ids, one after the other."""
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*ROWWISE, "key")}
-    for codes, start in (("audience", "start"), ("attributes", "sets_start")):
-        at, moved = 0, []
-        for part in parts:
-            own = getattr(part, codes)
-            moved.append(np.where(own < 0, -1, own + at).astype(np.int32))
-            at += len(getattr(part, start)) - 1
-        columns[codes] = np.concatenate(moved)
-    for start, members in (("start", "members"), ("sets_start", "sets")):
-        sizes = np.concatenate([np.diff(getattr(part, start)) for part in parts])
-        columns[start] = np.append(0, np.cumsum(sizes)).astype(np.int64)
-        columns[members] = np.concatenate([getattr(part, members) for part in parts])
-    return Grouped(**columns)
-
-
-def _sizes(messages: Grouped) -> Ints:
-    return np.append(np.diff(messages.start), 0)[messages.audience]
-
-
-def _of_rows(messages: Grouped, order: Ints) -> tuple[Ints, Ints]:
-    """(start, members): the receivers of messages, in some order, none where they were not logged."""
-    audiences = len(messages.start) - 1
-    start = np.append(messages.start, messages.start[-1])  # one more, empty, for those
-    which = np.where(messages.audience[order] < 0, audiences, messages.audience[order]).astype(np.int64)
-    return take_groups(start, messages.members, which)
 
 
 @kernel(work=size)

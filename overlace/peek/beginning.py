@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.ingest.events import EVENT, plain
+from overlace.ingest.files import opened
 from overlace.ingest.formats import parquet
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
-from overlace.ingest.sources import FORMATS, Source, look, opened, shown_mapping
+from overlace.ingest.sources import FORMATS, Source, look, shown_mapping
 
 LOOKS_RANDOM = re.compile(r"[0-9a-f]{12,}|auto-|mqttjs_|paho\d{6,}|mosq-\w{10,}|[0-9a-f]{8}-[0-9a-f]{4}-", re.I)
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from overlace.ingest.columns import ZONELESS, mapping_of, match_columns, times, unit_of
+from overlace.ingest.cells import times
+from overlace.ingest.fields import ZONELESS, mapping_of, match_columns, unit_of
 
 Cells = Sequence[Sequence[str | None]]
 """Rows of a sample, as text; an empty cell is None."""

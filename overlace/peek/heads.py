@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from overlace.errors import BadTrace
+from overlace.ingest.files import opened
 from overlace.ingest.lines import MARK
-from overlace.ingest.sources import opened
 from overlace.trace.store import place
 
 SEEN = 1 << 20

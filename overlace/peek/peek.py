@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from overlace.errors import BadTrace, OverlaceError
+from overlace.ingest.files import find_files
 from overlace.ingest.options import Options
-from overlace.ingest.sources import find_files
 from overlace.peek.beginning import say_beginning
 from overlace.peek.commands import Outcome, Way
 from overlace.peek.file import Found, Looked, look_into

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
 from overlace.ingest import sources
+from overlace.ingest.files import unrotated
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
-from overlace.ingest.sources import unrotated
 from tests.ingest.logs import START, often
 from tests.ingest.test_together import folder, ingest, json_logs, messages, tables, traffic, written
 
@@ -43,7 +43,7 @@ def small(zone=60, head=40):
     """Zones and heads of a few lines, so that short logs have all that long ones have."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("overlace.ingest.tails.ZONE", zone)
-        for module in ("sources", "growth"):
+        for module in ("files", "sources", "copies", "growth"):
             patch.setattr(f"overlace.ingest.{module}.HEAD", head)
         yield
 

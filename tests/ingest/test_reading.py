@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from overlace.arrays.json import NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, scan_objects
 from overlace.arrays.text import TEXT
-from overlace.ingest.columns import COMMON, FIELDS
 from overlace.ingest.events import plain
+from overlace.ingest.fields import COMMON, FIELDS
 from overlace.ingest.formats import counts, csv, jsonl
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options

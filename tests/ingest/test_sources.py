@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from overlace.errors import BadParameter, BadTrace
-from overlace.ingest import sources
+from overlace.ingest import files, sources
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
@@ -61,7 +61,8 @@ def test_known_files_cost_a_few_opens_each_and_new_ones_no_more_for_those_that_a
         files, at = store.place(path)
         return Counting(files, calls), at
 
-    monkeypatch.setattr(sources, "place", counted)
+    for module in (files, sources):
+        monkeypatch.setattr(module, "place", counted)
     opens = []
     for first, count in ((0, 20), (20, 0), (20, 20), (40, 0)):
         more(first, count)

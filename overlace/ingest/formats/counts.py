@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from overlace.ingest.columns import COMMON
 from overlace.ingest.events import Blocks, Format
+from overlace.ingest.fields import COMMON
 from overlace.ingest.formats import csv
 
 LARGEST = 2**53

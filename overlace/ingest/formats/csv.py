@@ -17,18 +17,9 @@ from overlace.arrays.cells import AFTER_QUOTE, COLUMNS, OPEN_QUOTE, scan_cells
 from overlace.arrays.jit import Ints
 from overlace.arrays.text import Bytes
 from overlace.errors import BadParameter
-from overlace.ingest.columns import (
-    COMMON,
-    FIELDS,
-    LARGEST,
-    OPTIONS,
-    PLACE,
-    Spans,
-    match_columns,
-    read_spans,
-    settle_mapping,
-)
+from overlace.ingest.cells import LARGEST, Spans, read_spans
 from overlace.ingest.events import Blocks, Format
+from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, match_columns, settle_mapping
 from overlace.ingest.lines import MARK, bad, read_lines
 
 DELIMITERS = ",;\t |"

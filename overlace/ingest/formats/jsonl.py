@@ -18,18 +18,9 @@ from overlace.arrays.jit import Ints
 from overlace.arrays.json import DEPTH, NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, Wanted, hash_name, scan_objects
 from overlace.arrays.text import Bytes
 from overlace.errors import Unknown
-from overlace.ingest.columns import (
-    COMMON,
-    FIELDS,
-    OPTIONS,
-    PLACE,
-    Spans,
-    in_lower_case,
-    match_columns,
-    read_spans,
-    settle_mapping,
-)
+from overlace.ingest.cells import Spans, read_spans
 from overlace.ingest.events import Blocks, Format
+from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import bad, read_lines
 
 LOOKED_AT = 2000

@@ -26,7 +26,8 @@ from overlace.arrays.text import (
     read_times,
     read_whole,
 )
-from overlace.ingest.columns import LARGEST, UNITS, spans_of
+from overlace.ingest.cells import LARGEST, spans_of
+from overlace.ingest.fields import UNITS
 
 DENSE = 1 << 26
 
