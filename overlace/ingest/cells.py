@@ -30,7 +30,7 @@ from overlace.arrays.text import (
     read_whole,
     split_cells,
 )
-from overlace.ingest.events import TIME, events
+from overlace.ingest.events import TIME, Settled, events
 from overlace.ingest.fields import PLACE, UNITS, separator_of, unit_of
 from overlace.ingest.lines import bad
 
@@ -81,7 +81,7 @@ def read_spans(
     lines: tuple[Ints, Ints],
     offsets: Ints,
     spans: Spans,
-    options: Mapping[str, Any],
+    options: Settled,
     kind: str = "message",
     largest: int = LARGEST,
 ) -> Iterator[pa.RecordBatch]:
@@ -116,7 +116,7 @@ def read_spans(
     yield events(offset=offsets, kind=kind, **columns)
 
 
-def _times(rows: Reading, options: Mapping[str, Any]) -> pa.Array:
+def _times(rows: Reading, options: Settled) -> pa.Array:
     at, state, _ = read_times(rows.data, *rows.spans.of("at"), UNITS[options.get("unit") or "s"])
     rows.refuse(state == MISSING, "{}: empty" if "at" in rows.names else "no time", "at")
     rows.refuse(state == UNREADABLE, "{}: not a time", "at")
@@ -148,7 +148,7 @@ class Lists(NamedTuple):
     there: Bools
 
 
-def _list_of(rows: Reading, field: str, options: Mapping[str, Any]) -> Lists:
+def _list_of(rows: Reading, field: str, options: Settled) -> Lists:
     """The lists of a field, be they JSON's or text in a cell."""
     first, last, kind = rows.spans.of(field)
     lists, cells = kind == LIST, (kind != LIST) & (kind != 0)
@@ -185,7 +185,7 @@ def _either(lists: Lists, start: Ints, first: Ints, last: Ints, cells: Bools) ->
     return Lists(bounds, joined_first[order], joined_last[order], lists.there)
 
 
-def _lists(rows: Reading, options: Mapping[str, Any]) -> Lists:
+def _lists(rows: Reading, options: Settled) -> Lists:
     """Receivers: a row's list of them, else the one receiver that it names."""
     many, one = _list_of(rows, "receivers", options), _list_of(rows, "receiver", options)
     if not one.there.any():

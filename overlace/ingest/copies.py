@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from overlace.ingest.files import HEAD, hash_of, opened, tail_at
+from overlace.ingest.files import HEAD, hash_of, open_file, tail_at
 from overlace.ingest.formats import parquet
 from overlace.ingest.sources import Source
 from overlace.trace.store import place
@@ -19,34 +19,34 @@ class Looked(NamedTuple):
     head: bytes
 
 
-def _tail(source: Source, end: int) -> str | None:
+def tail_hash(source: Source, end: int) -> str | None:
     """The hash of the last bytes before `end`, unpacked; none if it is not that long."""
     files, at = place(source.path)
     if not source.packed:
         return tail_at(files, at, end) if end <= source.disk[0] else None
-    with opened(source.path) as stream:
+    with open_file(source.path) as stream:
         stream.seek(max(0, end - HEAD))
         last = stream.read(min(HEAD, end))
     return hash_of(last) if len(last) == min(HEAD, end) else None
 
 
-def _length(source: Source) -> int:
+def length_of(source: Source) -> int:
     """Its bytes, unpacked."""
     if not source.packed:
         return source.disk[0]
     length = 0
-    with opened(source.path) as stream:
+    with open_file(source.path) as stream:
         while block := stream.read(1 << 20):
             length += len(block)
     return length
 
 
-def _apart(looked: Sequence[Looked]) -> tuple[list[Looked], list[str]]:
+def drop_copies(looked: Sequence[Looked]) -> tuple[list[Looked], list[str]]:
     """(sources, said): without those that are the same as another, or the beginning of it."""
     lengths = sorted({each.source.head for each in looked if each.source.head})
     begins: dict[tuple[int, str], list[int]] = {}
     for i, each in enumerate(looked):
-        for length, own in _prefixes(each.head, lengths).items():
+        for length, own in hash_prefixes(each.head, lengths).items():
             begins.setdefault((length, own), []).append(i)
     gone: dict[int, str] = {}
     for i, each in enumerate(looked):
@@ -67,8 +67,8 @@ def _relation(one: Looked, other: Looked, first: bool) -> str:
         return "the same as" if alike else ""
     if a.packed == b.packed and a.disk == b.disk:
         return "the same as" if not first and _whole_digest(a.path) == _whole_digest(b.path) else ""
-    long, short = _length(b), _length(a)
-    if short > long or (short == long and first) or not _has_rows(one) or _tail(b, short) != _tail(a, short):
+    long, short = length_of(b), length_of(a)
+    if short > long or (short == long and first) or not _has_rows(one) or tail_hash(b, short) != tail_hash(a, short):
         return ""
     if short == long:
         return "the same as"
@@ -81,7 +81,7 @@ def _has_rows(looked: Looked) -> bool:
     return head.count(b"\n") > 1 or (b"\n" not in head or not looked.source.options.get("header"))
 
 
-def _prefixes(head: bytes, lengths: Sequence[int]) -> dict[int, str]:
+def hash_prefixes(head: bytes, lengths: Sequence[int]) -> dict[int, str]:
     """Hashes of its first bytes, by how many."""
     found, state, at = {}, hashlib.blake2b(digest_size=8), 0
     for length in lengths:

@@ -20,7 +20,7 @@ from overlace.ingest.coded import Coded, Codes, Events, decode, flat, rename
 from overlace.ingest.events import PLAIN
 from overlace.ingest.identity import hide_names, identify
 from overlace.ingest.keys import keys_of
-from overlace.ingest.messages import Grouped, group_messages
+from overlace.ingest.messages import Messages, group_messages
 from overlace.ingest.sources import Source
 from overlace.ingest.staging import Job
 from overlace.matching.topics import collapse, pseudonyms
@@ -48,7 +48,7 @@ class Counted(NamedTuple):
 class Encoded(NamedTuple):
     """What a split gives."""
 
-    messages: Grouped
+    messages: Messages
     names: dict[str, tuple[pa.Array, Ints]]  # by kind: names, and when each first came up
     counted: Counted
     extra: int  # rows that only repeat others

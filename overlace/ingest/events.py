@@ -9,9 +9,9 @@ of kind `bad` with the reason and a sample. Names are dictionary-encoded, batch 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +65,28 @@ Scope = Literal["line", "file"]
 Blocks = Iterator[tuple[int, bytes]]
 
 
+class Settled(TypedDict, total=False):
+    """How a source is read: what was asked for, and what its first bytes settled for all of it."""
+
+    map: Mapping[str, tuple[str, ...]]  # field -> the columns that were asked for
+    group: Sequence[str]  # rows that agree in these fields are one message
+    delimiter: str | None
+    header: bool | None
+    list_separator: str | None
+    unit: str | None  # of times that are numbers
+    broker: str | None
+    bridges: Sequence[str]
+    timezone: str  # of times without an offset
+    mapping: Mapping[str, Sequence[str]]  # field -> its columns, first choice first
+    unused: Sequence[str]  # columns
+    zoneless: bool  # some times have no zone
+    columns: Sequence[str]
+    comments: bool  # lines of # are no rows
+    head: str | None  # the line that names the columns
+    range: tuple[int, int] | None  # least and largest message of a table that is in order of them
+    sorted: bool  # no message is cut: so are all tables that are read together
+
+
 @dataclass(frozen=True)
 class Format:
     """A log format: its name, its scope, how sure a look at the first bytes is, and how to read it."""
@@ -72,11 +94,11 @@ class Format:
     name: str
     scope: Scope
     sniff: Callable[[bytes], float]  # 0: surely not, 1: surely
-    read: Callable[[Blocks, Mapping[str, Any]], Iterator[pa.RecordBatch]]
+    read: Callable[[Blocks, Settled], Iterator[pa.RecordBatch]]
     """From blocks of whole lines with the offset of each block's first byte, and options, to events."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What it honours, with a line of help; anything else that is asked for is refused."""
-    settle: Callable[[bytes, dict[str, Any]], dict[str, Any]] = lambda sample, options: options
+    settle: Callable[[bytes, Settled], Settled] = lambda sample, options: options
     """What holds for the whole source, from its first bytes and what was asked: columns, units, delimiter."""
     keys: Literal["source", "call"] = "source"
     """Whether a key names a message in its own source, or in all that are ingested together."""

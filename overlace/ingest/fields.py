@@ -19,6 +19,7 @@ from overlace.arrays.text import (
     Bytes,
 )
 from overlace.errors import BadParameter, Unknown
+from overlace.ingest.events import Settled
 
 COMMON: Mapping[str, tuple[str, ...]] = {
     "key": ("id", "key", "message", "message_id", "mid", "uuid"),
@@ -49,6 +50,8 @@ OPTIONS: Mapping[str, str] = {
 
 UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """Units of times that are numbers, as digits after the point of a second."""
+
+UNIT_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 ZONELESS = re.compile(r"\s*\d{4}-\d\d-\d\d([T ][\d:.,]+)?\s*$")
 
@@ -127,8 +130,8 @@ def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
 
 
 def settle_mapping(
-    options: dict[str, Any], columns: Sequence[str], samples: Sequence[Any], found: Sequence[Column | None]
-) -> dict[str, Any]:
+    options: Settled, columns: Sequence[str], samples: Sequence[Any], found: Sequence[Column | None]
+) -> Settled:
     """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times."""
     used = mapping_of(found)
     for name in options.get("group") or ():
@@ -154,7 +157,7 @@ def unit_of(samples: Sequence[Any]) -> str | None:
     return "s" if middle < 1e11 else "ms" if middle < 1e14 else "us" if middle < 1e17 else "ns"
 
 
-def separator_of(options: Mapping[str, Any]) -> tuple[Bytes, Bytes, Bytes]:
+def separator_of(options: Settled) -> tuple[Bytes, Bytes, Bytes]:
     """(separator, suspects in a list, suspects in one name): what splits a cell, or what makes it look like a list."""
     given = options.get("list_separator")
     if given == NEVER_SPLIT:

@@ -40,7 +40,7 @@ def read_unpacked(path: str | Path, expected: str) -> bytes:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[BinaryIO]:
+def open_file(path: str) -> Iterator[BinaryIO]:
     """A file as bytes, unpacked if it is packed."""
     files, at = place(path)
     with files.open_input_file(at) as raw:

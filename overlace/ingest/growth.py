@@ -17,20 +17,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unfinished
-from overlace.ingest.copies import Looked, _apart, _length, _prefixes, _tail
-from overlace.ingest.files import HEAD, find_files, hash_of, opened
+from overlace.ingest.copies import Looked, drop_copies, hash_prefixes, length_of, tail_hash
+from overlace.ingest.events import Settled
+from overlace.ingest.files import HEAD, find_files, hash_of, open_file
+from overlace.ingest.notes import Note
 from overlace.ingest.options import Options
 from overlace.ingest.sources import FORMATS, SAMPLE, Source, look_at, waiting
 from overlace.trace.store import place
-
-Note = Mapping[str, Any]
-"""What the trace keeps of a source: how far it was read, and how."""
 
 
 class Found(NamedTuple):
@@ -44,12 +43,12 @@ class Found(NamedTuple):
 def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note]) -> Found:
     """The sources that have something new; work is linear in the files, whatever is known already."""
     looked, known = _look_at_all(paths, options)
-    looked, doubles = _apart(looked)
+    looked, doubles = drop_copies(looked)
     known += doubles
     found: dict[str, Source] = {}
     same: dict[str, Source] = {}
     begins = Counter(digest.partition("-")[0] for digest in noted)
-    recognised = _recognised(looked, noted)
+    recognised = _recognise(looked, noted)
     moved = {
         each.source.log: noted[digest]["log"]
         for each, digest in zip(looked, recognised, strict=True)
@@ -67,19 +66,19 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note
             else:
                 known.append(f"{source.name}: its only line is unfinished, and waits for its end")
             continue
-        grown = _grown(source, digest, noted[digest], options)
+        grown = _find_new_part(source, digest, noted[digest], options)
         if grown is None:
             same[digest] = _as_before(source, digest, noted[digest], options)
         else:
             found[digest] = grown
-    joined = _joined(found, same, noted)
+    joined = _find_rereads(found, same, noted)
     for digest, source in same.items():
         if digest not in joined:
             before = noted[digest]["name"]
             renamed = f" ({before}, which was read before)" if before != source.name else ""
             waits = ", its last line is unfinished" if waiting(source) else ""
             known.append(f"{source.name}{renamed}: nothing new{waits}")
-    return Found(numbered([*found.values(), *joined.values()], noted), known, same)
+    return Found(number_sources([*found.values(), *joined.values()], noted), known, same)
 
 
 def _look_at_all(paths: Sequence[str], options: Options) -> tuple[list[Looked], list[str]]:
@@ -107,7 +106,7 @@ def _look_at_all(paths: Sequence[str], options: Options) -> tuple[list[Looked], 
 # --- what was read before ---------------------------------------------------------------------------------
 
 
-def _recognised(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str | None]:
+def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str | None]:
     """The source of the trace that each is, or none; none is two."""
     by_head: dict[tuple[int, str], list[str]] = {}
     for digest, before in noted.items():
@@ -118,7 +117,7 @@ def _recognised(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str
         if source.path.endswith("/DataFrame.parquet") and (HEAD, source.digest) in by_head:
             wishes.append(((False, 0, i), i, by_head[HEAD, source.digest][0]))
             continue
-        for key in _prefixes(head, lengths).items():
+        for key in hash_prefixes(head, lengths).items():
             alike = [digest for digest in by_head.get(key, ()) if _continues(source, head, noted[digest])]
             wishes += [((noted[each]["name"] != source.name, -noted[each]["end"], i), i, each) for each in alike]
     found: list[str | None] = [None] * len(looked)
@@ -135,9 +134,9 @@ def _continues(source: Source, head: bytes, before: Note) -> bool:
     alike = before["name"] == source.name and before.get("log") == source.log
     if before["end"] < HEAD and not alike and not _is_telling(source, before):
         return False
-    if source.packed and before.get("disk") == list(source.disk):
+    if source.packed and tuple(before.get("disk", ())) == source.disk:
         return True
-    if _tail(source, before["end"]) == before["tail"]:
+    if tail_hash(source, before["end"]) == before["tail"]:
         return True
     length, start = before.get("start", (0, ""))
     if not alike or length < HEAD or hash_of(head[:length]) != start:
@@ -176,9 +175,9 @@ def _is_telling(source: Source, before: Note) -> bool:
 
 def _as_before(source: Source, digest: str, before: Note, options: Options) -> Source:
     """A source that is known, read as it was read before, unless the user says otherwise now."""
-    settled = {**source.options, **before.get("settled", {})}
-    if _differs(source, before, options):
-        settled = dict(source.options)
+    settled: Settled = {**source.options}
+    if not _differs(source, before, options):
+        settled.update(before.get("settled", {}))
     settled["map"] = {name: tuple(columns) for name, columns in settled.get("map", {}).items()}
     log = before.get("log", source.log)
     return replace(source, digest=digest, head=before["head"], options=settled, log=log)
@@ -187,31 +186,31 @@ def _as_before(source: Source, digest: str, before: Note, options: Options) -> S
 def _differs(source: Source, before: Note, options: Options) -> bool:
     """Whether a source is to be read otherwise than before: the user says so, or nothing could be read of it then."""
     asked = options.for_format(source.form)
-    settled = before.get("settled", {})
-    said = {name: value for name, value in asked.items() if value is not None and value not in ({}, (), [])}
-    other = any(name in settled and _plain(settled[name]) != _plain(value) for name, value in said.items())
+    settled: Mapping[str, object] = before.get("settled", {})
+    given = {name: value for name, value in asked.items() if value is not None and value not in ({}, (), [])}
+    other = any(name in settled and _plain(settled[name]) != _plain(value) for name, value in given.items())
     return other or not before.get("kept", 1)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A value as it is after a trip through JSON."""
     return json.loads(json.dumps(value))
 
 
-def _grown(source: Source, digest: str, before: Note, options: Options) -> Source | None:
+def _find_new_part(source: Source, digest: str, before: Note, options: Options) -> Source | None:
     """A source that is known in part, from where it is to be read; none if it has nothing new."""
     same = _as_before(source, digest, before, options)
     end = before["end"]
-    if source.packed and before.get("disk") == list(source.disk):
+    if source.packed and tuple(before.get("disk", ())) == source.disk:
         return None
     if source.path.endswith("/DataFrame.parquet") or (source.format == "parquet" and source.disk[0] == end):
         return None if before["tail"] == source.tail else same
-    if source.format == "parquet" or _tail(source, end) != before["tail"]:
+    if source.format == "parquet" or tail_hash(source, end) != before["tail"]:
         return same  # written anew
     begin = _after(source, end, before.get("open", False))
     if begin is None:
         return same  # what was taken for a whole line goes on
-    if (_length(source) if source.packed else source.size) <= begin:
+    if (length_of(source) if source.packed else source.size) <= begin:
         return None
     if source.form.scope == "file" or source.form.keys == "call" or _differs(source, before, options):
         return same
@@ -222,7 +221,7 @@ def _after(source: Source, end: int, was_open: bool) -> int | None:
     """Where the line after `end` begins; none if the last line went on there."""
     if not was_open:
         return end
-    with opened(source.path) as stream:
+    with open_file(source.path) as stream:
         stream.seek(end)
         follows = stream.read(2)
     if follows[:1] in (b"\n", b""):
@@ -230,8 +229,10 @@ def _after(source: Source, end: int, was_open: bool) -> int | None:
     return end + 2 if follows == b"\r\n" else None
 
 
-def _joined(found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Note]) -> dict[str, Source]:
-    """Sources without anything new that must be read again: they tell receivers of messages in those that have.
+def _find_rereads(
+    found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Note]
+) -> dict[str, Source]:
+    """Sources without anything new that must be read again: they name receivers of messages in those that have.
 
     So it is for PADRES, and for Mosquitto with bridges, with logs of the same time.
     """
@@ -275,14 +276,14 @@ def _meet(before: Note, first: int, last: int) -> bool:
 def _first(source: Source, noted: Mapping[str, Note]) -> int:
     """The first time of a source, as its first lines tell."""
     known = noted.get(source.digest, {}).get("first", LAST)
-    with opened(source.path) as stream:
+    with open_file(source.path) as stream:
         lines = stream.read(SAMPLE).rpartition(b"\n")
     batches = source.form.read(iter([(0, lines[0] + lines[1] or lines[2])]), source.options)
     times = [at for batch in batches for at in batch["at"].cast(pa.int64()).to_pylist() if at is not None]
     return int(min([known, *times]))
 
 
-def numbered(sources: Sequence[Source], noted: Mapping[str, Note]) -> list[Source]:
+def number_sources(sources: Sequence[Source], noted: Mapping[str, Note]) -> list[Source]:
     """Each source with its own number: the one it has, or the next."""
     free = max((each["number"] for each in noted.values()), default=-1) + 1
     found = []

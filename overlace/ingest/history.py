@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.encode import SIGHTING_US
-from overlace.trace.tables import TIME, schema_of
+from overlace.ingest.events import PLAIN
+from overlace.ingest.notes import rows_from
+from overlace.ingest.reduce import Ids
+from overlace.ingest.staging import Job, Parsed, staged
+from overlace.trace.store import Writer
+from overlace.trace.tables import TIME, numbers, schema_of
 
 EVER = np.iinfo(np.int64).min
 
@@ -23,8 +28,8 @@ def sessions_of(events: pa.Table, seen: pa.Table, ids: Mapping[str, pa.Array]) -
     then on to have been there: no line tells of the time before it.
     """
     life = _in_order(events.filter(pc.is_in(events["kind"], pa.array(["connect", "disconnect"]))))
-    client, broker = _ids(life["client"], ids["client"]), _ids(life["broker"], ids["broker"])
-    at, opens = _times(life), _is_kind(life, "connect")
+    client, broker = ids_of(life["client"], ids["client"]), ids_of(life["broker"], ids["broker"])
+    at, opens = times_of(life), _is_kind(life, "connect")
     until = np.where(_same_as_next(_connections(life)), np.roll(at, -1), EVER)
     order = np.lexsort((life["offset"].to_numpy(), at, client))
     first = order[_turns(client[order])]  # the first event of each client
@@ -36,10 +41,10 @@ def sessions_of(events: pa.Table, seen: pa.Table, ids: Mapping[str, pa.Array]) -
         (who, where, since, ends),
     ]
     columns = [np.concatenate(each) for each in zip(*rows, strict=True)]
-    return _lived({"client": columns[0], "broker": columns[1]}, columns[2], columns[3], "sessions")
+    return with_times({"client": columns[0], "broker": columns[1]}, columns[2], columns[3], "sessions")
 
 
-def _runs(seen: pa.Table, known: Any, from_then: Any) -> tuple[Any, Any, Any, Any]:
+def _runs(seen: pa.Table, known: Ints, from_then: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """(client, broker, since, until): sightings in order of time, those at one broker joined.
 
     Of clients that are `known` otherwise from some time on, only those before it.
@@ -57,7 +62,7 @@ def _runs(seen: pa.Table, known: Any, from_then: Any) -> tuple[Any, Any, Any, An
     return who, where, since, np.where(follows, np.roll(since, -1), ends)
 
 
-def _turns(values: Any) -> Any:
+def _turns(values: Ints) -> Bools:
     """Whether each value differs from the one before it; the first does."""
     return np.append(True, values[1:] != values[:-1])[: len(values)]
 
@@ -88,7 +93,7 @@ def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     whose = np.column_stack([_connections(life), life["span"].to_numpy(), _codes(what)])
     order = np.lexsort((np.arange(len(whose)), *whose.T[::-1]))
     life, whose, closed = life.take(pa.array(order)), whose[order], closed[order]
-    at, opens = _times(life), _is_kind(life, "subscribe")
+    at, opens = times_of(life), _is_kind(life, "subscribe")
     same = _same_as_next(whose)
     fresh = opens & ~np.roll(same & opens, 1)  # asking again is no new subscription
     until = _next_of(~opens, same, at, closed)
@@ -96,29 +101,29 @@ def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     plain = pc.if_else(picked["filter"].is_valid(), None, picked["topic"])
     topic = pc.index_in(plain.combine_chunks(), value_set=ids["topic"]) if picked.num_rows else pa.array([], pa.int32())
     columns = {
-        "client": _ids(picked["client"], ids["client"]),
+        "client": ids_of(picked["client"], ids["client"]),
         "topic": topic,
         "filter": picked["filter"],
         "dialect": picked["dialect"],
         "group": picked["group"],
     }
-    return _lived(columns, at[fresh], until[fresh], "subscriptions")
+    return with_times(columns, at[fresh], until[fresh], "subscriptions")
 
 
-def _spans(events: pa.Table) -> tuple[pa.Table, Any]:
+def _spans(events: pa.Table) -> tuple[pa.Table, Ints]:
     """(life, closed): lines about subscriptions, in `span` the session they fall in, and when that session ends."""
     every = pc.and_(pc.equal(events["kind"], "unsubscribe"), pc.is_null(pc.coalesce(events["filter"], events["topic"])))
     ends = pc.or_(pc.fill_null(events["ends"], False), every)
     about = pc.or_(ends, pc.is_in(events["kind"], pa.array(["subscribe", "unsubscribe"])))
     life = _in_order(events.append_column("over", ends).filter(about))
-    over, at, whose = life["over"].to_numpy(), _times(life), _connections(life)
+    over, at, whose = life["over"].to_numpy(), times_of(life), _connections(life)
     span = np.cumsum(over) - over
     closed = _next_of(over, _same_as_next(whose), at, np.full(len(at), EVER))
     life = life.append_column("span", pa.array(span))
     return life.filter(pa.array(~over)), closed[~over]
 
 
-def _next_of(marked: Any, same: Any, at: Any, otherwise: Any) -> Any:
+def _next_of(marked: Bools, same: Bools, at: Ints, otherwise: Ints) -> Ints:
     """For each row the time of the next marked one from it on in its group, else what is given otherwise."""
     here = np.arange(len(at))
     place = np.minimum.accumulate(np.where(marked, here, len(at))[::-1])[::-1]
@@ -133,37 +138,38 @@ def _in_order(events: pa.Table) -> pa.Table:
     return events.append_column("whose", whose).sort_by([(each, "ascending") for each in ("whose", "at", "offset")])
 
 
-def _connections(events: pa.Table) -> Any:
+def _connections(events: pa.Table) -> Ints:
     """Whose event it is, as codes: the connection where several make one client, else the client."""
     client, connection = _codes(events["client"]), _codes(events["key"])
     return np.where(connection >= 0, connection + client.max(initial=-1) + 1, client)
 
 
-def _codes(values: pa.ChunkedArray) -> Any:
+def _codes(values: pa.ChunkedArray) -> Ints:
     """Equal values have equal codes, null -1."""
-    return pc.fill_null(values.combine_chunks().dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
+    return numbers(values.combine_chunks().dictionary_encode().indices, -1)
 
 
-def _same_as_next(rows: Any) -> Any:
+def _same_as_next(rows: Ints) -> Bools:
     """Whether each row equals the next one; the last does not."""
     same = rows[1:] == rows[:-1]
     return np.append(same.all(axis=1) if same.ndim > 1 else same, False)[: len(rows)]
 
 
-def _times(events: pa.Table) -> Any:
-    return events["at"].cast(pa.int64()).fill_null(EVER).to_numpy()
+def times_of(events: pa.Table) -> Ints:
+    """When each event was; EVER where that is not known."""
+    return numbers(events["at"].cast(pa.int64()), EVER)
 
 
-def _is_kind(events: pa.Table, kind: str) -> Any:
+def _is_kind(events: pa.Table, kind: str) -> Bools:
     return pc.equal(events["kind"], kind).to_numpy(zero_copy_only=False) if events.num_rows else np.empty(0, bool)
 
 
-def _ids(values: pa.ChunkedArray, names: pa.Array) -> Any:
-    flat = values.combine_chunks()
-    return pc.index_in(flat, value_set=names).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+def ids_of(values: pa.ChunkedArray, names: pa.Array) -> Ints:
+    """Ids of names, -1 for none."""
+    return numbers(pc.index_in(values.combine_chunks(), value_set=names).cast(pa.int64()), -1)
 
 
-def _lived(columns: Mapping[str, Any], since: Any, until: Any, table: str) -> pa.Table:
+def with_times(columns: Mapping[str, pa.Array | Ints | Bools], since: Ints, until: Ints, table: str) -> pa.Table:
     """Rows with since and until, EVER being none."""
     time = schema_of(table).field("since").type
     ends = {
@@ -190,3 +196,39 @@ def doubles_of(life: pa.Table, names: Mapping[str, pa.Array], bucket_us: int) ->
     )
     sums = table.group_by(["bucket", "client"]).aggregate([("messages", "sum"), ("bytes", "sum")])
     return sums.rename_columns({"messages_sum": "messages", "bytes_sum": "bytes"}).sort_by("bucket")
+
+
+def read_life(job: Job, splits: Sequence[Parsed]) -> pa.Table:
+    """Events of sessions, subscriptions and bridges that some splits staged."""
+    tables = [staged(job, f"life/{each.read.name}").cast(PLAIN) for each in splits if each.read.life]
+    return pa.concat_tables([PLAIN.empty_table(), *tables]).combine_chunks()
+
+
+def write_history(
+    writer: Writer,
+    job: Job,
+    lives: Sequence[pa.Table],
+    sightings: Sequence[pa.Table],
+    names: Mapping[str, pa.Array],
+) -> None:
+    """Write sessions, subscriptions and doubles of each source, from its events and who was seen in it."""
+    rows: dict[str, list[tuple[str, pa.Table]]] = {"sessions": [], "subscriptions": [], "doubles": []}
+    for source, life, seen in zip(job.sources, lives, sightings, strict=True):
+        before = rows_from(writer.base, "sessions", source.digest) if writer.base and source.begin else None
+        for table in ("sessions", "doubles"):
+            writer.drop(table, source.digest)
+        rows["sessions"].append((source.digest, sessions_of(life, seen_before(before, seen), names)))
+        rows["subscriptions"].append((source.digest, subscriptions_of(life, names)))
+        rows["doubles"].append((source.digest, doubles_of(life, names, job.bucket_us)))
+    for table, rows_by_source in rows.items():
+        writer.write_by_source(table, rows_by_source)
+
+
+def seen_in(splits: Sequence[tuple[Parsed, Ids]]) -> pa.Table:
+    """Who was seen where and when in some splits, under ids."""
+    tables = []
+    for split, ids in splits:
+        seen = split.tables.table("seen")
+        client, broker = ids.client[seen["client"].to_numpy()], ids.broker[seen["broker"].to_numpy()]
+        tables.append(pa.table({"client": client, "broker": broker, "at_min": seen["at_min"].cast(pa.int64())}))
+    return pa.concat_tables(tables)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +52,7 @@ def _name_hashes(names: pa.Array) -> Ints:
 
 @kernel(work=size)
 def group_keys(high: Ints, low: Ints, there: Bools) -> tuple[Ints, Ints]:
-    """(group, first): rows of one key are one group, numbered as they come up, a row without a key is its own."""
+    """(group, first): rows of one key are one group, number_sources as they come up, a row without a key is its own."""
     n = len(high)
     group = np.empty(n, dtype=np.int64)
     first = np.empty(n, dtype=np.int64)
@@ -95,11 +94,3 @@ def group_keys(high: Ints, low: Ints, there: Bools) -> tuple[Ints, Ints]:
             held += 1
         group[i] = found
     return group, first[:groups].copy()
-
-
-def keys_table(told: Sequence[Any]) -> pa.Table:
-    """The keys that some splits have met, each once."""
-    own = np.concatenate(
-        [np.empty(0, np.int64), *(each.table("keys")["high"].to_numpy() for each in told if "keys" in each)]
-    )
-    return pa.table({"key": np.unique(own[own != 0])})

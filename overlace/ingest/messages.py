@@ -30,7 +30,7 @@ ROWWISE = (
 )
 
 
-class Grouped(NamedTuple):
+class Messages(NamedTuple):
     """Messages as columns, names as codes; -1 is none."""
 
     offset: Ints
@@ -68,7 +68,7 @@ def heads_of(start: Ints, order: Ints, at: Ints, client: Codes) -> Ints:
     return head
 
 
-def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tuple[Grouped, int]:
+def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tuple[Messages, int]:
     """(messages, extra): rows of one key as one message, and how many rows only repeat others."""
     n = len(rows)
     start, members = events.start, events.receivers.codes.astype(np.int64)
@@ -106,7 +106,7 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
     sets_start, sets = take_groups(events.sets_start, events.attribute.codes.astype(np.int64), chosen)
     described = events.described[chosen]
     which, sets_start, sets = distinct_sets(*sort_groups(sets_start, sets), described)
-    found = Grouped(
+    found = Messages(
         offset=events.offset[chosen], at=at[head], client=client[head], topic=events.topic.codes[chosen],
         attributes=which, bytes=events.bytes[chosen], weight=events.weight[chosen],
         counts=events.is_kind("counts")[chosen], audience=audience, key=kept, lines=lines, rows=every, most=most,
@@ -146,23 +146,23 @@ def masks_of(sets_start: Ints, sets: Ints, bits: Mapping[int, int] | Ints) -> In
     return masks
 
 
-def take(messages: Grouped, rows: Ints) -> Grouped:
+def take(messages: Messages, rows: Ints) -> Messages:
     """Some of the messages, with all audiences."""
     columns = {name: getattr(messages, name)[rows] for name in ROWWISE}
     return messages._replace(**columns, key=messages.key[rows] if len(messages.key) else messages.key)
 
 
-def orphans_in(messages: Grouped) -> int:
+def orphans_in(messages: Messages) -> int:
     """Rows that name receivers of messages that nobody published."""
     return int(messages.rows[messages.client < 0].sum())
 
 
-def without_orphans(messages: Grouped) -> Grouped:
+def without_orphans(messages: Messages) -> Messages:
     """Only messages that somebody published."""
     return messages if (messages.client >= 0).all() else take(messages, np.flatnonzero(messages.client >= 0))
 
 
-def _compact(messages: Grouped) -> Grouped:
+def compact_audiences(messages: Messages) -> Messages:
     """Only audiences that a message has."""
     used, number = np.unique(messages.audience, return_inverse=True)
     if len(used) - (len(used) > 0 and used[0] < 0) == len(messages.start) - 1:
@@ -173,7 +173,7 @@ def _compact(messages: Grouped) -> Grouped:
     return messages._replace(audience=audience.astype(np.int32), start=start, members=members)
 
 
-def joined(parts: Sequence[Grouped]) -> Grouped:
+def concatenate(parts: Sequence[Messages]) -> Messages:
     """Messages of several splits, under ids, one after the other."""
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*ROWWISE, "key")}
     for codes, start in (("audience", "start"), ("attributes", "sets_start")):
@@ -187,14 +187,15 @@ def joined(parts: Sequence[Grouped]) -> Grouped:
         sizes = np.concatenate([np.diff(getattr(part, start)) for part in parts])
         columns[start] = np.append(0, np.cumsum(sizes)).astype(np.int64)
         columns[members] = np.concatenate([getattr(part, members) for part in parts])
-    return Grouped(**columns)
+    return Messages(**columns)
 
 
-def _sizes(messages: Grouped) -> Ints:
+def audience_sizes(messages: Messages) -> Ints:
+    """How many receivers each message has; 0 where they were not logged."""
     return np.append(np.diff(messages.start), 0)[messages.audience]
 
 
-def _of_rows(messages: Grouped, order: Ints) -> tuple[Ints, Ints]:
+def receivers_of(messages: Messages, order: Ints) -> tuple[Ints, Ints]:
     """(start, members): the receivers of messages, in some order, none where they were not logged."""
     audiences = len(messages.start) - 1
     start = np.append(messages.start, messages.start[-1])  # one more, empty, for those

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from overlace.errors import BadParameter
-from overlace.ingest.events import Format
+from overlace.ingest.events import Format, Settled
 from overlace.ingest.fields import UNITS, asked_columns, field_called
 from overlace.trace.store import HOUR_US, MINUTE_US
 
@@ -45,13 +44,18 @@ class Options:
         if self.bucket is not None and self.bucket not in BUCKETS:
             raise BadParameter(f"--bucket {self.bucket!r}: expected hour or minute")
 
-    def for_format(self, form: Format) -> dict[str, Any]:
+    def for_format(self, form: Format) -> Settled:
         """What a format's reader gets; refused if it was asked for something that the format does not honour."""
-        given = {
-            "map": asked_columns(self.map), "group": tuple(field_called(name) for name in self.group),
-            "delimiter": self.delimiter, "header": self.header, "list_separator": self.list_separator,
-            "unit": self.unit, "broker": self.broker, "bridges": list(self.bridges),
-        }  # fmt: skip
+        given: Settled = {
+            "map": asked_columns(self.map),
+            "group": tuple(field_called(name) for name in self.group),
+            "delimiter": self.delimiter,
+            "header": self.header,
+            "list_separator": self.list_separator,
+            "unit": self.unit,
+            "broker": self.broker,
+            "bridges": list(self.bridges),
+        }
         asked = {name for name, value in given.items() if value is not None and value not in ({}, (), [])}
         wrong = sorted(asked - set(form.options))
         if wrong:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from overlace.arrays.csr import sort_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints
-from overlace.ingest.messages import Grouped, masks_of
+from overlace.ingest.messages import Messages, masks_of
 from overlace.trace.tables import schema_of
 from overlace.trace.traffic import NONE, UNLOGGED, Reduction, Run, add_up, distinct, in_order, traffic_table
 
@@ -44,7 +44,7 @@ class Partial(NamedTuple):
     ids: Ids | None = None  # of its numbers; None: they are ids already
 
 
-def sum_up(messages: Grouped, bucket_us: int) -> Partial:
+def sum_up(messages: Messages, bucket_us: int) -> Partial:
     """The traffic of some messages."""
     bucket = messages.at // bucket_us
     keys = [bucket, *(each.astype(np.int64) for each in (messages.client, messages.topic, messages.attributes))]
@@ -54,12 +54,12 @@ def sum_up(messages: Grouped, bucket_us: int) -> Partial:
     columns = [pa.array(keys[0]), *(pa.array(key.astype(np.int32)) for key in keys[1:]), *map(pa.array, sums)]
     first = int(keys[0][0]) if len(keys[0]) else 0
     return Partial(
-        packed(pa.table(columns, names=COLUMNS)), first, messages.start, messages.members, messages.sets_start,
+        to_bytes(pa.table(columns, names=COLUMNS)), first, messages.start, messages.members, messages.sets_start,
         messages.sets,
     )  # fmt: skip
 
 
-def packed(table: pa.Table) -> pa.Buffer:
+def to_bytes(table: pa.Table) -> pa.Buffer:
     """A table as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
@@ -67,12 +67,12 @@ def packed(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def unpacked(data: pa.Buffer | bytes) -> pa.Table:
+def from_bytes(data: pa.Buffer | bytes) -> pa.Table:
     """A table from its bytes."""
     return pa.ipc.open_stream(data).read_all()
 
 
-def under_ids(messages: Grouped, ids: Ids) -> Grouped:
+def under_ids(messages: Messages, ids: Ids) -> Messages:
     """The same messages under ids: sets of attributes are still numbers, their members are ids."""
     start, members = sort_groups(messages.start, ids.client[messages.members])
     sets_start, sets = sort_groups(messages.sets_start, ids.attribute[messages.sets])
@@ -117,7 +117,7 @@ def _members(part: Partial) -> tuple[Ints, Ints]:
 
 def _rows(part: Partial, ratio: int, audience_of: Ints) -> list[Ints]:
     """A part's rows under ids, the last place of `audience_of` for receivers that were not logged."""
-    bucket, client, topic, attributes, audience, *sums = (each.to_numpy() for each in unpacked(part.traffic).columns)
+    bucket, client, topic, attributes, audience, *sums = (each.to_numpy() for each in from_bytes(part.traffic).columns)
     sets = part.sets if part.ids is None else part.ids.attribute[part.sets]
     masks = np.append(masks_of(part.sets_start, np.arange(len(sets)), sets), NONE)
     if part.ids is not None:

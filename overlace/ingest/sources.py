@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unfinished, Unknown
-from overlace.ingest.events import Format
-from overlace.ingest.files import HEAD, _refuse_encoding, _refuse_packed, hash_of, log_of, opened, tail_at, unrotated
+from overlace.ingest.events import Format, Settled
+from overlace.ingest.fields import UNIT_WORDS
+from overlace.ingest.files import HEAD, _refuse_encoding, _refuse_packed, hash_of, log_of, open_file, tail_at, unrotated
 from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, padres, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
@@ -43,7 +43,7 @@ class Source:
     head: int  # how many bytes that is, for a shorter file
     size: int  # bytes to read: without a last line that waits for its end
     format: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Settled = field(default_factory=lambda: Settled())
     packed: bool = False  # it must be unpacked from its beginning
     start: tuple[int, str] = (0, "")  # its first bytes as they are now: how many, and their hash
     marks: tuple[tuple[str, str], ...] = ()  # hashes of its first 256, 512, ... bytes, to tell an older copy
@@ -84,7 +84,7 @@ class Source:
         return self._events(begin, end, count), count
 
     def _events(self, begin: int, end: int, count: Count) -> Iterator[pa.RecordBatch]:
-        with opened(self.path) as file:
+        with open_file(self.path) as file:
             if self.form.lines:
                 stop = None if self.packed else self.size
                 parts = self.form.lines(count.bytes_of(raw_blocks(file, stop=stop)))
@@ -148,7 +148,7 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
         raw.seek(max(0, info.size - HEAD))
         end = raw.read(min(HEAD, info.size))
     packed = _refuse_packed(path, magic)
-    with opened(path) as stream:
+    with open_file(path) as stream:
         sample = stream.read(SAMPLE) if info.size else b""
     head = sample[:HEAD]
     if not head.startswith(parquet.MAGIC):
@@ -185,9 +185,9 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
     return source, head
 
 
-def _end_of(path: str, size: int, form: Format, settled: Mapping[str, Any]) -> tuple[int, bool]:
+def _end_of(path: str, size: int, form: Format, settled: Settled) -> tuple[int, bool]:
     """(bytes to read, open): a last line without an end is read if that gives an event, and else left to wait."""
-    with opened(path) as file:
+    with open_file(path) as file:
         first = size
         while first > 0:
             step = min(first, 1 << 16)
@@ -258,7 +258,7 @@ def guess(head: bytes) -> str | None:
 
 def settle_together(sources: Sequence[Source]) -> list[Source]:
     """Sources that are read together: two logs of one broker are refused, sorted tables are marked as such."""
-    logs = {(s.options["broker"], s.log) for s in sources if s.form.one_broker}
+    logs = {(s.options["broker"] or "", s.log) for s in sources if s.form.one_broker}
     twice = [name for name, count in Counter(broker for broker, _ in logs).items() if count > 1]
     if twice:
         raise BadTrace(
@@ -266,7 +266,7 @@ def settle_together(sources: Sequence[Source]) -> list[Source]:
             "Ingest them one by one with --broker."
         )
     tables = [s for s in sources if s.format == "parquet"]
-    ranges = sorted(s.options["range"] for s in tables if s.options.get("range"))
+    ranges = sorted(each for each in (s.options.get("range") for s in tables) if each)
     apart = len(ranges) == len(tables) and all(left[1] < right[0] for left, right in itertools.pairwise(ranges))
     return [replace(s, options={**s.options, "sorted": apart}) if s.format == "parquet" else s for s in sources]
 
@@ -284,9 +284,9 @@ def shown_mapping(source: Source) -> list[str]:
     lines.append("; ".join(f"{field} from {', else '.join(names)}" for field, names in mapping.items()))
     if source.options.get("unused"):
         lines.append(f"not used: {', '.join(source.options['unused'])}")
-    if source.options.get("unit"):
-        words = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-        lines.append(f"times that are numbers are {words[source.options['unit']]} since 1970 (--time-unit)")
+    unit = source.options.get("unit")
+    if unit:
+        lines.append(f"times that are numbers are {UNIT_WORDS[unit]} since 1970 (--time-unit)")
     if source.options.get("zoneless"):
         lines.append("times without a zone are taken as UTC")
     group = source.options.get("group")
@@ -304,7 +304,7 @@ def first_and_last(source: Source) -> tuple[int, int] | None:
     if source.packed or source.form.scope == "file" or source.size < 2 * HEAD:
         return None
     found: list[int] = []
-    with opened(source.path) as file, contextlib.suppress(BadTrace):
+    with open_file(source.path) as file, contextlib.suppress(BadTrace):
         for begin, end in ((source.begin, min(source.size, source.begin + HEAD)), (source.size - HEAD, source.size)):
             for batch in source.form.read(blocks(file, begin, end), source.options):
                 found += [at for at in batch["at"].cast(pa.int64()).to_pylist() if at is not None]

@@ -30,10 +30,10 @@ def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
         for number, (begin, end) in enumerate(listed):
             splits.append(Split(i, number << 20, begin, end))  # a large one may turn out to be several
             weights.append((source.size - source.begin) // len(listed))
-    return batched(splits, weights, parallel, most)
+    return make_batches(splits, weights, parallel, most)
 
 
-def batched(items: Sequence[Any], weights: Sequence[int], parallel: int, most: int = 0) -> list[list[Any]]:
+def make_batches(items: Sequence[Any], weights: Sequence[int], parallel: int, most: int = 0) -> list[list[Any]]:
     """Neighbours together, each batch of about a fair share."""
     share = max(most, -(-sum(weights) // max(4 * parallel, 1)), 1)
     found: list[list[Any]] = []

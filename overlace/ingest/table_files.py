@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.files import read_unpacked
-from overlace.ingest.formats.csv import layout
+from overlace.ingest.formats.csv import detect_layout
 from overlace.trace.tables import schema_of
 
 TABLES = ("clients access brokers links sessions subscriptions advertisements peers channels interests").split()
@@ -161,22 +161,17 @@ def _column(values: list[Any]) -> pa.Array:
 
 def _csv(text: str, options: Mapping[str, Any]) -> pa.Table:
     """Columns of text; an empty cell is null."""
-    shape = _layout(text, options)
-    columns = shape["columns"]
-    if shape["comments"]:
+    layout = detect_layout(text[:4096].encode(), options.get("delimiter"), options.get("header"))
+    columns = layout.columns
+    if layout.comments:
         text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
-    if shape["header"] and not text.partition("\n")[2].strip():
+    if layout.header and not text.partition("\n")[2].strip():
         return pa.table({name: pa.nulls(0, pa.string()) for name in columns})
     return pacsv.read_csv(
         pa.BufferReader(text.encode()),
-        pacsv.ReadOptions(column_names=columns, skip_rows=1 if shape["header"] else 0),
-        pacsv.ParseOptions(delimiter=shape["delimiter"]),
+        pacsv.ReadOptions(column_names=columns, skip_rows=1 if layout.header else 0),
+        pacsv.ParseOptions(delimiter=layout.delimiter),
         pacsv.ConvertOptions(
             column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True, null_values=[""]
         ),
     )
-
-
-def _layout(text: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """delimiter, header and columns of a CSV file."""
-    return layout(text[:4096].encode(), options)

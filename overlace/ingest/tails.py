@@ -16,11 +16,12 @@ import pyarrow as pa
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.ingest.coded import Events
-from overlace.ingest.growth import Note, numbered
+from overlace.ingest.growth import number_sources
 from overlace.ingest.keys import group_keys, keys_of
+from overlace.ingest.notes import Note, rows_from
 from overlace.ingest.sources import Source
-from overlace.ingest.staging import label
-from overlace.trace.store import Trace
+from overlace.ingest.staging import Job, Parsed, by_source, label
+from overlace.trace.store import Trace, Writer
 from overlace.trace.traffic import SUMS, Reduction, merge
 
 ZONE = 1 << 20
@@ -89,12 +90,10 @@ def find_crossed(
 
 def _meet(trace: Trace, source: str, keys: Ints) -> bool:
     """Whether some of the keys are a source's."""
-    parts = [part for part in trace.parts.get("keys", ()) if part.source == source]
-    known = replace(trace, parts={"keys": parts}).read("keys")["key"].to_numpy()
-    return bool(np.isin(known, keys).any())
+    return bool(np.isin(rows_from(trace, "keys", source)["key"].to_numpy(), keys).any())
 
 
-def widened(
+def widen_sources(
     sources: Sequence[Source], needs: Mapping[str, int], same: Mapping[str, Source], noted: Mapping[str, Note]
 ) -> list[Source]:
     """The sources to read, with those and that of them that further keys lie in."""
@@ -108,10 +107,10 @@ def widened(
             "they are one log that was rotated. Name all of its files together."
         )
     found += [replace(same[digest], begin=begin) for digest, begin in needs.items() if digest not in have]
-    return [with_cut(each) for each in numbered(found, noted)]
+    return [with_cut(each) for each in number_sources(found, noted)]
 
 
-def without(whole: Reduction, part: Reduction) -> Reduction:
+def subtract(whole: Reduction, part: Reduction) -> Reduction:
     """What is left of some traffic when a part of it is taken back."""
     if part.traffic.num_rows == 0:
         return whole
@@ -124,3 +123,32 @@ def without(whole: Reduction, part: Reduction) -> Reduction:
     used = np.unique(rows["audience"].to_numpy())
     audiences = left.audiences.filter(pa.array(np.isin(left.audiences["audience"].to_numpy(), used)))
     return Reduction(rows, audiences)
+
+
+def keys_by_log(job: Job, parsed: Sequence[Parsed]) -> dict[str, Ints]:
+    """The keys that were met, by log."""
+    found: dict[str, list[Parsed]] = {}
+    for source, own in zip(job.sources, by_source(parsed, len(job.sources)), strict=True):
+        if joins(source):
+            found.setdefault(source.log, []).extend(own)
+    return {log: _keys(own) for log, own in found.items()}
+
+
+def write_keys(writer: Writer, job: Job, parsed: Sequence[Parsed]) -> None:
+    """Write the keys of each source, for when it has grown; those of names that are hidden are not kept."""
+    rows = []
+    for source, own in zip(job.sources, by_source(parsed, len(job.sources)), strict=True):
+        for tail in (False, True):
+            if tail or not source.begin:
+                writer.drop("keys", label(source.digest, tail))
+            if joins(source) and not job.key:
+                keys = _keys([each for each in own if each.read.tail == tail])
+                rows.append((label(source.digest, tail), pa.table({"key": keys})))
+    writer.write_by_source("keys", rows)
+
+
+def _keys(splits: Sequence[Parsed]) -> Ints:
+    """The keys that some splits have met, each once."""
+    met = [each.tables.table("keys")["high"].to_numpy() for each in splits if "keys" in each.tables]
+    own = np.concatenate([np.empty(0, np.int64), *met])
+    return np.unique(own[own != 0])

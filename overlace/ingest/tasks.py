@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,16 +23,16 @@ from overlace.ingest.encode import encode
 from overlace.ingest.files import hash_of
 from overlace.ingest.keys import group_keys
 from overlace.ingest.messages import (
-    Grouped,
-    _compact,
-    _of_rows,
-    _sizes,
+    Messages,
+    audience_sizes,
+    compact_audiences,
+    concatenate,
     distinct_sets,
     extra_rows,
     heads_of,
-    joined,
     masks_of,
     orphans_in,
+    receivers_of,
     take,
     without_orphans,
 )
@@ -41,7 +41,9 @@ from overlace.ingest.sources import Count
 from overlace.ingest.splits import Split
 from overlace.ingest.staging import (
     BatchFunction,
+    Finished,
     Job,
+    Read,
     answer,
     from_lists,
     label,
@@ -94,34 +96,42 @@ def _parse_split(job: Job, split: Split) -> Iterator[pa.RecordBatch]:
 
 def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, count: Count) -> pa.RecordBatch:
     source = job.sources[split.source]
-    tail = split.begin >= source.cut > 0
     found = encode(batches, job, source)
     batches.clear()
     pa.default_memory_pool().release_unused()
-    token = uuid.uuid4().hex[:12]
-    about = {
-        "source": split.source, "number": split.number, "token": token, "lines": lines, "extra": found.extra,
-        "first": found.first, "last": found.last, "span": found.span, "folded": found.folded,
-        "keyed": len(found.messages.key) > 0,
-        "messages": len(found.messages.at), "life": found.life.num_rows, "tail": tail, "size": count.size,
-        "last_bytes": hash_of(count.last), "ended": count.last.endswith(b"\n"),
-        "bridges": bridges_in(found.life),
-        "counted": [[kind, reason, rows] for (kind, reason), rows in found.counted.rows.items()],
-        "samples": [[reason, at, text] for reason, (at, text) in found.counted.samples.items()],
-    }  # fmt: skip
-    tables: dict[str, Any] = {"seen": found.seen}
+    names = {kind: pa.table({"name": names, "at": first}) for kind, (names, first) in found.names.items()}
+    tables: dict[str, pa.Table | pa.Buffer] = {"seen": found.seen, **names}
     if len(found.messages.key):
         tables["keys"] = pa.table({"high": np.sort(found.messages.key[:, 0])})
-    for kind, (names, first) in found.names.items():
-        tables[kind] = pa.table({"name": names, "at": first})
+    read = Read(
+        split.source,
+        split.number,
+        token=uuid.uuid4().hex[:12],
+        tail=split.begin >= source.cut > 0,
+        lines=lines,
+        counted=[(kind, reason, rows) for (kind, reason), rows in found.counted.rows.items()],
+        samples=[(reason, at, text) for reason, (at, text) in found.counted.samples.items()],
+        extra=found.extra,
+        messages=len(found.messages.at),
+        keyed=len(found.messages.key) > 0,
+        life=found.life.num_rows,
+        bridges=bridges_in(found.life),
+        folded=found.folded,
+        first=found.first,
+        last=found.last,
+        span=found.span,
+        size=count.size,
+        last_bytes=hash_of(count.last),
+        ended=count.last.endswith(b"\n"),
+    )
     if found.life.num_rows:
-        stage(job, f"life/{split.source}-{split.number}-{token}", found.life)
+        stage(job, f"life/{read.name}", found.life)
     if job.staged:
-        stage_messages(job, f"{split.source}-{split.number}-{token}", found.messages)
+        stage_messages(job, read.name, found.messages)
     else:
-        about["orphans"] = orphans_in(found.messages)
+        read = read._replace(orphans=orphans_in(found.messages))
         tables |= partial_tables(sum_up(without_orphans(found.messages), job.bucket_us))
-    return answer(about, tables)
+    return answer(read._asdict(), tables)
 
 
 def bridges_in(life: pa.Table) -> list[str]:
@@ -163,25 +173,25 @@ def finish(job: Job, tasks: Sequence[Sequence[Piece]], bridged: bool, shared: Se
 def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], written: Written) -> pa.RecordBatch:
     ids = Ids(*(staged(job, f"ids/{piece.name}-{kind}")["id"].to_numpy() for kind in Ids._fields))
     messages = under_ids(staged_messages(job, piece.name), ids)
-    about: dict[str, Any] = {"source": piece.source, "tail": piece.tail, "shared": 0}
+    done = Finished(piece.source, piece.tail)
     if piece.scope in shared and len(messages.key):
         among = staged(job, f"shared/{piece.scope}")["high"].to_numpy()
         together = np.isin(messages.key[:, 0], among) & (messages.key != 0).any(axis=1)
         chosen = np.flatnonzero(together)
         if len(chosen):
-            about["shared"] = len(chosen)
-            stage_messages(job, f"shared-{piece.name}", _compact(take(messages, chosen)))
+            done = done._replace(shared=len(chosen))
+            stage_messages(job, f"shared-{piece.name}", compact_audiences(take(messages, chosen)))
             messages = take(messages, np.flatnonzero(~together))
-    about["orphans"] = orphans_in(messages)
-    messages = _compact(without_orphans(messages))
+    done = done._replace(orphans=orphans_in(messages))
+    messages = compact_audiences(without_orphans(messages))
     if bridged:
         messages = _with_bridged(job, piece.source, messages)
     if not job.reduce_only:
         written.add(piece.source, piece.tail, messages)
-    return answer(about, partial_tables(sum_up(messages, job.bucket_us)))
+    return answer(done._asdict(), partial_tables(sum_up(messages, job.bucket_us)))
 
 
-def _with_bridged(job: Job, source: int, messages: Grouped) -> Grouped:
+def _with_bridged(job: Job, source: int, messages: Messages) -> Messages:
     """Messages with the receivers that they reached over bridges."""
     more = staged(job, "bridged")
     mine = more.filter(pc.equal(more["source"], source))
@@ -213,7 +223,7 @@ class Written:
         self.job, self.rows = job, 0
         self.days: dict[int, list[tuple[str, pa.Table]]] = {}
 
-    def add(self, source: int, tail: bool, messages: Grouped) -> None:
+    def add(self, source: int, tail: bool, messages: Messages) -> None:
         """Take messages of a source, under ids."""
         messages = take(messages, np.flatnonzero(~messages.counts)) if messages.counts.any() else messages
         if len(messages.at) == 0:
@@ -238,13 +248,13 @@ class Written:
             date = str(np.datetime64(day, "D"))
             name = f"day={date}/{self.job.id}-{uuid.uuid4().hex[:8]}"
             made = write_groups(self.job.trace, "messages", tables, name)
-            parts += [[part.path, part.rows, str(part.hash), part.source, part.group] for part in made]
+            parts += [(part.path, part.rows, str(part.hash), part.source, part.group) for part in made]
         self.days, self.rows = {}, 0
         if parts:
-            yield answer({"parts": parts}, {})
+            yield answer(Finished(parts=parts)._asdict(), {})
 
 
-def message_table(identity: Ints, messages: Grouped, audience: Ints, masks: Ints) -> pa.Table:
+def message_table(identity: Ints, messages: Messages, audience: Ints, masks: Ints) -> pa.Table:
     """Rows of the table `messages`."""
     topic = messages.topic
     return conform(
@@ -290,7 +300,7 @@ def _regroup_part(
         held.append(take(own, mine))
         source.append(np.full(len(mine), 2 * piece.source + piece.tail))
         scope.append(np.full(len(mine), piece.scope))
-    every, origin = joined(held), np.concatenate(source)
+    every, origin = concatenate(held), np.concatenate(source)
     n = len(every.at)
     if n == 0:
         return
@@ -299,13 +309,13 @@ def _regroup_part(
     bounds, order = by_group(group, len(first))
     head = heads_of(bounds, order, every.at, every.client)
     logged = every.audience >= 0
-    start, members = _of_rows(every, order)
+    start, members = receivers_of(every, order)
     start, members = sort_groups(start[bounds], members)
     lines, rows = (np.add.reduceat(each[order], bounds[:-1]) for each in (every.lines, every.rows))
     most = np.maximum.reduceat(every.most[order], bounds[:-1])
     any_logged = np.logical_or.reduceat(logged[order], bounds[:-1])
     extra = extra_rows(lines, most, any_logged, np.diff(start))
-    before = extra_rows(every.lines, every.most, logged, _sizes(every))
+    before = extra_rows(every.lines, every.most, logged, audience_sizes(every))
     more = spread_extra(bounds, order, extra, before, every.lines)
     audience, start, members = distinct_sets(start, members, any_logged)
     whole = take(every, head)._replace(
@@ -316,15 +326,13 @@ def _regroup_part(
     gone[order] = np.repeat(lost, np.diff(bounds))
     for each in np.unique(origin):
         mine = np.flatnonzero((origin[head] == each) & ~lost)
-        messages = _compact(take(whole, mine))
+        messages = compact_audiences(take(whole, mine))
         owner, tail = int(each) // 2, bool(each % 2)
         if not job.reduce_only:
             written.add(owner, tail, messages)
-        about = {
-            "source": owner, "tail": tail, "extra": int(more[origin == each].sum()),
-            "orphans": int(every.rows[(origin == each) & gone].sum()),
-        }  # fmt: skip
-        yield answer(about, partial_tables(sum_up(messages, job.bucket_us)))
+        orphans = int(every.rows[(origin == each) & gone].sum())
+        done = Finished(owner, tail, extra=int(more[origin == each].sum()), orphans=orphans)
+        yield answer(done._asdict(), partial_tables(sum_up(messages, job.bucket_us)))
 
 
 @kernel(work=size)

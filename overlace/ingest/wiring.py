@@ -52,27 +52,27 @@ def wire(links: pa.Table, brokers: Sequence[str], topology: Pairs, wanted: Wante
     lasts = numbers(links["until"].is_null())
     rows = np.flatnonzero(lasts & _among(pairs, topology))
     values, measure = _values(links.take(arrow(rows, pa.int64())))
-    ways = _Ways(brokers, pairs[rows])
+    candidates = _Candidates(brokers, pairs[rows])
     if wanted.how == MST:
-        order = np.lexsort((ways.pairs[:, 1], ways.pairs[:, 0], values))
-        chosen = spanning_forest(len(brokers), ways.pairs, order)
+        order = np.lexsort((candidates.pairs[:, 1], candidates.pairs[:, 0], values))
+        chosen = spanning_forest(len(brokers), candidates.pairs, order)
     elif wanted.how == ALL:
         chosen = np.ones(len(rows), dtype=bool)
-        ways.refuse_cycle("--wired all", chosen)
+        candidates.refuse_cycle("--wired all", chosen)
     else:
-        chosen = ways.named_by(wanted)
-        ways.refuse_cycle(wanted.how, chosen)
+        chosen = candidates.named_by(wanted)
+        candidates.refuse_cycle(wanted.how, chosen)
     before = numbers(links["wired"])
     after = before & ~lasts
     after[rows[chosen]] = True
     tree = f": a minimum spanning tree, {measure}" if wanted.how == MST else ""
     notes = [f"{int(chosen.sum())} of {len(rows)} links are wired{tree}"]
-    notes += ways.notes(chosen, pairs[before & ~after])
-    unknown = ways.pairs[chosen & ~np.isfinite(values)]
+    notes += candidates.notes(chosen, pairs[before & ~after])
+    unknown = candidates.pairs[chosen & ~np.isfinite(values)]
     if len(unknown) and measure == BY_COST:
         notes.append(
-            f"{ways.shown(unknown)} {_are(unknown)} wired and without a cost, where other links have one: optimize "
-            "will ask for it. Give it with --table links (left, right, cost)."
+            f"{candidates.shown(unknown)} {_are(unknown)} wired and without a cost, where other links have one: "
+            "optimize will ask for it. Give it with --table links (left, right, cost)."
         )
     place = links.column_names.index("wired")
     return Wiring(links.set_column(place, links.schema.field(place), arrow(after, pa.bool_())), notes)
@@ -99,7 +99,7 @@ def _are(things: Sized) -> str:
     return "is" if len(things) == 1 else "are"
 
 
-class _Ways:
+class _Candidates:
     """The links that could be wired, with the names of brokers."""
 
     def __init__(self, brokers: Sequence[str], pairs: Pairs) -> None:

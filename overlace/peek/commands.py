@@ -46,8 +46,8 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to ingest files: as logs, as a table or as a topology."""
+class Recipe:
+    """A recipe to ingest files: as logs, as a table or as a topology."""
 
     files: tuple[str, ...]
     options: Options = field(default_factory=Options)

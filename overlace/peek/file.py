@@ -1,6 +1,6 @@
 """One file: what it is, which column is what, and the ways to ingest it, likeliest first.
 
-What is likely is tried with the code that ingests: a way that does not work is not offered.
+What is likely is tried with the code that ingests: a recipe that does not work is not offered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from overlace.ingest.options import Options
 from overlace.ingest.sources import look
 from overlace.ingest.topologies.read import seems_configuration, seems_topology
 from overlace.peek.beginning import first_events
-from overlace.peek.commands import Outcome, Way
+from overlace.peek.commands import Outcome, Recipe
 from overlace.peek.guessing import NAMED, SHARED, Columns, Guess, clock_apart, guess_log, separator_in, unread_times
 from overlace.peek.heads import SEEN, Head, binary_kind, read_head
 from overlace.peek.problems import problem_of
@@ -40,9 +40,9 @@ FEW_BROKERS = 300
 
 
 class Found(NamedTuple):
-    """A way to ingest a file, what it counts (none: the file was too large to try), and what the guess rests on."""
+    """A recipe to ingest a file, what it counts (none: the file was too large to try), and what the guess rests on."""
 
-    way: Way
+    recipe: Recipe
     outcome: Outcome | None
     columns: list[Guess]
     why: str = ""
@@ -63,7 +63,7 @@ class Looked(NamedTuple):
     @property
     def makes(self) -> str:
         """What the file is likeliest taken for: log, table, topology, or nothing."""
-        return self.found[0].way.makes.partition(" ")[0] if self.found else ""
+        return self.found[0].recipe.makes.partition(" ")[0] if self.found else ""
 
 
 def look_into(path: str, asked: Options, files: int = 1) -> Looked:
@@ -90,15 +90,15 @@ def look_into(path: str, asked: Options, files: int = 1) -> Looked:
 
 
 def _topology(head: Head) -> Looked:
-    way = Way((head.path,), topology=True)
+    recipe = Recipe((head.path,), topology=True)
     try:
-        outcome = way.try_out()
+        outcome = recipe.try_out()
         if outcome.rows.get("links") and not outcome.rows["wired links"]:
-            way = replace(way, wired="mst")
-            outcome = way.try_out()
+            recipe = replace(recipe, wired="mst")
+            outcome = recipe.try_out()
     except OverlaceError as error:
         return Looked(head.path, "a topology that cannot be read", head.lines(), True, [], [], str(error))
-    return Looked(head.path, "a topology", head.lines(), True, [], [Found(way, outcome, [])])
+    return Looked(head.path, "a topology", head.lines(), True, [], [Found(recipe, outcome, [])])
 
 
 # --- rows -----------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _rows(head: Head, asked: Options, most: int) -> Looked:
     for make in (_log_as_it_is, _named_table, _guessed_log, _guessed_tables):
         if found and make is not _guessed_tables:
             continue
-        if found and found[0].way.makes == "log":
+        if found and found[0].recipe.makes == "log":
             break
         for each in make(head, form, columns, options):
             try:
@@ -124,7 +124,7 @@ def _rows(head: Head, asked: Options, most: int) -> Looked:
             if found and make is not _guessed_tables:
                 break
     guesses = found[0].columns if found else columns.guesses(guess_log(columns)) if columns and form else []
-    if found and not columns and found[0].way.table:
+    if found and not columns and found[0].recipe.table:
         what = "a JSON object of lists"
     problem = "" if found else problem_of(head, form, columns, reasons)
     return Looked(head.path, what, head.lines(), head.whole, guesses, found, problem, len(head.data))
@@ -141,26 +141,26 @@ def _format(head: Head, asked: Options) -> tuple[str, str]:
 
 
 def _tried(found: Found, head: Head, most: int) -> Found:
-    """A way with what it counts; raises where it does not work. Of a table `most` bytes are read."""
-    way = found.way
-    if way.makes == "log":
-        outcome = way.try_out() if head.whole else _beginning(way, len(head.data))
+    """A recipe with what it counts; raises where it does not work. Of a table `most` bytes are read."""
+    recipe = found.recipe
+    if recipe.makes == "log":
+        outcome = recipe.try_out() if head.whole else _beginning(recipe, len(head.data))
         if outcome.bad and not outcome.kept:
             reason, rows = max(outcome.bad.items(), key=lambda item: item[1])
             raise BadTrace(f"read as a log, no line can be kept; most often ({rows:,}): {reason}.")
-        way = replace(way, max_bad=outcome.max_bad())
-        return found._replace(way=way, outcome=outcome if head.whole else None)
+        recipe = replace(recipe, max_bad=outcome.max_bad())
+        return found._replace(recipe=recipe, outcome=outcome if head.whole else None)
     if not head.whole and not read_head(head.path, most).whole:
         return found
-    outcome = way.try_out()
+    outcome = recipe.try_out()
     if not any(outcome.rows.values()):
         raise BadTrace("read as a table, it has no rows.")
     return found._replace(outcome=outcome)
 
 
-def _beginning(way: Way, most: int) -> Outcome:
+def _beginning(recipe: Recipe, most: int) -> Outcome:
     """What becomes of the first lines of a log."""
-    counted = count(first_events(look(way.files[0], way.options.format, way.options), most)).rows
+    counted = count(first_events(look(recipe.files[0], recipe.options.format, recipe.options), most)).rows
     lines = sum(counted.values())
     bad = {reason: rows for (kind, reason), rows in counted.items() if kind == "bad"}
     ignored = {reason: rows for (kind, reason), rows in counted.items() if kind == "ignored"}
@@ -184,7 +184,7 @@ def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Optio
         return
     options = _with_separator(columns, named, options)
     guesses = [] if columns is None else _with_hints(columns.guesses({**named, **_asked(options)}), guess_log(columns))
-    yield Found(Way((head.path,), options), None, guesses)
+    yield Found(Recipe((head.path,), options), None, guesses)
 
 
 def _with_separator(columns: Columns | None, fields: Mapping[str, tuple[str, str]], options: Options) -> Options:
@@ -213,11 +213,11 @@ def _named_table(head: Head, form: str, columns: Columns | None, options: Option
         return
     if columns is None:
         if re.match(rb'\s*\{\s*"(\\.|[^"\\])*"\s*:\s*\[', head.data.removeprefix(MARK)):
-            yield Found(Way((head.path,), table="interests"), None, _sides(head.data), "a JSON object of lists")
+            yield Found(Recipe((head.path,), table="interests"), None, _sides(head.data), "a JSON object of lists")
         return
     fields = {name: (name.strip().lower(), NAMED) for name in columns.names}
     for table in tables_by_names(columns.names):
-        yield Found(Way((head.path,), _layout_only(options), table), None, columns.guesses(fields), NAMED)
+        yield Found(Recipe((head.path,), _layout_only(options), table), None, columns.guesses(fields), NAMED)
 
 
 def _sides(data: bytes) -> list[Guess]:
@@ -246,7 +246,7 @@ def _guessed_log(head: Head, form: str, columns: Columns | None, options: Option
     chosen = replace(options, map=mapped, format=options.format or (None if form else "csv"))
     with suppress(OverlaceError):
         look(head.path, chosen.format, chosen)
-        yield Found(Way((head.path,), chosen), None, columns.guesses(fields), "by what the columns hold")
+        yield Found(Recipe((head.path,), chosen), None, columns.guesses(fields), "by what the columns hold")
 
 
 def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
@@ -276,4 +276,4 @@ def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Opt
 
 def _mapped(head: Head, table: str, fields: dict[str, str], columns: Columns, layout: Options, why: str) -> Found:
     guesses = columns.guesses({name: (field, why) for field, name in fields.items()})
-    return Found(Way((head.path,), replace(layout, map=fields), table), None, guesses, why)
+    return Found(Recipe((head.path,), replace(layout, map=fields), table), None, guesses, why)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.ingest.cells import times
-from overlace.ingest.fields import ZONELESS, mapping_of, match_columns, unit_of
+from overlace.ingest.fields import UNIT_WORDS, ZONELESS, mapping_of, match_columns, unit_of
 
 Cells = Sequence[Sequence[str | None]]
 """Rows of a sample, as text; an empty cell is None."""
@@ -24,7 +24,7 @@ NAMED = "by name"
 SHARED = 0.2
 """Share of the values of the smaller column from which two columns hold the same kind of names."""
 
-SURE: Mapping[str, tuple[str, ...]] = {
+STRONG: Mapping[str, tuple[str, ...]] = {
     "at": ("time", "timestamp", "datetime", "when", "date", "epoch", "sent", "created", "logged", "ts"),
     "receiver": ("receiver", "recipient", "recipients", "to", "dst", "dest", "destination", "target", "subscriber",
                  "consumer", "callee", "rcpt"),
@@ -94,7 +94,7 @@ def guess_log(columns: Columns) -> dict[str, tuple[str, str]]:
     for name in [name for name, (field, _) in found.items() if field == "at"]:
         if columns.known[name] and not time_kind(columns, name):
             del found[name]
-    for words, why in ((SURE, "by its name"), (WEAK, "perhaps, by its name")):
+    for words, why in ((STRONG, "by its name"), (WEAK, "perhaps, by its name")):
         for name in columns.names:
             field = _field_in(name, words)
             if name not in found and field and not _has(found, field) and _fits(columns, name, field):
@@ -135,8 +135,7 @@ def time_kind(columns: Columns, name: str) -> str:
     if sum("-" in each[1:] for each in values) > len(values) // 2:
         return "ISO times" + (", without a zone" if ZONELESS.match(values[0]) else "")
     unit = unit_of(values) or "s"
-    words = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-    return f"numbers, taken as {words[unit]} since 1970"
+    return f"numbers, taken as {UNIT_WORDS[unit]} since 1970"
 
 
 def _guess_time(columns: Columns, found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
@@ -258,6 +257,6 @@ def separator_in(columns: Columns, fields: Mapping[str, tuple[str, str]]) -> str
 
 def looks_like_data(columns: Columns) -> bool:
     """Whether the names of the columns look like one more row: they come again below, and mean nothing."""
-    fields = [_field_in(name, words) for name in columns.names for words in (SURE, WEAK)]
+    fields = [_field_in(name, words) for name in columns.names for words in (STRONG, WEAK)]
     again = [name for name in columns.names if any(name in each for each in columns.sets.values())]
     return not any(fields) and bool(again)

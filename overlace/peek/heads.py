@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from overlace.errors import BadTrace
-from overlace.ingest.files import opened
+from overlace.ingest.files import open_file
 from overlace.ingest.lines import MARK
 from overlace.trace.store import place
 
@@ -69,7 +69,7 @@ def read_head(path: str, seen: int = SEEN) -> Head:
         return Head(path, b"", True, False, 0)
     with files.open_input_file(at) as raw:
         packed = raw.read(2) == b"\x1f\x8b"
-    with opened(path) as stream:
+    with open_file(path) as stream:
         data = stream.read(seen + 1)
     return Head(path, data[:seen], len(data) <= seen, packed, size)
 

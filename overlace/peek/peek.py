@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from overlace.errors import BadTrace, OverlaceError
 from overlace.ingest.files import find_files
 from overlace.ingest.options import Options
-from overlace.peek.beginning import say_beginning
-from overlace.peek.commands import Outcome, Way
+from overlace.peek.beginning import summarise
+from overlace.peek.commands import Outcome, Recipe
 from overlace.peek.file import Found, Looked, look_into
 from overlace.peek.guessing import Guess
 from overlace.trace.store import absolute
@@ -83,9 +83,9 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
         found, choose = [*_logs(paths, looked, chosen), *_others(looked)], False
         problem = "" if found else "; ".join(dict.fromkeys(each.problem for each in looked[:3]))
     logs = [each for each in looked if each.makes == "log"]
-    said = say_beginning([(each.path, each.found[0].way.options, each.size) for each in logs if each.size])
+    said = summarise([(each.path, each.found[0].recipe.options, each.size) for each in logs if each.size])
     whole = all(each.whole for each in looked if each.found)
-    commands = [Command(e.way.command(), e.way.makes, _counts(e.outcome), e.why) for e in found]
+    commands = [Command(e.recipe.command(), e.recipe.makes, _counts(e.outcome), e.why) for e in found]
     has = {**said.pop("has"), **_table_facts(found)}
     return Peek(
         _kinds(looked), first.path, first.lines, first.columns, commands, choose, problem, whole=whole, **said,
@@ -126,7 +126,7 @@ def _look_into_all(files: Sequence[str], asked: Options) -> list[Looked]:
         if alike not in seen:
             seen[alike] = look_into(path, asked, MANY)
         each = seen[alike]
-        own = [found._replace(way=replace(found.way, files=(path,)), outcome=None) for found in each.found]
+        own = [found._replace(recipe=replace(found.recipe, files=(path,)), outcome=None) for found in each.found]
         looked.append(each if each.path == path else each._replace(path=path, found=own, whole=False, size=0))
     return looked
 
@@ -135,7 +135,7 @@ def _kinds(looked: Sequence[Looked]) -> list[Kind]:
     """Kinds of files with how many there are."""
     groups: dict[tuple[str, str], list[Looked]] = defaultdict(list)
     for each in looked:
-        groups[each.what, each.found[0].way.makes if each.found else ""].append(each)
+        groups[each.what, each.found[0].recipe.makes if each.found else ""].append(each)
     return [
         Kind(what, makes, len(each), PurePosixPath(each[0].path).name, each[0].problem)
         for (what, makes), each in groups.items()
@@ -147,7 +147,7 @@ def _logs(paths: Sequence[str], looked: Sequence[Looked], asked: Options) -> lis
     groups: dict[str, list[Looked]] = defaultdict(list)
     for each in looked:
         if each.makes == "log":
-            groups[repr(each.found[0].way.options)].append(each)
+            groups[repr(each.found[0].recipe.options)].append(each)
     found = []
     for group in groups.values():
         names = [each.path for each in group]
@@ -156,13 +156,13 @@ def _logs(paths: Sequence[str], looked: Sequence[Looked], asked: Options) -> lis
         skip = _skipped(beside, names) if len(groups) == 1 else None
         told = [path for path in paths if path in names or path not in {each.path for each in looked}]
         files, patterns = (tuple(names), ()) if skip is None else (tuple(told), (*asked.skip, *skip))
-        way = replace(first.way, files=files, options=replace(first.way.options, skip=patterns))
+        recipe = replace(first.recipe, files=files, options=replace(first.recipe.options, skip=patterns))
         outcome = None
         if all(each.whole for each in group) and len(group) <= MANY:
             with suppress(OverlaceError):
-                outcome = way.try_out()
-                way = replace(way, max_bad=outcome.max_bad())
-        found.append(Found(way, outcome, first.columns, first.why))
+                outcome = recipe.try_out()
+                recipe = replace(recipe, max_bad=outcome.max_bad())
+        found.append(Found(recipe, outcome, first.columns, first.why))
     return found
 
 
@@ -187,12 +187,12 @@ def _others(looked: Sequence[Looked]) -> list[Found]:
     """The commands for tables and topologies beside logs: configurations together, a graph as an example."""
     found = [each.found[0] for each in looked if each.makes == "table"]
     topologies = [each for each in looked if each.makes == "topology"]
-    graphs = [each for each in topologies if each.found[0].way.wired]
-    configurations = [each for each in topologies if not each.found[0].way.wired]
+    graphs = [each for each in topologies if each.found[0].recipe.wired]
+    configurations = [each for each in topologies if not each.found[0].recipe.wired]
     if configurations:
-        way = Way(tuple(each.path for each in configurations), topology=True)
+        recipe = Recipe(tuple(each.path for each in configurations), topology=True)
         with suppress(OverlaceError):
-            found.append(Found(way, way.try_out(), [], "broker configurations belong together"))
+            found.append(Found(recipe, recipe.try_out(), [], "broker configurations belong together"))
     if graphs:
         why = f"one of {len(graphs)} topologies: choose" if len(graphs) > 1 else ""
         found.append(graphs[0].found[0]._replace(why=why))
@@ -207,14 +207,14 @@ def _table_facts(found: Sequence[Found]) -> dict[str, bool]:
     brought: dict[str, bool] = {}
     taken: set[tuple[str, ...]] = set()
     for each in found:
-        if each.way.files in taken:
+        if each.recipe.files in taken:
             continue
-        taken.add(each.way.files)
-        table = each.way.table
+        taken.add(each.recipe.files)
+        table = each.recipe.table
         brought |= {"subscriptions": True} if table in ("interests", "subscriptions") else {}
         brought |= {"broker": True} if table == "sessions" else {}
         brought |= {"attributes": True} if table == "advertisements" else {}
-        brought |= {"bridges": True} if table == "links" or each.way.topology else {}
+        brought |= {"bridges": True} if table == "links" or each.recipe.topology else {}
     return brought
 
 

@@ -22,7 +22,7 @@ JOINED = (
 
 
 def problem_of(head: Head, form: str, columns: Columns | None, reasons: Sequence[str]) -> str:
-    """What is wrong with a file that no way to ingest fits; `reasons` are why those that were tried failed."""
+    """What is wrong with a file that no recipe to ingest fits; `reasons` are why those that were tried failed."""
     text = head.data.removeprefix(MARK).lstrip()
     name, file = PurePosixPath(head.path).name, shlex.quote(head.path)
     found = _json_problem(head, text, columns, file) if text[:1] in (b"{", b"[") else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,7 @@ from overlace.arrays.json import DEPTH, NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE,
 from overlace.arrays.text import Bytes
 from overlace.errors import Unknown
 from overlace.ingest.cells import Spans, read_spans
-from overlace.ingest.events import Blocks, Format
+from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import bad, read_lines
 
@@ -55,7 +54,7 @@ def _hash(name: str) -> int:
         return int(hash_name.plain(data, 0, len(data), False))  # type: ignore[attr-defined]
 
 
-def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
     members = wanted(options["map"])
 
@@ -82,7 +81,7 @@ def is_finished(line: bytes) -> bool:
     return True
 
 
-def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
+def settle(sample: bytes, options: Settled) -> Settled:
     """Which members the first lines have, and the unit of their times."""
     members: dict[str, None] = {}
     objects = []

@@ -42,7 +42,7 @@ import pyarrow.compute as pc
 from overlace.arrays.jit import Bools, Ints
 from overlace.arrays.text import TEXT, Bytes, hash_spans, read_times
 from overlace.ingest.cells import key_column, names_of, spans_of, text_at
-from overlace.ingest.events import TIME, Blocks, Format, events
+from overlace.ingest.events import TIME, Blocks, Format, Settled, events
 from overlace.ingest.lines import bad, ignored, read_lines
 
 AT = r"(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) "
@@ -80,7 +80,7 @@ class Lines(NamedTuple):
     offsets: Ints
 
 
-def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of the logs of any number of brokers, a line each."""
     yield from read_lines(blocks, lambda *columns: _read(Lines(*columns)))
 

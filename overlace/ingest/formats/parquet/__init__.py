@@ -7,14 +7,14 @@ otherwise events carry their keys. A file that claims to be sorted and is not ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace
-from overlace.ingest.events import Blocks, Format
+from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import OPTIONS, match_columns, settle_mapping
 from overlace.ingest.formats.csv import KEY
 from overlace.ingest.formats.parquet.events import events_of
@@ -25,7 +25,7 @@ from overlace.trace.store import place
 MAGIC = b"PAR1"
 
 
-def settle(path: str, options: dict[str, Any]) -> dict[str, Any]:
+def settle(path: str, options: Settled) -> Settled:
     """Which column is which, the key, the unit of times, and whether the file is sorted by message."""
     several = files_of(path)
     with open_parquet(several[0]) as file:
@@ -66,7 +66,7 @@ def _refuse_type(path: str, name: str, field: str, kind: pa.DataType) -> None:
         )
 
 
-def read_groups(path: str, first: int, last: int, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+def read_groups(path: str, first: int, last: int, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of the messages in some row groups."""
     called = options["mapping"]
     text = [name for field in ("client", "topic", "receiver", "broker") for name in called.get(field, ())]
@@ -91,7 +91,7 @@ def sniff(head: bytes) -> float:
     return 1.0 if head.startswith(MAGIC) else 0.0
 
 
-def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """A Parquet file is no list of lines; see `read_groups`."""
     raise BadTrace("a Parquet file cannot be read as lines")
 

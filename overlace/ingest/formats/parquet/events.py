@@ -19,7 +19,7 @@ from overlace.arrays.text import (
     split_cells,
 )
 from overlace.ingest.cells import LARGEST, LOOKS_LIKE_A_LIST, key_column, spans_of, text_at
-from overlace.ingest.events import TIME, events
+from overlace.ingest.events import TIME, Settled, events
 from overlace.ingest.fields import separator_of
 from overlace.ingest.formats.parquet.rows import Named, Rows, coalesce
 from overlace.ingest.formats.parquet.values import (
@@ -151,7 +151,7 @@ def _receivers(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, B
 
 
 def _receivers_in(
-    values: pa.Array, field: str, name: str, options: Mapping[str, Any], wrong: dict[str, Bools]
+    values: pa.Array, field: str, name: str, options: Settled, wrong: dict[str, Bools]
 ) -> tuple[Ints, Names, Bools]:
     n = len(values)
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace
+from overlace.ingest.events import Settled
 from overlace.trace.store import place
 
 ROWS = 2_000_000
@@ -37,7 +36,7 @@ def open_parquet(path: str) -> pq.ParquetFile:
         raise BadTrace(f"{path}: not a whole Parquet file ({str(error).splitlines()[0]}). Was it cut?") from None
 
 
-def key_range(file: pq.ParquetFile, settled: Mapping[str, Any]) -> tuple[int, int] | None:
+def key_range(file: pq.ParquetFile, settled: Settled) -> tuple[int, int] | None:
     """The least and largest message, if the statistics show row groups in order of one whole number."""
     names = settled["mapping"].get("key", ())
     if len(names) != 1 or settled.get("group"):
@@ -60,7 +59,7 @@ def key_ends(about: pq.FileMetaData, group: int, column: int) -> tuple[int, int]
     return int(found.statistics.min), int(found.statistics.max)
 
 
-def span(path: str, options: Mapping[str, Any]) -> tuple[int, int] | None:
+def span(path: str, options: Settled) -> tuple[int, int] | None:
     """First and last time of a file, where its statistics say so."""
     names = options["mapping"].get("at", ())
     if len(names) != 1 or files_of(path) != [path]:

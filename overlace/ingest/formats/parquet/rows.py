@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from overlace.arrays.text import (
     MISSING,
 )
 from overlace.errors import NotSorted
+from overlace.ingest.events import Settled
 from overlace.ingest.formats.parquet.files import key_ends
 from overlace.ingest.formats.parquet.values import (
     Names,
@@ -32,7 +33,7 @@ HEAD_ROWS = 10_000
 class Rows:
     """Row groups of a file, column by column, with the rest of their last message if files are sorted."""
 
-    def __init__(self, file: pq.ParquetFile, groups: Sequence[int], options: Mapping[str, Any]) -> None:
+    def __init__(self, file: pq.ParquetFile, groups: Sequence[int], options: Settled) -> None:
         self.file, self.groups, self.options = file, groups, options
         self.skip = 0  # rows at the front that belong to the split before
         self.rest: pa.Table | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from overlace.arrays.text import (
     read_whole,
 )
 from overlace.ingest.cells import LARGEST, spans_of
+from overlace.ingest.events import Settled
 from overlace.ingest.fields import UNITS
 
 DENSE = 1 << 26
@@ -62,7 +63,7 @@ def name_column(names: Names) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, names.names)
 
 
-def times_in(values: pa.Array, options: Mapping[str, Any]) -> Values:
+def times_in(values: pa.Array, options: Settled) -> Values:
     """Times of any type as microseconds."""
     kind = values.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
@@ -93,7 +94,7 @@ def _checked_times(values: pa.Array) -> Values:
     return Values(micro, state)
 
 
-def numbers_in(values: pa.Array, options: Mapping[str, Any]) -> Values:
+def numbers_in(values: pa.Array, options: Settled) -> Values:
     """Whole numbers of any type."""
     kind = values.type
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
