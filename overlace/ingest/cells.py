@@ -32,7 +32,7 @@ from overlace.arrays.text import (
 )
 from overlace.ingest.events import TIME, Settled, events
 from overlace.ingest.fields import PLACE, UNITS, separator_of, unit_of
-from overlace.ingest.lines import bad
+from overlace.ingest.lines import TextLines, bad
 
 LARGEST = 2**31 - 1
 """The largest size or weight of a message."""
@@ -76,16 +76,13 @@ class Reading(NamedTuple):
 
 
 def read_spans(
-    block: bytes | Bytes,
-    data: Bytes,
-    lines: tuple[Ints, Ints],
-    offsets: Ints,
-    spans: Spans,
-    options: Settled,
-    kind: str = "message",
-    largest: int = LARGEST,
+    block: bytes, lines: TextLines, spans: Spans, options: Settled, kind: str = "message", largest: int = LARGEST
 ) -> Iterator[pa.RecordBatch]:
-    """One event a line: a message, or bad with the field that could not be read and a sample."""
+    """One event a line: a message, or bad with the field that could not be read and a sample.
+
+    `block` is what the bytes of the lines were before escapes in them were decoded.
+    """
+    data, offsets = lines.data, lines.offsets
     called = {field: names[0] if len(names) == 1 else field for field, names in options["mapping"].items()}
     rows = Reading(data, spans, np.zeros(len(offsets), np.int64), {}, called)
     columns: dict[str, Any] = {"at": _times(rows, options)}
@@ -98,7 +95,7 @@ def read_spans(
     fine = rows.wrong == 0
     if not fine.all():
         which = {code: rows.wrong == code for code in rows.reasons}
-        yield from bad(bytes(block), lines, offsets, which, rows.reasons)
+        yield from bad(block, lines, which, rows.reasons)
         keep = np.flatnonzero(fine)
         columns = {name: values.take(pa.array(keep)) for name, values in columns.items()}
         client, *others = ((first[keep], last[keep]) for first, last in (client, *others))

@@ -14,13 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.cells import AFTER_QUOTE, COLUMNS, OPEN_QUOTE, scan_cells
-from overlace.arrays.jit import Ints
-from overlace.arrays.text import Bytes
 from overlace.errors import BadParameter
 from overlace.ingest.cells import LARGEST, Spans, read_spans
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, match_columns, settle_mapping
-from overlace.ingest.lines import MARK, bad, read_lines
+from overlace.ingest.lines import MARK, TextLines, bad, read_lines
 
 DELIMITERS = ",;\t |"
 KEY = ("client", "at", "topic", "bytes")
@@ -106,14 +104,13 @@ def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int =
         COLUMNS: f"not {len(columns)} columns",
     }
 
-    def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
-        block = data.tobytes()  # doubled quotes are decoded in place
-        state, begin, end, kinds = scan_cells(data, first, last, delimiter, field, rank, len(FIELDS))
-        yield from bad(block, (first, last), offsets, {code: state == code for code in reasons}, reasons)
+    def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
+        block = lines.data.tobytes()  # doubled quotes are decoded in place
+        state, begin, end, kinds = scan_cells(lines.data, lines.first, lines.last, delimiter, field, rank, len(FIELDS))
+        yield from bad(block, lines, {code: state == code for code in reasons}, reasons)
         fine = state == 0
         if fine.any():
-            spans = Spans(begin, end, kinds).at(fine)
-            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], spans, options, kind, largest)
+            yield from read_spans(block, lines.at(fine), Spans(begin, end, kinds).at(fine), options, kind, largest)
 
     head = options.get("head")
     yield from read_lines(blocks, rows, head.encode() if head is not None else None, options.get("comments", False))

@@ -13,14 +13,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from overlace.arrays.jit import Ints
 from overlace.arrays.json import DEPTH, NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, Wanted, hash_name, scan_objects
-from overlace.arrays.text import Bytes
 from overlace.errors import Unknown
 from overlace.ingest.cells import Spans, read_spans
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, in_lower_case, match_columns, settle_mapping
-from overlace.ingest.lines import bad, read_lines
+from overlace.ingest.lines import TextLines, bad, read_lines
 
 LOOKED_AT = 2000
 """Lines that are looked at to settle what holds for all."""
@@ -58,14 +56,13 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
     members = wanted(options["map"])
 
-    def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
-        block = data.tobytes()  # escapes are decoded in place
-        state, begin, end, kinds = scan_objects(data, first, last, members)
-        yield from bad(block, (first, last), offsets, {int(c): state == c for c in np.unique(state) if c}, REASONS)
+    def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
+        block = lines.data.tobytes()  # escapes are decoded in place
+        state, begin, end, kinds = scan_objects(lines.data, lines.first, lines.last, members)
+        yield from bad(block, lines, {int(c): state == c for c in np.unique(state) if c}, REASONS)
         fine = state == 0
         if fine.any():
-            spans = Spans(begin, end, kinds).at(fine)
-            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], spans, options)
+            yield from read_spans(block, lines.at(fine), Spans(begin, end, kinds).at(fine), options)
 
     yield from read_lines(blocks, rows)
 
