@@ -6,7 +6,7 @@ A row whose time or numbers cannot be read is bad, with the field named; nothing
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +85,7 @@ def read_spans(
     data, offsets = lines.data, lines.offsets
     called = {field: names[0] if len(names) == 1 else field for field, names in options["mapping"].items()}
     rows = Reading(data, spans, np.zeros(len(offsets), np.int64), {}, called)
-    columns: dict[str, Any] = {"at": _times(rows, options)}
+    columns: dict[str, pa.Array] = {"at": _times(rows, options)}
     client, *others = (_name_spans(rows, field) for field in ("client", "broker", "topic", "key"))
     rows.refuse(client[0] < 0, "{}: empty" if "client" in called else "no client", "client")
     for field in ("bytes", "weight"):

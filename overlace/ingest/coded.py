@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ def unite(chunks: Sequence[pa.Array]) -> Coded:
     return Coded(np.concatenate(parts), names)
 
 
-def rename(column: Coded, change: Any) -> Coded:
+def rename(column: Coded, change: Callable[[pa.Array], pa.Array]) -> Coded:
     """The same column with names changed by a rule; names that become equal are one."""
     changed = change(column.names)
     names = pc.unique(changed).drop_null()
@@ -136,7 +136,7 @@ class Events:
 _TEXT = [each.name for each in EVENT if each.type != NAME and each.type != pa.list_(NAME)]
 
 
-def flat(values: Any) -> pa.Array:
+def flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column in one piece."""
     if isinstance(values, pa.ChunkedArray):
         return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)

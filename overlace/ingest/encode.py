@@ -8,7 +8,7 @@ grouped into one message. Codes are the split's own; the driver gives ids.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -88,12 +88,16 @@ def encode(batches: Sequence[pa.RecordBatch], job: Job, source: Source) -> Encod
     messages, extra = group_messages(events, np.flatnonzero(of_messages), keys, keyed)
     names = _names(events, crossing)
     names["broker"] = _with_far_ends(names["broker"], life)
-    at, told = messages.at, events.at[events.at != 0]
+    seen = _seen(events, of_messages, crossing, source)
+    first, last = _ends(messages.at)
     return Encoded(
-        messages, names, counted, extra, _seen(events, of_messages, crossing, source),
-        life, int(at.min(initial=LATER)), int(at.max(initial=-LATER)), folded,
-        (int(told.min(initial=LATER)), int(told.max(initial=-LATER))),
-    )  # fmt: skip
+        messages, names, counted, extra, seen, life, first, last, folded, span=_ends(events.at[events.at != 0])
+    )
+
+
+def _ends(times: Ints) -> tuple[int, int]:
+    """The first and the last of some times; LATER and -LATER where there is none."""
+    return int(times.min(initial=LATER)), int(times.max(initial=-LATER))
 
 
 def count(batches: Iterable[pa.RecordBatch]) -> Counted:
@@ -144,27 +148,21 @@ def _life(events: Events, job: Job, of_messages: Bools, crossing: Bools, connect
         table = _replace(table, "filter", pseudonyms(flat(table["filter"]), job.key, "/."))
         table = _replace(table, "sample", pa.nulls(table.num_rows, pa.string()))
     table = _replace(table, "key", key)
-    names = {
-        each: decode(Coded(column.codes[rows], column.names))
-        for each, column in (
-            ("kind", events.kind), ("client", events.client), ("broker", events.broker), ("topic", events.topic),
-        )
-    }  # fmt: skip
-    start, codes = take_groups(events.start, events.receivers.codes.astype(np.int64), rows)
-    values = decode(Coded(codes.astype(np.int32), events.receivers.names))
-    logged = events.logged[rows]
-    lists = pa.ListArray.from_arrays(
-        pa.array(start.astype(np.int32)), values, mask=None if logged.all() else pa.array(~logged)
-    )
-    for name, values in {**names, "receivers": lists}.items():
-        table = table.append_column(name, values)
-    start, codes = take_groups(events.sets_start, events.attribute.codes.astype(np.int64), rows)
-    described = events.described[rows]
-    sets = pa.ListArray.from_arrays(
-        pa.array(start.astype(np.int32)), decode(Coded(codes.astype(np.int32), events.attribute.names)),
-        mask=None if described.all() else pa.array(~described),
-    )  # fmt: skip
-    return table.append_column("attributes", sets).select(PLAIN.names)
+    columns = {"kind": events.kind, "client": events.client, "broker": events.broker, "topic": events.topic}
+    for name, column in columns.items():
+        table = table.append_column(name, decode(Coded(column.codes[rows], column.names)))
+    receivers = _lists_of(events.start, events.receivers, events.logged, rows)
+    attributes = _lists_of(events.sets_start, events.attribute, events.described, rows)
+    table = table.append_column("receivers", receivers).append_column("attributes", attributes)
+    return table.select(PLAIN.names)
+
+
+def _lists_of(start: Ints, members: Coded, there: Bools, rows: Ints) -> pa.Array:
+    """Lists of names in some rows, as text; null where there is none."""
+    bounds, codes = take_groups(start, members.codes.astype(np.int64), rows)
+    missing = None if there[rows].all() else pa.array(~there[rows])
+    names = decode(Coded(codes.astype(np.int32), members.names))
+    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), names, mask=missing)
 
 
 def _links_once(events: Events, rows: Ints) -> Ints:
@@ -182,7 +180,7 @@ def _links_once(events: Events, rows: Ints) -> Ints:
     return np.sort(np.concatenate([rows[~links], chosen[early[once]]]))
 
 
-def _replace(table: pa.Table, name: str, values: Any) -> pa.Table:
+def _replace(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     at = table.schema.get_field_index(name)
     return table.set_column(at, table.schema.field(at), values)
 
@@ -242,13 +240,10 @@ def _with_far_ends(brokers: tuple[pa.Array, Ints], life: pa.Table) -> tuple[pa.A
 
 def _seen(events: Events, of_messages: Bools, crossing: Bools, source: Source) -> pa.Table:
     """Who was seen at which broker and when, at most once an hour."""
-    kind = {"client": pa.int64(), "broker": pa.int64(), "hour": pa.int64(), "at": pa.int64()}
     if len(events.broker.names) == 0:
-        return pa.table({name: pa.array([], each) for name, each in kind.items()}).rename_columns(
-            ["client", "broker", "hour", "at_min"]
-        )
+        return pa.table({name: pa.array([], pa.int64()) for name in ("client", "broker", "hour", "at_min")})
     senders = np.flatnonzero(of_messages & ~events.is_kind("delivery"))
-    parts: list[tuple[Any, Any]] = [(events.client.codes[senders], senders)]
+    parts: list[tuple[Codes | Ints, Ints]] = [(events.client.codes[senders], senders)]
     if source.form.at_home:
         arrived = crossing & events.is_kind("follows") & events.logged
         rows = np.flatnonzero(arrived | (of_messages & ~events.is_kind("counts")))
@@ -257,8 +252,11 @@ def _seen(events: Events, of_messages: Bools, crossing: Bools, source: Source) -
     who, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
     where, when = events.broker.codes[rows], events.at[rows]
     known = (where >= 0) & (who >= 0)
-    seen = pa.table(
-        {"client": who[known].astype(np.int64), "broker": where[known].astype(np.int64),
-         "hour": when[known] // SIGHTING_US, "at": when[known]}
-    )  # fmt: skip
+    columns = {
+        "client": who.astype(np.int64),
+        "broker": where.astype(np.int64),
+        "hour": when // SIGHTING_US,
+        "at": when,
+    }
+    seen = pa.table({name: values[known] for name, values in columns.items()})
     return seen.group_by(["client", "broker", "hour"]).aggregate([("at", "min")])

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -130,7 +130,7 @@ def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
 
 
 def settle_mapping(
-    options: Settled, columns: Sequence[str], samples: Sequence[Any], found: Sequence[Column | None]
+    options: Settled, columns: Sequence[str], samples: Sequence[object], found: Sequence[Column | None]
 ) -> Settled:
     """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times."""
     used = mapping_of(found)
@@ -143,13 +143,15 @@ def settle_mapping(
     return {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless}
 
 
-def unit_of(samples: Sequence[Any]) -> str | None:
+def unit_of(samples: Sequence[object]) -> str | None:
     """The unit of most of the numbers among some times, by their size; None where none is a number."""
     sizes = []
     for each in samples:
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
+        if isinstance(each, bool) or not isinstance(each, str | int | float):
+            continue
+        with contextlib.suppress(ValueError, OverflowError):
             size = abs(float(each))
-            if size < math.inf and not isinstance(each, bool):
+            if size < math.inf:
                 sizes.append(size)
     if not sizes:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
     sizes = np.diff(start)
     kept = np.zeros((0, 2), np.int64)
     most = np.where(tells, np.where(every > 1, np.minimum(sizes, 1), sizes), 0)
-    head: Any = slice(None)
+    head: Ints | slice = slice(None)
     if keyed[rows].any():
         own = keys[rows]
         group, first = group_keys(np.ascontiguousarray(own[:, 0]), np.ascontiguousarray(own[:, 1]), keyed[rows])
@@ -107,11 +107,24 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
     described = events.described[chosen]
     which, sets_start, sets = distinct_sets(*sort_groups(sets_start, sets), described)
     found = Messages(
-        offset=events.offset[chosen], at=at[head], client=client[head], topic=events.topic.codes[chosen],
-        attributes=which, bytes=events.bytes[chosen], weight=events.weight[chosen],
-        counts=events.is_kind("counts")[chosen], audience=audience, key=kept, lines=lines, rows=every, most=most,
-        start=audience_start, members=audience_members, sets_start=sets_start, sets=sets,
-    )  # fmt: skip
+        offset=events.offset[chosen],
+        at=at[head],
+        client=client[head],
+        topic=events.topic.codes[chosen],
+        attributes=which,
+        bytes=events.bytes[chosen],
+        weight=events.weight[chosen],
+        counts=events.is_kind("counts")[chosen],
+        audience=audience,
+        key=kept,
+        lines=lines,
+        rows=every,
+        most=most,
+        start=audience_start,
+        members=audience_members,
+        sets_start=sets_start,
+        sets=sets,
+    )
     return found, int(extra.sum())
 
 

@@ -53,10 +53,8 @@ def sum_up(messages: Messages, bucket_us: int) -> Partial:
     keys, sums = add_up([*keys, messages.audience.astype(np.int64)], [messages.weight, ones, total])
     columns = [pa.array(keys[0]), *(pa.array(key.astype(np.int32)) for key in keys[1:]), *map(pa.array, sums)]
     first = int(keys[0][0]) if len(keys[0]) else 0
-    return Partial(
-        to_bytes(pa.table(columns, names=COLUMNS)), first, messages.start, messages.members, messages.sets_start,
-        messages.sets,
-    )  # fmt: skip
+    traffic = to_bytes(pa.table(columns, names=COLUMNS))
+    return Partial(traffic, first, messages.start, messages.members, messages.sets_start, messages.sets)
 
 
 def to_bytes(table: pa.Table) -> pa.Buffer:

@@ -176,12 +176,22 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
     if not packed and name != "parquet" and not chosen.lines and not end.endswith(b"\n"):
         size, is_open = _end_of(path, info.size, chosen, settled)
     tail = hash_of(end) if size == info.size else tail_at(files, at, size)
-    start = (len(head), hash_of(head))
-    disk = (info.size, hash_of(end))
     source = Source(
-        path, PurePosixPath(path).name, start[1], start[0], size, name, settled, packed, start, marks_of(head), disk,
-        tail, is_open, log_of(path),
-    )  # fmt: skip
+        path,
+        PurePosixPath(path).name,
+        digest=hash_of(head),
+        head=len(head),
+        size=size,
+        format=name,
+        options=settled,
+        packed=packed,
+        start=(len(head), hash_of(head)),
+        marks=marks_of(head),
+        disk=(info.size, hash_of(end)),
+        tail=tail,
+        open=is_open,
+        log=log_of(path),
+    )
     return source, head
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from overlace.ingest.sources import Source
+
+T = TypeVar("T")
 
 SPLIT = 32 << 20
 LEAST_SPLIT = 8 << 20
@@ -33,10 +35,10 @@ def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
     return make_batches(splits, weights, parallel, most)
 
 
-def make_batches(items: Sequence[Any], weights: Sequence[int], parallel: int, most: int = 0) -> list[list[Any]]:
+def make_batches(items: Sequence[T], weights: Sequence[int], parallel: int, most: int = 0) -> list[list[T]]:
     """Neighbours together, each batch of about a fair share."""
     share = max(most, -(-sum(weights) // max(4 * parallel, 1)), 1)
-    found: list[list[Any]] = []
+    found: list[list[T]] = []
     held = 0
     for item, weight in zip(items, weights, strict=True):
         if not found or held + weight > share:

@@ -110,11 +110,11 @@ def _lists(text: str) -> pa.Table | None:
 
 def _json_rows(path: str, text: str) -> pa.Table:
     """Objects or lists, one a line or in one array, as columns of text, numbers or truths; those of lists by number."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     kind: type | None = None
     for where, row in _json_values(text):
         kind = kind or (list if isinstance(row, list) else dict)
-        if type(row) is not kind:
+        if row is None or type(row) is not kind:
             raise BadTrace(f"{path}: {where} is no JSON object. Expected objects, one a line or in one array.")
         members = _members(row)
         nested = [name for name, value in members.items() if isinstance(value, list | dict)]
@@ -125,12 +125,12 @@ def _json_rows(path: str, text: str) -> pa.Table:
     return pa.table({name: _column([row.get(name) for row in rows]) for name in names})
 
 
-def _members(row: Any) -> dict[str, Any]:
+def _members(row: list[object] | dict[str, object]) -> dict[str, object]:
     """An object, or a list as one whose names are numbers."""
     return {str(i): value for i, value in enumerate(row)} if isinstance(row, list) else row
 
 
-def _json_values(text: str) -> Iterator[tuple[str, Any]]:
+def _json_values(text: str) -> Iterator[tuple[str, list[object] | dict[str, object] | None]]:
     """(where, value) of the elements of a JSON array, else of lines."""
     if text.startswith("["):
         try:
@@ -148,7 +148,7 @@ def _json_values(text: str) -> Iterator[tuple[str, Any]]:
                 yield f"line {number}", None
 
 
-def _column(values: list[Any]) -> pa.Array:
+def _column(values: list[object]) -> pa.Array:
     """Values of one kind as they are, else as text."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) == 1 or kinds == {int, float}:

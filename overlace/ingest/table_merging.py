@@ -13,7 +13,7 @@ Keeps: rows that were there stay in their places, the new ones follow; each key 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """The columns that tell a row; one that is not named is empty."""
 
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+DEFAULTS: Mapping[str, Mapping[str, float]] = {
     "brokers": {"cost": 1.0},
     "links": {"wired": True},
     "access": {"latency_us": 0, "cost": 0.0},
@@ -56,7 +56,7 @@ class Counts(NamedTuple):
 
 
 def merge(
-    old: pa.Table, given: pa.Table, table: str, *, where: str = "", defaults: Mapping[str, Any] | None = None
+    old: pa.Table, given: pa.Table, table: str, *, where: str = "", defaults: Mapping[str, float] | None = None
 ) -> pa.Table:
     """The table with these rows merged into it; `given` has only the columns that it names.
 

@@ -7,7 +7,7 @@ file, the row (counted from 1, the header not among them) and the column.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,15 @@ from overlace.model import Names
 from overlace.trace.tables import arrow, numbers, schema_of
 
 KINDS = {
-    "client": "client", "broker": "broker", "topic": "topic", "region": "region", "left": "broker", "right": "broker",
-    "dials": "broker",
-}  # fmt: skip
+    **{kind: kind for kind in ("client", "broker", "topic", "region")},
+    **dict.fromkeys(("left", "right", "dials"), "broker"),
+}
 """Columns that hold ids, and of what."""
 
-TRUTHS = {"1": True, "true": True, "yes": True, "t": True, "y": True,
-          "0": False, "false": False, "no": False, "f": False, "n": False}  # fmt: skip
+TRUTHS = {
+    **dict.fromkeys(("1", "true", "yes", "t", "y"), True),
+    **dict.fromkeys(("0", "false", "no", "f", "n"), False),
+}
 
 AMOUNTS = ("cost", "capacity", "latency_us", "max_degree", "bound_ms", "connections")
 """Columns that hold numbers from 0 on."""
@@ -39,7 +41,7 @@ class Cell(NamedTuple):
     where: str
     column: str
 
-    def wrong(self, row: int, value: Any, expected: str) -> BadTrace:
+    def wrong(self, row: int, value: object, expected: str) -> BadTrace:
         """What to raise for a value that is not what it should be."""
         shown = "empty" if value is None else repr(value)
         return BadTrace(f"{self.where}: row {row + 1}: {self.column} is {shown}. Expected {expected}.")
@@ -60,7 +62,7 @@ def encode(
     if not set(needed) <= set(rows.column_names) <= set(schema.names):
         _refuse(rows, table, where)
     known = {kind: list(values) for kind, values in names.items()}
-    columns: dict[str, Any] = {}
+    columns: dict[str, pa.Array] = {}
     for name in rows.column_names:
         kind_of = "client" if table == "peers" and name in ("left", "right") else KINDS.get(name)
         cell = Cell(where, name)
@@ -224,5 +226,5 @@ def topology_tables(topology: Topology) -> dict[str, pa.Table]:
     return {"brokers": pa.table({"broker": pa.array(topology.brokers, pa.string())}), "links": links.select(columns)}
 
 
-TOPOLOGY_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"links": {"wired": False}}
+TOPOLOGY_DEFAULTS: Mapping[str, Mapping[str, float]] = {"links": {"wired": False}}
 """What a new row of a topology has where it says nothing: a link that could be wired."""

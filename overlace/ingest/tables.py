@@ -30,7 +30,7 @@ class Piece(NamedTuple):
     table: str
     rows: pa.Table
     where: str
-    defaults: Mapping[str, Any] = {}
+    defaults: Mapping[str, float] = {}
 
 
 def add_tables(
@@ -88,7 +88,7 @@ def _put(
     pieces: Sequence[Piece],
     *,
     both_ways: bool = False,
-    notes: Mapping[str, Any] | None = None,
+    notes: Mapping[str, object] | None = None,
     wire_them: Callable[[pa.Table, pa.Table, Sequence[str]], pa.Table] | None = None,
 ) -> tuple[Trace, dict[str, Counts]]:
     """Merge the pieces into the trace; nothing is written unless all of them can be.

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.components import components, spanning_forest
-from overlace.arrays.jit import Bools, Pairs
+from overlace.arrays.jit import Bools, Floats, Pairs
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.table_files import read_plain
 from overlace.ingest.table_rows import encode
@@ -81,7 +81,7 @@ def wire(links: pa.Table, brokers: Sequence[str], topology: Pairs, wanted: Wante
 BY_COST, BY_LATENCY, ALIKE = "by cost", "by latency, as no link has a cost", "each link counting 1"
 
 
-def _values(links: pa.Table) -> tuple[Any, str]:
+def _values(links: pa.Table) -> tuple[Floats, str]:
     """(value of each link, what it is): infinite where it is not known."""
     for name, measure in (("cost", BY_COST), ("latency_us", BY_LATENCY)):
         if links[name].null_count < links.num_rows:

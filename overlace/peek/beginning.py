@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlace.ingest.events import EVENT, plain
+from overlace.ingest.events import EVENT, with_text_names
 from overlace.ingest.files import open_file
 from overlace.ingest.formats import parquet
 from overlace.ingest.lines import blocks
@@ -28,7 +28,7 @@ def summarise(logs: Sequence[tuple[str, Options, int]]) -> dict[str, Any]:
         each = look(path, options.format, options)
         tables += first_events(each, size)
         source = source or each
-    events = plain(pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()).combine_chunks()
+    events = with_text_names(pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()).combine_chunks()
     return _summarise(events, source)
 
 

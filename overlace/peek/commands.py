@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from overlace.ingest.options import FLAGS, Options
 from overlace.ingest.run import ingest_sources
@@ -93,7 +93,7 @@ class Recipe:
 
     def run(self, out: str) -> Outcome:
         """Ingest in this process."""
-        how: dict[str, Any] = {
+        how: dict[str, object] = {
             "map": {name: each if isinstance(each, str) else each[-1] for name, each in self.options.map.items()},
             "delimiter": self.options.delimiter,
             "header": self.options.header,
@@ -116,7 +116,11 @@ class Recipe:
         if not messages:
             messages = int(done.trace.read("traffic", ["messages"])["messages"].to_numpy().sum())
         return Outcome(
-            sum(account.lines for account in done.accounts), messages, dict(ignored), dict(bad),
-            sum(account.duplicates for account in done.accounts), notes=[*done.known, *done.notes],
+            sum(account.lines for account in done.accounts),
+            messages,
+            dict(ignored),
+            dict(bad),
+            duplicates=sum(account.duplicates for account in done.accounts),
+            notes=[*done.known, *done.notes],
             worst=max((account.bad / account.lines for account in done.accounts if account.lines), default=0.0),
-        )  # fmt: skip
+        )

@@ -64,8 +64,10 @@ class Columns:
         self.values = {name: [row[place[name]] for row in cells if place[name] < len(row)] for name in self.names}
         self.known = {name: [each for each in values if each] for name, values in self.values.items()}
         self.sets = {name: set(values) for name, values in self.known.items()}
-        self.parts = {name: {part.strip() for each in own for part in re.split("[;|,]", each)} - {""}
-                      for name, own in self.sets.items()}  # fmt: skip
+        self.parts = {
+            name: {part.strip() for each in own for part in re.split("[;|,]", each)} - {""}
+            for name, own in self.sets.items()
+        }
 
     def shared(self, left: str, right: str) -> float:
         """The share of the values of the smaller column that the other has too; a cell may list several."""

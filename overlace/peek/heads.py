@@ -39,8 +39,11 @@ MAGIC = (
 )  # fmt: skip
 """What binary files begin with, what they are, and what to do."""
 
-OFFICE = {"xl/": ("an Excel workbook", "Save the sheet as CSV (UTF-8)."), "word/": ("a Word document", ""),
-          "content.xml": ("an OpenDocument file", "Save the sheet as CSV (UTF-8).")}  # fmt: skip
+OFFICE = {
+    "xl/": ("an Excel workbook", "Save the sheet as CSV (UTF-8)."),
+    "word/": ("a Word document", ""),
+    "content.xml": ("an OpenDocument file", "Save the sheet as CSV (UTF-8)."),
+}
 
 
 class Head(NamedTuple):

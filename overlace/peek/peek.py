@@ -87,10 +87,8 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
     whole = all(each.whole for each in looked if each.found)
     commands = [Command(e.recipe.command(), e.recipe.makes, _counts(e.outcome), e.why) for e in found]
     has = {**said.pop("has"), **_table_facts(found)}
-    return Peek(
-        _kinds(looked), first.path, first.lines, first.columns, commands, choose, problem, whole=whole, **said,
-        facets=_facets(has),
-    )  # fmt: skip
+    head = (first.path, first.lines, first.columns)
+    return Peek(_kinds(looked), *head, commands, choose, problem, whole=whole, **said, facets=_facets(has))
 
 
 def _as_given(path: str, paths: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ import csv
 import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -73,7 +72,7 @@ def _parquet_columns(path: str) -> Columns | None:
 def _json_columns(text: bytes, form: str) -> Columns | None:
     """Members of objects, or places in lists, one a line or in one array; of an object of lists its two sides."""
     lines = lines_of(text) if text.lstrip()[:1] == b"[" and b"\n[" not in text[:4096].replace(b" ", b"") else text
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for line in lines.split(b"\n")[:ROWS]:
         with suppress(ValueError, RecursionError):
             row = json.loads(line)
@@ -85,7 +84,7 @@ def _json_columns(text: bytes, form: str) -> Columns | None:
     return Columns(names, [[_shown(row.get(name)) for name in names] for row in rows]) if names else None
 
 
-def _shown(value: Any) -> str | None:
+def _shown(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value or None
     return json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)

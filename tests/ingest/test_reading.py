@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from overlace.arrays.json import NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, scan_objects
 from overlace.arrays.text import TEXT
-from overlace.ingest.events import plain
+from overlace.ingest.events import with_text_names
 from overlace.ingest.fields import COMMON, FIELDS
 from overlace.ingest.formats import counts, csv, jsonl
 from overlace.ingest.lines import blocks
@@ -35,7 +35,7 @@ def read(form, log, options, size=1 << 20):
     found = {}
     for batch in form.read(blocks(io.BytesIO(log), size=size), options):
         batch.validate(full=True)
-        for row in plain(pa.Table.from_batches([batch])).to_pylist():
+        for row in with_text_names(pa.Table.from_batches([batch])).to_pylist():
             assert row["offset"] not in found
             found[row["offset"]] = outcome(row)
     return found

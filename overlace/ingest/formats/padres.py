@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,10 +62,7 @@ DATABASE = r"-DB\d*$"
 INSIDE = ("INPUTQUEUE", "CONTROLLER", "SYSTEM_MONITOR", "HEARTBEAT_MANAGER", "none", "null")
 CONTROL = ("BROKER_CONTROL", "BROKER_MONITOR", "BROKER_INFO", "NETWORK_DISCOVERY", "GLOBAL_FD", "TRACEROUTE_MESSAGE")
 HEARTBEAT = "HEARTBEAT_MANAGER"
-TYPES = (
-    "advertisement", "unadvertisement", "subscription", "unsubscription", "compositesubscription",
-    "uncompositesubscription",
-)  # fmt: skip
+TYPES = tuple(each + kind for kind in ("advertisement", "subscription", "compositesubscription") for each in ("", "un"))
 
 BAD = {1: "no time", 2: "not a time", 3: "a message that is cut short", 4: "a publication without a class"}
 
@@ -141,7 +137,7 @@ def _messages(
     plain = _mask(pc.is_null(reason)) & ~bare & ~links
     own = {"broker": table["broker"].dictionary_encode(), "at": at}
 
-    def some(chosen: Bools, kind: str, **columns: Any) -> Iterator[pa.RecordBatch]:
+    def some(chosen: Bools, kind: str, **columns: pa.Array) -> Iterator[pa.RecordBatch]:
         if chosen.any():
             picked = {name: values.filter(pa.array(chosen)) for name, values in {**own, **columns}.items()}
             yield events(offset=offsets[rows[chosen]], kind=kind, **picked)

@@ -57,7 +57,7 @@ def parse_lines(offset: int, block: bytes, timezone: str) -> Part:
     head = pc.extract_regex(text, LINE)
     at = _times(pc.struct_field(head, "at"), timezone)
     rest = pc.fill_null(pc.if_else(pa.array(at != NEVER), pc.struct_field(head, "rest"), ""), "")
-    numbers: dict[str, Any] = {name: np.zeros(len(offsets), kind) for name, kind in _NUMBERS.items()}
+    numbers: dict[str, Numbers] = {name: np.zeros(len(offsets), kind) for name, kind in _NUMBERS.items()}
     numbers |= {"offset": offsets, "at": at}
     code, reason = np.zeros(len(offsets), np.int8), np.zeros(len(offsets), np.int16)
     none = (np.empty(0, np.int64), pa.array([], pa.large_string()))
@@ -115,7 +115,7 @@ def mask(values: pa.Array) -> Bools:
     return cast(Bools, pc.fill_null(values, False).to_numpy(zero_copy_only=False))
 
 
-def is_any(code: Any, *codes: int) -> Bools:
+def is_any(code: Numbers, *codes: int) -> Bools:
     """Where a code is one of several."""
     return np.isin(code, codes)
 
@@ -153,7 +153,7 @@ def _coded(found: list[tuple[Ints, pa.Array]], lines: int) -> tuple[Numbers, pa.
     return codes, coded.dictionary
 
 
-def _fits(fields: pa.StructArray, numbers: dict[str, Any]) -> Bools:
+def _fits(fields: pa.StructArray, numbers: dict[str, Numbers]) -> Bools:
     """Whether the numbers of each line are no larger than any that a broker writes."""
     fine = np.ones(len(fields), bool)
     for field in fields.type:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlace.arrays.jit import Ints
+from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.events import TIME, events
-from overlace.ingest.formats.mosquitto.lines import NEVER, is_any
+from overlace.ingest.formats.mosquitto.lines import NEVER, Numbers, is_any
 from overlace.ingest.formats.mosquitto.log import Log
 from overlace.ingest.formats.mosquitto.sends import Matched
 from overlace.ingest.formats.mosquitto.sessions import ends_of
@@ -108,14 +107,14 @@ def _kinds(log: Log, found: Matched) -> tuple[Ints, Ints]:
     return kind, reason
 
 
-def _places(lines: Ints, wanted: Any) -> Ints:
+def _places(lines: Ints, wanted: Bools) -> Ints:
     """For each line that is wanted its place among some lines, else -1."""
     places = np.full(len(wanted), -1, np.int64)
     places[lines] = np.arange(len(lines))
     return np.where(wanted, places, -1)
 
 
-def _taken(names: pa.Array, codes: Any) -> pa.Array:
+def _taken(names: pa.Array, codes: Numbers) -> pa.Array:
     """The names of codes, null for -1."""
     return names.take(pa.array(codes, pa.int64(), mask=np.asarray(codes) < 0)).cast(pa.string())
 

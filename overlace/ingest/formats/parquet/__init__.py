@@ -8,7 +8,6 @@ otherwise events carry their keys. A file that claims to be sorted and is not ra
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,7 +46,7 @@ def settle(path: str, options: Settled) -> Settled:
     return settled
 
 
-def _sampled(values: pa.Array) -> list[Any]:
+def _sampled(values: pa.Array) -> list[object]:
     kind = values.type
     return (
         values.to_pylist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,8 @@ from overlace.ingest.formats.parquet.values import (
     words_of,
 )
 
+Column = TypeVar("Column", Ints, Bools, Small)
+
 
 def events_of(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     """Bad rows by reason, then an event a message; `before` rows of the table stand above these."""
@@ -75,7 +77,7 @@ def events_of(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     if n == 0 or (keep is not None and len(keep) == 0):
         return
 
-    def kept(values: Any) -> Any:
+    def kept(values: Column) -> Column:
         return values if keep is None else values[keep]
 
     when = kept(at.values)
@@ -91,13 +93,13 @@ def events_of(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     head = run[:-1] if whole else least_of_runs(run, when)
     chosen = (None if whole else head) if keep is None else keep[head]  # rows that tell of their messages
 
-    def at_heads(values: Any) -> Any:
+    def at_heads(values: Column) -> Column:
         return values if whole else values[head]
 
-    def at_chosen(values: Any) -> Any:
+    def at_chosen(values: Column) -> Column:
         return values if chosen is None else values[chosen]
 
-    columns: dict[str, Any] = {"at": pa.array(at_heads(when)).cast(TIME)}
+    columns: dict[str, pa.Array | Ints] = {"at": pa.array(at_heads(when)).cast(TIME)}
     columns |= {field: name_column(each.at(chosen)) for field, each in names.items() if each.known}
     for field, number in numbers.items():
         if rows.columns_of(field):
@@ -209,7 +211,7 @@ def _attributes(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, 
 
 def _keys(
     rows: Rows, n: int, keep: Ints | None, names: Mapping[str, Named], at: Ints, numbers: Mapping[str, Values]
-) -> tuple[Ints | None, Any]:
+) -> tuple[Ints | None, Bools]:
     """(words, there): what rows of one message agree in, two words or one a row; None where each stands alone."""
     group = rows.options.get("group") or ()
     parts: list[Ints] = []
@@ -228,6 +230,6 @@ def _keys(
                 there = ~nulls(column)
             parts.append(words_of(column))
     if not parts:
-        return None, None
+        return None, there
     words = parts[0] if len(parts) == 1 else np.column_stack(parts)
     return (words, there) if keep is None else (words[keep], there[keep])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -92,7 +91,7 @@ class Rows:
         return list(self.options["mapping"].get(field, ()))
 
 
-def coalesce(rows: Rows, field: str, read: Any, n: int | None = None) -> Values:
+def coalesce(rows: Rows, field: str, read: Callable[[pa.Array, Settled], Values], n: int | None = None) -> Values:
     """A field from its columns: of each row the first that is there."""
     found: Values | None = None
     for name in rows.columns_of(field):

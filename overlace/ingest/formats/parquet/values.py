@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ DENSE = 1 << 26
 class Values(NamedTuple):
     """A column read: its values, and what came of each (FINE, MISSING, ...)."""
 
-    values: Any
+    values: Ints
     state: Small
 
 
@@ -176,7 +176,7 @@ def text_of(values: pa.Array) -> tuple[pa.Array, Bools]:
     ), ~fine
 
 
-def _used(columns: Sequence[NDArray[Any]], high: int) -> Ints:
+def _used(columns: Sequence[NDArray[np.integer]], high: int) -> Ints:
     """The numbers up to `high` that occur."""
     seen = np.zeros(high + 1, dtype=np.bool_)
     for each in columns:
@@ -185,7 +185,7 @@ def _used(columns: Sequence[NDArray[Any]], high: int) -> Ints:
 
 
 @kernel(work=size)
-def mark(seen: Bools, numbers: NDArray[Any]) -> None:
+def mark(seen: Bools, numbers: NDArray[np.integer]) -> None:
     """Note which numbers occur, in place."""
     for i in range(len(numbers)):
         seen[numbers[i]] = True
@@ -245,13 +245,13 @@ def mix_words(words: Ints) -> Ints:
     return np.column_stack(out)
 
 
-def places(start: Any, sizes: Any) -> Any:
+def places(start: Ints, sizes: Ints) -> Ints:
     """The places start[i], start[i] + 1, ... of groups of these sizes."""
     first = np.cumsum(sizes) - sizes
     return np.repeat(start - first, sizes) + np.arange(sizes.sum())
 
 
-def integers(values: Any) -> Ints:
+def integers(values: pa.Array | pa.ChunkedArray) -> Ints:
     """Values as numbers of 64 bits."""
     return np.ascontiguousarray(
         values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy(), dtype=np.int64
