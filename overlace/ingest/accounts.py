@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from overlace.errors import BadTrace
 from overlace.ingest.options import Options
-from overlace.ingest.sources import Source, shown_mapping, waiting
+from overlace.ingest.sources import Source, bytes_waiting, shown_mapping
 from overlace.ingest.staging import Read, label
 from overlace.trace.store import Writer
 from overlace.trace.tables import schema_of
@@ -99,7 +99,7 @@ def account_of(source: Source, splits: Sequence[Read]) -> Account:
         quarantined={reason: (rows, samples.get(reason, (0, ""))[1]) for reason, rows in bad.items()},
         duplicates=extra,
         mapping=shown_mapping(source),
-        waits=waiting(source),
+        waits=bytes_waiting(source),
     )
 
 

@@ -26,8 +26,7 @@ import pyarrow.compute as pc
 
 from overlace.arrays.hashing import group_rows
 from overlace.arrays.jit import Bools, Ints, kernel
-from overlace.ingest.coded import flat
-from overlace.ingest.events import Settled
+from overlace.ingest.events import Settled, in_one_piece
 from overlace.ingest.history import read_life
 from overlace.ingest.notes import Note, bridges_of
 from overlace.ingest.sources import Source
@@ -76,7 +75,7 @@ def follow(lines: pa.Table, bridges: Sequence[Bridge] = ()) -> Followed:
     other = ends.other
     received = lines["receivers"].is_valid().to_numpy()
     sent = lines["key"].is_valid().to_numpy() & ~received
-    topic = _at_the_dialler(lines, sent, bridges).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    topic = _rename_topics(lines, sent, bridges).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     size = lines["bytes"].cast(pa.int64()).fill_null(-1).to_numpy()
     to = np.where(received, log, other)  # the broker that the message comes to
     group, _ = group_rows(np.column_stack([link, to, topic.astype(np.int64), size]))
@@ -88,10 +87,12 @@ def follow(lines: pa.Table, bridges: Sequence[Bridge] = ()) -> Followed:
     into, out_of = order[pairs], order[match[pairs]]
     roots = _roots(source, offset, into, out_of, lines["key"])
     lost = int(received.sum()) - len(into)
-    return Followed(_added(lines["receivers"], into, *roots), len(into), lost, ends.links, ends.since, ends.until)
+    return Followed(
+        _list_receivers(lines["receivers"], into, *roots), len(into), lost, ends.links, ends.since, ends.until
+    )
 
 
-def _at_the_dialler(lines: pa.Table, sent: Bools, bridges: Sequence[Bridge]) -> pa.Array:
+def _rename_topics(lines: pa.Table, sent: Bools, bridges: Sequence[Bridge]) -> pa.Array:
     """The topic of each line by the name that the broker that dials logs."""
     topic = pc.fill_null(lines["topic"], "").combine_chunks()
     client, broker = lines["client"].combine_chunks(), lines["broker"].combine_chunks()
@@ -209,7 +210,7 @@ def _roots(source: Ints, offset: Ints, into: Ints, out_of: Ints, key: pa.Chunked
     return at_source[root], carried[root]
 
 
-def _added(lists: pa.ChunkedArray, into: Ints, source: Ints, offset: Ints) -> pa.Table:
+def _list_receivers(lists: pa.ChunkedArray, into: Ints, source: Ints, offset: Ints) -> pa.Table:
     """Receivers by message, each once."""
     own = lists.take(pa.array(into)).combine_chunks()
     parents = pc.list_parent_indices(own).to_numpy(zero_copy_only=False)
@@ -276,7 +277,7 @@ def follow_bridges(
             life = life.append_column(name, pa.array(np.full(life.num_rows, value, np.int32)))
         tables.append(life)
     crossed = follow(bridge_lines(pa.concat_tables(tables)), [] if job.key else [Bridge.of(each) for each in known])
-    lists = flat(crossed.receivers["receiver_distinct"])
+    lists = in_one_piece(crossed.receivers["receiver_distinct"])
     ids = pc.index_in(lists.flatten(), value_set=names["client"]).cast(pa.int32())
     sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     bounds = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int64))

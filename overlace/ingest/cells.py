@@ -162,11 +162,11 @@ def _list_of(rows: Reading, field: str, options: Settled) -> Lists:
         only = np.where(cells, first, -1)
         room = int((last[cells] - first[cells]).sum()) + len(first)
         own = single if field == "receiver" else suspects
-        begun, begin, end, state = split_cells(rows.data, only, last, kind, separator, own, room)
+        bounds, begin, end, state = split_cells(rows.data, only, last, kind, separator, own, room)
         rows.refuse(state == UNREADABLE, WRONG_TYPE, field)
         rows.refuse(state == BEYOND, LOOKS_LIKE_A_LIST, field)
-        end = cut_whole(rows.data, begin, end, np.repeat(kind, np.diff(begun)))
-        found = Lists(begun, begin, end, found.there) if not lists.any() else _either(found, begun, begin, end, cells)
+        end = cut_whole(rows.data, begin, end, np.repeat(kind, np.diff(bounds)))
+        found = Lists(bounds, begin, end, found.there) if not lists.any() else _either(found, bounds, begin, end, cells)
     if field == "receiver":  # no name is no receiver that was logged
         found = found._replace(there=found.there & (lists | (np.diff(found.start) > 0)))
     return found

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Bools, Ints, kernel, size
-from overlace.ingest.coded import Coded, Codes, Events, decode, flat, rename
-from overlace.ingest.events import PLAIN
+from overlace.ingest.coded import Coded, Codes, Events, decode, rename
+from overlace.ingest.events import PLAIN, in_one_piece
 from overlace.ingest.identity import hide_names, identify
 from overlace.ingest.keys import keys_of
 from overlace.ingest.messages import Messages, group_messages
@@ -113,8 +113,8 @@ def count(batches: Iterable[pa.RecordBatch]) -> Counted:
             continue
         table = pa.table({"kind": kind.cast(pa.string()), "reason": reason, "rows": pc.fill_null(lines, 1)})
         for row in table.group_by(["kind", "reason"]).aggregate([("rows", "sum")]).to_pylist():
-            told = row["kind"] == "link" and row["reason"]  # all that the line is good for
-            name = ("ignored" if told else row["kind"], row["reason"] or "")
+            only_link = row["kind"] == "link" and row["reason"]  # all that the line is good for
+            name = ("ignored" if only_link else row["kind"], row["reason"] or "")
             rows[name] = rows.get(name, 0) + row["rows_sum"]
         shown = pa.table({"reason": reason, "sample": batch["sample"], "offset": batch["offset"]})
         shown = shown.filter(shown["sample"].is_valid())
@@ -129,12 +129,12 @@ def _life(events: Events, job: Job, of_messages: Bools, crossing: Bools, connect
     rows = _links_once(events, np.flatnonzero(events.is_kind(*LIFE) & ~of_messages))
     table = events.table(rows)
     follows = events.is_kind("follows")[rows]
-    told = pc.is_in(table["reason"], pa.array(["bridge", "double"])).to_numpy(zero_copy_only=False)
-    use = ~follows | told
+    wanted = pc.is_in(table["reason"], pa.array(["bridge", "double"])).to_numpy(zero_copy_only=False)
+    use = ~follows | wanted
     rows, table = rows[use], table.filter(pa.array(use))
     if not job.keep_topics:
-        table = _replace(table, "filter", collapse(flat(table["filter"])))
-    key = flat(table["key"])
+        table = _replace(table, "filter", collapse(in_one_piece(table["filter"])))
+    key = in_one_piece(table["key"])
     sessions = events.is_kind("connect", "disconnect", "subscribe", "unsubscribe")[rows]
     if connection is not None:
         own = decode(Coded(connection.codes[rows], connection.names))
@@ -144,8 +144,8 @@ def _life(events: Events, job: Job, of_messages: Bools, crossing: Bools, connect
             pa.array(crossing[rows]), key, pseudonyms(key, job.key)
         )  # that of a send to a bridge is a number
         for name in ("group", "user"):
-            table = _replace(table, name, pseudonyms(flat(table[name]), job.key))
-        table = _replace(table, "filter", pseudonyms(flat(table["filter"]), job.key, "/."))
+            table = _replace(table, name, pseudonyms(in_one_piece(table[name]), job.key))
+        table = _replace(table, "filter", pseudonyms(in_one_piece(table["filter"]), job.key, "/."))
         table = _replace(table, "sample", pa.nulls(table.num_rows, pa.string()))
     table = _replace(table, "key", key)
     columns = {"kind": events.kind, "client": events.client, "broker": events.broker, "topic": events.topic}
@@ -234,7 +234,7 @@ def _names(events: Events, crossing: Bools) -> dict[str, tuple[pa.Array, Ints]]:
 def _with_far_ends(brokers: tuple[pa.Array, Ints], life: pa.Table) -> tuple[pa.Array, Ints]:
     """Names of brokers, and those that are only known as the far end of a link."""
     links = life.filter(pc.equal(life["kind"], "link"))
-    far = pa.concat_arrays([brokers[0], flat(links["key"])])
+    far = pa.concat_arrays([brokers[0], in_one_piece(links["key"])])
     return far, np.concatenate([brokers[1], links["at"].cast(pa.int64()).to_numpy()])
 
 

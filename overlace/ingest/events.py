@@ -168,3 +168,10 @@ def _plain_lists(lists: pa.ListArray) -> pa.Array:
 
 PLAIN = with_text_names(EVENT.empty_table()).schema
 """EVENT with names as text."""
+
+
+def in_one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array."""
+    if isinstance(column, pa.ChunkedArray):
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    return column

@@ -74,13 +74,13 @@ def find_files(paths: Sequence[str], skip: Sequence[str] = ()) -> list[str]:
             inside = files.get_file_info(pafs.FileSelector(at, recursive=True))
             prefix = path.partition("://")[0] + "://" if "://" in path else ""
             names = (each.path for each in inside if each.type == pafs.FileType.File)
-            found += sorted(prefix + each for each in names if not _left_out(each.removeprefix(at), skip))
+            found += sorted(prefix + each for each in names if not _is_left_out(each.removeprefix(at), skip))
         else:
             found.append(path)
     return found
 
 
-def _left_out(path: str, skip: Sequence[str]) -> bool:
+def _is_left_out(path: str, skip: Sequence[str]) -> bool:
     parts = PurePosixPath(path.lstrip("/")).parts
     hidden = any(part.startswith((".", "_")) for part in parts)
     return hidden or any(fnmatch(parts[-1], pattern) for pattern in skip)
@@ -93,7 +93,7 @@ COUNTED = re.compile(r"(?<=\w)(\.[A-Za-z]\w*)\.\d{1,4}$")
 """What a rotation adds to the name of a log: a date, or a number behind an extension."""
 
 
-def unrotated(name: str) -> str:
+def strip_rotation(name: str) -> str:
     """The name of a log without what packing and rotating have added."""
     return COUNTED.sub(r"\1", DATED.sub("", name.removesuffix(".gz")))
 
@@ -102,7 +102,7 @@ def log_of(path: str) -> str:
     """Which log a file is a part of: those of one folder whose names differ only by their rotation."""
     folder, _, name = absolute(path).rpartition("/")
     folder = folder if "://" in path else os.path.realpath(folder)
-    return hash_of(f"{folder}/{unrotated(name)}".encode())
+    return hash_of(f"{folder}/{strip_rotation(name)}".encode())
 
 
 def hash_of(data: bytes) -> str:

@@ -28,7 +28,7 @@ from overlace.ingest.events import Settled
 from overlace.ingest.files import HEAD, find_files, hash_of, open_file
 from overlace.ingest.notes import Note
 from overlace.ingest.options import Options
-from overlace.ingest.sources import FORMATS, SAMPLE, Source, look_at, waiting
+from overlace.ingest.sources import FORMATS, SAMPLE, Source, bytes_waiting, look_at
 from overlace.trace.store import place
 
 
@@ -76,7 +76,7 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note
         if digest not in joined:
             before = noted[digest]["name"]
             renamed = f" ({before}, which was read before)" if before != source.name else ""
-            waits = ", its last line is unfinished" if waiting(source) else ""
+            waits = ", its last line is unfinished" if bytes_waiting(source) else ""
             known.append(f"{source.name}{renamed}: nothing new{waits}")
     return Found(number_sources([*found.values(), *joined.values()], noted), known, same)
 
@@ -112,17 +112,17 @@ def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str 
     for digest, before in noted.items():
         by_head.setdefault((before["head"], digest.partition("-")[0]), []).append(digest)
     lengths = sorted({length for length, _ in by_head})
-    wishes: list[tuple[tuple[bool, int, int], int, str]] = []
+    candidates: list[tuple[tuple[bool, int, int], int, str]] = []
     for i, (source, head) in enumerate(looked):
         if source.path.endswith("/DataFrame.parquet") and (HEAD, source.digest) in by_head:
-            wishes.append(((False, 0, i), i, by_head[HEAD, source.digest][0]))
+            candidates.append(((False, 0, i), i, by_head[HEAD, source.digest][0]))
             continue
         for key in hash_prefixes(head, lengths).items():
             alike = [digest for digest in by_head.get(key, ()) if _continues(source, head, noted[digest])]
-            wishes += [((noted[each]["name"] != source.name, -noted[each]["end"], i), i, each) for each in alike]
+            candidates += [((noted[each]["name"] != source.name, -noted[each]["end"], i), i, each) for each in alike]
     found: list[str | None] = [None] * len(looked)
     taken: set[str] = set()
-    for _, i, digest in sorted(wishes):
+    for _, i, digest in sorted(candidates):
         if found[i] is None and digest not in taken:
             found[i] = digest
             taken.add(digest)
@@ -132,7 +132,7 @@ def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str 
 def _continues(source: Source, head: bytes, before: Note) -> bool:
     """Whether a file begins with all that was read of a source, or is that source read anew."""
     alike = before["name"] == source.name and before.get("log") == source.log
-    if before["end"] < HEAD and not alike and not _is_telling(source, before):
+    if before["end"] < HEAD and not alike and not _is_distinctive(source, before):
         return False
     if source.packed and tuple(before.get("disk", ())) == source.disk:
         return True
@@ -166,7 +166,7 @@ def _refuse_older(source: Source, noted: Mapping[str, Note]) -> None:
             )
 
 
-def _is_telling(source: Source, before: Note) -> bool:
+def _is_distinctive(source: Source, before: Note) -> bool:
     """Whether a short beginning that two files have in common tells that they are one."""
     if source.form.one_broker:
         return bool(before.get("broker") == source.options["broker"])

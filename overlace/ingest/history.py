@@ -52,9 +52,9 @@ def _runs(seen: pa.Table, known: Ints, from_then: Ints) -> tuple[Ints, Ints, Int
     ordered = seen.sort_by([("client", "ascending"), ("at_min", "ascending"), ("broker", "ascending")])
     who, where, since = (ordered[name].to_numpy() for name in ("client", "broker", "at_min"))
     place = np.searchsorted(known, who)  # clients are in order
-    told = np.append(known, -1)[place] == who
-    ends = np.where(told, np.append(from_then, EVER)[place], EVER)
-    early = ~told | (since < ends)
+    known_before = np.append(known, -1)[place] == who
+    ends = np.where(known_before, np.append(from_then, EVER)[place], EVER)
+    early = ~known_before | (since < ends)
     who, where, since, ends = (each[early] for each in (who, where, since, ends))
     turn = _turns(who) | _turns(where)
     who, where, since, ends = (each[turn] for each in (who, where, since, ends))

@@ -54,7 +54,7 @@ class Messages(NamedTuple):
 
 @kernel(work=size)
 def heads_of(start: Ints, order: Ints, at: Ints, client: Codes) -> Ints:
-    """The row of each group that tells of it: one with a client before one without, the least time, the first."""
+    """The row of each group that speaks for it: one with a client before one without, the least time, the first."""
     head = np.empty(len(start) - 1, dtype=np.int64)
     for g in range(len(start) - 1):
         best = order[start[g]]
@@ -75,13 +75,13 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
     if n < events.rows:
         start, members = take_groups(start, members, rows)
     at, client = events.at[rows], events.client.codes[rows]
-    tells = ~events.is_kind("delivery")[rows]
+    publishes = ~events.is_kind("delivery")[rows]
     every = events.lines[rows]
-    lines = np.where(tells, every, 0)
+    lines = np.where(publishes, every, 0)
     logged = events.logged[rows]
     sizes = np.diff(start)
     kept = np.zeros((0, 2), np.int64)
-    most = np.where(tells, np.where(every > 1, np.minimum(sizes, 1), sizes), 0)
+    most = np.where(publishes, np.where(every > 1, np.minimum(sizes, 1), sizes), 0)
     head: Ints | slice = slice(None)
     if keyed[rows].any():
         own = keys[rows]

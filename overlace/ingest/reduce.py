@@ -70,7 +70,7 @@ def from_bytes(data: pa.Buffer | bytes) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
 
 
-def under_ids(messages: Messages, ids: Ids) -> Messages:
+def put_under_ids(messages: Messages, ids: Ids) -> Messages:
     """The same messages under ids: sets of attributes are still numbers, their members are ids."""
     start, members = sort_groups(messages.start, ids.client[messages.members])
     sets_start, sets = sort_groups(messages.sets_start, ids.attribute[messages.sets])
@@ -80,7 +80,7 @@ def under_ids(messages: Messages, ids: Ids) -> Messages:
     return messages._replace(client=client, topic=topic, start=start, members=members, sets_start=sets_start, sets=sets)
 
 
-def unite(parts: Sequence[Partial], bucket_us: int, ratio: int = 1) -> Reduction:
+def sum_parts(parts: Sequence[Partial], bucket_us: int, ratio: int = 1) -> Reduction:
     """What tasks summed up as one; `ratio` of their buckets make one."""
     lists = [_members(part) for part in parts]
     bounds = np.cumsum([0, *(len(start) - 1 for start, _ in lists)])

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from overlace.errors import BadParameter, BadTrace, NotSorted
 from overlace.ingest.accounts import Account, account_of, add_joined, judge, write_accounts
 from overlace.ingest.bridges import Followed, bridge_notes, follow_bridges, learn_bridges
-from overlace.ingest.coded import flat
 from overlace.ingest.encode import KINDS, LATER
+from overlace.ingest.events import in_one_piece
 from overlace.ingest.growth import new_sources
 from overlace.ingest.history import read_life, seen_in, write_history
 from overlace.ingest.links import write_links
@@ -241,8 +241,8 @@ class _Ingest:
         if self.options.bucket:
             return BUCKETS[self.options.bucket]
         ends = [each for each in map(first_and_last, self.job.sources) if each] if self.options.reduce_only else []
-        surely = ends and max(last for _, last in ends) - min(first for first, _ in ends) >= DAY_US
-        return HOUR_US if surely else MINUTE_US
+        certain = ends and max(last for _, last in ends) - min(first for first, _ in ends) >= DAY_US
+        return HOUR_US if certain else MINUTE_US
 
     def _bucket(self, parsed: Sequence[Parsed]) -> int:
         """An hour; a minute when the log spans less than a day."""
@@ -258,7 +258,7 @@ class _Ingest:
         names: dict[str, pa.Array] = {}
         for kind in KINDS:
             tables = [each.tables.table(kind) for each in parsed]
-            used = [(flat(table["name"]), table["at"].to_numpy()) for table in tables if table.num_rows]
+            used = [(in_one_piece(table["name"]), table["at"].to_numpy()) for table in tables if table.num_rows]
             names[kind] = number_names(known.get(kind, ()), used, LATER)
             if kind == "attribute" and len(names[kind]) > 63:
                 raise BadTrace(f"{len(names[kind])} attributes; a mask holds at most 63. Leave some out with --map.")
@@ -310,7 +310,7 @@ def _ids_of(answer: Answer, names: Mapping[str, pa.Array]) -> Ids:
     """The ids of a split's codes, -1 for names that nothing uses; the last place is for none."""
     found = {}
     for kind in KINDS:
-        own = flat(answer.table(kind)["name"])
+        own = in_one_piece(answer.table(kind)["name"])
         to = pc.index_in(own, value_set=names[kind]).fill_null(-1).to_numpy(zero_copy_only=False)
         found[kind] = np.append(to, -1).astype(np.int64)
     return Ids(**found)

@@ -20,7 +20,16 @@ import pyarrow.fs as pafs
 from overlace.errors import BadTrace, Unfinished, Unknown
 from overlace.ingest.events import Format, Settled
 from overlace.ingest.fields import UNIT_WORDS
-from overlace.ingest.files import HEAD, _refuse_encoding, _refuse_packed, hash_of, log_of, open_file, tail_at, unrotated
+from overlace.ingest.files import (
+    HEAD,
+    _refuse_encoding,
+    _refuse_packed,
+    hash_of,
+    log_of,
+    open_file,
+    strip_rotation,
+    tail_at,
+)
 from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, padres, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
@@ -170,7 +179,7 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
         cut = sample if len(sample) < SAMPLE else sample[: sample.rfind(b"\n") + 1] or sample
         settled = chosen.settle(cut.removeprefix(MARK), given)
     if chosen.one_broker and not settled.get("broker"):
-        stem = unrotated(PurePosixPath(path).name).rpartition(".")
+        stem = strip_rotation(PurePosixPath(path).name).rpartition(".")
         settled["broker"] = stem[0] or stem[2]
     size, is_open = info.size, False
     if not packed and name != "parquet" and not chosen.lines and not end.endswith(b"\n"):
@@ -281,7 +290,7 @@ def settle_together(sources: Sequence[Source]) -> list[Source]:
     return [replace(s, options={**s.options, "sorted": apart}) if s.format == "parquet" else s for s in sources]
 
 
-def waiting(source: Source) -> int:
+def bytes_waiting(source: Source) -> int:
     """Bytes of its last line, if that waits for its end."""
     return 0 if source.packed or source.format == "parquet" else source.disk[0] - source.size
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from overlace.ingest.notes import rows_from
-from overlace.ingest.reduce import Ids, Partial, unite
+from overlace.ingest.reduce import Ids, Partial, sum_parts
 from overlace.ingest.splits import make_batches
 from overlace.ingest.staging import HERE, Finished, Job, Parsed, Runner, answers, label, partial_of, stage
 from overlace.ingest.tails import subtract
@@ -115,11 +115,11 @@ def write_traffic(writer: Writer, job: Job, sums: Sums, ratio: int) -> None:
     tables: dict[str, list[tuple[str, pa.Table]]] = {table: [] for table in SUMMED}
     for number, source in enumerate(job.sources):
         own = [part for part in sums.parts if part.source == number]
-        whole = unite([part.sums for part in own], job.bucket_us, ratio)
+        whole = sum_parts([part.sums for part in own], job.bucket_us, ratio)
         if source.begin and writer.base:
             traffic, audiences, *of_tail = (rows_from(writer.base, table, source.digest) for table in SUMMED)
             whole = merge([subtract(Reduction(traffic, audiences), Reduction(*of_tail)), whole])
-        tail = unite([part.sums for part in own if part.tail], job.bucket_us, ratio)
+        tail = sum_parts([part.sums for part in own if part.tail], job.bucket_us, ratio)
         for table in SUMMED:
             writer.drop(table, source.digest)
         writer.drop("messages", label(source.digest, True))

@@ -30,7 +30,7 @@ TABLES = ("clients access brokers links sessions subscriptions advertisements pe
 JSON = (".json", ".jsonl", ".ndjson")
 
 
-def read_plain(
+def read_table_file(
     path: str, table: str, options: Mapping[str, Any], tell: Callable[[str], object] = lambda note: None
 ) -> pa.Table:
     """A file as text or numbers, its columns renamed as the options' `map` says (table column = file column).

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from overlace.errors import BadTrace
 from overlace.ingest.cells import times
+from overlace.ingest.events import in_one_piece
 from overlace.ingest.table_merging import DEFAULTS
 from overlace.ingest.topologies import Topology
 from overlace.model import Names
@@ -47,7 +48,7 @@ class Cell(NamedTuple):
         return BadTrace(f"{self.where}: row {row + 1}: {self.column} is {shown}. Expected {expected}.")
 
 
-def encode(
+def encode_rows(
     rows: pa.Table, table: str, names: Names, *, where: str = "", both_ways: bool = False
 ) -> tuple[str, pa.Table, dict[str, list[str]]]:
     """(table, rows, names): the columns that the rows name, with ids; new names among the old.
@@ -66,7 +67,7 @@ def encode(
     for name in rows.column_names:
         kind_of = "client" if table == "peers" and name in ("left", "right") else KINDS.get(name)
         cell = Cell(where, name)
-        columns[name] = _encoded(_flat(rows[name]), schema.field(name).type, kind_of, known, cell)
+        columns[name] = _encode_column(in_one_piece(rows[name]), schema.field(name).type, kind_of, known, cell)
         if name in needed and columns[name].null_count:
             raise cell.wrong(_first(columns[name].is_null()), None, "a value")
     if table in ("links", "peers"):
@@ -81,7 +82,7 @@ def _interests(rows: pa.Table, where: str, both_ways: bool) -> pa.Table:
     """Pairs of client and topic, each once."""
     if not {"client", "topic"} <= set(rows.column_names):
         _refuse(rows, "interests", where)
-    client, topic = (_texts(_flat(rows[name]), Cell(where, name)) for name in ("client", "topic"))
+    client, topic = (_texts(in_one_piece(rows[name]), Cell(where, name)) for name in ("client", "topic"))
     for name, values in (("client", client), ("topic", topic)):
         if values.null_count:
             raise Cell(where, name).wrong(_first(values.is_null()), None, "a value")
@@ -98,17 +99,12 @@ def _refuse(rows: pa.Table, table: str, where: str) -> None:
     )
 
 
-def _flat(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
-
-
 def _first(flags: pa.Array) -> int:
     """The first row that is true."""
     return int(np.flatnonzero(numbers(flags, False))[0])
 
 
-def _encoded(
+def _encode_column(
     values: pa.Array, kind: pa.DataType, kind_of: str | None, names: dict[str, list[str]], cell: Cell
 ) -> pa.Array:
     """A column as its table holds it."""

@@ -38,7 +38,7 @@ class Crossed(Exception):
 
 def with_cut(source: Source) -> Source:
     """A source with the place from which messages may go on: the first in its last part that parts no message."""
-    if not joins(source):
+    if not may_join(source):
         return source
     low = source.size - ZONE
     if source.packed or low <= source.begin:
@@ -57,7 +57,7 @@ def with_cut(source: Source) -> Source:
     return replace(source, cut=int(next(iter(offsets[offsets >= low]), source.begin)))
 
 
-def joins(source: Source) -> bool:
+def may_join(source: Source) -> bool:
     """Whether its messages may have several rows, in this file or in others of the same log."""
     return source.keyed and source.form.keys == "source" and source.form.scope == "line" and source.format != "parquet"
 
@@ -129,7 +129,7 @@ def keys_by_log(job: Job, parsed: Sequence[Parsed]) -> dict[str, Ints]:
     """The keys that were met, by log."""
     found: dict[str, list[Parsed]] = {}
     for source, own in zip(job.sources, by_source(parsed, len(job.sources)), strict=True):
-        if joins(source):
+        if may_join(source):
             found.setdefault(source.log, []).extend(own)
     return {log: _keys(own) for log, own in found.items()}
 
@@ -141,7 +141,7 @@ def write_keys(writer: Writer, job: Job, parsed: Sequence[Parsed]) -> None:
         for tail in (False, True):
             if tail or not source.begin:
                 writer.drop("keys", label(source.digest, tail))
-            if joins(source) and not job.key:
+            if may_join(source) and not job.key:
                 keys = _keys([each for each in own if each.read.tail == tail])
                 rows.append((label(source.digest, tail), pa.table({"key": keys})))
     writer.write_by_source("keys", rows)

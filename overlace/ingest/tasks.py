@@ -36,7 +36,7 @@ from overlace.ingest.messages import (
     take,
     without_orphans,
 )
-from overlace.ingest.reduce import Ids, sum_up, under_ids
+from overlace.ingest.reduce import Ids, put_under_ids, sum_up
 from overlace.ingest.sources import Count
 from overlace.ingest.splits import Split
 from overlace.ingest.staging import (
@@ -89,12 +89,12 @@ def _parse_split(job: Job, split: Split) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         held.append(batch)
         if source.form.scope == "line" and count.size - size >= CHUNK:
-            yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
+            yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
             held, lines, size, chunks = [], count.lines, count.size, chunks + 1
-    yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
+    yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
 
 
-def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, count: Count) -> pa.RecordBatch:
+def _answer_split(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, count: Count) -> pa.RecordBatch:
     source = job.sources[split.source]
     found = encode(batches, job, source)
     batches.clear()
@@ -172,7 +172,7 @@ def finish(job: Job, tasks: Sequence[Sequence[Piece]], bridged: bool, shared: Se
 
 def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], written: Written) -> pa.RecordBatch:
     ids = Ids(*(staged(job, f"ids/{piece.name}-{kind}")["id"].to_numpy() for kind in Ids._fields))
-    messages = under_ids(staged_messages(job, piece.name), ids)
+    messages = put_under_ids(staged_messages(job, piece.name), ids)
     done = Finished(piece.source, piece.tail)
     if piece.scope in shared and len(messages.key):
         among = staged(job, f"shared/{piece.scope}")["high"].to_numpy()

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from overlace.arrays.components import components, spanning_forest
 from overlace.arrays.jit import Bools, Floats, Pairs
 from overlace.errors import BadTrace, Unknown
-from overlace.ingest.table_files import read_plain
-from overlace.ingest.table_rows import encode
+from overlace.ingest.table_files import read_table_file
+from overlace.ingest.table_rows import encode_rows
 from overlace.trace.tables import arrow, numbers
 
 MST, ALL = "mst", "all"
@@ -113,8 +113,8 @@ class _Candidates:
     def named_by(self, wanted: Wanted) -> Bools:
         """The links that a table names; refused where one is no link of the topology."""
         known = sorted({self.brokers[i] for i in np.unique(self.pairs).tolist()})
-        given = read_plain(wanted.how, "links", wanted.options)
-        _, rows, names = encode(given, "links", {"broker": self.brokers}, where=wanted.how)
+        given = read_table_file(wanted.how, "links", wanted.options)
+        _, rows, names = encode_rows(given, "links", {"broker": self.brokers}, where=wanted.how)
         ends = np.column_stack([numbers(rows[end]) for end in ("left", "right")]).astype(np.int64).reshape(-1, 2)
         linked = np.isin(ends, self.pairs)
         if not linked.all():

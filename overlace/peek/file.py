@@ -1,4 +1,4 @@
-"""One file: what it is, which column is what, and the ways to ingest it, likeliest first.
+"""One file: what it is, which column is what, and the recipes to ingest it, likeliest first.
 
 What is likely is tried with the code that ingests: a recipe that does not work is not offered.
 """
@@ -18,13 +18,23 @@ from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
 from overlace.ingest.sources import look
 from overlace.ingest.topologies.read import seems_configuration, seems_topology
-from overlace.peek.beginning import first_events
-from overlace.peek.commands import Outcome, Recipe
-from overlace.peek.guessing import NAMED, SHARED, Columns, Guess, clock_apart, guess_log, separator_in, unread_times
+from overlace.peek.columns import Columns, Guess
+from overlace.peek.guesses import (
+    NAMED,
+    SHARED,
+    clock_apart,
+    guess_cost,
+    guess_log,
+    guess_pairs,
+    separator_in,
+    tables_by_names,
+    unread_times,
+)
 from overlace.peek.heads import SEEN, Head, binary_kind, read_head
 from overlace.peek.problems import problem_of
-from overlace.peek.relations import guess_cost, guess_pairs, tables_by_names
+from overlace.peek.recipes import Outcome, Recipe
 from overlace.peek.samples import sample_columns
+from overlace.peek.summary import first_events
 
 TABLE_BYTES = 16 << 20
 """Bytes of a table that are read to see whether it is one."""
@@ -56,7 +66,7 @@ class Looked(NamedTuple):
     lines: list[str]  # the first ones
     whole: bool  # all of it was looked at
     columns: list[Guess]
-    found: list[Found]  # ways, likeliest first
+    found: list[Found]  # recipes, likeliest first
     problem: str = ""  # why there is none
     size: int = 0  # bytes that were looked at
 
@@ -67,7 +77,7 @@ class Looked(NamedTuple):
 
 
 def look_into(path: str, asked: Options, files: int = 1) -> Looked:
-    """What a file is and the ways to ingest it; the more files there are, the less is looked at of each."""
+    """What a file is and the recipes to ingest it; the more files there are, the less is looked at of each."""
     try:
         head = read_head(path, max(SEEN // files, LEAST))
     except BadTrace as error:
@@ -81,10 +91,10 @@ def look_into(path: str, asked: Options, files: int = 1) -> Looked:
         gzip = "gzip of " if head.packed else ""
         text = f"{path} is {gzip}{what}, which is not read. {do.replace('FILE', shlex.quote(path))}".strip()
         return Looked(path, what, head.lines(), head.whole, [], [], text)
-    surely = seems_topology(path, head.data)
-    if surely or seems_configuration(path):
+    certain = seems_topology(path, head.data)
+    if certain or seems_configuration(path):
         looked = _topology(head)
-        if surely or any(found.outcome and found.outcome.rows.get("links") for found in looked.found):
+        if certain or any(found.outcome and found.outcome.rows.get("links") for found in looked.found):
             return looked
     return _rows(head, asked, max(TABLE_BYTES // files, LEAST))
 
@@ -118,7 +128,7 @@ def _rows(head: Head, asked: Options, most: int) -> Looked:
             break
         for each in make(head, form, columns, options):
             try:
-                found.append(_tried(each, head, most))
+                found.append(_try(each, head, most))
             except OverlaceError as error:
                 reasons.append(str(error))
             if found and make is not _guessed_tables:
@@ -140,7 +150,7 @@ def _format(head: Head, asked: Options) -> tuple[str, str]:
         return "", str(error)
 
 
-def _tried(found: Found, head: Head, most: int) -> Found:
+def _try(found: Found, head: Head, most: int) -> Found:
     """A recipe with what it counts; raises where it does not work. Of a table `most` bytes are read."""
     recipe = found.recipe
     if recipe.makes == "log":
@@ -167,7 +177,7 @@ def _beginning(recipe: Recipe, most: int) -> Outcome:
     return Outcome(lines, ignored=ignored, bad=bad, worst=sum(bad.values()) / lines if lines else 0.0)
 
 
-# --- ways, likeliest first ------------------------------------------------------------------------------------
+# --- recipes, likeliest first ------------------------------------------------------------------------------------
 
 
 def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
@@ -183,7 +193,9 @@ def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Optio
     if columns is not None and not options.map and clock_apart(columns):
         return
     options = _with_separator(columns, named, options)
-    guesses = [] if columns is None else _with_hints(columns.guesses({**named, **_asked(options)}), guess_log(columns))
+    guesses = (
+        [] if columns is None else _with_hints(columns.guesses({**named, **_asked_fields(options)}), guess_log(columns))
+    )
     yield Found(Recipe((head.path,), options), None, guesses)
 
 
@@ -202,7 +214,7 @@ def _with_hints(guesses: Sequence[Guess], fields: Mapping[str, tuple[str, str]])
     return hinted
 
 
-def _asked(options: Options) -> dict[str, tuple[str, str]]:
+def _asked_fields(options: Options) -> dict[str, tuple[str, str]]:
     listed = {field: [each] if isinstance(each, str) else each for field, each in options.map.items()}
     return {column: (field, "as asked") for field, columns in listed.items() for column in columns}
 
@@ -260,7 +272,7 @@ def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Opt
     layout = _layout_only(options)
     if {guess_log(columns).get(name, ("",))[0] for name in ends} == {"client", "broker"}:
         fields = {guess_log(columns)[name][0]: name for name in ends}
-        yield _mapped(head, "sessions", fields, columns, layout, "by their names")
+        yield _map_table(head, "sessions", fields, columns, layout, "by their names")
         return
     shared = columns.shared(*ends)
     cost = guess_cost(columns, ends)
@@ -268,12 +280,12 @@ def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Opt
     names = columns.sets[ends[0]] | columns.sets[ends[1]]
     alike = f"{shared:.0%} of the values are in both columns"
     why = "two columns of names" + ("; add --both-ways if a pair holds both ways" if shared >= SHARED else "")
-    interests = _mapped(head, "interests", {"client": ends[0], "topic": ends[1]}, columns, layout, why)
-    wires = _mapped(head, "links", links, columns, layout, alike if shared else "two columns of names")
+    interests = _map_table(head, "interests", {"client": ends[0], "topic": ends[1]}, columns, layout, why)
+    wires = _map_table(head, "links", links, columns, layout, alike if shared else "two columns of names")
     few = head.whole and len(names) <= FEW_BROKERS
     yield from (wires, interests) if shared >= SHARED and few else (interests, wires)
 
 
-def _mapped(head: Head, table: str, fields: dict[str, str], columns: Columns, layout: Options, why: str) -> Found:
+def _map_table(head: Head, table: str, fields: dict[str, str], columns: Columns, layout: Options, why: str) -> Found:
     guesses = columns.guesses({name: (field, why) for field, name in fields.items()})
     return Found(Recipe((head.path,), replace(layout, map=fields), table), None, guesses, why)

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from overlace.errors import BadTrace, OverlaceError
 from overlace.ingest.files import find_files
 from overlace.ingest.options import Options
-from overlace.peek.beginning import summarise
-from overlace.peek.commands import Outcome, Recipe
+from overlace.peek.columns import Guess
 from overlace.peek.file import Found, Looked, look_into
-from overlace.peek.guessing import Guess
+from overlace.peek.recipes import Outcome, Recipe
+from overlace.peek.summary import summarise
 from overlace.trace.store import absolute
 
 MANY = 40
@@ -83,12 +83,12 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
         found, choose = [*_logs(paths, looked, chosen), *_others(looked)], False
         problem = "" if found else "; ".join(dict.fromkeys(each.problem for each in looked[:3]))
     logs = [each for each in looked if each.makes == "log"]
-    said = summarise([(each.path, each.found[0].recipe.options, each.size) for each in logs if each.size])
+    summary = summarise([(each.path, each.found[0].recipe.options, each.size) for each in logs if each.size])
     whole = all(each.whole for each in looked if each.found)
     commands = [Command(e.recipe.command(), e.recipe.makes, _counts(e.outcome), e.why) for e in found]
-    has = {**said.pop("has"), **_table_facts(found)}
+    has = {**summary.pop("has"), **_table_facts(found)}
     head = (first.path, first.lines, first.columns)
-    return Peek(_kinds(looked), *head, commands, choose, problem, whole=whole, **said, facets=_facets(has))
+    return Peek(_kinds(looked), *head, commands, choose, problem, whole=whole, **summary, facets=_facets(has))
 
 
 def _as_given(path: str, paths: Sequence[str]) -> str:
@@ -105,8 +105,8 @@ def _counts(outcome: Outcome | None) -> dict[str, Any] | None:
         return None
     if outcome.rows:
         return {"rows": dict(outcome.rows), "notes": list(outcome.notes)}
-    told = outcome._asdict()
-    return {name: told[name] for name in ("lines", "messages", "ignored", "bad", "duplicates", "notes")}
+    counted = outcome._asdict()
+    return {name: counted[name] for name in ("lines", "messages", "ignored", "bad", "duplicates", "notes")}
 
 
 # --- folders ------------------------------------------------------------------------------------------------
@@ -151,9 +151,9 @@ def _logs(paths: Sequence[str], looked: Sequence[Looked], asked: Options) -> lis
         names = [each.path for each in group]
         first = group[0].found[0]
         beside = [each.path for each in looked if each.path not in paths]  # only what stands in a folder can be skipped
-        skip = _skipped(beside, names) if len(groups) == 1 else None
-        told = [path for path in paths if path in names or path not in {each.path for each in looked}]
-        files, patterns = (tuple(names), ()) if skip is None else (tuple(told), (*asked.skip, *skip))
+        skip = _patterns_to_skip(beside, names) if len(groups) == 1 else None
+        given = [path for path in paths if path in names or path not in {each.path for each in looked}]
+        files, patterns = (tuple(names), ()) if skip is None else (tuple(given), (*asked.skip, *skip))
         recipe = replace(first.recipe, files=files, options=replace(first.recipe.options, skip=patterns))
         outcome = None
         if all(each.whole for each in group) and len(group) <= MANY:
@@ -164,7 +164,7 @@ def _logs(paths: Sequence[str], looked: Sequence[Looked], asked: Options) -> lis
     return found
 
 
-def _skipped(files: Sequence[str], logs: Sequence[str]) -> tuple[str, ...] | None:
+def _patterns_to_skip(files: Sequence[str], logs: Sequence[str]) -> tuple[str, ...] | None:
     """Patterns of names that leave out all but the logs; none if names alone cannot."""
     kept = {PurePosixPath(path).name for path in logs}
     patterns: list[str] = []
@@ -201,7 +201,7 @@ def _others(looked: Sequence[Looked]) -> list[Found]:
 
 
 def _table_facts(found: Sequence[Found]) -> dict[str, bool]:
-    """What tables and topologies bring; of several ways for one file the likeliest counts."""
+    """What tables and topologies bring; of several recipes for one file the likeliest counts."""
     brought: dict[str, bool] = {}
     taken: set[tuple[str, ...]] = set()
     for each in found:

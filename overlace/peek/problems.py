@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from overlace.ingest.lines import MARK
-from overlace.peek.guessing import Columns, clock_apart, guess_log, unread_times
+from overlace.peek.columns import Columns
+from overlace.peek.guesses import clock_apart, guess_log, unread_times
 from overlace.peek.heads import Head
 
 PAIRS = re.compile(rb"^(.* )?\w+=\S+ +\w+=\S+", re.MULTILINE)

@@ -13,7 +13,8 @@ from overlace.ingest.formats.csv import Layout, detect_layout
 from overlace.ingest.formats.json import lines_of
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
-from overlace.peek.guessing import Columns, looks_like_data
+from overlace.peek.columns import Columns
+from overlace.peek.guesses import looks_like_data
 from overlace.peek.heads import Head
 
 ROWS = 2000

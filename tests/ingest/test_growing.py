@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
 from overlace.ingest import sources
-from overlace.ingest.files import unrotated
+from overlace.ingest.files import strip_rotation
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
 from tests.ingest.logs import START, often
@@ -410,7 +410,7 @@ def test_hidden_names_leave_no_keys_and_a_log_that_grows_is_read_whole(log, read
     ],
 )  # fmt: skip
 def test_what_rotation_adds_to_a_name_is_known(name, log):
-    assert unrotated(name) == log
+    assert strip_rotation(name) == log
 
 
 def test_two_rotated_logs_of_one_broker_are_its_own(tmp_path):

@@ -137,7 +137,7 @@ def test_what_is_json_and_what_is_not_is_what_python_says(lines):
     ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
     data = np.frombuffer(b"".join(lines), np.uint8).copy()
     first = np.append(0, ends)[:-1].astype(np.int64)
-    state, begin, end, kind = scan_objects(data, first, ends[: len(lines)], jsonl.wanted({}))
+    state, begin, end, kind = scan_objects(data, first, ends[: len(lines)], jsonl.wanted_members({}))
     for i, line in enumerate(lines):
         try:
             found = json.loads(line.decode().strip(" \t"), parse_constant=oracles._none, parse_int=str, parse_float=str)

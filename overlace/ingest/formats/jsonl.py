@@ -31,7 +31,7 @@ REASONS = {
 }
 
 
-def wanted(asked: Mapping[str, tuple[str, ...]]) -> Wanted:
+def wanted_members(asked: Mapping[str, tuple[str, ...]]) -> Wanted:
     """The members to look for: those that were asked for as they are written, common names in any case."""
     names = [(name, True, field, rank) for field, listed in asked.items() for rank, name in enumerate(listed)]
     for field, listed in COMMON.items():
@@ -54,7 +54,7 @@ def _hash(name: str) -> int:
 
 def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
-    members = wanted(options["map"])
+    members = wanted_members(options["map"])
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
         block = lines.data.tobytes()  # escapes are decoded in place

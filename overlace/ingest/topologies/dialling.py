@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from overlace.errors import BadTrace
-from overlace.ingest.topologies.topology import Link, Topology, merged
+from overlace.ingest.topologies.topology import Link, Topology, merge_links
 
 
 class Remote(NamedTuple):
@@ -129,7 +129,7 @@ def dialled_links(directory: Directory, broker: str, remotes: list[Remote], *, f
 
 def dialled_topology(kind: str, directory: Directory, links: list[Link], notes: list[str]) -> Topology:
     """A topology of links that are there."""
-    table, loops, parallel = merged(links)
+    table, loops, parallel = merge_links(links)
     dialled = {(link.left, link.right) for link in links if link.wired}
     both = sorted((a, b) for a, b in dialled if a < b and (b, a) in dialled)
     notes = [*notes, *directory.notes, *(f"{a} and {b} dial each other: one link" for a, b in both)]

@@ -91,9 +91,9 @@ def parse_lines(offset: int, block: bytes, timezone: str) -> Part:
     # A line that no shape knows may be the echo of a filter above it: only then its text is kept.
     echo = np.flatnonzero((reason == REASON["notice"]) & np.append(True, code[:-1] == TAB))
     found["topic"].append((echo, rest.take(pa.array(echo))))
-    numbers["client"], clients = _coded(found["client"], len(offsets))
-    numbers["topic"], topics = _coded(found["topic"], len(offsets))
-    numbers["user"], users = _coded(found["user"], len(offsets))
+    numbers["client"], clients = _encode_names(found["client"], len(offsets))
+    numbers["topic"], topics = _encode_names(found["topic"], len(offsets))
+    numbers["user"], users = _encode_names(found["user"], len(offsets))
     bad = np.flatnonzero(is_any(code, BAD, TAB))
     samples = pc.utf8_slice_codeunits(text.take(pa.array(bad)), 0, SAMPLE)
     broken = np.isin(state[bad], list(REASONS))
@@ -145,7 +145,7 @@ def _east(zone: pa.Array) -> pa.Array:
     return pc.fill_null(pc.if_else(west, pc.negate(size), size), 0)
 
 
-def _coded(found: list[tuple[Ints, pa.Array]], lines: int) -> tuple[Numbers, pa.Array]:
+def _encode_names(found: list[tuple[Ints, pa.Array]], lines: int) -> tuple[Numbers, pa.Array]:
     """(codes, names): each line's name as its place in the distinct names, -1 where it has none."""
     codes = np.full(lines, -1, np.int32)
     coded = pa.concat_arrays([values for _, values in found]).dictionary_encode()

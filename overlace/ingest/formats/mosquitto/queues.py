@@ -40,7 +40,7 @@ class Evidence(NamedTuple):
     raised: bool  # the broker sends at a subscription's QoS what was published below it
 
 
-def carried_by(sends: Sends, order: Ints, entries: Entries, filters: Filters) -> Ints:
+def find_carried(sends: Sends, order: Ints, entries: Entries, filters: Filters) -> Ints:
     """The message that each send carries, -1 where none is found; `order` is by client, then line."""
     carried = np.where((sends.label == OPEN) | (sends.label == BRIDGE), sends.turn, -1)
     own = np.flatnonzero(carried >= 0)
@@ -105,14 +105,14 @@ def take_waiting_at_zero(
                 break
 
 
-def _settling(sessions: Sessions, evidence: Evidence, *_: object) -> int:
+def _settle_work(sessions: Sessions, evidence: Evidence, *_: object) -> int:
     """The work of `settle`: each session looks at its sends, its filters and topics, and the messages that entered."""
     filters = evidence.filters
     each = len(evidence.entries.line) + len(filters.line) + len(filters.of_topic)
     return 10 * len(sessions.sends) + len(sessions.over) * each
 
 
-@kernel(work=_settling)
+@kernel(work=_settle_work)
 def settle(sessions: Sessions, evidence: Evidence, carried: Ints) -> None:
     """Write into `carried` what the sends of sessions with queues carry."""
     sends = evidence.sends

@@ -35,7 +35,7 @@ def settle(path: str, options: Settled) -> Settled:
                 _refuse_type(path, each.name, each.field, schema.field(schema.get_field_index(each.name)).type)
         times = [each.name for each in found if each and each.field == "at"]
         head = next(file.iter_batches(1000, columns=times), None) if times else None
-        samples = [] if head is None else [v for name in times for v in _sampled(head[name])]
+        samples = [] if head is None else [v for name in times for v in _sample(head[name])]
         settled = settle_mapping(options, schema.names, samples, found)
         settled["zoneless"] = settled["zoneless"] or any(
             pa.types.is_timestamp(schema.field(name).type) and schema.field(name).type.tz is None for name in times
@@ -46,7 +46,7 @@ def settle(path: str, options: Settled) -> Settled:
     return settled
 
 
-def _sampled(values: pa.Array) -> list[object]:
+def _sample(values: pa.Array) -> list[object]:
     kind = values.type
     return (
         values.to_pylist()

@@ -175,7 +175,7 @@ def _receivers_in(
         data, first, last = spans_of(text)
         room = int((last - first)[first >= 0].sum()) + len(first)
         kinds = np.full(len(first), TEXT, np.int8)
-        begun, begin, end, state = split_cells(data, first, last, kinds, separator, suspects, room)
+        bounds, begin, end, state = split_cells(data, first, last, kinds, separator, suspects, room)
         index = coded.indices.fill_null(len(text)).to_numpy(zero_copy_only=False).astype(np.int64)
         odd = np.append(state == BEYOND, False)[index]
         if odd.any():
@@ -184,9 +184,9 @@ def _receivers_in(
             wrong[f"{name}: not UTF-8"] = np.append(broken, False)[index]
         if len(separator):
             names = text_at(data, begin, end).dictionary_encode()
-            sizes = np.append(np.diff(begun), 0)[index]
+            sizes = np.append(np.diff(bounds), 0)[index]
             start = np.append(0, np.cumsum(sizes))
-            codes = names.indices.to_numpy()[places(np.append(begun[:-1], 0)[index], sizes)]
+            codes = names.indices.to_numpy()[places(np.append(bounds[:-1], 0)[index], sizes)]
             there = sizes > 0 if field == "receiver" else index < len(text)
             return start, Names(codes.astype(np.int32), names.dictionary), there
         values = coded

@@ -15,7 +15,7 @@ from overlace.arrays.text import (
     MISSING,
 )
 from overlace.errors import NotSorted
-from overlace.ingest.events import Settled
+from overlace.ingest.events import Settled, in_one_piece
 from overlace.ingest.formats.parquet.files import key_ends
 from overlace.ingest.formats.parquet.values import (
     Names,
@@ -81,10 +81,7 @@ class Rows:
         together = pa.chunked_array(chunks, kind)
         if pa.types.is_dictionary(kind):
             together = together.unify_dictionaries()
-        flat = together.combine_chunks()
-        if isinstance(flat, pa.ChunkedArray):
-            flat = pa.concat_arrays(flat.chunks) if flat.num_chunks else pa.array([], kind)
-        return flat
+        return in_one_piece(together)
 
     def columns_of(self, field: str) -> list[str]:
         """The columns of a field."""

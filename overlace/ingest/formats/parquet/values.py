@@ -68,7 +68,7 @@ def times_in(values: pa.Array, options: Settled) -> Values:
     kind = values.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         values = values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())
-        return _checked_times(values)
+        return _check_times(values)
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         values = values.cast(pa.int64())
         shift = 6 - UNITS[options.get("unit") or "s"]
@@ -76,7 +76,7 @@ def times_in(values: pa.Array, options: Settled) -> Values:
         large = np.abs(micro) > np.iinfo(np.int64).max // 10**6
         micro = np.where(large, LATEST, micro) * 10**shift if shift >= 0 else _cut(micro, 10**-shift)
         micro = np.where(large, LATEST, micro)
-        return _checked_times(pa.array(micro, mask=nulls(values)))
+        return _check_times(pa.array(micro, mask=nulls(values)))
     text = as_text(values)
     data, first, last = spans_of(text)
     at, state, _ = read_times(data, first, last, np.full(len(first), TEXT, np.int8), UNITS[options.get("unit") or "s"])
@@ -87,7 +87,7 @@ def _cut(values: Ints, by: int) -> Ints:
     return np.where(values < 0, -(-values // by), values // by)
 
 
-def _checked_times(values: pa.Array) -> Values:
+def _check_times(values: pa.Array) -> Values:
     micro = integers(filled(values))
     state = np.where(nulls(values), MISSING, FINE).astype(np.int8)
     state[(state == FINE) & ((micro < EARLIEST) | (micro >= LATEST))] = BEYOND
