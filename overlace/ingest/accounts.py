@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import pyarrow as pa
 
 from overlace.errors import BadTrace
 from overlace.ingest.options import Options
-from overlace.ingest.sources import Source, shown_mapping, waiting
+from overlace.ingest.sources import Source, bytes_waiting, shown_mapping
+from overlace.ingest.staging import Read, label
 from overlace.trace.tables import schema_of
+from overlace.trace.writer import Writer
 
 ORPHANS = "delivery of a message that no log publishes"
 
@@ -40,7 +42,7 @@ class Account(NamedTuple):
         return sum(count for count, _ in self.quarantined.values())
 
 
-def with_joined(account: Account, extra: int, orphans: int) -> Account:
+def add_joined(account: Account, extra: int, orphans: int) -> Account:
     """An account with what was only known when all splits were joined."""
     ignored = {**account.ignored, ORPHANS: orphans} if orphans else account.ignored
     return account._replace(kept=account.kept - extra - orphans, duplicates=account.duplicates + extra, ignored=ignored)
@@ -70,29 +72,38 @@ def quarantine_of(account: Account) -> pa.Table:
     return pa.Table.from_pylist(rows, schema_of("quarantine"))
 
 
-def account_of(source: Source, told: Sequence[Mapping[str, Any]]) -> Account:
-    """The account of a source, from what its splits told."""
+def account_of(source: Source, splits: Sequence[Read]) -> Account:
+    """The account of a source, from what became of its splits."""
     ignored: Counter[str] = Counter()
     bad: Counter[str] = Counter()
     kept = 0
     samples: dict[str, tuple[int, str]] = {}
-    for reason, at, text in (each for about in told for each in about["samples"]):
+    for reason, at, text in (each for read in splits for each in read.samples):
         if reason not in samples or at < samples[reason][0]:
             samples[reason] = (at, text)
-    for kind, reason, rows in (each for about in told for each in about["counted"]):
+    for kind, reason, rows in (each for read in splits for each in read.counted):
         if kind == "ignored":
             ignored[reason or "other"] += rows
         elif kind == "bad":
             bad[reason] += rows
         else:
             kept += rows
-    lines, extra = (sum(about[name] for about in told) for name in ("lines", "extra"))
-    quarantined = {reason: (rows, samples.get(reason, (0, ""))[1]) for reason, rows in bad.items()}
-    head = (source.name, source.digest, source.format, lines)
-    return Account(*head, kept - extra, dict(ignored), quarantined, extra, shown_mapping(source), waiting(source))
+    extra = sum(read.extra for read in splits)
+    return Account(
+        source.name,
+        source.digest,
+        source.format,
+        lines=sum(read.lines for read in splits),
+        kept=kept - extra,
+        ignored=dict(ignored),
+        quarantined={reason: (rows, samples.get(reason, (0, ""))[1]) for reason, rows in bad.items()},
+        duplicates=extra,
+        mapping=shown_mapping(source),
+        waits=bytes_waiting(source),
+    )
 
 
-def less(account: Account, tail: Account) -> Account:
+def subtract_tail(account: Account, tail: Account) -> Account:
     """An account without the part of it in which messages may go on."""
     ignored = Counter(account.ignored)
     ignored.subtract(tail.ignored)
@@ -101,41 +112,80 @@ def less(account: Account, tail: Account) -> Account:
         for reason, (count, sample) in account.quarantined.items()
     }
     return account._replace(
-        lines=account.lines - tail.lines, kept=account.kept - tail.kept, ignored=dict(+ignored),
+        lines=account.lines - tail.lines,
+        kept=account.kept - tail.kept,
+        ignored=dict(+ignored),
         quarantined={reason: each for reason, each in bad.items() if each[0]},
         duplicates=account.duplicates - tail.duplicates,
-    )  # fmt: skip
+    )
 
 
-def body_of(account: Account, known: Mapping[str, Any]) -> dict[str, Any]:
+class Counts(TypedDict, total=False):
+    """An account as numbers, as the notes of a trace keep it."""
+
+    lines: int
+    kept: int
+    quarantined: int
+    duplicates: int
+    ignored: dict[str, int]
+
+
+def add_counts(account: Account, known: Counts) -> Counts:
     """An account added to what is known of the source up to there."""
-    body = known.get("body", {})
     ignored = Counter(account.ignored)
-    ignored.update(body.get("ignored", {}))
-    counts = {
-        "lines": account.lines,
-        "kept": account.kept,
-        "quarantined": account.bad,
-        "duplicates": account.duplicates,
+    ignored.update(known.get("ignored", {}))
+    return {
+        "lines": account.lines + known.get("lines", 0),
+        "kept": account.kept + known.get("kept", 0),
+        "quarantined": account.bad + known.get("quarantined", 0),
+        "duplicates": account.duplicates + known.get("duplicates", 0),
+        "ignored": dict(sorted(ignored.items())),
     }
-    counts = {name: count + body.get(name, 0) for name, count in counts.items()}
-    return {**counts, "ignored": dict(sorted(ignored.items()))}
 
 
 def sources_table(
-    accounts: Sequence[Account], sources: Sequence[Source], before: pa.Table | None, noted: Mapping[str, Any]
+    accounts: Sequence[Account], sources: Sequence[Source], before: pa.Table | None, bodies: Mapping[str, Counts]
 ) -> pa.Table:
-    """The table of sources, these among those that are there; what was read of one before adds up."""
+    """The table of sources, these among those that are there; what was read of one before adds up.
+
+    Of a source with a body only that counts of what was read before: the rest was read again.
+    """
     kept = {row["digest"]: row for row in (before.to_pylist() if before else [])}
     for account, source in zip(accounts, sources, strict=True):
-        row = {"digest": account.digest, "name": account.source, "format": account.format, "lines": account.lines,
-               "kept": account.kept, "ignored": sum(account.ignored.values()), "quarantined": account.bad,
-               "duplicates": account.duplicates}  # fmt: skip
+        row = {
+            "digest": account.digest,
+            "name": account.source,
+            "format": account.format,
+            "lines": account.lines,
+            "kept": account.kept,
+            "ignored": sum(account.ignored.values()),
+            "quarantined": account.bad,
+            "duplicates": account.duplicates,
+        }
         if source.begin and account.digest in kept:
             known = dict(kept[account.digest])
-            if "body" in noted.get(account.digest, {}):  # the rest was read again
-                body = noted[account.digest]["body"]
+            if account.digest in bodies:
+                body = bodies[account.digest]
                 known |= {**body, "ignored": sum(body["ignored"].values())}
-            row = {k: (v + known[k] if isinstance(v, int) else v) for k, v in row.items()}
+            row = {name: value + known[name] if isinstance(value, int) else value for name, value in row.items()}
         kept[account.digest] = row
     return pa.Table.from_pylist(list(kept.values()), schema_of("sources"))
+
+
+def write_accounts(
+    writer: Writer, sources: Sequence[Source], accounts: Sequence[Account], tails: Sequence[Account]
+) -> None:
+    """Write the bad lines of each source and the table of sources; `tails` are of what may go on."""
+    rows = []
+    for source, account, tail in zip(sources, accounts, tails, strict=True):
+        writer.drop("quarantine", label(source.digest, True))
+        if not source.begin:
+            writer.drop("quarantine", source.digest)
+        rows.append((source.digest, quarantine_of(subtract_tail(account, tail))))
+        rows.append((label(source.digest, True), quarantine_of(tail)))
+    writer.write_by_source("quarantine", rows)
+    base = writer.base
+    noted = base.notes.get("sources", {}) if base else {}
+    bodies = {digest: note["body"] for digest, note in noted.items() if "body" in note}
+    table = sources_table(accounts, sources, base.read("sources") if base else None, bodies)
+    writer.write("sources", table, replace=True)

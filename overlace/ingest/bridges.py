@@ -16,7 +16,8 @@ matched with depends on no line that is later by more than SLACK_US.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,11 @@ import pyarrow.compute as pc
 
 from overlace.arrays.hashing import group_rows
 from overlace.arrays.jit import Bools, Ints, kernel
+from overlace.ingest.events import Settled, in_one_piece
+from overlace.ingest.history import read_life
+from overlace.ingest.notes import Note, bridges_of
+from overlace.ingest.sources import Source
+from overlace.ingest.staging import Job, Parsed, by_source, stage
 from overlace.ingest.topologies import Bridge
 
 SLACK_US = 5_000_000
@@ -69,7 +75,7 @@ def follow(lines: pa.Table, bridges: Sequence[Bridge] = ()) -> Followed:
     other = ends.other
     received = lines["receivers"].is_valid().to_numpy()
     sent = lines["key"].is_valid().to_numpy() & ~received
-    topic = _at_the_dialler(lines, sent, bridges).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    topic = _rename_topics(lines, sent, bridges).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     size = lines["bytes"].cast(pa.int64()).fill_null(-1).to_numpy()
     to = np.where(received, log, other)  # the broker that the message comes to
     group, _ = group_rows(np.column_stack([link, to, topic.astype(np.int64), size]))
@@ -81,10 +87,12 @@ def follow(lines: pa.Table, bridges: Sequence[Bridge] = ()) -> Followed:
     into, out_of = order[pairs], order[match[pairs]]
     roots = _roots(source, offset, into, out_of, lines["key"])
     lost = int(received.sum()) - len(into)
-    return Followed(_added(lines["receivers"], into, *roots), len(into), lost, ends.links, ends.since, ends.until)
+    return Followed(
+        _list_receivers(lines["receivers"], into, *roots), len(into), lost, ends.links, ends.since, ends.until
+    )
 
 
-def _at_the_dialler(lines: pa.Table, sent: Bools, bridges: Sequence[Bridge]) -> pa.Array:
+def _rename_topics(lines: pa.Table, sent: Bools, bridges: Sequence[Bridge]) -> pa.Array:
     """The topic of each line by the name that the broker that dials logs."""
     topic = pc.fill_null(lines["topic"], "").combine_chunks()
     client, broker = lines["client"].combine_chunks(), lines["broker"].combine_chunks()
@@ -122,7 +130,7 @@ class Ends(NamedTuple):
     until: list[int]
 
 
-def _far_ends(link: Ints, log: Ints, at: Ints, local: Any, count: int) -> Ends:
+def _far_ends(link: Ints, log: Ints, at: Ints, local: Bools, count: int) -> Ends:
     """The far ends of links: of two logs that name one, the other; from when a third one names it, none is known."""
     logs = int(log.max(initial=0)) + 1
     pairs, row = np.unique(link * logs + log, return_inverse=True)
@@ -147,7 +155,7 @@ def _far_ends(link: Ints, log: Ints, at: Ints, local: Any, count: int) -> Ends:
 
 
 @kernel
-def pair_up(group: Ints, at: Ints, received: Any, usable: Any, slack: int) -> Ints:
+def pair_up(group: Ints, at: Ints, received: Bools, usable: Bools, slack: int) -> Ints:
     """For each receive the row of its send, or -1; rows are sorted by group, then time.
 
     Sends that are older than the slack are given up where as many newer ones wait as there are receives about then.
@@ -202,7 +210,7 @@ def _roots(source: Ints, offset: Ints, into: Ints, out_of: Ints, key: pa.Chunked
     return at_source[root], carried[root]
 
 
-def _added(lists: pa.ChunkedArray, into: Ints, source: Ints, offset: Ints) -> pa.Table:
+def _list_receivers(lists: pa.ChunkedArray, into: Ints, source: Ints, offset: Ints) -> pa.Table:
     """Receivers by message, each once."""
     own = lists.take(pa.array(into)).combine_chunks()
     parents = pc.list_parent_indices(own).to_numpy(zero_copy_only=False)
@@ -223,3 +231,57 @@ def bridge_notes(crossed: Followed | None) -> list[str]:
     if not crossed.links:
         notes.append("no bridge has both its ends in these logs: ingest all brokers' logs together, or use --topology")
     return notes
+
+
+# --- in an ingest --------------------------------------------------------------------------------------
+
+
+def logs_of(sources: Sequence[Source]) -> list[int]:
+    """For each source the first that is of the same broker's log."""
+    first: dict[str, int] = {}
+    return [first.setdefault(s.options.get("broker") or s.digest, i) for i, s in enumerate(sources)]
+
+
+def learn_bridges(job: Job, parsed: Sequence[Parsed], noted: Mapping[str, Note]) -> tuple[Source, ...]:
+    """The sources, each with the bridges that other files of its broker's log show."""
+    if job.key:
+        return job.sources
+    shown: dict[str, set[str]] = {}
+    for note in noted.values():
+        shown.setdefault(note["broker"] or "", set()).update(note.get("bridges") or ())
+    pairs = [(s, bridges_of(job, own)) for s, own in zip(job.sources, by_source(parsed, len(job.sources)), strict=True)]
+    for source, own in pairs:
+        shown.setdefault(source.options.get("broker") or "", set()).update(own)
+    found = []
+    for source, own in pairs:
+        new = shown[source.options.get("broker") or ""] - {*own} - {""}
+        bridges = sorted({*(source.options.get("bridges") or ()), *new})
+        options: Settled = {**source.options, "bridges": bridges}
+        found.append(replace(source, options=options) if new and source.form.one_broker else source)
+    return tuple(found)
+
+
+def follow_bridges(
+    job: Job, parsed: Sequence[Parsed], names: Mapping[str, pa.Array], known: Sequence[Mapping[str, Any]]
+) -> Followed | None:
+    """Join the logs of several brokers at their bridges; what was found is staged for the next job.
+
+    `known` are the bridges that configurations name; under pseudonyms their topics no longer match.
+    """
+    if not any(each.read.bridges for each in parsed):
+        return None
+    tables, logs = [], logs_of(job.sources)
+    for each in parsed:
+        life, source = read_life(job, [each]), each.read.source
+        for name, value in (("source", source), ("log", logs[source])):
+            life = life.append_column(name, pa.array(np.full(life.num_rows, value, np.int32)))
+        tables.append(life)
+    crossed = follow(bridge_lines(pa.concat_tables(tables)), [] if job.key else [Bridge.of(each) for each in known])
+    lists = in_one_piece(crossed.receivers["receiver_distinct"])
+    ids = pc.index_in(lists.flatten(), value_set=names["client"]).cast(pa.int32())
+    sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    bounds = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int64))
+    receivers = pa.LargeListArray.from_arrays(bounds, ids)
+    columns = {"source": crossed.receivers["source"], "offset": crossed.receivers["offset"], "receivers": receivers}
+    stage(job, "bridged", pa.table(columns))
+    return crossed

@@ -8,8 +8,7 @@ grouped into one message. Codes are the split's own; the driver gives ids.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +16,13 @@ import pyarrow.compute as pc
 
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Bools, Ints, kernel, size
-from overlace.ingest.codes import Coded, Codes, Events, decode, flat, rename
-from overlace.ingest.events import PLAIN
-from overlace.ingest.grouping import Grouped, group_messages, keys_of
+from overlace.ingest.coded import Coded, Codes, Events, decode, rename
+from overlace.ingest.events import PLAIN, in_one_piece
 from overlace.ingest.identity import hide_names, identify
+from overlace.ingest.keys import keys_of
+from overlace.ingest.messages import Messages, group_messages
 from overlace.ingest.sources import Source
+from overlace.ingest.staging import Job
 from overlace.matching.names import collapse, pseudonyms
 
 LATER = np.iinfo(np.int64).max
@@ -37,22 +38,6 @@ SIGHTING_US = 3_600_000_000
 """A client is noted at a broker at most once in so long."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """What every task of one ingest knows."""
-
-    trace: str
-    staging: str  # a folder of the trace
-    sources: tuple[Source, ...]
-    identity: str = "client"
-    keep_topics: bool = False
-    key: bytes = field(default=b"", repr=False)  # for pseudonyms; none: names stay as they are
-    bucket_us: int = 0
-    reduce_only: bool = False
-    staged: bool = True  # messages are staged for a second job; else they are reduced at once
-    id: str = ""
-
-
 class Counted(NamedTuple):
     """What became of the lines of a split: (kind, reason) -> rows, and where a sample of it is."""
 
@@ -63,7 +48,7 @@ class Counted(NamedTuple):
 class Encoded(NamedTuple):
     """What a split gives."""
 
-    messages: Grouped
+    messages: Messages
     names: dict[str, tuple[pa.Array, Ints]]  # by kind: names, and when each first came up
     counted: Counted
     extra: int  # rows that only repeat others
@@ -103,12 +88,16 @@ def encode(batches: Sequence[pa.RecordBatch], job: Job, source: Source) -> Encod
     messages, extra = group_messages(events, np.flatnonzero(of_messages), keys, keyed)
     names = _names(events, crossing)
     names["broker"] = _with_far_ends(names["broker"], life)
-    at, told = messages.at, events.at[events.at != 0]
+    seen = _seen(events, of_messages, crossing, source)
+    first, last = _ends(messages.at)
     return Encoded(
-        messages, names, counted, extra, _seen(events, of_messages, crossing, source),
-        life, int(at.min(initial=LATER)), int(at.max(initial=-LATER)), folded,
-        (int(told.min(initial=LATER)), int(told.max(initial=-LATER))),
-    )  # fmt: skip
+        messages, names, counted, extra, seen, life, first, last, folded, span=_ends(events.at[events.at != 0])
+    )
+
+
+def _ends(times: Ints) -> tuple[int, int]:
+    """The first and the last of some times; LATER and -LATER where there is none."""
+    return int(times.min(initial=LATER)), int(times.max(initial=-LATER))
 
 
 def count(batches: Iterable[pa.RecordBatch]) -> Counted:
@@ -124,8 +113,8 @@ def count(batches: Iterable[pa.RecordBatch]) -> Counted:
             continue
         table = pa.table({"kind": kind.cast(pa.string()), "reason": reason, "rows": pc.fill_null(lines, 1)})
         for row in table.group_by(["kind", "reason"]).aggregate([("rows", "sum")]).to_pylist():
-            told = row["kind"] == "link" and row["reason"]  # all that the line is good for
-            name = ("ignored" if told else row["kind"], row["reason"] or "")
+            only_link = row["kind"] == "link" and row["reason"]  # all that the line is good for
+            name = ("ignored" if only_link else row["kind"], row["reason"] or "")
             rows[name] = rows.get(name, 0) + row["rows_sum"]
         shown = pa.table({"reason": reason, "sample": batch["sample"], "offset": batch["offset"]})
         shown = shown.filter(shown["sample"].is_valid())
@@ -140,12 +129,12 @@ def _life(events: Events, job: Job, of_messages: Bools, crossing: Bools, connect
     rows = _links_once(events, np.flatnonzero(events.is_kind(*LIFE) & ~of_messages))
     table = events.table(rows)
     follows = events.is_kind("follows")[rows]
-    told = pc.is_in(table["reason"], pa.array(["bridge", "double"])).to_numpy(zero_copy_only=False)
-    use = ~follows | told
+    wanted = pc.is_in(table["reason"], pa.array(["bridge", "double"])).to_numpy(zero_copy_only=False)
+    use = ~follows | wanted
     rows, table = rows[use], table.filter(pa.array(use))
     if not job.keep_topics:
-        table = _replace(table, "filter", collapse(flat(table["filter"])))
-    key = flat(table["key"])
+        table = _replace(table, "filter", collapse(in_one_piece(table["filter"])))
+    key = in_one_piece(table["key"])
     sessions = events.is_kind("connect", "disconnect", "subscribe", "unsubscribe")[rows]
     if connection is not None:
         own = decode(Coded(connection.codes[rows], connection.names))
@@ -155,31 +144,25 @@ def _life(events: Events, job: Job, of_messages: Bools, crossing: Bools, connect
             pa.array(crossing[rows]), key, pseudonyms(key, job.key)
         )  # that of a send to a bridge is a number
         for name in ("group", "user"):
-            table = _replace(table, name, pseudonyms(flat(table[name]), job.key))
-        table = _replace(table, "filter", pseudonyms(flat(table["filter"]), job.key, "/."))
+            table = _replace(table, name, pseudonyms(in_one_piece(table[name]), job.key))
+        table = _replace(table, "filter", pseudonyms(in_one_piece(table["filter"]), job.key, "/."))
         table = _replace(table, "sample", pa.nulls(table.num_rows, pa.string()))
     table = _replace(table, "key", key)
-    names = {
-        each: decode(Coded(column.codes[rows], column.names))
-        for each, column in (
-            ("kind", events.kind), ("client", events.client), ("broker", events.broker), ("topic", events.topic),
-        )
-    }  # fmt: skip
-    start, codes = take_groups(events.start, events.receivers.codes.astype(np.int64), rows)
-    values = decode(Coded(codes.astype(np.int32), events.receivers.names))
-    logged = events.logged[rows]
-    lists = pa.ListArray.from_arrays(
-        pa.array(start.astype(np.int32)), values, mask=None if logged.all() else pa.array(~logged)
-    )
-    for name, values in {**names, "receivers": lists}.items():
-        table = table.append_column(name, values)
-    start, codes = take_groups(events.sets_start, events.attribute.codes.astype(np.int64), rows)
-    described = events.described[rows]
-    sets = pa.ListArray.from_arrays(
-        pa.array(start.astype(np.int32)), decode(Coded(codes.astype(np.int32), events.attribute.names)),
-        mask=None if described.all() else pa.array(~described),
-    )  # fmt: skip
-    return table.append_column("attributes", sets).select(PLAIN.names)
+    columns = {"kind": events.kind, "client": events.client, "broker": events.broker, "topic": events.topic}
+    for name, column in columns.items():
+        table = table.append_column(name, decode(Coded(column.codes[rows], column.names)))
+    receivers = _lists_of(events.start, events.receivers, events.logged, rows)
+    attributes = _lists_of(events.sets_start, events.attribute, events.described, rows)
+    table = table.append_column("receivers", receivers).append_column("attributes", attributes)
+    return table.select(PLAIN.names)
+
+
+def _lists_of(start: Ints, members: Coded, there: Bools, rows: Ints) -> pa.Array:
+    """Lists of names in some rows, as text; null where there is none."""
+    bounds, codes = take_groups(start, members.codes.astype(np.int64), rows)
+    missing = None if there[rows].all() else pa.array(~there[rows])
+    names = decode(Coded(codes.astype(np.int32), members.names))
+    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), names, mask=missing)
 
 
 def _links_once(events: Events, rows: Ints) -> Ints:
@@ -197,7 +180,7 @@ def _links_once(events: Events, rows: Ints) -> Ints:
     return np.sort(np.concatenate([rows[~links], chosen[early[once]]]))
 
 
-def _replace(table: pa.Table, name: str, values: Any) -> pa.Table:
+def _replace(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     at = table.schema.get_field_index(name)
     return table.set_column(at, table.schema.field(at), values)
 
@@ -251,19 +234,16 @@ def _names(events: Events, crossing: Bools) -> dict[str, tuple[pa.Array, Ints]]:
 def _with_far_ends(brokers: tuple[pa.Array, Ints], life: pa.Table) -> tuple[pa.Array, Ints]:
     """Names of brokers, and those that are only known as the far end of a link."""
     links = life.filter(pc.equal(life["kind"], "link"))
-    far = pa.concat_arrays([brokers[0], flat(links["key"])])
+    far = pa.concat_arrays([brokers[0], in_one_piece(links["key"])])
     return far, np.concatenate([brokers[1], links["at"].cast(pa.int64()).to_numpy()])
 
 
 def _seen(events: Events, of_messages: Bools, crossing: Bools, source: Source) -> pa.Table:
     """Who was seen at which broker and when, at most once an hour."""
-    kind = {"client": pa.int64(), "broker": pa.int64(), "hour": pa.int64(), "at": pa.int64()}
     if len(events.broker.names) == 0:
-        return pa.table({name: pa.array([], each) for name, each in kind.items()}).rename_columns(
-            ["client", "broker", "hour", "at_min"]
-        )
+        return pa.table({name: pa.array([], pa.int64()) for name in ("client", "broker", "hour", "at_min")})
     senders = np.flatnonzero(of_messages & ~events.is_kind("delivery"))
-    parts: list[tuple[Any, Any]] = [(events.client.codes[senders], senders)]
+    parts: list[tuple[Codes | Ints, Ints]] = [(events.client.codes[senders], senders)]
     if source.form.at_home:
         arrived = crossing & events.is_kind("follows") & events.logged
         rows = np.flatnonzero(arrived | (of_messages & ~events.is_kind("counts")))
@@ -272,8 +252,11 @@ def _seen(events: Events, of_messages: Bools, crossing: Bools, source: Source) -
     who, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
     where, when = events.broker.codes[rows], events.at[rows]
     known = (where >= 0) & (who >= 0)
-    seen = pa.table(
-        {"client": who[known].astype(np.int64), "broker": where[known].astype(np.int64),
-         "hour": when[known] // SIGHTING_US, "at": when[known]}
-    )  # fmt: skip
+    columns = {
+        "client": who.astype(np.int64),
+        "broker": where.astype(np.int64),
+        "hour": when // SIGHTING_US,
+        "at": when,
+    }
+    seen = pa.table({name: values[known] for name, values in columns.items()})
     return seen.group_by(["client", "broker", "hour"]).aggregate([("at", "min")])

@@ -9,12 +9,13 @@ of kind `bad` with the reason and a sample. Names are dictionary-encoded, batch 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 TIME = pa.timestamp("us", tz="UTC")
 NAME = pa.dictionary(pa.int32(), pa.string())
@@ -62,7 +63,30 @@ KINDS = (
 """`message` to `follows` are kept (a link without a reason among them), `ignored` and `bad` are accounted for."""
 
 Scope = Literal["line", "file"]
+Column: TypeAlias = "pa.Array | pa.ChunkedArray | NDArray[np.generic] | str | None"
 Blocks = Iterator[tuple[int, bytes]]
+
+
+class Settled(TypedDict, total=False):
+    """How a source is read: what was asked for, and what its first bytes settled for all of it."""
+
+    map: Mapping[str, tuple[str, ...]]  # field -> the columns that were asked for
+    group: Sequence[str]  # rows that agree in these fields are one message
+    delimiter: str | None
+    header: bool | None
+    list_separator: str | None
+    unit: str | None  # of times that are numbers
+    broker: str | None
+    bridges: Sequence[str]
+    timezone: str  # of times without an offset
+    mapping: Mapping[str, Sequence[str]]  # field -> its columns, first choice first
+    unused: Sequence[str]  # columns
+    zoneless: bool  # some times have no zone
+    columns: Sequence[str]
+    comments: bool  # lines of # are no rows
+    head: str | None  # the line that names the columns
+    range: tuple[int, int] | None  # least and largest message of a table that is in order of them
+    sorted: bool  # no message is cut: so are all tables that are read together
 
 
 @dataclass(frozen=True)
@@ -72,11 +96,11 @@ class Format:
     name: str
     scope: Scope
     sniff: Callable[[bytes], float]  # 0: surely not, 1: surely
-    read: Callable[[Blocks, Mapping[str, Any]], Iterator[pa.RecordBatch]]
+    read: Callable[[Blocks, Settled], Iterator[pa.RecordBatch]]
     """From blocks of whole lines with the offset of each block's first byte, and options, to events."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What it honours, with a line of help; anything else that is asked for is refused."""
-    settle: Callable[[bytes, dict[str, Any]], dict[str, Any]] = lambda sample, options: options
+    settle: Callable[[bytes, Settled], Settled] = lambda sample, options: options
     """What holds for the whole source, from its first bytes and what was asked: columns, units, delimiter."""
     keys: Literal["source", "call"] = "source"
     """Whether a key names a message in its own source, or in all that are ingested together."""
@@ -92,39 +116,38 @@ class Format:
     """Whether a source is the log of one broker, named by the file unless the user names it."""
 
 
-def events(**columns: Any) -> pa.RecordBatch:
+def events(offset: pa.Array | NDArray[np.int64], **columns: Column) -> pa.RecordBatch:
     """A batch of events from some of its columns; the others are empty."""
-    rows = len(next(iter(columns.values())))
+    rows, columns = len(offset), {"offset": offset, **columns}
     return pa.RecordBatch.from_arrays(
         [_column(columns.get(each.name), each.type, rows) for each in EVENT], schema=EVENT
     )
 
 
-def _column(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
+def _column(values: Column, kind: pa.DataType, rows: int) -> pa.Array:
     if values is None:
         return pa.nulls(rows, kind)
     if isinstance(values, str):  # the same in every row
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([values], pa.string()))
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    if not isinstance(values, pa.Array):
-        values = pa.array(values)
-    if values.type == kind:
-        return values
+    array: pa.Array = values if isinstance(values, pa.Array) else pa.array(values)
+    if array.type == kind:
+        return array
     if kind == NAME:
-        return values.cast(pa.string()).dictionary_encode()
+        return array.cast(pa.string()).dictionary_encode()
     if kind == pa.list_(NAME):
-        if pa.types.is_null(values.type):
+        if pa.types.is_null(array.type):
             return pa.nulls(rows, kind)
-        values = values.cast(pa.list_(pa.string()))
-        own = values.flatten().dictionary_encode()
-        sizes = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        bounds = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
-        return pa.ListArray.from_arrays(bounds, own, mask=values.is_null() if values.null_count else None)
-    return values.cast(kind)
+        array = array.cast(pa.list_(pa.string()))
+        sizes = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        start = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
+        missing = array.is_null() if array.null_count else None
+        return pa.ListArray.from_arrays(start, array.flatten().dictionary_encode(), mask=missing)
+    return array.cast(kind)
 
 
-def plain(events: pa.Table) -> pa.Table:
+def with_text_names(events: pa.Table) -> pa.Table:
     """Events with names as text, for what is done row by row."""
     columns = []
     for each in events.schema:
@@ -143,5 +166,12 @@ def _plain_lists(lists: pa.ListArray) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, values, mask=lists.is_null() if lists.null_count else None)
 
 
-PLAIN = plain(EVENT.empty_table()).schema
+PLAIN = with_text_names(EVENT.empty_table()).schema
 """EVENT with names as text."""
+
+
+def in_one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array."""
+    if isinstance(column, pa.ChunkedArray):
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    return column

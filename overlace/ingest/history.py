@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.encode import SIGHTING_US
-from overlace.trace.tables import TIME, schema_of
+from overlace.ingest.events import PLAIN
+from overlace.ingest.notes import rows_from
+from overlace.ingest.reduce import Ids
+from overlace.ingest.staging import Job, Parsed, staged
+from overlace.trace.tables import TIME, numbers, schema_of
+from overlace.trace.writer import Writer
 
 EVER = np.iinfo(np.int64).min
-BRIDGES = "bridges"
-"""The source of links that the logs themselves show."""
 
 
 def sessions_of(events: pa.Table, seen: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
@@ -25,8 +28,8 @@ def sessions_of(events: pa.Table, seen: pa.Table, ids: Mapping[str, pa.Array]) -
     then on to have been there: no line tells of the time before it.
     """
     life = _in_order(events.filter(pc.is_in(events["kind"], pa.array(["connect", "disconnect"]))))
-    client, broker = _ids(life["client"], ids["client"]), _ids(life["broker"], ids["broker"])
-    at, opens = _times(life), _is_kind(life, "connect")
+    client, broker = ids_of(life["client"], ids["client"]), ids_of(life["broker"], ids["broker"])
+    at, opens = times_of(life), _is_kind(life, "connect")
     until = np.where(_same_as_next(_connections(life)), np.roll(at, -1), EVER)
     order = np.lexsort((life["offset"].to_numpy(), at, client))
     first = order[_turns(client[order])]  # the first event of each client
@@ -38,10 +41,10 @@ def sessions_of(events: pa.Table, seen: pa.Table, ids: Mapping[str, pa.Array]) -
         (who, where, since, ends),
     ]
     columns = [np.concatenate(each) for each in zip(*rows, strict=True)]
-    return _lived({"client": columns[0], "broker": columns[1]}, columns[2], columns[3], "sessions")
+    return with_times({"client": columns[0], "broker": columns[1]}, columns[2], columns[3], "sessions")
 
 
-def _runs(seen: pa.Table, known: Any, from_then: Any) -> tuple[Any, Any, Any, Any]:
+def _runs(seen: pa.Table, known: Ints, from_then: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """(client, broker, since, until): sightings in order of time, those at one broker joined.
 
     Of clients that are `known` otherwise from some time on, only those before it.
@@ -49,9 +52,9 @@ def _runs(seen: pa.Table, known: Any, from_then: Any) -> tuple[Any, Any, Any, An
     ordered = seen.sort_by([("client", "ascending"), ("at_min", "ascending"), ("broker", "ascending")])
     who, where, since = (ordered[name].to_numpy() for name in ("client", "broker", "at_min"))
     place = np.searchsorted(known, who)  # clients are in order
-    told = np.append(known, -1)[place] == who
-    ends = np.where(told, np.append(from_then, EVER)[place], EVER)
-    early = ~told | (since < ends)
+    known_before = np.append(known, -1)[place] == who
+    ends = np.where(known_before, np.append(from_then, EVER)[place], EVER)
+    early = ~known_before | (since < ends)
     who, where, since, ends = (each[early] for each in (who, where, since, ends))
     turn = _turns(who) | _turns(where)
     who, where, since, ends = (each[turn] for each in (who, where, since, ends))
@@ -59,7 +62,7 @@ def _runs(seen: pa.Table, known: Any, from_then: Any) -> tuple[Any, Any, Any, An
     return who, where, since, np.where(follows, np.roll(since, -1), ends)
 
 
-def _turns(values: Any) -> Any:
+def _turns(values: Ints) -> Bools:
     """Whether each value differs from the one before it; the first does."""
     return np.append(True, values[1:] != values[:-1])[: len(values)]
 
@@ -90,7 +93,7 @@ def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     whose = np.column_stack([_connections(life), life["span"].to_numpy(), _codes(what)])
     order = np.lexsort((np.arange(len(whose)), *whose.T[::-1]))
     life, whose, closed = life.take(pa.array(order)), whose[order], closed[order]
-    at, opens = _times(life), _is_kind(life, "subscribe")
+    at, opens = times_of(life), _is_kind(life, "subscribe")
     same = _same_as_next(whose)
     fresh = opens & ~np.roll(same & opens, 1)  # asking again is no new subscription
     until = _next_of(~opens, same, at, closed)
@@ -98,29 +101,29 @@ def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     plain = pc.if_else(picked["filter"].is_valid(), None, picked["topic"])
     topic = pc.index_in(plain.combine_chunks(), value_set=ids["topic"]) if picked.num_rows else pa.array([], pa.int32())
     columns = {
-        "client": _ids(picked["client"], ids["client"]),
+        "client": ids_of(picked["client"], ids["client"]),
         "topic": topic,
         "filter": picked["filter"],
         "dialect": picked["dialect"],
         "group": picked["group"],
     }
-    return _lived(columns, at[fresh], until[fresh], "subscriptions")
+    return with_times(columns, at[fresh], until[fresh], "subscriptions")
 
 
-def _spans(events: pa.Table) -> tuple[pa.Table, Any]:
+def _spans(events: pa.Table) -> tuple[pa.Table, Ints]:
     """(life, closed): lines about subscriptions, in `span` the session they fall in, and when that session ends."""
     every = pc.and_(pc.equal(events["kind"], "unsubscribe"), pc.is_null(pc.coalesce(events["filter"], events["topic"])))
     ends = pc.or_(pc.fill_null(events["ends"], False), every)
     about = pc.or_(ends, pc.is_in(events["kind"], pa.array(["subscribe", "unsubscribe"])))
     life = _in_order(events.append_column("over", ends).filter(about))
-    over, at, whose = life["over"].to_numpy(), _times(life), _connections(life)
+    over, at, whose = life["over"].to_numpy(), times_of(life), _connections(life)
     span = np.cumsum(over) - over
     closed = _next_of(over, _same_as_next(whose), at, np.full(len(at), EVER))
     life = life.append_column("span", pa.array(span))
     return life.filter(pa.array(~over)), closed[~over]
 
 
-def _next_of(marked: Any, same: Any, at: Any, otherwise: Any) -> Any:
+def _next_of(marked: Bools, same: Bools, at: Ints, otherwise: Ints) -> Ints:
     """For each row the time of the next marked one from it on in its group, else what is given otherwise."""
     here = np.arange(len(at))
     place = np.minimum.accumulate(np.where(marked, here, len(at))[::-1])[::-1]
@@ -135,109 +138,38 @@ def _in_order(events: pa.Table) -> pa.Table:
     return events.append_column("whose", whose).sort_by([(each, "ascending") for each in ("whose", "at", "offset")])
 
 
-def _connections(events: pa.Table) -> Any:
+def _connections(events: pa.Table) -> Ints:
     """Whose event it is, as codes: the connection where several make one client, else the client."""
     client, connection = _codes(events["client"]), _codes(events["key"])
     return np.where(connection >= 0, connection + client.max(initial=-1) + 1, client)
 
 
-def _codes(values: pa.ChunkedArray) -> Any:
+def _codes(values: pa.ChunkedArray) -> Ints:
     """Equal values have equal codes, null -1."""
-    return pc.fill_null(values.combine_chunks().dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
+    return numbers(values.combine_chunks().dictionary_encode().indices, -1)
 
 
-def _same_as_next(rows: Any) -> Any:
+def _same_as_next(rows: Ints) -> Bools:
     """Whether each row equals the next one; the last does not."""
     same = rows[1:] == rows[:-1]
     return np.append(same.all(axis=1) if same.ndim > 1 else same, False)[: len(rows)]
 
 
-def _times(events: pa.Table) -> Any:
-    return events["at"].cast(pa.int64()).fill_null(EVER).to_numpy()
+def times_of(events: pa.Table) -> Ints:
+    """When each event was; EVER where that is not known."""
+    return numbers(events["at"].cast(pa.int64()), EVER)
 
 
-def _is_kind(events: pa.Table, kind: str) -> Any:
+def _is_kind(events: pa.Table, kind: str) -> Bools:
     return pc.equal(events["kind"], kind).to_numpy(zero_copy_only=False) if events.num_rows else np.empty(0, bool)
 
 
-def links_told(events: pa.Table, ids: Mapping[str, pa.Array]) -> dict[tuple[int, int], int]:
-    """The links that events tell, as pairs of brokers, the lower first, and when each was first told."""
-    told = events.filter(pc.equal(events["kind"], "link"))
-    near, far = _ids(told["broker"], ids["broker"]), _ids(told["key"], ids["broker"])
-    apart = (near >= 0) & (far >= 0) & (near != far)
-    ends = np.column_stack([np.minimum(near, far), np.maximum(near, far)])[apart]
-    return first_told({}, zip(map(tuple, ends.tolist()), _times(told)[apart].tolist(), strict=True))
+def ids_of(values: pa.ChunkedArray, names: pa.Array) -> Ints:
+    """Ids of names, -1 for none."""
+    return numbers(pc.index_in(values.combine_chunks(), value_set=names).cast(pa.int64()), -1)
 
 
-def first_told(
-    known: Mapping[tuple[int, int], int], more: Iterable[tuple[tuple[int, int], int]]
-) -> dict[tuple[int, int], int]:
-    """Pairs of brokers with when each was first told, more of them taken in."""
-    found = dict(known)
-    for pair, at in more:
-        found[pair] = min(at, found.get(pair, at))
-    return found
-
-
-class Wired(NamedTuple):
-    """The links that logs show, with when each was first shown; EVER: not known."""
-
-    dialled: dict[tuple[int, int], int]  # of bridges: (broker that dials, broker at the far end)
-    told: dict[tuple[int, int], int]  # of which only the ends are known, the lower first
-    over: dict[tuple[int, int], int]  # when a bridge's name no longer told its ends
-
-
-def with_earlier(wired: Wired, links: pa.Table) -> Wired:
-    """The links that logs show, with those that earlier ones have shown."""
-    dialled, told, over = dict(wired.dialled), dict(wired.told), dict(wired.over)
-    times = (links[name].cast(pa.int64()).fill_null(EVER).to_pylist() for name in ("since", "until"))
-    ends = (links[name].to_pylist() for name in ("left", "right", "dials"))
-    for left, right, dials, since, until in zip(*ends, *times, strict=True):
-        if dials is None:
-            told = first_told(told, [((left, right), since)])
-            continue
-        pair = (dials, left + right - dials)
-        dialled = first_told(dialled, [(pair, since)])
-        if until != EVER:
-            over[pair] = min(until, over.get(pair, until))
-    return Wired(dialled, told, over)
-
-
-def links_of(
-    dialled: Mapping[tuple[int, int], int] | Iterable[tuple[int, int]],
-    told: Mapping[tuple[int, int], int] | Iterable[tuple[int, int]] = (),
-    over: Mapping[tuple[int, int], int] | None = None,
-) -> pa.Table:
-    """Wired links since they were first shown, or always if that is not given; what they cost is not known.
-
-    `dialled` are those of bridges, as (broker that dials, broker at the far end); of those that are `told` only the
-    ends are known. Links that are `over` were wired until then.
-    """
-    since, bare_since = (
-        {**each} if isinstance(each, Mapping) else dict.fromkeys(each, EVER) for each in (dialled, told)
-    )
-    pairs = sorted(since)
-    both = {(min(pair), max(pair)) for pair in pairs}
-    bare = sorted(bare_since.keys() - both)
-    first = [min(since[pair], bare_since.get((min(pair), max(pair)), since[pair])) for pair in pairs]
-    ends = np.array([(min(pair), max(pair)) for pair in pairs] + bare, np.int64).reshape(-1, 2)
-    last = [(over or {}).get(pair, EVER) for pair in pairs] + [EVER] * len(bare)
-    columns = {
-        "left": ends[:, 0],
-        "right": ends[:, 1],
-        "dials": pa.array([pair[0] for pair in pairs] + [None] * len(bare), pa.int32()),
-        "wired": np.ones(len(ends), bool),
-    }
-    shown = np.array(first + [bare_since[pair] for pair in bare], np.int64)
-    return _lived(columns, shown, np.array(last, np.int64), "links")
-
-
-def _ids(values: pa.ChunkedArray, names: pa.Array) -> Any:
-    flat = values.combine_chunks()
-    return pc.index_in(flat, value_set=names).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-
-
-def _lived(columns: Mapping[str, Any], since: Any, until: Any, table: str) -> pa.Table:
+def with_times(columns: Mapping[str, pa.Array | Ints | Bools], since: Ints, until: Ints, table: str) -> pa.Table:
     """Rows with since and until, EVER being none."""
     time = schema_of(table).field("since").type
     ends = {
@@ -264,3 +196,39 @@ def doubles_of(life: pa.Table, names: Mapping[str, pa.Array], bucket_us: int) ->
     )
     sums = table.group_by(["bucket", "client"]).aggregate([("messages", "sum"), ("bytes", "sum")])
     return sums.rename_columns({"messages_sum": "messages", "bytes_sum": "bytes"}).sort_by("bucket")
+
+
+def read_life(job: Job, splits: Sequence[Parsed]) -> pa.Table:
+    """Events of sessions, subscriptions and bridges that some splits staged."""
+    tables = [staged(job, f"life/{each.read.name}").cast(PLAIN) for each in splits if each.read.life]
+    return pa.concat_tables([PLAIN.empty_table(), *tables]).combine_chunks()
+
+
+def write_history(
+    writer: Writer,
+    job: Job,
+    lives: Sequence[pa.Table],
+    sightings: Sequence[pa.Table],
+    names: Mapping[str, pa.Array],
+) -> None:
+    """Write sessions, subscriptions and doubles of each source, from its events and who was seen in it."""
+    rows: dict[str, list[tuple[str, pa.Table]]] = {"sessions": [], "subscriptions": [], "doubles": []}
+    for source, life, seen in zip(job.sources, lives, sightings, strict=True):
+        before = rows_from(writer.base, "sessions", source.digest) if writer.base and source.begin else None
+        for table in ("sessions", "doubles"):
+            writer.drop(table, source.digest)
+        rows["sessions"].append((source.digest, sessions_of(life, seen_before(before, seen), names)))
+        rows["subscriptions"].append((source.digest, subscriptions_of(life, names)))
+        rows["doubles"].append((source.digest, doubles_of(life, names, job.bucket_us)))
+    for table, rows_by_source in rows.items():
+        writer.write_by_source(table, rows_by_source)
+
+
+def seen_in(splits: Sequence[tuple[Parsed, Ids]]) -> pa.Table:
+    """Who was seen where and when in some splits, under ids."""
+    tables = []
+    for split, ids in splits:
+        seen = split.tables.table("seen")
+        client, broker = ids.client[seen["client"].to_numpy()], ids.broker[seen["broker"].to_numpy()]
+        tables.append(pa.table({"client": client, "broker": broker, "at_min": seen["at_min"].cast(pa.int64())}))
+    return pa.concat_tables(tables)

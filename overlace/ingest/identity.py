@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.ingest.codes import Coded, Events, rename, unite
+from overlace.ingest.coded import Coded, Events, rename, unite_dictionaries
 from overlace.matching.names import pseudonyms
 
 
@@ -24,7 +24,7 @@ def identify(events: Events, identity: str, crossing: Bools) -> Coded | None:
     elif identity == "user":
         found = _users(events, before, at_broker, rows)
     else:
-        found = rename(before, lambda names: _extracted(names, identity))
+        found = rename(before, lambda names: _extract(names, identity))
     kept = np.zeros(len(rows), bool)
     kept[: events.rows] = crossing
     _set_clients(events, _choose(kept, before, found))
@@ -59,7 +59,7 @@ def _users(events: Events, clients: Coded, otherwise: Coded, rows: Ints) -> Code
     A client of whom no user is logged stays the client that it is at its broker.
     """
     connects = np.flatnonzero(events.is_kind("connect"))
-    user = unite([events.table(connects)["user"].combine_chunks().dictionary_encode()])
+    user = unite_dictionaries([events.table(connects)["user"].combine_chunks().dictionary_encode()])
     keys = (events.client.codes[connects].astype(np.int64) << 40) | events.offset[connects]
     order = np.argsort(keys, kind="stable")
     keys, whose = keys[order], user.codes[order]
@@ -71,7 +71,7 @@ def _users(events: Events, clients: Coded, otherwise: Coded, rows: Ints) -> Code
     return _choose(codes >= 0, Coded(codes, user.names), otherwise)
 
 
-def _extracted(names: pa.Array, pattern: str) -> pa.Array:
+def _extract(names: pa.Array, pattern: str) -> pa.Array:
     """The part of each name that the pattern names `client`, or the whole name where it does not match."""
     found = pc.extract_regex(names, pattern if "(?P<" in pattern else f"(?P<client>{pattern})")
     part = found.field("client") if found.type.get_field_index("client") >= 0 else found.field(0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from overlace.arrays.jit import Ints
+from overlace.arrays.jit import Bools, Ints
 from overlace.arrays.lines import BLANK, CLEAN, INNER_CR, NOT_UTF8, NUL, Lines, find_lines, is_blank
-from overlace.arrays.text import Bytes, gather_spans
+from overlace.arrays.text import Bytes, Small, gather_spans
 from overlace.ingest.events import Blocks, events
 
 BLOCK = 8 << 20
@@ -54,13 +54,28 @@ def raw_blocks(file: BinaryIO, size: int = BLOCK, stop: int | None = None) -> It
         offset += len(block)
 
 
+class TextLines(NamedTuple):
+    """Lines of a block: its bytes, the first and last byte of each line, and where in the source it begins."""
+
+    data: Bytes
+    first: Ints
+    last: Ints
+    offsets: Ints
+
+    def at(self, rows: Bools) -> TextLines:
+        """Some of them."""
+        if rows.all():
+            return self
+        return TextLines(self.data, self.first[rows], self.last[rows], self.offsets[rows])
+
+
 def read_lines(
     blocks: Blocks,
-    read: Callable[[Bytes, Ints, Ints, Ints], Iterator[pa.RecordBatch]],
+    read: Callable[[TextLines], Iterator[pa.RecordBatch]],
     header: bytes | None = None,
     comments: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """One event a line. `read` gets the bytes, the first and last byte of lines that are text, and their offsets.
+    """One event a line; `read` gets the lines that are text.
 
     Lines that equal the header are ignored wherever they stand: logs are often joined. So are, where there are
     comments, lines that begin with #.
@@ -81,24 +96,23 @@ def read_lines(
             yield from ignored(offsets[heads], "header")
         if comments:
             state = state.copy()
-            told = np.flatnonzero(state == CLEAN)
-            told = told[data[first[told]] == ord("#")]
-            state[told] = HEADER
-            yield from ignored(offsets[told], "comment")
+            marked = np.flatnonzero(state == CLEAN)
+            marked = marked[data[first[marked]] == ord("#")]
+            state[marked] = HEADER
+            yield from ignored(offsets[marked], "comment")
         yield from ignored(offsets[state == BLANK], "blank")
-        yield from bad(block, lines, offsets, {code: state == code for code in REASONS}, REASONS)
-        use = state == CLEAN
-        if use.all():
-            yield from read(data, first, last, offsets)
-        elif use.any():
-            yield from read(data, first[use], last[use], offsets[use])
+        text = TextLines(data, first, last, offsets)
+        yield from bad(block, text, {code: state == code for code in REASONS}, REASONS)
+        clean = state == CLEAN
+        if clean.any():
+            yield from read(text.at(clean))
 
 
 HEADER = 100
 """The state of a line that repeats the header, or is a comment."""
 
 
-def text_lines(offset: int, block: bytes) -> tuple[pa.Array, Ints, Any]:
+def text_lines(offset: int, block: bytes) -> tuple[pa.Array, Ints, Small]:
     """(text, offsets, state): lines as strings without their ends, empty where they are not clean text."""
     data = np.frombuffer(block, dtype=np.uint8)
     first, last, state = find_lines(data)
@@ -127,17 +141,17 @@ def ignored(offsets: Ints, reason: str) -> Iterator[pa.RecordBatch]:
 
 
 def bad(
-    block: bytes, lines: Any, offsets: Ints, which: Mapping[int, Any], reasons: Mapping[int, str]
+    block: bytes, lines: TextLines, which: Mapping[int, Bools], reasons: Mapping[int, str]
 ) -> Iterator[pa.RecordBatch]:
     """Lines that cannot be read, each kind with one sample (the first in the block) and its reason."""
     for code, chosen in which.items():
         rows = np.flatnonzero(chosen)
         if len(rows) == 0:
             continue
-        i = rows[0]
-        text = block[lines[0][i] : min(lines[1][i], lines[0][i] + 4 * SAMPLE)].decode("utf-8", "replace")[:SAMPLE]
+        first, last = lines.first[rows[0]], lines.last[rows[0]]
+        text = block[first : min(last, first + 4 * SAMPLE)].decode("utf-8", "replace")[:SAMPLE]
         yield events(
-            offset=offsets[rows],
+            offset=lines.offsets[rows],
             kind="bad",
             reason=pa.repeat(pa.scalar(reasons[code]), len(rows)),
             sample=pa.array([text] + [None] * (len(rows) - 1), pa.string()),

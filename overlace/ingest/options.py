@@ -6,14 +6,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from overlace.errors import BadParameter
 from overlace.ingest.formats import NAMES
 from overlace.limits import as_flag, option
 
 if TYPE_CHECKING:  # whoever only lists options loads no columns
-    from overlace.ingest.events import Format
+    from overlace.ingest.events import Format, Settled
 
 KEY_VARIABLE = "OVERLACE_KEY"
 BUCKETS = {"hour": 3_600_000_000, "minute": 60_000_000}
@@ -89,22 +89,27 @@ class Options:
     break_lock: bool = option(False, "take the trace's lock from a writer that is gone")
 
     def __post_init__(self) -> None:
-        from overlace.ingest.columns import UNITS
+        from overlace.ingest.fields import UNITS
 
         if self.unit is not None and self.unit not in UNITS:
             raise BadParameter(f"--time-unit {self.unit!r}: expected one of {', '.join(UNITS)}")
         if self.bucket is not None and self.bucket not in BUCKETS:
             raise BadParameter(f"--bucket {self.bucket!r}: expected hour or minute")
 
-    def for_format(self, form: Format) -> dict[str, Any]:
+    def for_format(self, form: Format) -> Settled:
         """What a format's reader gets; refused if it was asked for something that the format does not honour."""
-        from overlace.ingest.columns import asked_columns, field_called
+        from overlace.ingest.fields import asked_columns, field_called
 
-        given = {
-            "map": asked_columns(self.map), "group": tuple(field_called(name) for name in self.group),
-            "delimiter": self.delimiter, "header": self.header, "list_separator": self.list_separator,
-            "unit": self.unit, "broker": self.broker, "bridges": list(self.bridges),
-        }  # fmt: skip
+        given: Settled = {
+            "map": asked_columns(self.map),
+            "group": tuple(field_called(name) for name in self.group),
+            "delimiter": self.delimiter,
+            "header": self.header,
+            "list_separator": self.list_separator,
+            "unit": self.unit,
+            "broker": self.broker,
+            "bridges": list(self.bridges),
+        }
         asked = {name for name, value in given.items() if value is not None and value not in ({}, (), [])}
         wrong = sorted(asked - set(form.options))
         if wrong:

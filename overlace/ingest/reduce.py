@@ -16,7 +16,7 @@ import pyarrow as pa
 from overlace.arrays.csr import sort_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints
-from overlace.ingest.grouping import Grouped, masks_of
+from overlace.ingest.messages import Messages, masks_of
 from overlace.trace.tables import schema_of
 from overlace.trace.traffic import NONE, UNLOGGED, Reduction, Run, add_up, distinct, in_order, traffic_table
 
@@ -44,7 +44,7 @@ class Partial(NamedTuple):
     ids: Ids | None = None  # of its numbers; None: they are ids already
 
 
-def sum_up(messages: Grouped, bucket_us: int) -> Partial:
+def sum_up(messages: Messages, bucket_us: int) -> Partial:
     """The traffic of some messages."""
     bucket = messages.at // bucket_us
     keys = [bucket, *(each.astype(np.int64) for each in (messages.client, messages.topic, messages.attributes))]
@@ -53,13 +53,11 @@ def sum_up(messages: Grouped, bucket_us: int) -> Partial:
     keys, sums = add_up([*keys, messages.audience.astype(np.int64)], [messages.weight, ones, total])
     columns = [pa.array(keys[0]), *(pa.array(key.astype(np.int32)) for key in keys[1:]), *map(pa.array, sums)]
     first = int(keys[0][0]) if len(keys[0]) else 0
-    return Partial(
-        packed(pa.table(columns, names=COLUMNS)), first, messages.start, messages.members, messages.sets_start,
-        messages.sets,
-    )  # fmt: skip
+    traffic = to_bytes(pa.table(columns, names=COLUMNS))
+    return Partial(traffic, first, messages.start, messages.members, messages.sets_start, messages.sets)
 
 
-def packed(table: pa.Table) -> pa.Buffer:
+def to_bytes(table: pa.Table) -> pa.Buffer:
     """A table as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
@@ -67,12 +65,12 @@ def packed(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def unpacked(data: pa.Buffer | bytes) -> pa.Table:
+def from_bytes(data: pa.Buffer | bytes) -> pa.Table:
     """A table from its bytes."""
     return pa.ipc.open_stream(data).read_all()
 
 
-def under_ids(messages: Grouped, ids: Ids) -> Grouped:
+def put_under_ids(messages: Messages, ids: Ids) -> Messages:
     """The same messages under ids: sets of attributes are still numbers, their members are ids."""
     start, members = sort_groups(messages.start, ids.client[messages.members])
     sets_start, sets = sort_groups(messages.sets_start, ids.attribute[messages.sets])
@@ -82,7 +80,7 @@ def under_ids(messages: Grouped, ids: Ids) -> Grouped:
     return messages._replace(client=client, topic=topic, start=start, members=members, sets_start=sets_start, sets=sets)
 
 
-def unite(parts: Sequence[Partial], bucket_us: int, ratio: int = 1) -> Reduction:
+def sum_parts(parts: Sequence[Partial], bucket_us: int, ratio: int = 1) -> Reduction:
     """What tasks summed up as one; `ratio` of their buckets make one."""
     lists = [_members(part) for part in parts]
     bounds = np.cumsum([0, *(len(start) - 1 for start, _ in lists)])
@@ -117,7 +115,7 @@ def _members(part: Partial) -> tuple[Ints, Ints]:
 
 def _rows(part: Partial, ratio: int, audience_of: Ints) -> list[Ints]:
     """A part's rows under ids, the last place of `audience_of` for receivers that were not logged."""
-    bucket, client, topic, attributes, audience, *sums = (each.to_numpy() for each in unpacked(part.traffic).columns)
+    bucket, client, topic, attributes, audience, *sums = (each.to_numpy() for each in from_bytes(part.traffic).columns)
     sets = part.sets if part.ids is None else part.ids.attribute[part.sets]
     masks = np.append(masks_of(part.sets_start, np.arange(len(sets)), sets), NONE)
     if part.ids is not None:

@@ -7,44 +7,39 @@ once, and kept with it. A last line without an end is read if it can be, and els
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
-import io
 import itertools
-import os
-import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatch
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unfinished, Unknown
-from overlace.ingest.events import Format
+from overlace.ingest.events import Format, Settled
+from overlace.ingest.fields import UNIT_WORDS
+from overlace.ingest.files import (
+    HEAD,
+    _refuse_encoding,
+    _refuse_packed,
+    hash_of,
+    log_of,
+    open_file,
+    strip_rotation,
+    tail_at,
+)
 from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, padres, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
-from overlace.trace.store import absolute, place
+from overlace.trace.store import place
 
 FORMATS: Mapping[str, Format] = {
     each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, padres, parquet, json)
 }
-HEAD = 4096
 SAMPLE = 256 << 10
 """Bytes from which what holds for a source is settled."""
-
-SPLIT = 32 << 20
-LEAST_SPLIT = 8 << 20
-
-PACKED = {
-    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Source:
     head: int  # how many bytes that is, for a shorter file
     size: int  # bytes to read: without a last line that waits for its end
     format: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Settled = field(default_factory=lambda: Settled())
     packed: bool = False  # it must be unpacked from its beginning
     start: tuple[int, str] = (0, "")  # its first bytes as they are now: how many, and their hash
     marks: tuple[tuple[str, str], ...] = ()  # hashes of its first 256, 512, ... bytes, to tell an older copy
@@ -79,11 +74,10 @@ class Source:
         """Whether rows of one key are one message."""
         return bool(self.options.get("group") or "key" in self.options.get("mapping", ())) or self.form.keys == "call"
 
-    def splits(self, most: int | None = None) -> list[tuple[int, int]]:
+    def splits(self, most: int) -> list[tuple[int, int]]:
         """Ranges that can be read apart: one, unless each line stands alone and the file is plain."""
         if self.format == "parquet":
             return parquet.splits(self.path, parquet.ROWS)
-        most = most or SPLIT
         if self.packed or self.form.scope == "file":
             return [(self.begin, self.size)]
         edges = {*range(self.begin, self.size, most), self.size}
@@ -99,7 +93,7 @@ class Source:
         return self._events(begin, end, count), count
 
     def _events(self, begin: int, end: int, count: Count) -> Iterator[pa.RecordBatch]:
-        with opened(self.path) as file:
+        with open_file(self.path) as file:
             if self.form.lines:
                 stop = None if self.packed else self.size
                 parts = self.form.lines(count.bytes_of(raw_blocks(file, stop=stop)))
@@ -142,49 +136,6 @@ class Count:
             yield batch
 
 
-@contextmanager
-def opened(path: str) -> Iterator[BinaryIO]:
-    """A file as bytes, unpacked if it is packed."""
-    files, at = place(path)
-    with files.open_input_file(at) as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if not packed:
-            yield cast(BinaryIO, io.BufferedReader(raw, 1 << 20))
-            return
-        try:
-            with gzip.open(cast(BinaryIO, raw)) as unpacked:
-                yield cast(BinaryIO, unpacked)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise BadTrace(
-                f"{path}: not a whole gzip file ({error}). Copy it again, or unpack what is there."
-            ) from None
-
-
-def find_files(paths: Sequence[str], skip: Sequence[str] = ()) -> list[str]:
-    """The files that paths and folders stand for, in order, each once; hidden ones and what is skipped left out."""
-    found = []
-    for path in paths:
-        files, at = place(path)
-        info = files.get_file_info(at)
-        if info.type == pafs.FileType.NotFound:
-            raise BadTrace(f"{path} does not exist. Name the log's files or a folder with them.")
-        if info.type == pafs.FileType.Directory and not at.endswith("/DataFrame.parquet"):
-            inside = files.get_file_info(pafs.FileSelector(at, recursive=True))
-            prefix = path.partition("://")[0] + "://" if "://" in path else ""
-            names = (each.path for each in inside if each.type == pafs.FileType.File)
-            found += sorted(prefix + each for each in names if not _left_out(each.removeprefix(at), skip))
-        else:
-            found.append(path)
-    return found
-
-
-def _left_out(path: str, skip: Sequence[str]) -> bool:
-    parts = PurePosixPath(path.lstrip("/")).parts
-    hidden = any(part.startswith((".", "_")) for part in parts)
-    return hidden or any(fnmatch(parts[-1], pattern) for pattern in skip)
-
-
 def look(path: str, form: str | None = None, options: Options | None = None) -> Source:
     """What a file is: its identity, its format (detected unless named) and what holds for all of it."""
     return look_at(path, form, options)[0]
@@ -206,7 +157,7 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
         raw.seek(max(0, info.size - HEAD))
         end = raw.read(min(HEAD, info.size))
     packed = _refuse_packed(path, magic)
-    with opened(path) as stream:
+    with open_file(path) as stream:
         sample = stream.read(SAMPLE) if info.size else b""
     head = sample[:HEAD]
     if not head.startswith(parquet.MAGIC):
@@ -228,24 +179,34 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
         cut = sample if len(sample) < SAMPLE else sample[: sample.rfind(b"\n") + 1] or sample
         settled = chosen.settle(cut.removeprefix(MARK), given)
     if chosen.one_broker and not settled.get("broker"):
-        stem = unrotated(PurePosixPath(path).name).rpartition(".")
+        stem = strip_rotation(PurePosixPath(path).name).rpartition(".")
         settled["broker"] = stem[0] or stem[2]
     size, is_open = info.size, False
     if not packed and name != "parquet" and not chosen.lines and not end.endswith(b"\n"):
         size, is_open = _end_of(path, info.size, chosen, settled)
     tail = hash_of(end) if size == info.size else tail_at(files, at, size)
-    start = (len(head), hash_of(head))
-    disk = (info.size, hash_of(end))
     source = Source(
-        path, PurePosixPath(path).name, start[1], start[0], size, name, settled, packed, start, marks_of(head), disk,
-        tail, is_open, log_of(path),
-    )  # fmt: skip
+        path,
+        PurePosixPath(path).name,
+        digest=hash_of(head),
+        head=len(head),
+        size=size,
+        format=name,
+        options=settled,
+        packed=packed,
+        start=(len(head), hash_of(head)),
+        marks=marks_of(head),
+        disk=(info.size, hash_of(end)),
+        tail=tail,
+        open=is_open,
+        log=log_of(path),
+    )
     return source, head
 
 
-def _end_of(path: str, size: int, form: Format, settled: Mapping[str, Any]) -> tuple[int, bool]:
+def _end_of(path: str, size: int, form: Format, settled: Settled) -> tuple[int, bool]:
     """(bytes to read, open): a last line without an end is read if that gives an event, and else left to wait."""
-    with opened(path) as file:
+    with open_file(path) as file:
         first = size
         while first > 0:
             step = min(first, 1 << 16)
@@ -263,23 +224,6 @@ def _end_of(path: str, size: int, form: Format, settled: Mapping[str, Any]) -> t
     kinds = {kind for batch in batches for kind in batch["kind"].cast(pa.string()).to_pylist()}
     whole = kinds and not kinds & {"bad", "ignored"}
     return (size, True) if whole or form.finished(line) else (first, False)
-
-
-DATED = re.compile(r"(?<=.)[-._](\d{8}([-_T]?\d{2,6})?|\d{4}-\d\d-\d\d([-_T.]\d\d([-_:.]?\d\d){0,2})?|1\d{9})$")
-COUNTED = re.compile(r"(?<=\w)(\.[A-Za-z]\w*)\.\d{1,4}$")
-"""What a rotation adds to the name of a log: a date, or a number behind an extension."""
-
-
-def unrotated(name: str) -> str:
-    """The name of a log without what packing and rotating have added."""
-    return COUNTED.sub(r"\1", DATED.sub("", name.removesuffix(".gz")))
-
-
-def log_of(path: str) -> str:
-    """Which log a file is a part of: those of one folder whose names differ only by their rotation."""
-    folder, _, name = absolute(path).rpartition("/")
-    folder = folder if "://" in path else os.path.realpath(folder)
-    return hash_of(f"{folder}/{unrotated(name)}".encode())
 
 
 def marks_of(head: bytes) -> tuple[tuple[str, str], ...]:
@@ -307,11 +251,6 @@ def refuse_changed(source: Source) -> None:
         )
 
 
-def hash_of(data: bytes) -> str:
-    """16 hex digits for some bytes."""
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
-
-
 def _look_at_table(path: str, asked: Options) -> Source:
     """A table in several files, as one source."""
     state, total = hashlib.blake2b(digest_size=8), 0
@@ -329,20 +268,6 @@ def _look_at_table(path: str, asked: Options) -> Source:
     )
 
 
-def _refuse_packed(path: str, start: bytes) -> bool:
-    """Whether it is gzip; other archives are refused."""
-    kind = next((kind for magic, kind in PACKED.items() if start.startswith(magic)), None)
-    if kind not in (None, "gzip"):
-        raise BadTrace(f"{path} is packed by {kind}, and only gzip is read. Unpack it first.")
-    return kind == "gzip"
-
-
-def _refuse_encoding(path: str, head: bytes) -> None:
-    """Refuse what is text in another encoding."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or (len(head) > 20 and head[:200].count(0) > len(head[:200]) // 4):
-        raise BadTrace(f"{path} is UTF-16 or not text. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
-
-
 def guess(head: bytes) -> str | None:
     """The format that fits the first bytes best, if any does."""
     scores = {name: form.sniff(head) for name, form in FORMATS.items()}
@@ -350,16 +275,9 @@ def guess(head: bytes) -> str | None:
     return best if scores[best] >= 0.3 else None
 
 
-def tail_at(files: pafs.FileSystem, at: str, end: int) -> str:
-    """The hash of the last bytes before `end`, as they lie on disk."""
-    with files.open_input_file(at) as raw:
-        raw.seek(max(0, end - HEAD))
-        return hash_of(raw.read(min(HEAD, end)))
-
-
 def settle_together(sources: Sequence[Source]) -> list[Source]:
     """Sources that are read together: two logs of one broker are refused, sorted tables are marked as such."""
-    logs = {(s.options["broker"], s.log) for s in sources if s.form.one_broker}
+    logs = {(s.options["broker"] or "", s.log) for s in sources if s.form.one_broker}
     twice = [name for name, count in Counter(broker for broker, _ in logs).items() if count > 1]
     if twice:
         raise BadTrace(
@@ -367,12 +285,12 @@ def settle_together(sources: Sequence[Source]) -> list[Source]:
             "Ingest them one by one with --broker."
         )
     tables = [s for s in sources if s.format == "parquet"]
-    ranges = sorted(s.options["range"] for s in tables if s.options.get("range"))
+    ranges = sorted(each for each in (s.options.get("range") for s in tables) if each)
     apart = len(ranges) == len(tables) and all(left[1] < right[0] for left, right in itertools.pairwise(ranges))
     return [replace(s, options={**s.options, "sorted": apart}) if s.format == "parquet" else s for s in sources]
 
 
-def waiting(source: Source) -> int:
+def bytes_waiting(source: Source) -> int:
     """Bytes of its last line, if that waits for its end."""
     return 0 if source.packed or source.format == "parquet" else source.disk[0] - source.size
 
@@ -385,9 +303,9 @@ def shown_mapping(source: Source) -> list[str]:
     lines.append("; ".join(f"{field} from {', else '.join(names)}" for field, names in mapping.items()))
     if source.options.get("unused"):
         lines.append(f"not used: {', '.join(source.options['unused'])}")
-    if source.options.get("unit"):
-        words = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-        lines.append(f"times that are numbers are {words[source.options['unit']]} since 1970 (--time-unit)")
+    unit = source.options.get("unit")
+    if unit:
+        lines.append(f"times that are numbers are {UNIT_WORDS[unit]} since 1970 (--time-unit)")
     if source.options.get("zoneless"):
         lines.append("times without a zone are taken as UTC")
     group = source.options.get("group")
@@ -405,7 +323,7 @@ def first_and_last(source: Source) -> tuple[int, int] | None:
     if source.packed or source.form.scope == "file" or source.size < 2 * HEAD:
         return None
     found: list[int] = []
-    with opened(source.path) as file, contextlib.suppress(BadTrace):
+    with open_file(source.path) as file, contextlib.suppress(BadTrace):
         for begin, end in ((source.begin, min(source.size, source.begin + HEAD)), (source.size - HEAD, source.size)):
             for batch in source.form.read(blocks(file, begin, end), source.options):
                 found += [at for at in batch["at"].cast(pa.int64()).to_pylist() if at is not None]

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from overlace.ingest.coding import TOPOLOGY_DEFAULTS, encode, topology_tables
-from overlace.ingest.history import BRIDGES
-from overlace.ingest.merging import Counts, changed_rows, counts_of, merge, unite
-from overlace.ingest.plain import read_plain
+from overlace.ingest.links import BRIDGES
+from overlace.ingest.table_files import read_table_file
+from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
+from overlace.ingest.table_rows import TOPOLOGY_DEFAULTS, encode_rows, topology_tables
 from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import MST, Wanted, wire
 from overlace.trace.store import HOUR_US, Trace
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
     table: str
     rows: pa.Table
     where: str
-    defaults: Mapping[str, Any] = {}
+    defaults: Mapping[str, float] = {}
 
 
 def add_tables(
@@ -45,7 +45,7 @@ def add_tables(
     tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Trace, Counts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
-    pieces = [Piece(table, read_plain(path, table, options, tell), path) for path in paths]
+    pieces = [Piece(table, read_table_file(path, table, options, tell), path) for path in paths]
     with writing(out, break_lock=break_lock) as writer:
         trace, counts = _put(writer, pieces, both_ways=both_ways)
     return trace, next(iter(counts.values()))
@@ -67,21 +67,21 @@ def add_topology(
     noted = {"bridges": [asdict(bridge) for bridge in topology.bridges]} if topology.bridges else {}
     tables = topology_tables(topology).items()
     pieces = [Piece(table, rows, paths[0], TOPOLOGY_DEFAULTS.get(table, {})) for table, rows in tables]
-    told = list(topology.notes)
+    notes = list(topology.notes)
 
     def wire_them(links: pa.Table, given: pa.Table, brokers: Sequence[str]) -> pa.Table:
         if wired is None:
             return links
-        links, notes = wire(links, brokers, np.array(_pairs(given), np.int64).reshape(-1, 2), wired)
-        told.extend(notes)
+        links, more = wire(links, brokers, np.array(_pairs(given), np.int64).reshape(-1, 2), wired)
+        notes.extend(more)
         return links
 
     with writing(out, break_lock=break_lock) as writer:
         trace, counts = _put(writer, pieces, notes=noted, wire_them=wire_them)
     if topology.links.num_rows and not any(trace.read("links", ["wired"])["wired"].to_pylist()):
         command = shlex.join(["overlace", "ingest", *paths, "--topology", "--wired", MST, "--out", out])
-        told.append(f"no link is wired, so there is no tree to start from. To wire a minimum spanning tree: {command}")
-    return trace, counts, told
+        notes.append(f"no link is wired, so there is no tree to start from. To wire a minimum spanning tree: {command}")
+    return trace, counts, notes
 
 
 def _put(
@@ -89,7 +89,7 @@ def _put(
     pieces: Sequence[Piece],
     *,
     both_ways: bool = False,
-    notes: Mapping[str, Any] | None = None,
+    notes: Mapping[str, object] | None = None,
     wire_them: Callable[[pa.Table, pa.Table, Sequence[str]], pa.Table] | None = None,
 ) -> tuple[Trace, dict[str, Counts]]:
     """Merge the pieces into the trace; nothing is written unless all of them can be.
@@ -101,7 +101,7 @@ def _put(
     old: dict[str, pa.Table] = {}
     merged: dict[str, pa.Table] = {}
     for piece in pieces:
-        table, rows, names = encode(piece.rows, piece.table, names, where=piece.where, both_ways=both_ways)
+        table, rows, names = encode_rows(piece.rows, piece.table, names, where=piece.where, both_ways=both_ways)
         if table not in old:
             old[table] = merged[table] = _held(base, table)
         if table == "links" and base:
@@ -146,7 +146,7 @@ def _pairs(links: pa.Table) -> list[tuple[int, int]]:
 def _held(base: Trace | None, table: str) -> pa.Table:
     """What the trace holds of a table, each key once unless it is the logs'."""
     rows = base.read(table) if base else schema_of(table).empty_table()
-    return rows if table in LOGGED else unite(rows, table)
+    return rows if table in LOGGED else unite_rows(rows, table)
 
 
 def _write(writer: Writer, table: str, old: pa.Table, merged: pa.Table) -> None:

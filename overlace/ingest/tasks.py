@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,31 @@ from overlace.arrays.csr import group as by_group
 from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints, kernel, size
-from overlace.ingest.encode import Job, encode
-from overlace.ingest.grouping import Grouped, distinct_sets, extra_rows, group_keys, heads_of, masks_of
-from overlace.ingest.reduce import Ids, sum_up, under_ids
-from overlace.ingest.sources import Count, hash_of
+from overlace.ingest.encode import encode
+from overlace.ingest.files import hash_of
+from overlace.ingest.keys import group_keys
+from overlace.ingest.messages import (
+    Messages,
+    audience_sizes,
+    compact_audiences,
+    concatenate,
+    distinct_sets,
+    extra_rows,
+    heads_of,
+    masks_of,
+    orphans_in,
+    receivers_of,
+    take,
+    without_orphans,
+)
+from overlace.ingest.reduce import Ids, put_under_ids, sum_up
+from overlace.ingest.sources import Count
+from overlace.ingest.splits import Split
 from overlace.ingest.staging import (
-    ROWWISE,
     BatchFunction,
+    Finished,
+    Job,
+    Read,
     answer,
     from_lists,
     label,
@@ -34,7 +52,6 @@ from overlace.ingest.staging import (
     stage_messages,
     staged,
     staged_messages,
-    take,
 )
 from overlace.trace.store import DAY_US
 from overlace.trace.tables import TIME, conform
@@ -43,15 +60,6 @@ from overlace.trace.writer import write_groups
 
 FLUSH = 2_000_000
 """Messages that a task holds before it writes them."""
-
-
-class Split(NamedTuple):
-    """A part of a source."""
-
-    source: int
-    number: int
-    begin: int
-    end: int
 
 
 # --- parse ---------------------------------------------------------------------------------------------
@@ -82,41 +90,49 @@ def _parse_split(job: Job, split: Split) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         held.append(batch)
         if source.form.scope == "line" and count.size - size >= CHUNK:
-            yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
+            yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
             held, lines, size, chunks = [], count.lines, count.size, chunks + 1
-    yield _parsed(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
+    yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
 
 
-def _parsed(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, count: Count) -> pa.RecordBatch:
+def _answer_split(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, count: Count) -> pa.RecordBatch:
     source = job.sources[split.source]
-    tail = split.begin >= source.cut > 0
     found = encode(batches, job, source)
     batches.clear()
     pa.default_memory_pool().release_unused()
-    token = uuid.uuid4().hex[:12]
-    about = {
-        "source": split.source, "number": split.number, "token": token, "lines": lines, "extra": found.extra,
-        "first": found.first, "last": found.last, "span": found.span, "folded": found.folded,
-        "keyed": len(found.messages.key) > 0,
-        "messages": len(found.messages.at), "life": found.life.num_rows, "tail": tail, "size": count.size,
-        "last_bytes": hash_of(count.last), "ended": count.last.endswith(b"\n"),
-        "bridges": bridges_in(found.life),
-        "counted": [[kind, reason, rows] for (kind, reason), rows in found.counted.rows.items()],
-        "samples": [[reason, at, text] for reason, (at, text) in found.counted.samples.items()],
-    }  # fmt: skip
-    tables: dict[str, Any] = {"seen": found.seen}
+    names = {kind: pa.table({"name": names, "at": first}) for kind, (names, first) in found.names.items()}
+    tables: dict[str, pa.Table | pa.Buffer] = {"seen": found.seen, **names}
     if len(found.messages.key):
         tables["keys"] = pa.table({"high": np.sort(found.messages.key[:, 0])})
-    for kind, (names, first) in found.names.items():
-        tables[kind] = pa.table({"name": names, "at": first})
+    read = Read(
+        split.source,
+        split.number,
+        token=uuid.uuid4().hex[:12],
+        tail=split.begin >= source.cut > 0,
+        lines=lines,
+        counted=[(kind, reason, rows) for (kind, reason), rows in found.counted.rows.items()],
+        samples=[(reason, at, text) for reason, (at, text) in found.counted.samples.items()],
+        extra=found.extra,
+        messages=len(found.messages.at),
+        keyed=len(found.messages.key) > 0,
+        life=found.life.num_rows,
+        bridges=bridges_in(found.life),
+        folded=found.folded,
+        first=found.first,
+        last=found.last,
+        span=found.span,
+        size=count.size,
+        last_bytes=hash_of(count.last),
+        ended=count.last.endswith(b"\n"),
+    )
     if found.life.num_rows:
-        stage(job, f"life/{split.source}-{split.number}-{token}", found.life)
+        stage(job, f"life/{read.name}", found.life)
     if job.staged:
-        stage_messages(job, f"{split.source}-{split.number}-{token}", found.messages)
+        stage_messages(job, read.name, found.messages)
     else:
-        about["orphans"] = orphans_in(found.messages)
+        read = read._replace(orphans=orphans_in(found.messages))
         tables |= partial_tables(sum_up(without_orphans(found.messages), job.bucket_us))
-    return answer(about, tables)
+    return answer(read._asdict(), tables)
 
 
 def bridges_in(life: pa.Table) -> list[str]:
@@ -124,16 +140,6 @@ def bridges_in(life: pa.Table) -> list[str]:
     about = pc.fill_null(pc.equal(life["reason"], "bridge"), False)
     own = life.filter(pc.or_(pc.equal(life["kind"], "bridge"), about))
     return sorted({(name or "").removeprefix("local.") for name in pc.unique(own["client"]).to_pylist()})
-
-
-def orphans_in(messages: Grouped) -> int:
-    """Rows that name receivers of messages that nobody published."""
-    return int(messages.rows[messages.client < 0].sum())
-
-
-def without_orphans(messages: Grouped) -> Grouped:
-    """Only messages that somebody published."""
-    return messages if (messages.client >= 0).all() else take(messages, np.flatnonzero(messages.client >= 0))
 
 
 # --- finish --------------------------------------------------------------------------------------------
@@ -167,37 +173,26 @@ def finish(job: Job, tasks: Sequence[Sequence[Piece]], bridged: bool, shared: Se
 
 def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], written: Written) -> pa.RecordBatch:
     ids = Ids(*(staged(job, f"ids/{piece.name}-{kind}")["id"].to_numpy() for kind in Ids._fields))
-    messages = under_ids(staged_messages(job, piece.name), ids)
-    about: dict[str, Any] = {"source": piece.source, "tail": piece.tail, "shared": 0}
+    messages = put_under_ids(staged_messages(job, piece.name), ids)
+    done = Finished(piece.source, piece.tail)
     if piece.scope in shared and len(messages.key):
         among = staged(job, f"shared/{piece.scope}")["high"].to_numpy()
         together = np.isin(messages.key[:, 0], among) & (messages.key != 0).any(axis=1)
         chosen = np.flatnonzero(together)
         if len(chosen):
-            about["shared"] = len(chosen)
-            stage_messages(job, f"shared-{piece.name}", _compact(take(messages, chosen)))
+            done = done._replace(shared=len(chosen))
+            stage_messages(job, f"shared-{piece.name}", compact_audiences(take(messages, chosen)))
             messages = take(messages, np.flatnonzero(~together))
-    about["orphans"] = orphans_in(messages)
-    messages = _compact(without_orphans(messages))
+    done = done._replace(orphans=orphans_in(messages))
+    messages = compact_audiences(without_orphans(messages))
     if bridged:
         messages = _with_bridged(job, piece.source, messages)
     if not job.reduce_only:
         written.add(piece.source, piece.tail, messages)
-    return answer(about, partial_tables(sum_up(messages, job.bucket_us)))
+    return answer(done._asdict(), partial_tables(sum_up(messages, job.bucket_us)))
 
 
-def _compact(messages: Grouped) -> Grouped:
-    """Only audiences that a message has."""
-    used, number = np.unique(messages.audience, return_inverse=True)
-    if len(used) - (len(used) > 0 and used[0] < 0) == len(messages.start) - 1:
-        return messages
-    kept = used[used >= 0].astype(np.int64)
-    start, members = take_groups(messages.start, messages.members, kept)
-    audience = number - (len(kept) < len(used))
-    return messages._replace(audience=audience.astype(np.int32), start=start, members=members)
-
-
-def _with_bridged(job: Job, source: int, messages: Grouped) -> Grouped:
+def _with_bridged(job: Job, source: int, messages: Messages) -> Messages:
     """Messages with the receivers that they reached over bridges."""
     more = staged(job, "bridged")
     mine = more.filter(pc.equal(more["source"], source))
@@ -229,7 +224,7 @@ class Written:
         self.job, self.rows = job, 0
         self.days: dict[int, list[tuple[str, pa.Table]]] = {}
 
-    def add(self, source: int, tail: bool, messages: Grouped) -> None:
+    def add(self, source: int, tail: bool, messages: Messages) -> None:
         """Take messages of a source, under ids."""
         messages = take(messages, np.flatnonzero(~messages.counts)) if messages.counts.any() else messages
         if len(messages.at) == 0:
@@ -254,13 +249,13 @@ class Written:
             date = str(np.datetime64(day, "D"))
             name = f"day={date}/{self.job.id}-{uuid.uuid4().hex[:8]}"
             made = write_groups(self.job.trace, "messages", tables, name)
-            parts += [[part.path, part.rows, str(part.hash), part.source, part.group] for part in made]
+            parts += [(part.path, part.rows, str(part.hash), part.source, part.group) for part in made]
         self.days, self.rows = {}, 0
         if parts:
-            yield answer({"parts": parts}, {})
+            yield answer(Finished(parts=parts)._asdict(), {})
 
 
-def message_table(identity: Ints, messages: Grouped, audience: Ints, masks: Ints) -> pa.Table:
+def message_table(identity: Ints, messages: Messages, audience: Ints, masks: Ints) -> pa.Table:
     """Rows of the table `messages`."""
     topic = messages.topic
     return conform(
@@ -306,7 +301,7 @@ def _regroup_part(
         held.append(take(own, mine))
         source.append(np.full(len(mine), 2 * piece.source + piece.tail))
         scope.append(np.full(len(mine), piece.scope))
-    every, origin = joined(held), np.concatenate(source)
+    every, origin = concatenate(held), np.concatenate(source)
     n = len(every.at)
     if n == 0:
         return
@@ -315,13 +310,13 @@ def _regroup_part(
     bounds, order = by_group(group, len(first))
     head = heads_of(bounds, order, every.at, every.client)
     logged = every.audience >= 0
-    start, members = _of_rows(every, order)
+    start, members = receivers_of(every, order)
     start, members = sort_groups(start[bounds], members)
     lines, rows = (np.add.reduceat(each[order], bounds[:-1]) for each in (every.lines, every.rows))
     most = np.maximum.reduceat(every.most[order], bounds[:-1])
     any_logged = np.logical_or.reduceat(logged[order], bounds[:-1])
     extra = extra_rows(lines, most, any_logged, np.diff(start))
-    before = extra_rows(every.lines, every.most, logged, _sizes(every))
+    before = extra_rows(every.lines, every.most, logged, audience_sizes(every))
     more = spread_extra(bounds, order, extra, before, every.lines)
     audience, start, members = distinct_sets(start, members, any_logged)
     whole = take(every, head)._replace(
@@ -332,44 +327,13 @@ def _regroup_part(
     gone[order] = np.repeat(lost, np.diff(bounds))
     for each in np.unique(origin):
         mine = np.flatnonzero((origin[head] == each) & ~lost)
-        messages = _compact(take(whole, mine))
+        messages = compact_audiences(take(whole, mine))
         owner, tail = int(each) // 2, bool(each % 2)
         if not job.reduce_only:
             written.add(owner, tail, messages)
-        about = {
-            "source": owner, "tail": tail, "extra": int(more[origin == each].sum()),
-            "orphans": int(every.rows[(origin == each) & gone].sum()),
-        }  # fmt: skip
-        yield answer(about, partial_tables(sum_up(messages, job.bucket_us)))
-
-
-def joined(parts: Sequence[Grouped]) -> Grouped:
-    """Messages of several splits, under ids, one after the other."""
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*ROWWISE, "key")}
-    for codes, start in (("audience", "start"), ("attributes", "sets_start")):
-        at, moved = 0, []
-        for part in parts:
-            own = getattr(part, codes)
-            moved.append(np.where(own < 0, -1, own + at).astype(np.int32))
-            at += len(getattr(part, start)) - 1
-        columns[codes] = np.concatenate(moved)
-    for start, members in (("start", "members"), ("sets_start", "sets")):
-        sizes = np.concatenate([np.diff(getattr(part, start)) for part in parts])
-        columns[start] = np.append(0, np.cumsum(sizes)).astype(np.int64)
-        columns[members] = np.concatenate([getattr(part, members) for part in parts])
-    return Grouped(**columns)
-
-
-def _sizes(messages: Grouped) -> Ints:
-    return np.append(np.diff(messages.start), 0)[messages.audience]
-
-
-def _of_rows(messages: Grouped, order: Ints) -> tuple[Ints, Ints]:
-    """(start, members): the receivers of messages, in some order, none where they were not logged."""
-    audiences = len(messages.start) - 1
-    start = np.append(messages.start, messages.start[-1])  # one more, empty, for those
-    which = np.where(messages.audience[order] < 0, audiences, messages.audience[order]).astype(np.int64)
-    return take_groups(start, messages.members, which)
+        orphans = int(every.rows[(origin == each) & gone].sum())
+        done = Finished(owner, tail, extra=int(more[origin == each].sum()), orphans=orphans)
+        yield answer(done._asdict(), partial_tables(sum_up(messages, job.bucket_us)))
 
 
 @kernel(work=size)

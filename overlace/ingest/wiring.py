@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.components import components, spanning_forest
-from overlace.arrays.jit import Bools, Pairs
+from overlace.arrays.jit import Bools, Floats, Pairs
 from overlace.errors import BadTrace, Unknown
-from overlace.ingest.coding import encode
-from overlace.ingest.plain import read_plain
+from overlace.ingest.table_files import read_table_file
+from overlace.ingest.table_rows import encode_rows
 from overlace.trace.tables import arrow, numbers
 
 MST, ALL = "mst", "all"
@@ -52,27 +52,27 @@ def wire(links: pa.Table, brokers: Sequence[str], topology: Pairs, wanted: Wante
     lasts = numbers(links["until"].is_null())
     rows = np.flatnonzero(lasts & _among(pairs, topology))
     values, measure = _values(links.take(arrow(rows, pa.int64())))
-    ways = _Ways(brokers, pairs[rows])
+    candidates = _Candidates(brokers, pairs[rows])
     if wanted.how == MST:
-        order = np.lexsort((ways.pairs[:, 1], ways.pairs[:, 0], values))
-        chosen = spanning_forest(len(brokers), ways.pairs, order)
+        order = np.lexsort((candidates.pairs[:, 1], candidates.pairs[:, 0], values))
+        chosen = spanning_forest(len(brokers), candidates.pairs, order)
     elif wanted.how == ALL:
         chosen = np.ones(len(rows), dtype=bool)
-        ways.refuse_cycle("--wired all", chosen)
+        candidates.refuse_cycle("--wired all", chosen)
     else:
-        chosen = ways.named_by(wanted)
-        ways.refuse_cycle(wanted.how, chosen)
+        chosen = candidates.named_by(wanted)
+        candidates.refuse_cycle(wanted.how, chosen)
     before = numbers(links["wired"])
     after = before & ~lasts
     after[rows[chosen]] = True
     tree = f": a minimum spanning tree, {measure}" if wanted.how == MST else ""
     notes = [f"{int(chosen.sum())} of {len(rows)} links are wired{tree}"]
-    notes += ways.notes(chosen, pairs[before & ~after])
-    unknown = ways.pairs[chosen & ~np.isfinite(values)]
+    notes += candidates.notes(chosen, pairs[before & ~after])
+    unknown = candidates.pairs[chosen & ~np.isfinite(values)]
     if len(unknown) and measure == BY_COST:
         notes.append(
-            f"{ways.shown(unknown)} {_are(unknown)} wired and without a cost, where other links have one: optimize "
-            "will ask for it. Give it with --table links (left, right, cost)."
+            f"{candidates.shown(unknown)} {_are(unknown)} wired and without a cost, where other links have one: "
+            "optimize will ask for it. Give it with --table links (left, right, cost)."
         )
     place = links.column_names.index("wired")
     return Wiring(links.set_column(place, links.schema.field(place), arrow(after, pa.bool_())), notes)
@@ -81,7 +81,7 @@ def wire(links: pa.Table, brokers: Sequence[str], topology: Pairs, wanted: Wante
 BY_COST, BY_LATENCY, ALIKE = "by cost", "by latency, as no link has a cost", "each link counting 1"
 
 
-def _values(links: pa.Table) -> tuple[Any, str]:
+def _values(links: pa.Table) -> tuple[Floats, str]:
     """(value of each link, what it is): infinite where it is not known."""
     for name, measure in (("cost", BY_COST), ("latency_us", BY_LATENCY)):
         if links[name].null_count < links.num_rows:
@@ -99,7 +99,7 @@ def _are(things: Sized) -> str:
     return "is" if len(things) == 1 else "are"
 
 
-class _Ways:
+class _Candidates:
     """The links that could be wired, with the names of brokers."""
 
     def __init__(self, brokers: Sequence[str], pairs: Pairs) -> None:
@@ -113,8 +113,8 @@ class _Ways:
     def named_by(self, wanted: Wanted) -> Bools:
         """The links that a table names; refused where one is no link of the topology."""
         known = sorted({self.brokers[i] for i in np.unique(self.pairs).tolist()})
-        given = read_plain(wanted.how, "links", wanted.options)
-        _, rows, names = encode(given, "links", {"broker": self.brokers}, where=wanted.how)
+        given = read_table_file(wanted.how, "links", wanted.options)
+        _, rows, names = encode_rows(given, "links", {"broker": self.brokers}, where=wanted.how)
         ends = np.column_stack([numbers(rows[end]) for end in ("left", "right")]).astype(np.int64).reshape(-1, 2)
         linked = np.isin(ends, self.pairs)
         if not linked.all():

@@ -1,6 +1,6 @@
-"""One file: what it is, which column is what, and the ways to ingest it, likeliest first.
+"""One file: what it is, which column is what, and the recipes to ingest it, likeliest first.
 
-What is likely is tried with the code that ingests: a way that does not work is not offered.
+What is likely is tried with the code that ingests: a recipe that does not work is not offered.
 """
 
 from __future__ import annotations
@@ -14,17 +14,27 @@ from typing import NamedTuple
 
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
 from overlace.ingest.encode import count
-from overlace.ingest.guessing import NAMED, SHARED, Columns, Guess, clock_apart, guess_log, separator_in, unread_times
-from overlace.ingest.heads import SEEN, Head, binary_kind, read_head
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
-from overlace.ingest.relations import guess_cost, guess_pairs, tables_by_names
-from overlace.ingest.samples import sample_columns
 from overlace.ingest.sources import look
 from overlace.ingest.topologies.read import seems_configuration, seems_topology
-from overlace.peek.beginning import first_events
-from overlace.peek.commands import Outcome, Way
+from overlace.peek.columns import Columns, Guess
+from overlace.peek.guesses import (
+    NAMED,
+    SHARED,
+    clock_apart,
+    guess_cost,
+    guess_log,
+    guess_pairs,
+    separator_in,
+    tables_by_names,
+    unread_times,
+)
+from overlace.peek.heads import SEEN, Head, binary_kind, read_head
 from overlace.peek.problems import problem_of
+from overlace.peek.recipes import Outcome, Recipe
+from overlace.peek.samples import sample_columns
+from overlace.peek.summary import first_events
 
 TABLE_BYTES = 16 << 20
 """Bytes of a table that are read to see whether it is one."""
@@ -40,9 +50,9 @@ FEW_BROKERS = 300
 
 
 class Found(NamedTuple):
-    """A way to ingest a file, what it counts (none: the file was too large to try), and what the guess rests on."""
+    """A recipe to ingest a file, what it counts (none: the file was too large to try), and what the guess rests on."""
 
-    way: Way
+    recipe: Recipe
     outcome: Outcome | None
     columns: list[Guess]
     why: str = ""
@@ -56,18 +66,18 @@ class Looked(NamedTuple):
     lines: list[str]  # the first ones
     whole: bool  # all of it was looked at
     columns: list[Guess]
-    found: list[Found]  # ways, likeliest first
+    found: list[Found]  # recipes, likeliest first
     problem: str = ""  # why there is none
     size: int = 0  # bytes that were looked at
 
     @property
     def makes(self) -> str:
         """What the file is likeliest taken for: log, table, topology, or nothing."""
-        return self.found[0].way.makes.partition(" ")[0] if self.found else ""
+        return self.found[0].recipe.makes.partition(" ")[0] if self.found else ""
 
 
 def look_into(path: str, asked: Options, files: int = 1) -> Looked:
-    """What a file is and the ways to ingest it; the more files there are, the less is looked at of each."""
+    """What a file is and the recipes to ingest it; the more files there are, the less is looked at of each."""
     try:
         head = read_head(path, max(SEEN // files, LEAST))
     except BadTrace as error:
@@ -81,24 +91,24 @@ def look_into(path: str, asked: Options, files: int = 1) -> Looked:
         gzip = "gzip of " if head.packed else ""
         text = f"{path} is {gzip}{what}, which is not read. {do.replace('FILE', shlex.quote(path))}".strip()
         return Looked(path, what, head.lines(), head.whole, [], [], text)
-    surely = seems_topology(path, head.data)
-    if surely or seems_configuration(path):
+    certain = seems_topology(path, head.data)
+    if certain or seems_configuration(path):
         looked = _topology(head)
-        if surely or any(found.outcome and found.outcome.rows.get("links") for found in looked.found):
+        if certain or any(found.outcome and found.outcome.rows.get("links") for found in looked.found):
             return looked
     return _rows(head, asked, max(TABLE_BYTES // files, LEAST))
 
 
 def _topology(head: Head) -> Looked:
-    way = Way((head.path,), topology=True)
+    recipe = Recipe((head.path,), topology=True)
     try:
-        outcome = way.try_out()
+        outcome = recipe.try_out()
         if outcome.rows.get("links") and not outcome.rows["wired links"]:
-            way = replace(way, wired="mst")
-            outcome = way.try_out()
+            recipe = replace(recipe, wired="mst")
+            outcome = recipe.try_out()
     except OverlaceError as error:
         return Looked(head.path, "a topology that cannot be read", head.lines(), True, [], [], str(error))
-    return Looked(head.path, "a topology", head.lines(), True, [], [Found(way, outcome, [])])
+    return Looked(head.path, "a topology", head.lines(), True, [], [Found(recipe, outcome, [])])
 
 
 # --- rows -----------------------------------------------------------------------------------------------------
@@ -114,17 +124,17 @@ def _rows(head: Head, asked: Options, most: int) -> Looked:
     for make in (_log_as_it_is, _named_table, _guessed_log, _guessed_tables):
         if found and make is not _guessed_tables:
             continue
-        if found and found[0].way.makes == "log":
+        if found and found[0].recipe.makes == "log":
             break
         for each in make(head, form, columns, options):
             try:
-                found.append(_tried(each, head, most))
+                found.append(_try(each, head, most))
             except OverlaceError as error:
                 reasons.append(str(error))
             if found and make is not _guessed_tables:
                 break
     guesses = found[0].columns if found else columns.guesses(guess_log(columns)) if columns and form else []
-    if found and not columns and found[0].way.table:
+    if found and not columns and found[0].recipe.table:
         what = "a JSON object of lists"
     problem = "" if found else problem_of(head, form, columns, reasons)
     return Looked(head.path, what, head.lines(), head.whole, guesses, found, problem, len(head.data))
@@ -140,34 +150,34 @@ def _format(head: Head, asked: Options) -> tuple[str, str]:
         return "", str(error)
 
 
-def _tried(found: Found, head: Head, most: int) -> Found:
-    """A way with what it counts; raises where it does not work. Of a table `most` bytes are read."""
-    way = found.way
-    if way.makes == "log":
-        outcome = way.try_out() if head.whole else _beginning(way, len(head.data))
+def _try(found: Found, head: Head, most: int) -> Found:
+    """A recipe with what it counts; raises where it does not work. Of a table `most` bytes are read."""
+    recipe = found.recipe
+    if recipe.makes == "log":
+        outcome = recipe.try_out() if head.whole else _beginning(recipe, len(head.data))
         if outcome.bad and not outcome.kept:
             reason, rows = max(outcome.bad.items(), key=lambda item: item[1])
             raise BadTrace(f"read as a log, no line can be kept; most often ({rows:,}): {reason}.")
-        way = replace(way, max_bad=outcome.max_bad())
-        return found._replace(way=way, outcome=outcome if head.whole else None)
+        recipe = replace(recipe, max_bad=outcome.max_bad())
+        return found._replace(recipe=recipe, outcome=outcome if head.whole else None)
     if not head.whole and not read_head(head.path, most).whole:
         return found
-    outcome = way.try_out()
+    outcome = recipe.try_out()
     if not any(outcome.rows.values()):
         raise BadTrace("read as a table, it has no rows.")
     return found._replace(outcome=outcome)
 
 
-def _beginning(way: Way, most: int) -> Outcome:
+def _beginning(recipe: Recipe, most: int) -> Outcome:
     """What becomes of the first lines of a log."""
-    counted = count(first_events(look(way.files[0], way.options.format, way.options), most)).rows
+    counted = count(first_events(look(recipe.files[0], recipe.options.format, recipe.options), most)).rows
     lines = sum(counted.values())
     bad = {reason: rows for (kind, reason), rows in counted.items() if kind == "bad"}
     ignored = {reason: rows for (kind, reason), rows in counted.items() if kind == "ignored"}
     return Outcome(lines, ignored=ignored, bad=bad, worst=sum(bad.values()) / lines if lines else 0.0)
 
 
-# --- ways, likeliest first ------------------------------------------------------------------------------------
+# --- recipes, likeliest first ------------------------------------------------------------------------------------
 
 
 def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
@@ -183,8 +193,10 @@ def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Optio
     if columns is not None and not options.map and clock_apart(columns):
         return
     options = _with_separator(columns, named, options)
-    guesses = [] if columns is None else _with_hints(columns.guesses({**named, **_asked(options)}), guess_log(columns))
-    yield Found(Way((head.path,), options), None, guesses)
+    guesses = (
+        [] if columns is None else _with_hints(columns.guesses({**named, **_asked_fields(options)}), guess_log(columns))
+    )
+    yield Found(Recipe((head.path,), options), None, guesses)
 
 
 def _with_separator(columns: Columns | None, fields: Mapping[str, tuple[str, str]], options: Options) -> Options:
@@ -202,7 +214,7 @@ def _with_hints(guesses: Sequence[Guess], fields: Mapping[str, tuple[str, str]])
     return hinted
 
 
-def _asked(options: Options) -> dict[str, tuple[str, str]]:
+def _asked_fields(options: Options) -> dict[str, tuple[str, str]]:
     listed = {field: [each] if isinstance(each, str) else each for field, each in options.map.items()}
     return {column: (field, "as asked") for field, columns in listed.items() for column in columns}
 
@@ -213,11 +225,11 @@ def _named_table(head: Head, form: str, columns: Columns | None, options: Option
         return
     if columns is None:
         if re.match(rb'\s*\{\s*"(\\.|[^"\\])*"\s*:\s*\[', head.data.removeprefix(MARK)):
-            yield Found(Way((head.path,), table="interests"), None, _sides(head.data), "a JSON object of lists")
+            yield Found(Recipe((head.path,), table="interests"), None, _sides(head.data), "a JSON object of lists")
         return
     fields = {name: (name.strip().lower(), NAMED) for name in columns.names}
     for table in tables_by_names(columns.names):
-        yield Found(Way((head.path,), _layout_only(options), table), None, columns.guesses(fields), NAMED)
+        yield Found(Recipe((head.path,), _layout_only(options), table), None, columns.guesses(fields), NAMED)
 
 
 def _sides(data: bytes) -> list[Guess]:
@@ -246,7 +258,7 @@ def _guessed_log(head: Head, form: str, columns: Columns | None, options: Option
     chosen = replace(options, map=mapped, format=options.format or (None if form else "csv"))
     with suppress(OverlaceError):
         look(head.path, chosen.format, chosen)
-        yield Found(Way((head.path,), chosen), None, columns.guesses(fields), "by what the columns hold")
+        yield Found(Recipe((head.path,), chosen), None, columns.guesses(fields), "by what the columns hold")
 
 
 def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
@@ -260,7 +272,7 @@ def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Opt
     layout = _layout_only(options)
     if {guess_log(columns).get(name, ("",))[0] for name in ends} == {"client", "broker"}:
         fields = {guess_log(columns)[name][0]: name for name in ends}
-        yield _mapped(head, "sessions", fields, columns, layout, "by their names")
+        yield _map_table(head, "sessions", fields, columns, layout, "by their names")
         return
     shared = columns.shared(*ends)
     cost = guess_cost(columns, ends)
@@ -268,12 +280,12 @@ def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Opt
     names = columns.sets[ends[0]] | columns.sets[ends[1]]
     alike = f"{shared:.0%} of the values are in both columns"
     why = "two columns of names" + ("; add --both-ways if a pair holds both ways" if shared >= SHARED else "")
-    interests = _mapped(head, "interests", {"client": ends[0], "topic": ends[1]}, columns, layout, why)
-    wires = _mapped(head, "links", links, columns, layout, alike if shared else "two columns of names")
+    interests = _map_table(head, "interests", {"client": ends[0], "topic": ends[1]}, columns, layout, why)
+    wires = _map_table(head, "links", links, columns, layout, alike if shared else "two columns of names")
     few = head.whole and len(names) <= FEW_BROKERS
     yield from (wires, interests) if shared >= SHARED and few else (interests, wires)
 
 
-def _mapped(head: Head, table: str, fields: dict[str, str], columns: Columns, layout: Options, why: str) -> Found:
+def _map_table(head: Head, table: str, fields: dict[str, str], columns: Columns, layout: Options, why: str) -> Found:
     guesses = columns.guesses({name: (field, why) for field, name in fields.items()})
-    return Found(Way((head.path,), replace(layout, map=fields), table), None, guesses, why)
+    return Found(Recipe((head.path,), replace(layout, map=fields), table), None, guesses, why)

@@ -12,12 +12,12 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from overlace.errors import BadTrace, OverlaceError
-from overlace.ingest.guessing import Guess
+from overlace.ingest.files import find_files
 from overlace.ingest.options import Options
-from overlace.ingest.sources import find_files
-from overlace.peek.beginning import say_beginning
-from overlace.peek.commands import Outcome, Way
+from overlace.peek.columns import Guess
 from overlace.peek.file import Found, Looked, look_into
+from overlace.peek.recipes import Outcome, Recipe
+from overlace.peek.summary import summarise
 from overlace.trace.store import absolute
 
 MANY = 40
@@ -83,14 +83,12 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
         found, choose = [*_logs(paths, looked, chosen), *_others(looked)], False
         problem = "" if found else "; ".join(dict.fromkeys(each.problem for each in looked[:3]))
     logs = [each for each in looked if each.makes == "log"]
-    said = say_beginning([(each.path, each.found[0].way.options, each.size) for each in logs if each.size])
+    summary = summarise([(each.path, each.found[0].recipe.options, each.size) for each in logs if each.size])
     whole = all(each.whole for each in looked if each.found)
-    commands = [Command(e.way.command(), e.way.makes, _counts(e.outcome), e.why) for e in found]
-    has = {**said.pop("has"), **_table_facts(found)}
-    return Peek(
-        _kinds(looked), first.path, first.lines, first.columns, commands, choose, problem, whole=whole, **said,
-        facets=_facets(has),
-    )  # fmt: skip
+    commands = [Command(e.recipe.command(), e.recipe.makes, _counts(e.outcome), e.why) for e in found]
+    has = {**summary.pop("has"), **_table_facts(found)}
+    head = (first.path, first.lines, first.columns)
+    return Peek(_kinds(looked), *head, commands, choose, problem, whole=whole, **summary, facets=_facets(has))
 
 
 def _as_given(path: str, paths: Sequence[str]) -> str:
@@ -107,8 +105,8 @@ def _counts(outcome: Outcome | None) -> dict[str, Any] | None:
         return None
     if outcome.rows:
         return {"rows": dict(outcome.rows), "notes": list(outcome.notes)}
-    told = outcome._asdict()
-    return {name: told[name] for name in ("lines", "messages", "ignored", "bad", "duplicates", "notes")}
+    counted = outcome._asdict()
+    return {name: counted[name] for name in ("lines", "messages", "ignored", "bad", "duplicates", "notes")}
 
 
 # --- folders ------------------------------------------------------------------------------------------------
@@ -126,7 +124,7 @@ def _look_into_all(files: Sequence[str], asked: Options) -> list[Looked]:
         if alike not in seen:
             seen[alike] = look_into(path, asked, MANY)
         each = seen[alike]
-        own = [found._replace(way=replace(found.way, files=(path,)), outcome=None) for found in each.found]
+        own = [found._replace(recipe=replace(found.recipe, files=(path,)), outcome=None) for found in each.found]
         looked.append(each if each.path == path else each._replace(path=path, found=own, whole=False, size=0))
     return looked
 
@@ -135,7 +133,7 @@ def _kinds(looked: Sequence[Looked]) -> list[Kind]:
     """Kinds of files with how many there are."""
     groups: dict[tuple[str, str], list[Looked]] = defaultdict(list)
     for each in looked:
-        groups[each.what, each.found[0].way.makes if each.found else ""].append(each)
+        groups[each.what, each.found[0].recipe.makes if each.found else ""].append(each)
     return [
         Kind(what, makes, len(each), PurePosixPath(each[0].path).name, each[0].problem)
         for (what, makes), each in groups.items()
@@ -147,26 +145,26 @@ def _logs(paths: Sequence[str], looked: Sequence[Looked], asked: Options) -> lis
     groups: dict[str, list[Looked]] = defaultdict(list)
     for each in looked:
         if each.makes == "log":
-            groups[repr(each.found[0].way.options)].append(each)
+            groups[repr(each.found[0].recipe.options)].append(each)
     found = []
     for group in groups.values():
         names = [each.path for each in group]
         first = group[0].found[0]
         beside = [each.path for each in looked if each.path not in paths]  # only what stands in a folder can be skipped
-        skip = _skipped(beside, names) if len(groups) == 1 else None
-        told = [path for path in paths if path in names or path not in {each.path for each in looked}]
-        files, patterns = (tuple(names), ()) if skip is None else (tuple(told), (*asked.skip, *skip))
-        way = replace(first.way, files=files, options=replace(first.way.options, skip=patterns))
+        skip = _patterns_to_skip(beside, names) if len(groups) == 1 else None
+        given = [path for path in paths if path in names or path not in {each.path for each in looked}]
+        files, patterns = (tuple(names), ()) if skip is None else (tuple(given), (*asked.skip, *skip))
+        recipe = replace(first.recipe, files=files, options=replace(first.recipe.options, skip=patterns))
         outcome = None
         if all(each.whole for each in group) and len(group) <= MANY:
             with suppress(OverlaceError):
-                outcome = way.try_out()
-                way = replace(way, max_bad=outcome.max_bad())
-        found.append(Found(way, outcome, first.columns, first.why))
+                outcome = recipe.try_out()
+                recipe = replace(recipe, max_bad=outcome.max_bad())
+        found.append(Found(recipe, outcome, first.columns, first.why))
     return found
 
 
-def _skipped(files: Sequence[str], logs: Sequence[str]) -> tuple[str, ...] | None:
+def _patterns_to_skip(files: Sequence[str], logs: Sequence[str]) -> tuple[str, ...] | None:
     """Patterns of names that leave out all but the logs; none if names alone cannot."""
     kept = {PurePosixPath(path).name for path in logs}
     patterns: list[str] = []
@@ -187,12 +185,12 @@ def _others(looked: Sequence[Looked]) -> list[Found]:
     """The commands for tables and topologies beside logs: configurations together, a graph as an example."""
     found = [each.found[0] for each in looked if each.makes == "table"]
     topologies = [each for each in looked if each.makes == "topology"]
-    graphs = [each for each in topologies if each.found[0].way.wired]
-    configurations = [each for each in topologies if not each.found[0].way.wired]
+    graphs = [each for each in topologies if each.found[0].recipe.wired]
+    configurations = [each for each in topologies if not each.found[0].recipe.wired]
     if configurations:
-        way = Way(tuple(each.path for each in configurations), topology=True)
+        recipe = Recipe(tuple(each.path for each in configurations), topology=True)
         with suppress(OverlaceError):
-            found.append(Found(way, way.try_out(), [], "broker configurations belong together"))
+            found.append(Found(recipe, recipe.try_out(), [], "broker configurations belong together"))
     if graphs:
         why = f"one of {len(graphs)} topologies: choose" if len(graphs) > 1 else ""
         found.append(graphs[0].found[0]._replace(why=why))
@@ -203,18 +201,18 @@ def _others(looked: Sequence[Looked]) -> list[Found]:
 
 
 def _table_facts(found: Sequence[Found]) -> dict[str, bool]:
-    """What tables and topologies bring; of several ways for one file the likeliest counts."""
+    """What tables and topologies bring; of several recipes for one file the likeliest counts."""
     brought: dict[str, bool] = {}
     taken: set[tuple[str, ...]] = set()
     for each in found:
-        if each.way.files in taken:
+        if each.recipe.files in taken:
             continue
-        taken.add(each.way.files)
-        table = each.way.table
+        taken.add(each.recipe.files)
+        table = each.recipe.table
         brought |= {"subscriptions": True} if table in ("interests", "subscriptions") else {}
         brought |= {"broker": True} if table == "sessions" else {}
         brought |= {"attributes": True} if table == "advertisements" else {}
-        brought |= {"bridges": True} if table == "links" or each.way.topology else {}
+        brought |= {"bridges": True} if table == "links" or each.recipe.topology else {}
     return brought
 
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from overlace.ingest.guessing import Columns, clock_apart, guess_log, unread_times
-from overlace.ingest.heads import Head
 from overlace.ingest.lines import MARK
+from overlace.peek.columns import Columns
+from overlace.peek.guesses import clock_apart, guess_log, unread_times
+from overlace.peek.heads import Head
 
 PAIRS = re.compile(rb"^(.* )?\w+=\S+ +\w+=\S+", re.MULTILINE)
 JOINED = (
@@ -22,7 +23,7 @@ JOINED = (
 
 
 def problem_of(head: Head, form: str, columns: Columns | None, reasons: Sequence[str]) -> str:
-    """What is wrong with a file that no way to ingest fits; `reasons` are why those that were tried failed."""
+    """What is wrong with a file that no recipe to ingest fits; `reasons` are why those that were tried failed."""
     text = head.data.removeprefix(MARK).lstrip()
     name, file = PurePosixPath(head.path).name, shlex.quote(head.path)
     found = _json_problem(head, text, columns, file) if text[:1] in (b"{", b"[") else ""

@@ -16,8 +16,7 @@ from pyspark.sql import SparkSession
 
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
-from overlace.ingest.encode import Job
-from overlace.ingest.staging import ANSWER, answer, answers, stage, staged
+from overlace.ingest.staging import ANSWER, Job, answer, answers, stage, staged
 from overlace.model import Progress
 from overlace.spark.watch import watched
 from overlace.spark.work import numbered, run_on

@@ -6,7 +6,7 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from overlace.ingest.columns import COMMON
+from overlace.ingest.fields import COMMON
 
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 

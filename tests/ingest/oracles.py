@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from overlace.ingest.columns import COMMON
+from overlace.ingest.fields import COMMON
 
 csv_module.field_size_limit(1 << 30)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

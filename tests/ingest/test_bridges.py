@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.ingest.bridges import _roots, bridge_lines, follow
-from overlace.ingest.encode import Job, encode
+from overlace.ingest.encode import encode
 from overlace.ingest.events import PLAIN, events
 from overlace.ingest.sources import Source
+from overlace.ingest.staging import Job
 from overlace.ingest.topologies import Bridge, Pattern
 
 STAGED = PLAIN.append(pa.field("source", pa.int32())).append(pa.field("log", pa.int32()))

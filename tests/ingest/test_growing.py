@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
 from overlace.ingest import sources
+from overlace.ingest.files import strip_rotation
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
-from overlace.ingest.sources import unrotated
 from tests.ingest.logs import START, often
 from tests.ingest.test_together import folder, ingest, json_logs, messages, tables, traffic, written
 
@@ -42,8 +42,8 @@ def said(trace):
 def small(zone=60, head=40):
     """Zones and heads of a few lines, so that short logs have all that long ones have."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("overlace.ingest.cuts.ZONE", zone)
-        for module in ("sources", "known"):
+        patch.setattr("overlace.ingest.tails.ZONE", zone)
+        for module in ("files", "sources", "copies", "growth"):
             patch.setattr(f"overlace.ingest.{module}.HEAD", head)
         yield
 
@@ -349,7 +349,7 @@ def test_a_log_that_was_written_anew_replaces_what_it_gave(log):
 
 @pytest.mark.parametrize("reduce_only", [False, True])
 def test_of_a_log_with_keys_only_its_last_part_is_read_again(log, reads, monkeypatch, reduce_only):
-    monkeypatch.setattr("overlace.ingest.cuts.ZONE", 1000)
+    monkeypatch.setattr("overlace.ingest.tails.ZONE", 1000)
     log.write_bytes(b"".join(row(i, key=i // 4, to=f"r{i}") for i in range(402)))
     again(log, reduce_only=reduce_only)
     reads.taken()
@@ -410,7 +410,7 @@ def test_hidden_names_leave_no_keys_and_a_log_that_grows_is_read_whole(log, read
     ],
 )  # fmt: skip
 def test_what_rotation_adds_to_a_name_is_known(name, log):
-    assert unrotated(name) == log
+    assert strip_rotation(name) == log
 
 
 def test_two_rotated_logs_of_one_broker_are_its_own(tmp_path):

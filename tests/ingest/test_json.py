@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
 from overlace.ingest import lines as lines_module
-from overlace.ingest.formats.json import FORMAT, elements
+from overlace.ingest.formats.json import FORMAT, split_elements
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
 from overlace.ingest.sources import guess, look
@@ -51,8 +51,8 @@ def test_an_array_gives_what_its_elements_give_a_line_each(tmp_path_factory, row
 @given(elements_of, st.integers(1, 40), st.sampled_from([None, 1]))
 def test_where_blocks_are_cut_changes_nothing_and_nothing_moves(rows, size, indent):
     data = json.dumps(rows, indent=indent, ensure_ascii=False).encode()
-    whole = list(elements(iter([(0, data)])))
-    cut = list(elements((i, data[i : i + size]) for i in range(0, len(data), size)))
+    whole = list(split_elements(iter([(0, data)])))
+    cut = list(split_elements((i, data[i : i + size]) for i in range(0, len(data), size)))
     assert b"".join(block for _, block in cut) == b"".join(block for _, block in whole)
     for offset, block in cut:
         assert all(a == b or chr(b) in " \n" for a, b in zip(data[offset:], block, strict=False))

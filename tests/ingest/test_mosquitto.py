@@ -12,13 +12,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from overlace.ingest.codes import Coded, decode
-from overlace.ingest.encode import Job, encode
+from overlace.ingest.coded import Coded, decode
+from overlace.ingest.encode import encode
 from overlace.ingest.events import EVENT, KINDS, PLAIN
 from overlace.ingest.formats.mosquitto import FORMAT
 from overlace.ingest.history import sessions_of, subscriptions_of
 from overlace.ingest.lines import blocks
 from overlace.ingest.sources import Source
+from overlace.ingest.staging import Job
 
 LOG = """\
 1794737265: mosquitto version 2.0.11 starting

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
 from overlace.ingest.accounts import ORPHANS
-from overlace.ingest.events import EVENT, plain
+from overlace.ingest.events import EVENT, with_text_names
 from overlace.ingest.formats.padres import FORMAT
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
@@ -123,7 +123,9 @@ def read(log, bounds=(0,), size=1 << 20):
         for start, end in zip(bounds, ends, strict=True)
         for batch in FORMAT.read(blocks(io.BytesIO(log), start, end, size), {})
     ]
-    table = plain(pa.Table.from_batches(batches, EVENT)).drop_columns(["sample"])  # of a kind only the first has one
+    table = with_text_names(pa.Table.from_batches(batches, EVENT)).drop_columns(
+        ["sample"]
+    )  # of a kind only the first has one
     return table.sort_by("offset").to_pylist()
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from overlace.arrays.json import NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, scan_objects
 from overlace.arrays.text import TEXT
-from overlace.ingest.columns import COMMON, FIELDS
-from overlace.ingest.events import plain
+from overlace.ingest.events import with_text_names
+from overlace.ingest.fields import COMMON, FIELDS
 from overlace.ingest.formats import counts, csv, jsonl
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
@@ -35,7 +35,7 @@ def read(form, log, options, size=1 << 20):
     found = {}
     for batch in form.read(blocks(io.BytesIO(log), size=size), options):
         batch.validate(full=True)
-        for row in plain(pa.Table.from_batches([batch])).to_pylist():
+        for row in with_text_names(pa.Table.from_batches([batch])).to_pylist():
             assert row["offset"] not in found
             found[row["offset"]] = outcome(row)
     return found
@@ -137,7 +137,7 @@ def test_what_is_json_and_what_is_not_is_what_python_says(lines):
     ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
     data = np.frombuffer(b"".join(lines), np.uint8).copy()
     first = np.append(0, ends)[:-1].astype(np.int64)
-    state, begin, end, kind = scan_objects(data, first, ends[: len(lines)], jsonl.wanted({}))
+    state, begin, end, kind = scan_objects(data, first, ends[: len(lines)], jsonl.wanted_members({}))
     for i, line in enumerate(lines):
         try:
             found = json.loads(line.decode().strip(" \t"), parse_constant=oracles._none, parse_int=str, parse_float=str)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from overlace.errors import BadParameter, BadTrace
-from overlace.ingest import sources
+from overlace.ingest import files, sources
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
@@ -61,7 +61,8 @@ def test_known_files_cost_a_few_opens_each_and_new_ones_no_more_for_those_that_a
         files, at = store.place(path)
         return Counting(files, calls), at
 
-    monkeypatch.setattr(sources, "place", counted)
+    for module in (files, sources):
+        monkeypatch.setattr(module, "place", counted)
     opens = []
     for first, count in ((0, 20), (20, 0), (20, 20), (40, 0)):
         more(first, count)
@@ -88,7 +89,7 @@ def test_a_path_or_the_same_bytes_named_twice_are_read_once_and_said(tmp_path):
 
 def test_small_parts_are_joined_when_there_are_many_and_nothing_else_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "FILES", 4)
-    monkeypatch.setattr("overlace.ingest.splitting.SPLIT", 1000)
+    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 1000)
     texts = [lines(10, i * 20) for i in range(12)]
     named = []
     for i, text in enumerate(texts):
@@ -221,8 +222,8 @@ def test_keys_that_only_later_lines_have_are_joined_over_splits_all_the_same(tmp
     (tmp_path / "log.jsonl").write_text(early + keyed)
     options = Options(reduce_only=only)
     whole = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "a"), options=options)
-    monkeypatch.setattr("overlace.ingest.splitting.SPLIT", 1500)
-    monkeypatch.setattr("overlace.ingest.splitting.LEAST_SPLIT", 1500)
+    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 1500)
+    monkeypatch.setattr("overlace.ingest.splits.LEAST_SPLIT", 1500)
     cut = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "b"), options=options)
     assert int(whole.trace.read("traffic")["messages"].to_numpy().sum()) == 25
     assert cut.trace.digest() == whole.trace.digest()

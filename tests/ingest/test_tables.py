@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
-from overlace.ingest.history import links_of
+from overlace.ingest.links import links_of
 from overlace.ingest.tables import add_tables, add_topology
 from overlace.observe.observation import observe
 from overlace.trace.store import HOUR_US, Trace

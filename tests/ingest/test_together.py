@@ -54,8 +54,8 @@ def ingest(paths, out, cut=WHOLE, **options):
         if cut.block:
             patch.setattr("overlace.ingest.sources.blocks", functools.partial(blocks, size=cut.block))
         if cut.split:
-            patch.setattr("overlace.ingest.splitting.SPLIT", cut.split)
-            patch.setattr("overlace.ingest.splitting.LEAST_SPLIT", cut.split)
+            patch.setattr("overlace.ingest.splits.SPLIT", cut.split)
+            patch.setattr("overlace.ingest.splits.LEAST_SPLIT", cut.split)
         if cut.rows:
             patch.setattr("overlace.ingest.formats.parquet.ROWS", cut.rows)
         done = ingest_sources([str(path) for path in paths], str(out), options=chosen)

@@ -192,9 +192,9 @@ def twice(function, tasks, *_):
 
 @pytest.mark.parametrize("reduce_only", [True, False])
 def test_a_second_attempt_of_a_task_changes_nothing(tmp_path, monkeypatch, reduce_only):
-    monkeypatch.setattr("overlace.ingest.splitting.SPLIT", 300)
-    monkeypatch.setattr("overlace.ingest.splitting.LEAST_SPLIT", 300)
-    monkeypatch.setattr("overlace.ingest.run.AT_HOME", 0)
+    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 300)
+    monkeypatch.setattr("overlace.ingest.splits.LEAST_SPLIT", 300)
+    monkeypatch.setattr("overlace.ingest.sums.AT_HOME", 0)
     path = log(tmp_path / "a.jsonl", 0, 60)
     options = Options(bucket="hour", reduce_only=reduce_only)
     made = [

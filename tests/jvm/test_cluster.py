@@ -42,7 +42,7 @@ def conf(settings):
 DISTURBED = """
 import json, os, sys, time
 from pathlib import Path
-from overlace.ingest import splitting
+from overlace.ingest import splits
 from overlace.ingest.options import Options
 from overlace.ingest.run import ingest_sources
 from overlace.optimize.observe import observe
@@ -53,7 +53,7 @@ from overlace.spark.run import runner
 from overlace.spark.session import session
 
 folder, master, log, links, settings = Path(sys.argv[1]), *sys.argv[2:5], json.loads(sys.argv[5])
-splitting.LEAST_SPLIT = 4000  # several tasks from a small log
+splits.LEAST_SPLIT = 4000  # several tasks from a small log
 
 def until_killed(function, here):
     def run(batches):
@@ -167,13 +167,13 @@ def test_a_python_that_cannot_speak_arrow_or_does_not_start_is_named_too(two_wor
 LATE = """
 import json, os, sys, time
 from pathlib import Path
-from overlace.ingest import splitting
+from overlace.ingest import splits
 from overlace.ingest.run import ingest_sources
 from overlace.spark.ingest import spark_runner
 from overlace.spark.session import session
 
 folder, master, log, settings = Path(sys.argv[1]), *sys.argv[2:4], json.loads(sys.argv[4])
-splitting.LEAST_SPLIT = 4000  # several tasks from a small log
+splits.LEAST_SPLIT = 4000  # several tasks from a small log
 
 def late(function, here):
     def run(batches):

@@ -79,7 +79,7 @@ def test_the_order_of_lines_and_the_cut_into_files_change_nothing_but_message_id
 def test_a_file_read_in_splits_gives_the_same_trace(spark, tmp_path, monkeypatch):
     path = written(tmp_path / "log.jsonl", made_up(3))
     whole = ingest([path], str(tmp_path / "a"), spark).trace
-    monkeypatch.setattr("overlace.ingest.splitting.SPLIT", 7_001)
+    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 7_001)
     split = ingest([path], str(tmp_path / "b"), spark).trace
     assert len(sources.look(path).splits(7_001)) > 3
     assert len(split.parts["messages"]) > len(whole.parts["messages"])
@@ -158,13 +158,13 @@ def test_an_ingest_that_dies_leaves_the_trace_as_it_was(spark, tmp_path, monkeyp
     first = ingest([written(tmp_path / "a.jsonl", made_up(7, 50))], str(tmp_path / "trace"), spark).trace
     from overlace.ingest import run as module
 
-    for step in ("_number", "_finish", "_traffic", "_tables", "_noted"):
+    for step in ("_number", "_finish", "write_traffic", "_write_tables", "note_sources"):
 
         def die(*_, **__):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(module._Ingest, step, die)
+            patched.setattr(module._Ingest if step.startswith("_") else module, step, die)
             with pytest.raises(KeyboardInterrupt):
                 ingest([written(tmp_path / "b.jsonl", made_up(8, 50))], str(tmp_path / "trace"), spark)
         assert Trace.open(str(tmp_path / "trace")).digest() == first.digest()

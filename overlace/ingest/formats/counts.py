@@ -6,23 +6,22 @@ receivers follow from subscriptions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow as pa
 
-from overlace.ingest.columns import COMMON
-from overlace.ingest.events import Blocks, Format
+from overlace.ingest.events import Blocks, Format, Settled
+from overlace.ingest.fields import COMMON
 from overlace.ingest.formats import csv
 
 LARGEST = 2**53
 """Sums may be large; beyond this they are no longer exact everywhere."""
 
 
-def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
+def settle(sample: bytes, options: Settled) -> Settled:
     """As for CSV; a log without clients counts by broker."""
     asked = dict(options["map"])
-    columns = csv.layout(sample, options)["columns"]
+    columns = csv.detect_layout(sample, options.get("delimiter"), options.get("header")).columns
     if "client" not in asked and not any(c.strip().lower() in COMMON["client"] for c in columns):
         named = next((c for c in columns if c.strip().lower() in ("broker", "server")), None)
         if named:
@@ -30,7 +29,7 @@ def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
     return {**csv.settle(sample, {**options, "map": asked}), "group": ()}
 
 
-def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of kind counts: weight is the number of messages, bytes their sum."""
     yield from csv.read(blocks, options, "counts", LARGEST)
 

@@ -7,42 +7,41 @@ key is the mapped id, else (sender, at, topic, bytes), else the fields named by 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.cells import AFTER_QUOTE, COLUMNS, OPEN_QUOTE, scan_cells
-from overlace.arrays.jit import Ints
-from overlace.arrays.text import Bytes
 from overlace.errors import BadParameter
-from overlace.ingest.columns import (
-    COMMON,
-    FIELDS,
-    LARGEST,
-    OPTIONS,
-    PLACE,
-    Spans,
-    match_columns,
-    read_spans,
-    settle_mapping,
-)
-from overlace.ingest.events import Blocks, Format
-from overlace.ingest.lines import MARK, bad, read_lines
+from overlace.ingest.cells import LARGEST, Spans, read_spans
+from overlace.ingest.events import Blocks, Format, Settled
+from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, match_columns, settle_mapping
+from overlace.ingest.lines import MARK, TextLines, bad, read_lines
 
 DELIMITERS = ",;\t |"
 KEY = ("client", "at", "topic", "bytes")
 """What makes rows one message where no id is mapped."""
 
 
-def layout(head: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
-    """delimiter, columns and the header line, if there is one: as the options say, else from the first lines."""
+class Layout(NamedTuple):
+    """How a file of columns is laid out."""
+
+    delimiter: str
+    header: bool  # the first line names the columns
+    columns: list[str]
+    comments: bool  # lines of # are no rows
+    head: str | None  # the line that names the columns
+
+
+def detect_layout(head: bytes, delimiter: str | None = None, header: bool | None = None) -> Layout:
+    """The layout of a file from its first lines, but for what is given."""
     text = [line.rstrip("\r") for line in head.removeprefix(MARK).decode("utf-8", "replace").split("\n")[:200]]
     text = [line for line in text if line.strip()] or [""]
-    comments = _has_comments(text, options)
+    comments = _has_comments(text, delimiter)
     text = ([line for line in text if not (comments and line.startswith("#"))] or [""])[:20]
-    delimiter = _delimiter(text, options)
+    delimiter = delimiter or _detect_delimiter(text)
     if delimiter == "\\t":
         delimiter = "\t"
     if len(delimiter.encode()) != 1:
@@ -51,49 +50,51 @@ def layout(head: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
         first = next(csv.reader([text[0]], delimiter=delimiter), [])
     except csv.Error:  # what the reader of rows will refuse, too
         first = text[0].split(delimiter)
-    header = options.get("header")
     if header is None:
         header = not any(cell.strip().lstrip("-").replace(".", "", 1).isdigit() for cell in first)
     columns = first if header else [str(i) for i in range(len(first))]
-    named = {"delimiter": delimiter, "header": header, "columns": columns, "comments": comments}
-    return {**options, **named, "head": text[0] if header else None}
+    return Layout(delimiter, header, columns, comments, text[0] if header else None)
 
 
-def _delimiter(text: Sequence[str], options: Mapping[str, Any]) -> str:
-    """The delimiter that was asked for, else the one that all of the first lines have most of."""
-    given: str | None = options.get("delimiter")
-    return given or max(DELIMITERS, key=lambda d: (min(line.count(d) for line in text[:5]), -DELIMITERS.index(d)))
+def _detect_delimiter(text: Sequence[str]) -> str:
+    """The delimiter that all of the first lines have most of."""
+    return max(DELIMITERS, key=lambda d: (min(line.count(d) for line in text[:5]), -DELIMITERS.index(d)))
 
 
-def _has_comments(text: Sequence[str], options: Mapping[str, Any]) -> bool:
+def _has_comments(text: Sequence[str], delimiter: str | None) -> bool:
     """Whether a file begins with lines of # that are no header: several, or one of another shape than the rows."""
     rows = [line for line in text if not line.startswith("#")]
     if not text[0].startswith("#") or not rows:
         return False
-    delimiter = _delimiter(rows, options)
-    return text[1].startswith("#") or text[0].count(delimiter) != rows[0].count(delimiter)
+    mark = delimiter or _detect_delimiter(rows)
+    return text[1].startswith("#") or text[0].count(mark) != rows[0].count(mark)
 
 
-def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
+def settle(sample: bytes, options: Settled) -> Settled:
     """The layout, which column is which, the key, and the unit of times."""
-    settled = layout(sample, options)
-    columns, delimiter = settled["columns"], settled["delimiter"]
-    found = match_columns(columns, settled["map"])
+    layout = detect_layout(sample, options.get("delimiter"), options.get("header"))
+    found = match_columns(layout.columns, options["map"])
     times = [i for i, each in enumerate(found) if each and each.field == "at"]
     lines = sample.removeprefix(MARK).decode("utf-8", "replace").split("\n")[:2000]
-    cells = [line.rstrip("\r").split(delimiter) for line in lines[1 if settled["header"] else 0 :]]
+    cells = [line.rstrip("\r").split(layout.delimiter) for line in lines[1 if layout.header else 0 :]]
     samples = [row[i].strip('" ') for row in cells for i in times if i < len(row)]
-    settled = settle_mapping(settled, columns, samples, found)
+    laid_out: Settled = {
+        **options,
+        "delimiter": layout.delimiter,
+        "header": layout.header,
+        "columns": layout.columns,
+        "comments": layout.comments,
+        "head": layout.head,
+    }
+    settled = settle_mapping(laid_out, layout.columns, samples, found)
     if not settled.get("group") and "key" not in settled["mapping"]:
         settled["group"] = tuple(name for name in KEY if name in settled["mapping"])
     return settled
 
 
-def read(
-    blocks: Blocks, options: Mapping[str, Any], kind: str = "message", largest: int = LARGEST
-) -> Iterator[pa.RecordBatch]:
+def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int = LARGEST) -> Iterator[pa.RecordBatch]:
     """Events of rows; options as `settle` gives them."""
-    columns = options["columns"]
+    columns, delimiter = options["columns"], ord(options["delimiter"] or ",")
     found = match_columns(columns, options["map"])
     field = np.array([PLACE[each.field] if each else -1 for each in found], np.int64)
     rank = np.array([each.rank if each else 0 for each in found], np.int64)
@@ -103,14 +104,13 @@ def read(
         COLUMNS: f"not {len(columns)} columns",
     }
 
-    def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
-        block = data.tobytes()  # doubled quotes are decoded in place
-        state, begin, end, kinds = scan_cells(data, first, last, ord(options["delimiter"]), field, rank, len(FIELDS))
-        yield from bad(block, (first, last), offsets, {code: state == code for code in reasons}, reasons)
+    def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
+        block = lines.data.tobytes()  # doubled quotes are decoded in place
+        state, begin, end, kinds = scan_cells(lines.data, lines.first, lines.last, delimiter, field, rank, len(FIELDS))
+        yield from bad(block, lines, {code: state == code for code in reasons}, reasons)
         fine = state == 0
         if fine.any():
-            spans = Spans(begin, end, kinds).at(fine)
-            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], spans, options, kind, largest)
+            yield from read_spans(block, lines.at(fine), Spans(begin, end, kinds).at(fine), options, kind, largest)
 
     head = options.get("head")
     yield from read_lines(blocks, rows, head.encode() if head is not None else None, options.get("comments", False))
@@ -123,12 +123,12 @@ def sniff(head: bytes) -> float:
     lines = head.decode("utf-8", "replace").split("\n")[:20]
     if len(head) > 4000 or len(lines) > 1:
         lines = lines[:-1]
-    found = layout(head, {})
-    lines = [line for line in lines if line.strip() and not (found["comments"] and line.startswith("#"))]
-    counts = {line.count(found["delimiter"]) for line in lines}
+    found = detect_layout(head)
+    lines = [line for line in lines if line.strip() and not (found.comments and line.startswith("#"))]
+    counts = {line.count(found.delimiter) for line in lines}
     known = {name for names in COMMON.values() for name in names}
-    named = found["header"] and sum(cell.strip().lower() in known for cell in found["columns"]) >= 2
-    if len(counts) == 1 and counts != {0} and (named or not found["header"] or found["delimiter"] != " "):
+    named = found.header and sum(cell.strip().lower() in known for cell in found.columns) >= 2
+    if len(counts) == 1 and counts != {0} and (named or not found.header or found.delimiter != " "):
         return 0.6  # words with blanks between them are a text, unless they are numbers or names of columns
     return 0.5 if named else 0.1
 

@@ -21,7 +21,7 @@ from overlace.ingest.lines import MARK
 BEGINS = re.compile(rb"\s*\[\s*(\{|\]|$)")
 
 
-def elements(blocks: Blocks) -> Blocks:
+def split_elements(blocks: Blocks) -> Blocks:
     """Blocks of a file as blocks of lines, an element each; nothing moves but the marks between them."""
     state, held, begin = at_the_beginning(), b"", 0
     for offset, block in blocks:
@@ -40,7 +40,7 @@ def elements(blocks: Blocks) -> Blocks:
 
 def lines_of(sample: bytes) -> bytes:
     """The first bytes of a file as lines."""
-    return b"".join(_only(elements(iter([(0, sample)]))))
+    return b"".join(_only(split_elements(iter([(0, sample)]))))
 
 
 def _only(blocks: Blocks) -> Iterator[bytes]:
@@ -59,5 +59,5 @@ FORMAT = Format(
     read=jsonl.read,
     settle=lambda sample, options: jsonl.settle(lines_of(sample), options),
     options=jsonl.FORMAT.options,
-    lines=elements,
+    lines=split_elements,
 )

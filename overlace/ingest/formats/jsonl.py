@@ -9,28 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from overlace.arrays.jit import Ints
 from overlace.arrays.json import DEPTH, NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, Wanted, hash_name, scan_objects
-from overlace.arrays.text import Bytes
 from overlace.errors import Unknown
-from overlace.ingest.columns import (
-    COMMON,
-    FIELDS,
-    OPTIONS,
-    PLACE,
-    Spans,
-    in_lower_case,
-    match_columns,
-    read_spans,
-    settle_mapping,
-)
-from overlace.ingest.events import Blocks, Format
-from overlace.ingest.lines import bad, read_lines
+from overlace.ingest.cells import Spans, read_spans
+from overlace.ingest.events import Blocks, Format, Settled
+from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, in_lower_case, match_columns, settle_mapping
+from overlace.ingest.lines import TextLines, bad, read_lines
 
 LOOKED_AT = 2000
 """Lines that are looked at to settle what holds for all."""
@@ -43,7 +31,7 @@ REASONS = {
 }
 
 
-def wanted(asked: Mapping[str, tuple[str, ...]]) -> Wanted:
+def wanted_members(asked: Mapping[str, tuple[str, ...]]) -> Wanted:
     """The members to look for: those that were asked for as they are written, common names in any case."""
     names = [(name, True, field, rank) for field, listed in asked.items() for rank, name in enumerate(listed)]
     for field, listed in COMMON.items():
@@ -64,18 +52,17 @@ def _hash(name: str) -> int:
         return int(hash_name.plain(data, 0, len(data), False))  # type: ignore[attr-defined]
 
 
-def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
-    members = wanted(options["map"])
+    members = wanted_members(options["map"])
 
-    def rows(data: Bytes, first: Ints, last: Ints, offsets: Ints) -> Iterator[pa.RecordBatch]:
-        block = data.tobytes()  # escapes are decoded in place
-        state, begin, end, kinds = scan_objects(data, first, last, members)
-        yield from bad(block, (first, last), offsets, {int(c): state == c for c in np.unique(state) if c}, REASONS)
+    def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
+        block = lines.data.tobytes()  # escapes are decoded in place
+        state, begin, end, kinds = scan_objects(lines.data, lines.first, lines.last, members)
+        yield from bad(block, lines, {int(c): state == c for c in np.unique(state) if c}, REASONS)
         fine = state == 0
         if fine.any():
-            spans = Spans(begin, end, kinds).at(fine)
-            yield from read_spans(block, data, (first[fine], last[fine]), offsets[fine], spans, options)
+            yield from read_spans(block, lines.at(fine), Spans(begin, end, kinds).at(fine), options)
 
     yield from read_lines(blocks, rows)
 
@@ -91,7 +78,7 @@ def is_finished(line: bytes) -> bool:
     return True
 
 
-def settle(sample: bytes, options: dict[str, Any]) -> dict[str, Any]:
+def settle(sample: bytes, options: Settled) -> Settled:
     """Which members the first lines have, and the unit of their times."""
     members: dict[str, None] = {}
     objects = []

@@ -33,17 +33,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.arrays.text import TEXT, Bytes, hash_spans, read_times
-from overlace.ingest.columns import key_column, names_of, spans_of, text_at
-from overlace.ingest.events import TIME, Blocks, Format, events
-from overlace.ingest.lines import bad, ignored, read_lines
+from overlace.arrays.text import TEXT, hash_spans, read_times
+from overlace.ingest.cells import key_column, names_of, spans_of, text_at
+from overlace.ingest.events import TIME, Blocks, Format, Settled, events
+from overlace.ingest.lines import TextLines, bad, ignored, read_lines
 
 AT = r"(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) "
 GOT, SENDING = " got message from INPUTQUEUE:", " is sending message: "
@@ -63,29 +62,17 @@ DATABASE = r"-DB\d*$"
 INSIDE = ("INPUTQUEUE", "CONTROLLER", "SYSTEM_MONITOR", "HEARTBEAT_MANAGER", "none", "null")
 CONTROL = ("BROKER_CONTROL", "BROKER_MONITOR", "BROKER_INFO", "NETWORK_DISCOVERY", "GLOBAL_FD", "TRACEROUTE_MESSAGE")
 HEARTBEAT = "HEARTBEAT_MANAGER"
-TYPES = (
-    "advertisement", "unadvertisement", "subscription", "unsubscription", "compositesubscription",
-    "uncompositesubscription",
-)  # fmt: skip
+TYPES = tuple(each + kind for kind in ("advertisement", "subscription", "compositesubscription") for each in ("", "un"))
 
 BAD = {1: "no time", 2: "not a time", 3: "a message that is cut short", 4: "a publication without a class"}
 
 
-class Lines(NamedTuple):
-    """Lines of a block that are text."""
-
-    data: Bytes
-    first: Ints
-    last: Ints
-    offsets: Ints
-
-
-def read(blocks: Blocks, options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of the logs of any number of brokers, a line each."""
-    yield from read_lines(blocks, lambda *columns: _read(Lines(*columns)))
+    yield from read_lines(blocks, _read)
 
 
-def _read(lines: Lines) -> Iterator[pa.RecordBatch]:
+def _read(lines: TextLines) -> Iterator[pa.RecordBatch]:
     """Find the two shapes among the lines; the others are ignored or bad by how they begin."""
     text = text_at(lines.data, lines.first, lines.last)
     times = pc.struct_field(pc.extract_regex(text, f"^{AT}"), "at")
@@ -114,7 +101,7 @@ def _read(lines: Lines) -> Iterator[pa.RecordBatch]:
     yield from _messages(table, came[rows], pa.array(at[rows]).cast(TIME), rows, lines.offsets, wrong)
     if wrong.any():
         which = {code: wrong == code for code in BAD}
-        yield from bad(lines.data.tobytes(), (lines.first, lines.last), lines.offsets, which, BAD)
+        yield from bad(lines.data.tobytes(), lines, which, BAD)
 
 
 def _others(text: pa.Array, rows: Ints, offsets: Ints, wrong: Ints) -> Iterator[pa.RecordBatch]:
@@ -150,7 +137,7 @@ def _messages(
     plain = _mask(pc.is_null(reason)) & ~bare & ~links
     own = {"broker": table["broker"].dictionary_encode(), "at": at}
 
-    def some(chosen: Bools, kind: str, **columns: Any) -> Iterator[pa.RecordBatch]:
+    def some(chosen: Bools, kind: str, **columns: pa.Array) -> Iterator[pa.RecordBatch]:
         if chosen.any():
             picked = {name: values.filter(pa.array(chosen)) for name, values in {**own, **columns}.items()}
             yield events(offset=offsets[rows[chosen]], kind=kind, **picked)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from overlace.errors import BadTrace
-from overlace.ingest.topologies.topology import Link, Topology, merged
+from overlace.ingest.topologies.topology import Link, Topology, merge_links
 
 
 class Remote(NamedTuple):
@@ -127,16 +127,16 @@ def dialled_links(directory: Directory, broker: str, remotes: list[Remote], *, f
     return far, [Link(broker, far, wired=True, dials=broker), *(Link(broker, name) for name in spare)]
 
 
-def wired(kind: str, directory: Directory, links: list[Link], notes: list[str], **more: Any) -> Topology:
+def dialled_topology(kind: str, directory: Directory, links: list[Link], notes: list[str]) -> Topology:
     """A topology of links that are there."""
-    table, loops, parallel = merged(links)
+    table, loops, parallel = merge_links(links)
     dialled = {(link.left, link.right) for link in links if link.wired}
     both = sorted((a, b) for a, b in dialled if a < b and (b, a) in dialled)
     notes = [*notes, *directory.notes, *(f"{a} and {b} dial each other: one link" for a, b in both)]
     if loops:
         notes.append(f"{loops} links from a broker to itself dropped")
     brokers = [*directory.listeners, *(name for name in directory.others if name not in directory.listeners)]
-    return Topology(kind, brokers, table, loops=loops, parallel=parallel, notes=list(dict.fromkeys(notes)), **more)
+    return Topology(kind, brokers, table, loops=loops, parallel=parallel, notes=list(dict.fromkeys(notes)))
 
 
 def stems(files: Iterable[Path]) -> dict[Path, str]:

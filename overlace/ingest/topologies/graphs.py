@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from overlace.errors import BadTrace
-from overlace.ingest.topologies.topology import Link, Topology, amount_of, could_be_wired, distinct, text_of
+from overlace.ingest.topologies.topology import Link, Topology, amount_of, graph_topology, make_distinct, text_of
 
 EARTH_KM = 6371.0
 US_PER_KM = 5.0  # 200,000 km/s, light in fibre
@@ -39,7 +39,7 @@ def graphml(texts: dict[Path, bytes]) -> Topology:
         nodes[name] = {keys.get(data.get("key"), ""): (data.text or "").strip() for data in node.findall("data")}
     if not nodes:
         raise BadTrace(f"{file}: no <node> in it. Expected a graph with at least one.")
-    brokers = distinct([values.get("label") or name for name, values in nodes.items()], list(nodes))
+    brokers = make_distinct([values.get("label") or name for name, values in nodes.items()], list(nodes))
     name_of = dict(zip(nodes, brokers, strict=True))
     place = {name: _place(file, name, values) for name, values in nodes.items()}
     links: list[Link] = []
@@ -49,14 +49,14 @@ def graphml(texts: dict[Path, bytes]) -> Topology:
         if source not in nodes or target not in nodes:
             raise BadTrace(f"{file}: an edge joins {source!r} and {target!r}. Expected ids of nodes in the same file.")
         latency = _latency(place[source], place[target])
-        said = {keys.get(data.get("key"), ""): (data.text or "").strip() for data in edge.findall("data")}
-        given = next((said[name] for name in COSTS if said.get(name)), None)
+        values = {keys.get(data.get("key"), ""): (data.text or "").strip() for data in edge.findall("data")}
+        given = next((values[name] for name in COSTS if values.get(name)), None)
         where = f"{file}: edge {source} - {target}"
         costs.append(None if given is None else amount_of(given, where, "its cost"))
         links.append(Link(name_of[source], name_of[target], None if latency is None else latency / 1000, latency))
     if any(cost is not None for cost in costs):
         links = [link._replace(cost=cost) for link, cost in zip(links, costs, strict=True)]
-    return could_be_wired("graphml", brokers, links)
+    return graph_topology("graphml", brokers, links)
 
 
 def _xml(file: Path, text: bytes) -> ElementTree.Element:
@@ -115,7 +115,7 @@ def repetita(texts: dict[Path, bytes]) -> Topology:
     edges, rest = _section(file, rest, "EDGES", 6)
     if rest:
         raise BadTrace(f"{file}:{rest[0][0]}: {rest[0][1]!r} after the last edge. Expected the end of the file.")
-    brokers = distinct([node[0] for _, node in nodes], [str(i) for i in range(len(nodes))])
+    brokers = make_distinct([node[0] for _, node in nodes], [str(i) for i in range(len(nodes))])
     links = []
     for number, (_, source, target, weight, _, delay) in edges:
         where = f"{file}:{number}"
@@ -124,7 +124,7 @@ def repetita(texts: dict[Path, bytes]) -> Topology:
                 raise BadTrace(f"{where}: an edge ends at {end!r}. Expected a node's number, below {len(brokers)}.")
         latency = round(amount_of(delay, where, "the delay", MOST_US))
         links.append(Link(brokers[int(source)], brokers[int(target)], amount_of(weight, where, "the weight"), latency))
-    return could_be_wired("repetita", brokers, links)
+    return graph_topology("repetita", brokers, links)
 
 
 def _section(file: Path, lines: Lines, title: str, width: int) -> tuple[list[tuple[int, list[str]]], Lines]:

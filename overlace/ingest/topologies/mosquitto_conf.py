@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from overlace.errors import BadTrace
@@ -11,11 +11,11 @@ from overlace.ingest.topologies.dialling import (
     Listener,
     Remote,
     dialled_links,
+    dialled_topology,
     host_of,
     listener,
     port_of,
     stems,
-    wired,
 )
 from overlace.ingest.topologies.topology import Bridge, Link, Pattern, Topology, text_of
 
@@ -52,7 +52,7 @@ def mosquitto(texts: dict[Path, bytes]) -> Topology:
         links += new
         ids = each.ids.get("remote_clientid", each.ids.get("clientid")), each.ids.get("local_clientid")
         bridges.append(Bridge(name, each.name, far, tuple(map(str, each.remotes)), *ids, tuple(each.topics)))
-    return wired("mosquitto", directory, links, notes, bridges=bridges)
+    return replace(dialled_topology("mosquitto", directory, links, notes), bridges=bridges)
 
 
 def _mosquitto_file(file: Path, text: str, notes: list[str]) -> tuple[list[Listener], list[Connection]]:

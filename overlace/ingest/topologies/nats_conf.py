@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TypeAlias, TypeVar, cast
 
 from overlace.errors import BadTrace
 from overlace.ingest.topologies.dialling import (
@@ -13,21 +14,27 @@ from overlace.ingest.topologies.dialling import (
     Listener,
     Remote,
     dialled_links,
+    dialled_topology,
     host_of,
     listener,
     port_of,
     stems,
-    wired,
 )
 from overlace.ingest.topologies.topology import Topology, text_of
 
 LEAF_PORT = 7422
 
+Value: TypeAlias = "str | list[Value] | Block"
+Block: TypeAlias = "dict[str, Value]"
+"""A configuration as it is read: keys in lower case, values as text."""
+
+T = TypeVar("T")
+
 
 def nats(texts: dict[Path, bytes]) -> Topology:
     """A broker a server, a wired link a leafnode remote."""
     notes: list[str] = []
-    servers: dict[str, dict[str, Any]] = {}
+    servers: dict[str, Block] = {}
     files: dict[str, str] = {}
     for file, stem in stems(texts).items():
         found = NatsReader(file, text_of(texts[file]), notes).read()
@@ -47,24 +54,24 @@ def nats(texts: dict[Path, bytes]) -> Topology:
             groups[name] = str(cluster["name"])
         if cluster.get("routes"):
             notes.append(f"{name}: routes of a NATS cluster are a full mesh, not links; take a cluster as one broker")
-    return wired("nats", directory, links, notes, groups=groups)
+    return replace(dialled_topology("nats", directory, links, notes), groups=groups)
 
 
-def _block(server: dict[str, Any], *names: str) -> dict[str, Any]:
+def _block(server: Block, *names: str) -> Block:
     """The first of the blocks that is there, or an empty one."""
-    return next((server[name] for name in names if isinstance(server.get(name), dict)), {})
+    return next((value for value in map(server.get, names) if isinstance(value, dict)), {})
 
 
-def _all_of(value: Any, kind: type) -> list[Any]:
+def _all_of(value: Value | None, kind: type[T]) -> list[T]:
     """One value or a list of them, those of a kind."""
     return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, kind) and each]
 
 
-def _leaf_remotes(server: dict[str, Any]) -> list[dict[str, Any]]:
+def _leaf_remotes(server: Block) -> list[Block]:
     return _all_of(_block(server, "leafnodes", "leaf").get("remotes"), dict)
 
 
-def _remotes(name: str, remote: dict[str, Any]) -> list[Remote]:
+def _remotes(name: str, remote: Block) -> list[Remote]:
     """The addresses of one leafnode remote."""
     urls = [*_all_of(remote.get("url"), str), *_all_of(remote.get("urls"), str)]
     if not urls:
@@ -72,7 +79,7 @@ def _remotes(name: str, remote: dict[str, Any]) -> list[Remote]:
     return [_url(url, name) for url in urls]
 
 
-def _leaf_listeners(name: str, server: dict[str, Any]) -> list[Listener]:
+def _leaf_listeners(name: str, server: Block) -> list[Listener]:
     """Where leafnodes are taken: there is no default port. Websocket remotes go to the websocket's."""
     found = []
     for block in (_block(server, "leafnodes", "leaf"), _block(server, "websocket")):
@@ -114,7 +121,7 @@ class NatsReader:
         self.file, self.text, self.notes = file, text, notes
         self.at = 0
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> Block:
         """The whole file."""
         self._skip(self.BLANK)
         braces = self._next() == "{"  # JSON is a configuration too
@@ -136,9 +143,9 @@ class NatsReader:
         """The next character; empty at the end of the file."""
         return self.text[self.at : self.at + 1]
 
-    def _map(self, outer: list[dict[str, Any]], closed: bool) -> dict[str, Any]:
+    def _map(self, outer: list[Block], closed: bool) -> Block:
         """Keys and values up to the closing brace, or up to the end of the file."""
-        values: dict[str, Any] = {}
+        values: Block = {}
         scopes = [*outer, values]  # keys as written, for variables
         self._check_depth(scopes)
         while True:
@@ -157,7 +164,7 @@ class NatsReader:
             self._skip(self.SIGN)
             values[key] = self._value(scopes)
 
-    def _check_depth(self, scopes: list[dict[str, Any]]) -> None:
+    def _check_depth(self, scopes: list[Block]) -> None:
         if len(scopes) > self.DEEPEST:
             raise self._bad("blocks within blocks within blocks", f"at most {self.DEEPEST}")
 
@@ -168,15 +175,15 @@ class NatsReader:
         self.at = found.end()
         return next(part for part in found.groups() if part is not None)
 
-    def _value(self, scopes: list[dict[str, Any]]) -> Any:
+    def _value(self, scopes: list[Block]) -> Value:
         opening = self._next()
         if opening in ("{", "["):
             self.at += 1
             return self._map(scopes, closed=True) if opening == "{" else self._array(scopes)
         return self._scalar(scopes)
 
-    def _array(self, scopes: list[dict[str, Any]]) -> list[Any]:
-        values: list[Any] = []
+    def _array(self, scopes: list[Block]) -> list[Value]:
+        values: list[Value] = []
         scopes = [*scopes, {}]
         self._check_depth(scopes)
         while True:
@@ -188,7 +195,7 @@ class NatsReader:
                 return values
             values.append(self._value(scopes))
 
-    def _scalar(self, scopes: list[dict[str, Any]]) -> Any:
+    def _scalar(self, scopes: list[Block]) -> Value:
         found = self.SCALAR.match(self.text, self.at)
         if found is None:
             raise self._bad("a key without a value that can be read", "key: value")

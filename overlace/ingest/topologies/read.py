@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from overlace.errors import BadTrace, Unknown
+from overlace.ingest.files import read_unpacked
 from overlace.ingest.topologies.graphs import graphml, repetita
 from overlace.ingest.topologies.mosquitto_conf import mosquitto
 from overlace.ingest.topologies.nats_conf import nats
 from overlace.ingest.topologies.topology import Topology
-from overlace.ingest.unpacking import read_unpacked
 
 
 def read_topology(path: Path | Sequence[Path], kind: str | None = None) -> Topology:
@@ -56,7 +56,7 @@ def _files(paths: list[Path]) -> list[Path]:
 
 ENDINGS = {".graphml": "graphml", ".graph": "repetita"}
 
-TELLING = {
+HINTS = {
     "mosquitto": rb"^\s*(listener|connection|allow_anonymous|log_type|log_dest|include_dir|per_listener_settings)\s+\w",
     "nats": rb"^\s*(\{|\"|[\w-]+\s*[:={]|(server_name|listen|leafnodes|jetstream)\b)",
     "mosquitto, perhaps": rb"^\s*(port|bind_address|address(es)?|topic|persistence|password_file|max_\w+)\s+\S",
@@ -64,7 +64,7 @@ TELLING = {
 """Lines that tell a broker's configuration, the surest first."""
 
 
-SURELY = re.compile(
+ONLY_TOPOLOGIES = re.compile(
     rb"<(\w+:)?graphml\b|\A\s*NODES\s+\d+\s*\n|"
     rb"^\s*(listener\s+\d+|allow_anonymous\s+(true|false)|connection\s+[\w.-]+|leafnodes\s*[:={]|jetstream\s*[:={])\s*",
     re.MULTILINE,
@@ -74,7 +74,7 @@ SURELY = re.compile(
 
 def seems_topology(path: str, data: bytes) -> bool:
     """Whether a file is surely meant as a topology, by its ending or its first bytes."""
-    return Path(path.removesuffix(".gz")).suffix.lower() in ENDINGS or bool(SURELY.search(data[:16384]))
+    return Path(path.removesuffix(".gz")).suffix.lower() in ENDINGS or bool(ONLY_TOPOLOGIES.search(data[:16384]))
 
 
 def seems_configuration(path: str) -> bool:
@@ -93,7 +93,7 @@ def _guess(texts: dict[Path, bytes]) -> str:
         return "graphml"
     if re.match(rb"\s*NODES\s+\d+", text):
         return "repetita"
-    for kind, pattern in TELLING.items():
+    for kind, pattern in HINTS.items():
         if re.search(pattern, text, re.MULTILINE):
             return kind.partition(",")[0]
     raise BadTrace(f"{first}: not a topology that is known here. Say which it is: {', '.join(KINDS)}.")

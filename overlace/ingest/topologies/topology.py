@@ -88,7 +88,7 @@ def text_of(text: bytes) -> str:
     return text.decode("utf-8-sig", errors="replace")
 
 
-def merged(links: Iterable[Link]) -> tuple[pa.Table, int, int]:
+def merge_links(links: Iterable[Link]) -> tuple[pa.Table, int, int]:
     """(table, loops, parallel): each pair of brokers once, wired if any is, else as the cheapest of them."""
     best: dict[tuple[str, str], Link] = {}
     loops = parallel = 0
@@ -109,7 +109,7 @@ def _rank(link: Link) -> tuple[bool, float, float]:
     return not link.wired, cost, latency
 
 
-def distinct(names: list[str], ids: list[str]) -> list[str]:
+def make_distinct(names: list[str], ids: list[str]) -> list[str]:
     """The names, with the id behind each one that several have."""
     while len(set(names)) < len(names):
         times = Counter(names)
@@ -129,9 +129,9 @@ def amount_of(text: str, where: str, what: str, most: float = inf) -> float:
     return value
 
 
-def could_be_wired(kind: str, brokers: list[str], links: list[Link]) -> Topology:
+def graph_topology(kind: str, brokers: list[str], links: list[Link]) -> Topology:
     """A topology of links that could be wired."""
-    table, loops, parallel = merged(links)
+    table, loops, parallel = merge_links(links)
     notes = [f"{loops} links from a broker to itself dropped"] if loops else []
     unknown, unpriced = table["latency_us"].null_count, table["cost"].null_count
     if unknown:

@@ -36,12 +36,11 @@ unmatched. `benchmarks/mosquitto.py` counts what is wrong in bursts against real
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from overlace.ingest.events import Format
+from overlace.ingest.events import Format, Settled
 from overlace.ingest.formats.mosquitto.lines import LINE, parse_lines
 from overlace.ingest.formats.mosquitto.log import Log, continue_lines, find_bridges
 from overlace.ingest.formats.mosquitto.rows import rows_of
@@ -57,7 +56,7 @@ def sniff(head: bytes) -> float:
     return sum(text.startswith(begins) for text in rest) / len(lines) if lines else 0.0
 
 
-def read(blocks: Iterator[tuple[int, bytes]], options: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+def read(blocks: Iterator[tuple[int, bytes]], options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of one broker's log, from its beginning; options as in `FORMAT.options`."""
     parts = [parse_lines(offset, block, options.get("timezone") or "UTC") for offset, block in blocks if block]
     if parts:

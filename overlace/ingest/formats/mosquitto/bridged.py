@@ -23,11 +23,11 @@ def carry_over_bridges(sends: Sends, order: Ints, entries: Entries, topics: pa.A
     if (carried[late] < 0).any() or sends.behind[late].any():
         late = late[np.lexsort((sends.number[late], sends.base[late], sends.client[late]))]
         take_waiting(
-            sends, late, entries, group(entries.topic, len(topics)), entered_as(sends, entries, topics), carried
+            sends, late, entries, group(entries.topic, len(topics)), topics_at_entry(sends, entries, topics), carried
         )
 
 
-def entered_as(sends: Sends, entries: Entries, topics: pa.Array) -> Ints:
+def topics_at_entry(sends: Sends, entries: Entries, topics: pa.Array) -> Ints:
     """Of each send the topic by which its message entered: bridges rename by prefix as they send.
 
     What a bridge renames is seen where a message was sent as it entered; the same prefixes hold for what waited.
@@ -47,8 +47,8 @@ def entered_as(sends: Sends, entries: Entries, topics: pa.Array) -> Ints:
     found = []
     for client, out in pairs.tolist():
         rules = sorted(prefixes.get(client, ()), key=lambda each: (-len(each[0]), each))
-        told = [then + names[out][len(now) :] for now, then in rules if names[out].startswith(now)]
-        found.append(came.get((client, out), next((place[name] for name in told if name in place), out)))
+        renamed = [then + names[out][len(now) :] for now, then in rules if names[out].startswith(now)]
+        found.append(came.get((client, out), next((place[name] for name in renamed if name in place), out)))
     topic[late] = np.array(found, dtype=np.int64)[which.reshape(-1)]
     return topic
 

@@ -57,7 +57,7 @@ def parse_lines(offset: int, block: bytes, timezone: str) -> Part:
     head = pc.extract_regex(text, LINE)
     at = _times(pc.struct_field(head, "at"), timezone)
     rest = pc.fill_null(pc.if_else(pa.array(at != NEVER), pc.struct_field(head, "rest"), ""), "")
-    numbers: dict[str, Any] = {name: np.zeros(len(offsets), kind) for name, kind in _NUMBERS.items()}
+    numbers: dict[str, Numbers] = {name: np.zeros(len(offsets), kind) for name, kind in _NUMBERS.items()}
     numbers |= {"offset": offsets, "at": at}
     code, reason = np.zeros(len(offsets), np.int8), np.zeros(len(offsets), np.int16)
     none = (np.empty(0, np.int64), pa.array([], pa.large_string()))
@@ -91,9 +91,9 @@ def parse_lines(offset: int, block: bytes, timezone: str) -> Part:
     # A line that no shape knows may be the echo of a filter above it: only then its text is kept.
     echo = np.flatnonzero((reason == REASON["notice"]) & np.append(True, code[:-1] == TAB))
     found["topic"].append((echo, rest.take(pa.array(echo))))
-    numbers["client"], clients = _coded(found["client"], len(offsets))
-    numbers["topic"], topics = _coded(found["topic"], len(offsets))
-    numbers["user"], users = _coded(found["user"], len(offsets))
+    numbers["client"], clients = _encode_names(found["client"], len(offsets))
+    numbers["topic"], topics = _encode_names(found["topic"], len(offsets))
+    numbers["user"], users = _encode_names(found["user"], len(offsets))
     bad = np.flatnonzero(is_any(code, BAD, TAB))
     samples = pc.utf8_slice_codeunits(text.take(pa.array(bad)), 0, SAMPLE)
     broken = np.isin(state[bad], list(REASONS))
@@ -115,7 +115,7 @@ def mask(values: pa.Array) -> Bools:
     return cast(Bools, pc.fill_null(values, False).to_numpy(zero_copy_only=False))
 
 
-def is_any(code: Any, *codes: int) -> Bools:
+def is_any(code: Numbers, *codes: int) -> Bools:
     """Where a code is one of several."""
     return np.isin(code, codes)
 
@@ -145,7 +145,7 @@ def _east(zone: pa.Array) -> pa.Array:
     return pc.fill_null(pc.if_else(west, pc.negate(size), size), 0)
 
 
-def _coded(found: list[tuple[Ints, pa.Array]], lines: int) -> tuple[Numbers, pa.Array]:
+def _encode_names(found: list[tuple[Ints, pa.Array]], lines: int) -> tuple[Numbers, pa.Array]:
     """(codes, names): each line's name as its place in the distinct names, -1 where it has none."""
     codes = np.full(lines, -1, np.int32)
     coded = pa.concat_arrays([values for _, values in found]).dictionary_encode()
@@ -153,7 +153,7 @@ def _coded(found: list[tuple[Ints, pa.Array]], lines: int) -> tuple[Numbers, pa.
     return codes, coded.dictionary
 
 
-def _fits(fields: pa.StructArray, numbers: dict[str, Any]) -> Bools:
+def _fits(fields: pa.StructArray, numbers: dict[str, Numbers]) -> Bools:
     """Whether the numbers of each line are no larger than any that a broker writes."""
     fine = np.ones(len(fields), bool)
     for field in fields.type:

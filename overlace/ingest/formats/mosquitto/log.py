@@ -44,9 +44,9 @@ class Log:
         self.clients = clients.take(pc.sort_indices(clients))
         self.topics = pc.unique(pa.concat_arrays([part.topics for part in parts]))
         self.users = pc.unique(pa.concat_arrays([part.users for part in parts]))
-        self.client = _recoded([(part.numbers["client"], part.clients) for part in parts], self.clients)
-        self.topic = _recoded([(part.numbers["topic"], part.topics) for part in parts], self.topics)
-        self.user = _recoded([(part.numbers["user"], part.users) for part in parts], self.users)
+        self.client = _recode([(part.numbers["client"], part.clients) for part in parts], self.clients)
+        self.topic = _recode([(part.numbers["topic"], part.topics) for part in parts], self.topics)
+        self.user = _recode([(part.numbers["user"], part.users) for part in parts], self.users)
         self.sampled = np.flatnonzero(is_any(self.code, BAD, TAB))
         self.samples = pa.concat_arrays([part.samples for part in parts])
         self.addressed = np.flatnonzero(is_any(self.code, CONNECT, LINK, LINK_IN))
@@ -61,7 +61,7 @@ class Log:
         return cast(Ints, coded.indices.to_numpy()[before:].astype(np.int64))
 
 
-def _recoded(parts: list[tuple[Numbers, pa.Array]], names: pa.Array) -> Numbers:
+def _recode(parts: list[tuple[Numbers, pa.Array]], names: pa.Array) -> Numbers:
     """Codes into each part's names as codes into all names."""
     places = [np.append(pc.index_in(own, value_set=names).to_numpy(), -1).astype(np.int32) for _, own in parts]
     return np.concatenate([place[codes] for place, (codes, _) in zip(places, parts, strict=True)])
@@ -104,8 +104,8 @@ def _find_echoes(log: Log, unknown: Bools) -> None:
         names = [log.clients.take(pa.array(client[lines - 1])), log.topics.take(pa.array(log.topic[lines - 1]))]
         if what == FILTER:
             names.insert(1, pa.array(log.qos[lines - 1]).cast(pa.large_string()))
-        said = pc.binary_join_element_wise(*names, pa.scalar(" ", pa.large_string()))
-        same = lines[mask(pc.equal(said, log.topics.take(pa.array(log.topic[lines]))))]
+        echoed = pc.binary_join_element_wise(*names, pa.scalar(" ", pa.large_string()))
+        same = lines[mask(pc.equal(echoed, log.topics.take(pa.array(log.topic[lines]))))]
         code[same], log.reason[same], client[same], log.topic[same] = ECHO, REASON[reason], client[same - 1], -1
 
 
@@ -113,8 +113,8 @@ def find_bridges(log: Log, names: list[str]) -> None:
     """Which clients are bridges, and of which link: by their lines, or by the names that the caller knows."""
     ids = log.clients.to_pylist() if names else []
     own = np.unique(log.client[is_any(log.code, LINK_TEXT, LINK_IN) & (log.client >= 0)])
-    told = [i for i, each in enumerate(ids) if any(_is_of(each, name) for name in names)]
-    found = np.union1d(own, np.array(told, np.int64)).astype(np.int64)
+    listed = [i for i, each in enumerate(ids) if any(_is_of(each, name) for name in names)]
+    found = np.union1d(own, np.array(listed, np.int64)).astype(np.int64)
     log.bridge[found] = True
     dials = np.flatnonzero((log.code == LINK) & (log.step < 2))
     dialled = {*log.topics.take(pa.array(log.topic[dials])).to_pylist()}

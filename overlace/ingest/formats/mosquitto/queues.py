@@ -28,7 +28,19 @@ class Sessions(NamedTuple):
     over: Ints  # the line at which the client's next session begins
 
 
-def carried_by(sends: Sends, order: Ints, entries: Entries, filters: Filters) -> Ints:
+class Evidence(NamedTuple):
+    """What the log says of messages and sends."""
+
+    sends: Sends
+    entries: Entries
+    filters: Filters
+    start: Ints  # by topic: places[start[t]:start[t + 1]] are the entries on it
+    places: Ints
+    echoed: Bools  # of a client: it is sent its own messages
+    raised: bool  # the broker sends at a subscription's QoS what was published below it
+
+
+def find_carried(sends: Sends, order: Ints, entries: Entries, filters: Filters) -> Ints:
     """The message that each send carries, -1 where none is found; `order` is by client, then line."""
     carried = np.where((sends.label == OPEN) | (sends.label == BRIDGE), sends.turn, -1)
     own = np.flatnonzero(carried >= 0)
@@ -42,11 +54,11 @@ def carried_by(sends: Sends, order: Ints, entries: Entries, filters: Filters) ->
     if len(sessions.sends):
         echoed = np.zeros(len(filters.of_client), bool)  # no-local clients never get their own
         echoed[sends.client[own]] = True
-        settle(sessions, sends, entries, filters, by_topic, echoed, _raised(sends, entries), carried)
+        settle(sessions, Evidence(sends, entries, filters, *by_topic, echoed, _raises(sends, entries)), carried)
     return carried
 
 
-def _raised(sends: Sends, entries: Entries) -> bool:
+def _raises(sends: Sends, entries: Entries) -> bool:
     """Whether the broker sends at a subscription's QoS what was published below it (upgrade_outgoing_qos)."""
     at_zero = np.flatnonzero((sends.turn >= 0) & (sends.label == OPEN))
     at_zero = at_zero[entries.qos[sends.turn[at_zero]] == 0]
@@ -93,25 +105,18 @@ def take_waiting_at_zero(
                 break
 
 
-def _settling(sessions: Sessions, sends: Sends, entries: Entries, filters: Filters, *_: object) -> int:
+def _settle_work(sessions: Sessions, evidence: Evidence, *_: object) -> int:
     """The work of `settle`: each session looks at its sends, its filters and topics, and the messages that entered."""
-    each = len(entries.line) + len(filters.line) + len(filters.of_topic)
+    filters = evidence.filters
+    each = len(evidence.entries.line) + len(filters.line) + len(filters.of_topic)
     return 10 * len(sessions.sends) + len(sessions.over) * each
 
 
-@kernel(work=_settling)
-def settle(
-    sessions: Sessions,
-    sends: Sends,
-    entries: Entries,
-    filters: Filters,
-    by_topic: tuple[Ints, Ints],
-    echoed: Bools,
-    raised: bool,
-    carried: Ints,
-) -> None:
+@kernel(work=_settle_work)
+def settle(sessions: Sessions, evidence: Evidence, carried: Ints) -> None:
     """Write into `carried` what the sends of sessions with queues carry."""
-    marked = np.full(len(filters.of_topic), -1, np.int64)  # of a topic: the last session with a send on it
+    sends = evidence.sends
+    marked = np.full(len(evidence.filters.of_topic), -1, np.int64)  # of a topic: the last session with a send on it
     for k in range(len(sessions.over)):
         ranked = sessions.sends[sessions.start[k] : sessions.start[k + 1]]
         seen = np.empty(len(ranked), np.int64)
@@ -121,31 +126,18 @@ def settle(
                 marked[sends.topic[j]] = k
                 seen[topics] = sends.topic[j]
                 topics += 1
-        queue, loose = destined(
-            k, sessions.over[k], ranked, seen[:topics], marked, sends, entries, filters, by_topic, echoed, raised
-        )
-        walk(sends, ranked, queue, loose, entries, raised, carried)
+        queue, loose = queue_of(k, sessions.over[k], ranked, seen[:topics], marked, evidence)
+        walk(evidence, ranked, queue, loose, carried)
 
 
 @kernel
-def destined(
-    session: int,
-    over: int,
-    ranked: Ints,
-    seen: Ints,
-    marked: Ints,
-    sends: Sends,
-    entries: Entries,
-    filters: Filters,
-    by_topic: tuple[Ints, Ints],
-    echoed: Bools,
-    raised: bool,
-) -> tuple[Ints, bool]:
+def queue_of(session: int, over: int, ranked: Ints, seen: Ints, marked: Ints, evidence: Evidence) -> tuple[Ints, bool]:
     """(queue, loose): what was queued for a client in a session, sent or dropped, once per subscription that asks.
 
     Loose says that a subscription is shared, so that the queue holds more than the client's part.
     """
-    start, places = by_topic
+    sends, entries, filters = evidence.sends, evidence.entries, evidence.filters
+    start, places = evidence.start, evidence.places
     who, begin, until = sends.client[ranked[0]], sends.base[ranked[0]], np.int64(-1)
     for j in ranked:
         until = max(until, sends.line[j])
@@ -153,6 +145,7 @@ def destined(
     gaps = sends.number[ranked[-1]] - before - len(ranked)  # numbers that were never sent
     a, b = filters.of_client[who], filters.of_client[who + 1]
     a, b = place_of(filters.line, begin, a, b), place_of(filters.line, over, a, b)
+
     # What was dropped may be on a topic that was never sent.
     every = gaps > 0 and (b - a) * (len(start) - 1) < MOST
     queue, held, loose = np.empty(len(ranked) + 16, np.int64), 0, False
@@ -162,6 +155,7 @@ def destined(
             continue
         asked = False
         for k in range(a, b + 1):
+            # One subscription after the other; last, all of a topic whose subscription is not in the log.
             since, end = begin, until
             if k < b:
                 if filters.end[k] < 0 or not matches(filters, filters.topic[k], topic):
@@ -173,13 +167,15 @@ def destined(
                 since = begin if begin < 0 and filters.first[k] else filters.line[k]
                 end = min(until, filters.end[k])
             elif asked or marked[topic] != session:
-                continue  # what remains is a topic whose subscription is not in the log: all of it
+                continue
+
             first = place_of(entries.enter, since, 0, len(entries.enter))
             for p in range(place_of(places, first, start[topic], start[topic + 1]), start[topic + 1]):
                 each = places[p]
                 if entries.enter[each] >= end:
                     break
-                if (entries.qos[each] > 0 or raised) and (echoed[who] or entries.publisher[each] != who):
+                own = entries.publisher[each] == who
+                if (entries.qos[each] > 0 or evidence.raised) and (evidence.echoed[who] or not own):
                     if held == len(queue):
                         queue = longer(queue)
                     queue[held] = each
@@ -188,8 +184,9 @@ def destined(
 
 
 @kernel
-def walk(sends: Sends, ranked: Ints, queue: Ints, loose: bool, entries: Entries, raised: bool, carried: Ints) -> None:
+def walk(evidence: Evidence, ranked: Ints, queue: Ints, loose: bool, carried: Ints) -> None:
     """Go through a client's sends by number and through its queue side by side."""
+    sends = evidence.sends
     at, number = 0, np.int64(0)  # the next place in the queue, the number before it
     known = sends.base[ranked[0]] >= 0  # a session that began before this log has numbers before it
     for j in ranked:
@@ -198,14 +195,18 @@ def walk(sends: Sends, ranked: Ints, queue: Ints, loose: bool, entries: Entries,
         if sends.label[j] != OPEN:
             at += max(gap, 0)
             continue
-        place = -1
+
+        # Nothing was in flight, so that the queue was empty: it is the turn's, and the count starts anew.
         if sends.turn[j] >= 0 and (sends.idle[j] or (loose and not sends.behind[j])):
             carried[j] = sends.turn[j]
             at = place_of(queue, sends.turn[j], 0, len(queue))
             if at < len(queue) and queue[at] == sends.turn[j]:
                 at += 1
             continue
-        if 0 <= at + gap < len(queue) and fits(sends, j, entries, queue[at + gap], raised):
+
+        # The one that its number says, else the turn's, else the next that fits.
+        place = -1
+        if 0 <= at + gap < len(queue) and fits(evidence, j, queue[at + gap]):
             place = at + gap
         elif sends.turn[j] >= 0 and not sends.behind[j]:
             carried[j] = sends.turn[j]
@@ -213,7 +214,7 @@ def walk(sends: Sends, ranked: Ints, queue: Ints, loose: bool, entries: Entries,
             continue
         else:
             for each in range(at, min(len(queue), at + LOOK)):
-                if fits(sends, j, entries, queue[each], raised):
+                if fits(evidence, j, queue[each]):
                     place = each
                     break
         carried[j] = -1
@@ -223,13 +224,14 @@ def walk(sends: Sends, ranked: Ints, queue: Ints, loose: bool, entries: Entries,
 
 
 @kernel
-def fits(sends: Sends, j: int, entries: Entries, each: int, raised: bool) -> bool:
+def fits(evidence: Evidence, j: int, each: int) -> bool:
     """Whether a send can carry a message."""
+    sends, entries = evidence.sends, evidence.entries
     return bool(
         entries.enter[each] < sends.line[j]
         and entries.topic[each] == sends.topic[j]
         and entries.size[each] == sends.size[j]
-        and (entries.qos[each] >= sends.qos[j] or raised)
+        and (entries.qos[each] >= sends.qos[j] or evidence.raised)
     )
 
 

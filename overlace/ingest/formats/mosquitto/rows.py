@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlace.arrays.jit import Ints
+from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.events import TIME, events
-from overlace.ingest.formats.mosquitto.lines import NEVER, is_any
+from overlace.ingest.formats.mosquitto.lines import NEVER, Numbers, is_any
 from overlace.ingest.formats.mosquitto.log import Log
 from overlace.ingest.formats.mosquitto.sends import Matched
 from overlace.ingest.formats.mosquitto.sessions import ends_of
@@ -69,28 +68,28 @@ def rows_of(log: Log, found: Matched, broker: str | None) -> Iterator[pa.RecordB
         topic, of_filter = found.topic[part], asked[part]
         rows = len(topic)
         start = found.start[first : first + rows + 1]
-        values = _taken(log.clients, found.receivers[start[0] : start[-1]])
+        values = _take_names(log.clients, found.receivers[start[0] : start[-1]])
         yield events(
             offset=log.offset[part],
-            kind=_taken(_KIND_NAMES, kind[part]),
-            reason=pc.coalesce(_taken(log.addresses, address[part]), _taken(_REASON_NAMES, reason[part])),
-            sample=_taken(log.samples, sample[part]),
+            kind=_take_names(_KIND_NAMES, kind[part]),
+            reason=pc.coalesce(_take_names(log.addresses, address[part]), _take_names(_REASON_NAMES, reason[part])),
+            sample=_take_names(log.samples, sample[part]),
             at=pa.array(log.at[part], pa.int64(), mask=log.at[part] == NEVER).cast(TIME),
-            client=_taken(log.clients, client[part]),
+            client=_take_names(log.clients, client[part]),
             broker=pa.repeat(pa.scalar(broker, pa.string()), rows),
             topic=pc.coalesce(
-                _taken(plain, np.where(of_filter, topic, -1)),
-                _taken(log.topics, np.where(of_filter | (kind[part] == _KIND["bad"]), -1, topic)),
+                _take_names(plain, np.where(of_filter, topic, -1)),
+                _take_names(log.topics, np.where(of_filter | (kind[part] == _KIND["bad"]), -1, topic)),
             ),
             bytes=pa.array(log.size[part], mask=~sized[part]),
             receivers=pa.ListArray.from_arrays(
                 pa.array(start - start[0], pa.int32()), values, mask=pa.array(~listed[part])
             ),
             key=pa.array(found.key[part], mask=found.key[part] < 0).cast(pa.string()),
-            filter=_taken(wild, np.where(of_filter, topic, -1)),
-            dialect=_taken(pa.array(["mqtt"]), np.where(of_filter, 0, -1)),
-            group=_taken(sharing, np.where(of_filter, topic, -1)),
-            user=_taken(log.users, np.where(kind[part] == _KIND["connect"], log.user[part], -1)),
+            filter=_take_names(wild, np.where(of_filter, topic, -1)),
+            dialect=_take_names(pa.array(["mqtt"]), np.where(of_filter, 0, -1)),
+            group=_take_names(sharing, np.where(of_filter, topic, -1)),
+            user=_take_names(log.users, np.where(kind[part] == _KIND["connect"], log.user[part], -1)),
             ends=pa.array(over[part], mask=~ending[part]),
         )
 
@@ -108,14 +107,14 @@ def _kinds(log: Log, found: Matched) -> tuple[Ints, Ints]:
     return kind, reason
 
 
-def _places(lines: Ints, wanted: Any) -> Ints:
+def _places(lines: Ints, wanted: Bools) -> Ints:
     """For each line that is wanted its place among some lines, else -1."""
     places = np.full(len(wanted), -1, np.int64)
     places[lines] = np.arange(len(lines))
     return np.where(wanted, places, -1)
 
 
-def _taken(names: pa.Array, codes: Any) -> pa.Array:
+def _take_names(names: pa.Array, codes: Numbers) -> pa.Array:
     """The names of codes, null for -1."""
     return names.take(pa.array(codes, pa.int64(), mask=np.asarray(codes) < 0)).cast(pa.string())
 

@@ -12,10 +12,9 @@ from overlace.ingest.formats.mosquitto.bridged import carry_over_bridges
 from overlace.ingest.formats.mosquitto.filters import filters_of, starts
 from overlace.ingest.formats.mosquitto.lines import Numbers
 from overlace.ingest.formats.mosquitto.log import Log
-from overlace.ingest.formats.mosquitto.queues import carried_by
+from overlace.ingest.formats.mosquitto.queues import find_carried
 from overlace.ingest.formats.mosquitto.shapes import BRIDGE, DOUBLE, QUEUED, SENT, SYS, UNMATCHED
-from overlace.ingest.formats.mosquitto.turns import OPEN, turns_of
-from overlace.ingest.formats.mosquitto.wills import give_to_late_wills, named_by_sends
+from overlace.ingest.formats.mosquitto.turns import OPEN, Entries, Sends, turns_of
 
 
 class Matched(NamedTuple):
@@ -36,12 +35,12 @@ def match_sends(log: Log) -> Matched:
     owned = starts(log.topics, "$SYS/")
     entries, sends, again = turns_of(log, owned)
     order = group(sends.client.astype(np.int64), len(log.clients))[1]
-    carried = carried_by(sends, order, entries, filters_of(log))
+    carried = find_carried(sends, order, entries, filters_of(log))
     carry_over_bridges(sends, order, entries, log.topics, carried)
     carried = give_to_late_wills(sends, entries, len(log.topics), carried)
 
     to_bridge = log.bridge[sends.client]
-    message = named_by_sends(entries.line, sends.line, carried, to_bridge)
+    message = lines_of_messages(entries.line, sends.line, carried, to_bridge)
     root = np.append(message, -1)[carried]
     counted = (root >= 0) & ~to_bridge & (sends.label == OPEN)
     start, receivers, double = receivers_of(order, sends.client, root, counted, len(log.code))
@@ -84,3 +83,38 @@ def receivers_of(order: Ints, client: Numbers, root: Ints, counted: Bools, lines
             receivers[latest[root[j]]] = client[j]
             latest[root[j]] += 1
     return start, receivers, double
+
+
+def give_to_late_wills(sends: Sends, entries: Entries, topics: int, carried: Ints) -> Ints:
+    """The message of each send, where those that nothing else explains carry the last will on their topic.
+
+    A will may be sent with delay.
+    """
+    lost = np.flatnonzero((sends.label == OPEN) & (carried < 0))
+    wills = np.flatnonzero(entries.line < 0)
+    return late_wills(sends, lost, entries, wills, topics, carried) if len(lost) and len(wills) else carried
+
+
+@kernel(work=lambda sends, lost, entries, wills, *_: 2 * (len(lost) + len(wills)))
+def late_wills(sends: Sends, lost: Ints, entries: Entries, wills: Ints, topics: int, carried: Ints) -> Ints:
+    """The message of each send, that of a lost one being the last will that entered before it on its topic."""
+    found = carried.copy()
+    latest = np.full(topics, -1, np.int64)
+    each = 0
+    for j in lost:
+        while each < len(wills) and entries.enter[wills[each]] < sends.line[j]:
+            latest[entries.topic[wills[each]]] = wills[each]
+            each += 1
+        will = latest[sends.topic[j]]
+        if will >= 0 and entries.size[will] == sends.size[j]:
+            found[j] = will
+    return found
+
+
+def lines_of_messages(line: Ints, sent: Ints, carried: Ints, bridge: Bools) -> Ints:
+    """The lines of all messages: a will's is its first send, to a client if there is one."""
+    named = line.copy()
+    theirs = np.flatnonzero((carried >= 0) & (np.append(line, 0)[carried] < 0))[::-1]
+    for which in (bridge[theirs], ~bridge[theirs]):  # of several written to one place the last, so the first, stays
+        named[carried[theirs[which]]] = sent[theirs[which]]
+    return named

@@ -45,6 +45,10 @@ class Entries(NamedTuple):
     retain: Ints
 
 
+LINE, ENTER, PUBLISHER, TOPIC, SIZE, QOS, RETAIN = range(7)
+"""The columns of Entries while they are filled."""
+
+
 class Sends(NamedTuple):
     """Sends in the order of the log."""
 
@@ -164,7 +168,7 @@ def take_turns(
 ) -> tuple[Ints, tuple[Ints, Ints, Ints, Ints, Ints], tuple[Bools, Bools, Bools, Bools]]:
     """(entries, known, marks) of a log, in the order of the columns of Entries and, from `turn` on, of Sends."""
     code, client, topic, size = lines.code, lines.client, lines.topic, lines.size
-    entry, entries = np.empty((most, 7), np.int64), 0
+    entry, entries = np.empty((most, RETAIN + 1), np.int64), 0
     turn, number = np.full(len(sent), -1, np.int64), np.zeros(len(sent), np.int64)
     base, since = np.full(len(sent), -1, np.int64), np.full(len(sent), -1, np.int64)
     label = np.zeros(len(sent), np.int64)
@@ -191,11 +195,12 @@ def take_turns(
                 mine = will[dead]
                 unseen = mine == UNSEEN and not goodbye[dead] and not owned[topic[i]]
                 if unseen or (mine >= 0 and topic[mine] == topic[i] and size[mine] == size[i]):
-                    put(entry[entries], -1, i - 1, dead, topic[i], size[i], 2, lines.retain[i])
+                    put(entry[entries], -1, i - 1, dead, lines, i)
+                    entry[entries, QOS] = 2
                     now, entries = entries, entries + 1
-            fits = now >= 0 and size[i] == entry[now, 4] and (topic[i] == entry[now, 3] or bridge[who])
+            fits = now >= 0 and size[i] == entry[now, SIZE] and (topic[i] == entry[now, TOPIC] or bridge[who])
             if lines.retain[i] == 1:  # only a client that asked for it sees that a message is to be retained
-                fits = fits and entry[now, 6] == 1 and lines.qos[i] <= entry[now, 5] and served[who] != now
+                fits = fits and entry[now, RETAIN] == 1 and lines.qos[i] <= entry[now, QOS] and served[who] != now
             if fits:
                 turn[send], crowded[send], served[who] = now, served[who] == now, now
                 keeps_retain[who] |= lines.retain[i] == 1
@@ -234,17 +239,18 @@ def take_turns(
                 dead, away[who] = who, i
                 mine = will[who]
                 if mine >= 0 and not goodbye[who]:
-                    put(entry[entries], -1, i, who, topic[mine], size[mine], lines.qos[mine], lines.retain[mine])
+                    put(entry[entries], -1, i, who, lines, mine)
                     now, entries = entries, entries + 1
                     will[who] = NONE
             new = lines.enters[i]
             if new >= 0:
-                put(entry[entries], new, i, who, topic[new], size[new], lines.qos[new], lines.retain[new])
+                put(entry[entries], new, i, who, lines, new)
                 now, entries = entries, entries + 1
     return entry[:entries], (turn, label, number, base, since), (idle, behind, crowded, returned)
 
 
 @kernel
-def put(row: Ints, line: int, enter: int, publisher: int, topic: int, size: int, qos: int, retain: int) -> None:
-    """Fill a row that becomes one of Entries."""
-    row[0], row[1], row[2], row[3], row[4], row[5], row[6] = line, enter, publisher, topic, size, qos, retain
+def put(row: Ints, line: int, enter: int, publisher: int, lines: Lines, at: int) -> None:
+    """Fill a row that becomes one of Entries; what the message is stands in the line `at`."""
+    row[LINE], row[ENTER], row[PUBLISHER] = line, enter, publisher
+    row[TOPIC], row[SIZE], row[QOS], row[RETAIN] = lines.topic[at], lines.size[at], lines.qos[at], lines.retain[at]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,9 @@ from overlace.arrays.text import (
     read_times,
     read_whole,
 )
-from overlace.ingest.columns import LARGEST, UNITS, spans_of
+from overlace.ingest.cells import LARGEST, spans_of
+from overlace.ingest.events import Settled
+from overlace.ingest.fields import UNITS
 
 DENSE = 1 << 26
 
@@ -37,7 +39,7 @@ DENSE = 1 << 26
 class Values(NamedTuple):
     """A column read: its values, and what came of each (FINE, MISSING, ...)."""
 
-    values: Any
+    values: Ints
     state: Small
 
 
@@ -61,12 +63,12 @@ def name_column(names: Names) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, names.names)
 
 
-def times_in(values: pa.Array, options: Mapping[str, Any]) -> Values:
+def times_in(values: pa.Array, options: Settled) -> Values:
     """Times of any type as microseconds."""
     kind = values.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         values = values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())
-        return _checked_times(values)
+        return _check_times(values)
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         values = values.cast(pa.int64())
         shift = 6 - UNITS[options.get("unit") or "s"]
@@ -74,7 +76,7 @@ def times_in(values: pa.Array, options: Mapping[str, Any]) -> Values:
         large = np.abs(micro) > np.iinfo(np.int64).max // 10**6
         micro = np.where(large, LATEST, micro) * 10**shift if shift >= 0 else _cut(micro, 10**-shift)
         micro = np.where(large, LATEST, micro)
-        return _checked_times(pa.array(micro, mask=nulls(values)))
+        return _check_times(pa.array(micro, mask=nulls(values)))
     text = as_text(values)
     data, first, last = spans_of(text)
     at, state, _ = read_times(data, first, last, np.full(len(first), TEXT, np.int8), UNITS[options.get("unit") or "s"])
@@ -85,14 +87,14 @@ def _cut(values: Ints, by: int) -> Ints:
     return np.where(values < 0, -(-values // by), values // by)
 
 
-def _checked_times(values: pa.Array) -> Values:
+def _check_times(values: pa.Array) -> Values:
     micro = integers(filled(values))
     state = np.where(nulls(values), MISSING, FINE).astype(np.int8)
     state[(state == FINE) & ((micro < EARLIEST) | (micro >= LATEST))] = BEYOND
     return Values(micro, state)
 
 
-def numbers_in(values: pa.Array, options: Mapping[str, Any]) -> Values:
+def numbers_in(values: pa.Array, options: Settled) -> Values:
     """Whole numbers of any type."""
     kind = values.type
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
@@ -174,7 +176,7 @@ def text_of(values: pa.Array) -> tuple[pa.Array, Bools]:
     ), ~fine
 
 
-def _used(columns: Sequence[NDArray[Any]], high: int) -> Ints:
+def _used(columns: Sequence[NDArray[np.integer]], high: int) -> Ints:
     """The numbers up to `high` that occur."""
     seen = np.zeros(high + 1, dtype=np.bool_)
     for each in columns:
@@ -183,7 +185,7 @@ def _used(columns: Sequence[NDArray[Any]], high: int) -> Ints:
 
 
 @kernel(work=size)
-def mark(seen: Bools, numbers: NDArray[Any]) -> None:
+def mark(seen: Bools, numbers: NDArray[np.integer]) -> None:
     """Note which numbers occur, in place."""
     for i in range(len(numbers)):
         seen[numbers[i]] = True
@@ -243,13 +245,13 @@ def mix_words(words: Ints) -> Ints:
     return np.column_stack(out)
 
 
-def places(start: Any, sizes: Any) -> Any:
+def places(start: Ints, sizes: Ints) -> Ints:
     """The places start[i], start[i] + 1, ... of groups of these sizes."""
     first = np.cumsum(sizes) - sizes
     return np.repeat(start - first, sizes) + np.arange(sizes.sum())
 
 
-def integers(values: Any) -> Ints:
+def integers(values: pa.Array | pa.ChunkedArray) -> Ints:
     """Values as numbers of 64 bits."""
     return np.ascontiguousarray(
         values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy(), dtype=np.int64

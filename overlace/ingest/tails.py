@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
-from overlace.ingest.codes import Events
-from overlace.ingest.grouping import group_keys, keys_of
-from overlace.ingest.known import Note, numbered
+from overlace.ingest.coded import Events
+from overlace.ingest.growth import number_sources
+from overlace.ingest.keys import group_keys, keys_of
+from overlace.ingest.notes import Note, rows_from
 from overlace.ingest.sources import Source
-from overlace.ingest.staging import label
+from overlace.ingest.staging import Job, Parsed, by_source, label
 from overlace.trace.store import Trace
 from overlace.trace.traffic import SUMS, Reduction, merge
+from overlace.trace.writer import Writer
 
 ZONE = 1 << 20
 """Bytes from the end of a source in which messages may go on; a key is looked for in as many before."""
@@ -38,7 +39,7 @@ class Crossed(Exception):
 
 def with_cut(source: Source) -> Source:
     """A source with the place from which messages may go on: the first in its last part that parts no message."""
-    if not joins(source):
+    if not may_join(source):
         return source
     low = source.size - ZONE
     if source.packed or low <= source.begin:
@@ -57,7 +58,7 @@ def with_cut(source: Source) -> Source:
     return replace(source, cut=int(next(iter(offsets[offsets >= low]), source.begin)))
 
 
-def joins(source: Source) -> bool:
+def may_join(source: Source) -> bool:
     """Whether its messages may have several rows, in this file or in others of the same log."""
     return source.keyed and source.form.keys == "source" and source.form.scope == "line" and source.format != "parquet"
 
@@ -90,12 +91,10 @@ def find_crossed(
 
 def _meet(trace: Trace, source: str, keys: Ints) -> bool:
     """Whether some of the keys are a source's."""
-    parts = [part for part in trace.parts.get("keys", ()) if part.source == source]
-    known = replace(trace, parts={"keys": parts}).read("keys")["key"].to_numpy()
-    return bool(np.isin(known, keys).any())
+    return bool(np.isin(rows_from(trace, "keys", source)["key"].to_numpy(), keys).any())
 
 
-def widened(
+def widen_sources(
     sources: Sequence[Source], needs: Mapping[str, int], same: Mapping[str, Source], noted: Mapping[str, Note]
 ) -> list[Source]:
     """The sources to read, with those and that of them that further keys lie in."""
@@ -109,10 +108,10 @@ def widened(
             "they are one log that was rotated. Name all of its files together."
         )
     found += [replace(same[digest], begin=begin) for digest, begin in needs.items() if digest not in have]
-    return [with_cut(each) for each in numbered(found, noted)]
+    return [with_cut(each) for each in number_sources(found, noted)]
 
 
-def without(whole: Reduction, part: Reduction) -> Reduction:
+def subtract(whole: Reduction, part: Reduction) -> Reduction:
     """What is left of some traffic when a part of it is taken back."""
     if part.traffic.num_rows == 0:
         return whole
@@ -127,9 +126,30 @@ def without(whole: Reduction, part: Reduction) -> Reduction:
     return Reduction(rows, audiences)
 
 
-def keys_table(told: Sequence[Any]) -> pa.Table:
+def keys_by_log(job: Job, parsed: Sequence[Parsed]) -> dict[str, Ints]:
+    """The keys that were met, by log."""
+    found: dict[str, list[Parsed]] = {}
+    for source, own in zip(job.sources, by_source(parsed, len(job.sources)), strict=True):
+        if may_join(source):
+            found.setdefault(source.log, []).extend(own)
+    return {log: _keys(own) for log, own in found.items()}
+
+
+def write_keys(writer: Writer, job: Job, parsed: Sequence[Parsed]) -> None:
+    """Write the keys of each source, for when it has grown; those of names that are hidden are not kept."""
+    rows = []
+    for source, own in zip(job.sources, by_source(parsed, len(job.sources)), strict=True):
+        for tail in (False, True):
+            if tail or not source.begin:
+                writer.drop("keys", label(source.digest, tail))
+            if may_join(source) and not job.key:
+                keys = _keys([each for each in own if each.read.tail == tail])
+                rows.append((label(source.digest, tail), pa.table({"key": keys})))
+    writer.write_by_source("keys", rows)
+
+
+def _keys(splits: Sequence[Parsed]) -> Ints:
     """The keys that some splits have met, each once."""
-    own = np.concatenate(
-        [np.empty(0, np.int64), *(each.table("keys")["high"].to_numpy() for each in told if "keys" in each)]
-    )
-    return pa.table({"key": np.unique(own[own != 0])})
+    met = [each.tables.table("keys")["high"].to_numpy() for each in splits if "keys" in each.tables]
+    own = np.concatenate([np.empty(0, np.int64), *met])
+    return np.unique(own[own != 0])

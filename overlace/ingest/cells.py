@@ -1,18 +1,12 @@
-"""Columns of any log to the columns of events: which is which, and what their values mean.
+"""Cells of rows as events: times, whole numbers, names and lists of names, read from spans of bytes.
 
-What is which is settled once per source: fields by name (`--map client=src`) or by the names that logs commonly
-use, each in a list of which every row takes the first that it has. What a row's values are is read row by
-row: a row whose time or numbers cannot be read is bad, with the field named; nothing is guessed in its place.
+A row whose time or numbers cannot be read is bad, with the field named; nothing is guessed in its place.
 """
 
 from __future__ import annotations
 
-import contextlib
-import math
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,156 +30,15 @@ from overlace.arrays.text import (
     read_whole,
     split_cells,
 )
-from overlace.errors import BadParameter, Unknown
-from overlace.ingest.events import TIME, events
-from overlace.ingest.lines import bad
-
-COMMON: Mapping[str, tuple[str, ...]] = {
-    "key": ("id", "key", "message", "message_id", "mid", "uuid"),
-    "at": ("at", "time", "timestamp", "ts", "t", "hour", "date", "epoch"),
-    "client": ("client", "sender", "publisher", "from", "src", "source", "client_id", "clientid"),
-    "receiver": ("receiver", "subscriber", "to", "dst", "target", "recipient"),
-    "receivers": ("receivers", "subscribers", "recipients", "audience"),
-    "topic": ("topic", "subject", "channel", "routing_key"),
-    "bytes": ("bytes", "size", "length", "payload_bytes"),
-    "broker": ("broker", "server", "node", "host"),
-    "weight": ("weight", "messages", "count"),
-    "attributes": ("attributes",),
-}
-"""The fields of a log and what people call them, the best name first."""
-
-FIELDS = tuple(COMMON)
-PLACE = {name: i for i, name in enumerate(FIELDS)}
-
-OPTIONS: Mapping[str, str] = {
-    "map": "field=column, several times; fields: " + " ".join(FIELDS),
-    "group": "rows that agree in these fields are one message: sender,at for e-mail",
-    "list_separator": "what separates names inside one cell; none: nothing does",
-    "broker": "the broker that senders are at, where rows name none",
-    "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
-}
-"""What every format with columns honours."""
+from overlace.ingest.events import TIME, Settled, events
+from overlace.ingest.fields import PLACE, UNITS, separator_of, unit_of
+from overlace.ingest.lines import TextLines, bad
 
 LARGEST = 2**31 - 1
 """The largest size or weight of a message."""
 
-UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-"""Units of times that are numbers, as digits after the point of a second."""
-
-ZONELESS = re.compile(r"\s*\d{4}-\d\d-\d\d([T ][\d:.,]+)?\s*$")
-
-NEVER_SPLIT = "none"
-"""The list separator that says: a cell is one name, whatever it holds."""
-
-
-class Column(NamedTuple):
-    """A column of a log that a field is read from: its name, the field, and its place among the field's columns."""
-
-    name: str
-    field: str
-    rank: int
-
-
-def field_called(name: str) -> str:
-    """A field by any of its common names: sender is client."""
-    if name in COMMON:
-        return name
-    known = next((key for key, names in COMMON.items() if name.lower() in names), None)
-    if known is None:
-        raise Unknown("field", name, COMMON)
-    return known
-
-
-def asked_columns(given: Mapping[str, str | Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
-    """What was asked for: field -> the columns it is read from, the first that a row has."""
-    found: dict[str, tuple[str, ...]] = {}
-    for name, columns in (given or {}).items():
-        listed = (columns,) if isinstance(columns, str) else tuple(columns)
-        found[field_called(name)] = (*found.get(field_called(name), ()), *listed)
-    twice = [name for name, count in Counter(each for listed in found.values() for each in listed).items() if count > 1]
-    if twice:
-        raise BadParameter(f"--map names the column {twice[0]!r} twice; a column is read into one field")
-    return found
-
-
-def in_lower_case(name: str) -> str:
-    """A name in lower case as the reader of JSON has it: letters of ASCII, and blanks count."""
-    return "".join(each.lower() if each.isascii() else each for each in name)
-
-
-def match_columns(
-    columns: Sequence[str],
-    asked: Mapping[str, Sequence[str]],
-    fold: Callable[[str], str] = lambda name: name.strip().lower(),
-) -> list[Column | None]:
-    """For each column of a table the field that it is read into, if any; of two of one name the left is first."""
-    taken = {name: (field, rank) for field, names in asked.items() for rank, name in enumerate(names)}
-    for name in taken:
-        if name not in columns:
-            raise Unknown("column", name, columns)
-    common = {name: (field, rank) for field, names in COMMON.items() for rank, name in enumerate(names)}
-    found: list[Column | None] = []
-    for place, name in enumerate(columns):
-        if name in taken:
-            field, rank = taken[name]
-            found.append(Column(name, field, rank * len(columns) + place))
-            continue
-        folded = fold(name)
-        field, rank = common.get(folded, ("", 0))
-        exact = name != folded
-        use = field and field not in asked
-        found.append(Column(name, field, (2 * rank + exact) * len(columns) + place) if use else None)
-    return found
-
-
-def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
-    """Field -> its columns, first choice first."""
-    known = sorted((each for each in found if each), key=lambda each: (PLACE[each.field], each.rank))
-    mapped: dict[str, list[str]] = {}
-    for each in known:
-        if each.name not in mapped.setdefault(each.field, []):
-            mapped[each.field].append(each.name)
-    return mapped
-
-
-def settle_mapping(
-    options: dict[str, Any], columns: Sequence[str], samples: Sequence[Any], found: Sequence[Column | None]
-) -> dict[str, Any]:
-    """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times."""
-    used = mapping_of(found)
-    for name in options.get("group") or ():
-        if name not in (*used, *used.get(name, ())):
-            raise Unknown("field of this log", name, used)
-    unused = list(dict.fromkeys(name for name, each in zip(columns, found, strict=True) if each is None))
-    unit = options.get("unit") or unit_of(samples)
-    zoneless = any(ZONELESS.match(each) for each in samples if isinstance(each, str))
-    return {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless}
-
-
-def unit_of(samples: Sequence[Any]) -> str | None:
-    """The unit of most of the numbers among some times, by their size; None where none is a number."""
-    sizes = []
-    for each in samples:
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            size = abs(float(each))
-            if size < math.inf and not isinstance(each, bool):
-                sizes.append(size)
-    if not sizes:
-        return None
-    middle = sorted(sizes)[len(sizes) // 2]
-    return "s" if middle < 1e11 else "ms" if middle < 1e14 else "us" if middle < 1e17 else "ns"
-
-
-def separator_of(options: Mapping[str, Any]) -> tuple[Bytes, Bytes, Bytes]:
-    """(separator, suspects in a list, suspects in one name): what splits a cell, or what makes it look like a list."""
-    given = options.get("list_separator")
-    if given == NEVER_SPLIT:
-        return tuple(np.empty(0, np.uint8) for _ in range(3))  # type: ignore[return-value]
-    if given:
-        if len(given.encode()) > 8:
-            raise BadParameter(f"--list-separator {given!r}: expected a few characters, such as ';'")
-        return np.frombuffer(given.encode(), np.uint8).copy(), np.empty(0, np.uint8), np.empty(0, np.uint8)
-    return np.empty(0, np.uint8), np.frombuffer(b",;| \t", np.uint8).copy(), np.frombuffer(b",;|", np.uint8).copy()
+WRONG_TYPE = "{}: neither text nor a number"
+LOOKS_LIKE_A_LIST = "{}: looks like a list; name its separator with --list-separator, or 'none' if it is one name"
 
 
 class Spans(NamedTuple):
@@ -203,10 +56,6 @@ class Spans(NamedTuple):
         """First, last and kind of one field's values."""
         place = PLACE[field]
         return self.first[place], self.last[place], self.kind[place]
-
-
-WRONG_TYPE = "{}: neither text nor a number"
-LOOKS_LIKE_A_LIST = "{}: looks like a list; name its separator with --list-separator, or 'none' if it is one name"
 
 
 class Reading(NamedTuple):
@@ -227,19 +76,16 @@ class Reading(NamedTuple):
 
 
 def read_spans(
-    block: bytes | Bytes,
-    data: Bytes,
-    lines: tuple[Ints, Ints],
-    offsets: Ints,
-    spans: Spans,
-    options: Mapping[str, Any],
-    kind: str = "message",
-    largest: int = LARGEST,
+    block: bytes, lines: TextLines, spans: Spans, options: Settled, kind: str = "message", largest: int = LARGEST
 ) -> Iterator[pa.RecordBatch]:
-    """One event a line: a message, or bad with the field that could not be read and a sample."""
+    """One event a line: a message, or bad with the field that could not be read and a sample.
+
+    `block` is what the bytes of the lines were before escapes in them were decoded.
+    """
+    data, offsets = lines.data, lines.offsets
     called = {field: names[0] if len(names) == 1 else field for field, names in options["mapping"].items()}
     rows = Reading(data, spans, np.zeros(len(offsets), np.int64), {}, called)
-    columns: dict[str, Any] = {"at": _times(rows, options)}
+    columns: dict[str, pa.Array] = {"at": _times(rows, options)}
     client, *others = (_name_spans(rows, field) for field in ("client", "broker", "topic", "key"))
     rows.refuse(client[0] < 0, "{}: empty" if "client" in called else "no client", "client")
     for field in ("bytes", "weight"):
@@ -249,7 +95,7 @@ def read_spans(
     fine = rows.wrong == 0
     if not fine.all():
         which = {code: rows.wrong == code for code in rows.reasons}
-        yield from bad(bytes(block), lines, offsets, which, rows.reasons)
+        yield from bad(block, lines, which, rows.reasons)
         keep = np.flatnonzero(fine)
         columns = {name: values.take(pa.array(keep)) for name, values in columns.items()}
         client, *others = ((first[keep], last[keep]) for first, last in (client, *others))
@@ -267,7 +113,7 @@ def read_spans(
     yield events(offset=offsets, kind=kind, **columns)
 
 
-def _times(rows: Reading, options: Mapping[str, Any]) -> pa.Array:
+def _times(rows: Reading, options: Settled) -> pa.Array:
     at, state, _ = read_times(rows.data, *rows.spans.of("at"), UNITS[options.get("unit") or "s"])
     rows.refuse(state == MISSING, "{}: empty" if "at" in rows.names else "no time", "at")
     rows.refuse(state == UNREADABLE, "{}: not a time", "at")
@@ -299,7 +145,7 @@ class Lists(NamedTuple):
     there: Bools
 
 
-def _list_of(rows: Reading, field: str, options: Mapping[str, Any]) -> Lists:
+def _list_of(rows: Reading, field: str, options: Settled) -> Lists:
     """The lists of a field, be they JSON's or text in a cell."""
     first, last, kind = rows.spans.of(field)
     lists, cells = kind == LIST, (kind != LIST) & (kind != 0)
@@ -316,11 +162,11 @@ def _list_of(rows: Reading, field: str, options: Mapping[str, Any]) -> Lists:
         only = np.where(cells, first, -1)
         room = int((last[cells] - first[cells]).sum()) + len(first)
         own = single if field == "receiver" else suspects
-        begun, begin, end, state = split_cells(rows.data, only, last, kind, separator, own, room)
+        bounds, begin, end, state = split_cells(rows.data, only, last, kind, separator, own, room)
         rows.refuse(state == UNREADABLE, WRONG_TYPE, field)
         rows.refuse(state == BEYOND, LOOKS_LIKE_A_LIST, field)
-        end = cut_whole(rows.data, begin, end, np.repeat(kind, np.diff(begun)))
-        found = Lists(begun, begin, end, found.there) if not lists.any() else _either(found, begun, begin, end, cells)
+        end = cut_whole(rows.data, begin, end, np.repeat(kind, np.diff(bounds)))
+        found = Lists(bounds, begin, end, found.there) if not lists.any() else _either(found, bounds, begin, end, cells)
     if field == "receiver":  # no name is no receiver that was logged
         found = found._replace(there=found.there & (lists | (np.diff(found.start) > 0)))
     return found
@@ -336,7 +182,7 @@ def _either(lists: Lists, start: Ints, first: Ints, last: Ints, cells: Bools) ->
     return Lists(bounds, joined_first[order], joined_last[order], lists.there)
 
 
-def _lists(rows: Reading, options: Mapping[str, Any]) -> Lists:
+def _lists(rows: Reading, options: Settled) -> Lists:
     """Receivers: a row's list of them, else the one receiver that it names."""
     many, one = _list_of(rows, "receivers", options), _list_of(rows, "receiver", options)
     if not one.there.any():

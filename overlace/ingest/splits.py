@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple, TypeVar
 
-from overlace.ingest.sources import LEAST_SPLIT, SPLIT, Source
-from overlace.ingest.tasks import Split
+from overlace.ingest.sources import Source
+
+T = TypeVar("T")
+
+SPLIT = 32 << 20
+LEAST_SPLIT = 8 << 20
+
+
+class Split(NamedTuple):
+    """A part of a source."""
+
+    source: int
+    number: int
+    begin: int
+    end: int
 
 
 def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
@@ -19,13 +32,13 @@ def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
         for number, (begin, end) in enumerate(listed):
             splits.append(Split(i, number << 20, begin, end))  # a large one may turn out to be several
             weights.append((source.size - source.begin) // len(listed))
-    return batched(splits, weights, parallel, most)
+    return make_batches(splits, weights, parallel, most)
 
 
-def batched(items: Sequence[Any], weights: Sequence[int], parallel: int, most: int = 0) -> list[list[Any]]:
+def make_batches(items: Sequence[T], weights: Sequence[int], parallel: int, most: int = 0) -> list[list[T]]:
     """Neighbours together, each batch of about a fair share."""
     share = max(most, -(-sum(weights) // max(4 * parallel, 1)), 1)
-    found: list[list[Any]] = []
+    found: list[list[T]] = []
     held = 0
     for item, weight in zip(items, weights, strict=True):
         if not found or held + weight > share:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import OverlaceError
-from overlace.ingest.coding import encode
-from overlace.ingest.merging import merge
-from overlace.ingest.plain import TABLES, read_plain
+from overlace.ingest.table_files import TABLES, read_table_file
+from overlace.ingest.table_merging import merge
+from overlace.ingest.table_rows import encode_rows
 from overlace.trace.tables import schema_of
 
 ROWS = [{"left": "a", "right": "b", "cost": 2.5, "wired": True}, {"left": "c", "right": "a", "cost": None}]
@@ -26,8 +26,8 @@ def links(tmp_path):
     def read(name, content, table="links", **options):
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        rows = read_plain(str(path), table, options)
-        return encode(rows, table, {}, where=name)[1].to_pylist()
+        rows = read_table_file(str(path), table, options)
+        return encode_rows(rows, table, {}, where=name)[1].to_pylist()
 
     return read
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_read_as_a_table_is_said_in_one_line(links, name, content
 
 def test_a_file_that_is_not_there_is_said(tmp_path):
     with pytest.raises(OverlaceError, match="none.csv: No such file or directory"):
-        read_plain(str(tmp_path / "none.csv"), "links", {})
+        read_table_file(str(tmp_path / "none.csv"), "links", {})
 
 
 def test_a_table_with_a_header_and_no_rows_is_a_table(links):
@@ -138,7 +138,7 @@ def test_names_are_text_whatever_they_look_like(tmp_path):
     path.write_text(
         '{"client": "2026-01-05", "topic": 7}\n{"client": 1.5, "topic": "7"}\n{"client": true, "topic": "x"}\n'
     )
-    _, _, names = encode(read_plain(str(path), "interests", {}), "interests", {})
+    _, _, names = encode_rows(read_table_file(str(path), "interests", {}), "interests", {})
     assert names == {"client": ["1.5", "2026-01-05", "true"], "topic": ["7", "x"]}
 
 
@@ -150,7 +150,7 @@ def test_a_path_with_braces_is_named_as_it_is(links):
 def complaint(path, table):
     """What is wrong with a file, empty if nothing is."""
     try:
-        named, rows, _ = encode(read_plain(str(path), table, {}), table, {})
+        named, rows, _ = encode_rows(read_table_file(str(path), table, {}), table, {})
         merge(schema_of(named).empty_table(), rows, named)
     except OverlaceError as error:
         return str(error)
@@ -186,13 +186,13 @@ def test_any_cells_are_links_or_a_clear_error(tmp_path_factory, cells, ending):
 @pytest.mark.parametrize("text", ['[["a", "x"], ["b", 7]]', '["a", "x"]\n["b", 7]\n', '[["a", "x"],\n ["b", 7]]\n'])
 def test_lists_in_json_are_rows_whose_columns_have_numbers(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
-    rows = read_plain(str(tmp_path / "x.json"), "interests", {"map": {"client": "0", "topic": "1"}})
+    rows = read_table_file(str(tmp_path / "x.json"), "interests", {"map": {"client": "0", "topic": "1"}})
     assert rows.to_pylist() == [{"client": "a", "topic": "x"}, {"client": "b", "topic": "7"}]
 
 
 def test_where_columns_are_mapped_others_are_left_out_and_told(tmp_path):
     (tmp_path / "x.csv").write_text("from,to,colour,cost\na,b,red,3\n")
     told = []
-    rows = read_plain(str(tmp_path / "x.csv"), "links", {"map": {"left": "from", "right": "to"}}, told.append)
+    rows = read_table_file(str(tmp_path / "x.csv"), "links", {"map": {"left": "from", "right": "to"}}, told.append)
     assert rows.to_pylist() == [{"left": "a", "right": "b", "cost": "3"}]
     assert told == [f"{tmp_path}/x.csv: columns not used: colour"]

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from overlace.arrays.csr import group as by_group
 from overlace.arrays.csr import sort_groups, take_groups
-from overlace.arrays.hashing import distinct_groups, hash_groups, mix
+from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Bools, Ints, kernel, size
-from overlace.ingest.codes import Coded, Codes, Events
+from overlace.ingest.coded import Codes, Events
+from overlace.ingest.keys import group_keys
+
+ROWWISE = (
+    "offset",
+    "at",
+    "client",
+    "topic",
+    "attributes",
+    "bytes",
+    "weight",
+    "counts",
+    "audience",
+    "lines",
+    "rows",
+    "most",
+)
 
 
-class Grouped(NamedTuple):
+class Messages(NamedTuple):
     """Messages as columns, names as codes; -1 is none."""
 
     offset: Ints
@@ -38,92 +52,9 @@ class Grouped(NamedTuple):
     sets: Ints
 
 
-def keys_of(events: Events, fields: Sequence[str]) -> tuple[Ints, Bools]:
-    """(words, there): keys made of some columns."""
-    words = np.empty((events.rows, 2), np.int64)
-    columns: list[Ints] = []
-    for name in fields:
-        if name in ("client", "topic", "broker"):
-            column: Coded = getattr(events, name)
-            hashes = np.append(_name_hashes(column.names), 0)
-            columns.append(hashes[column.codes])
-        elif name in ("at", "bytes", "weight"):
-            columns.append(getattr(events, name))
-        elif name == "key":
-            own, _ = events.keys()
-            columns += [own[:, 0], own[:, 1]]
-        else:
-            start, codes = events.start, np.append(_name_hashes(events.receivers.names), 0)[events.receivers.codes]
-            columns.append(hash_groups(start, codes))
-    for seed in range(2):
-        state = np.full(events.rows, seed + 1, np.int64)
-        for each in columns:
-            fold(state, np.ascontiguousarray(each, np.int64))
-        words[:, seed] = state
-    return words, np.ones(events.rows, bool)
-
-
-@kernel(work=size)
-def fold(state: Ints, words: Ints) -> None:
-    """Fold one column into the running hash of each row, in place."""
-    for i in range(len(state)):
-        state[i] = np.int64(mix(np.uint64(state[i]) ^ np.uint64(words[i])))
-
-
-def _name_hashes(names: pa.Array) -> Ints:
-    each = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names.to_pylist()]
-    return np.frombuffer(b"".join(each), dtype=np.int64)
-
-
-@kernel(work=size)
-def group_keys(high: Ints, low: Ints, there: Bools) -> tuple[Ints, Ints]:
-    """(group, first): rows of one key are one group, numbered as they come up, a row without a key is its own."""
-    n = len(high)
-    group = np.empty(n, dtype=np.int64)
-    first = np.empty(n, dtype=np.int64)
-    size = 1024
-    slot = np.full(size, -1, dtype=np.int64)
-    groups = 0
-    held = 0  # groups with a key
-    for i in range(n):
-        if i and there[i] and there[i - 1] and high[i] == high[i - 1] and low[i] == low[i - 1]:
-            group[i] = group[i - 1]
-            continue
-        if not there[i]:
-            first[groups] = i
-            group[i] = groups
-            groups += 1
-            continue
-        if 2 * held >= size:
-            size *= 4
-            slot = np.full(size, -1, dtype=np.int64)
-            for g in range(groups):
-                if there[first[g]]:
-                    at = np.int64(mix(np.uint64(high[first[g]])) & np.uint64(size - 1))
-                    while slot[at] >= 0:
-                        at = (at + 1) & (size - 1)
-                    slot[at] = g
-        at = np.int64(mix(np.uint64(high[i])) & np.uint64(size - 1))
-        found = -1
-        while slot[at] >= 0:
-            g = slot[at]
-            if high[first[g]] == high[i] and low[first[g]] == low[i]:
-                found = g
-                break
-            at = (at + 1) & (size - 1)
-        if found < 0:
-            found = groups
-            slot[at] = groups
-            first[groups] = i
-            groups += 1
-            held += 1
-        group[i] = found
-    return group, first[:groups].copy()
-
-
 @kernel(work=size)
 def heads_of(start: Ints, order: Ints, at: Ints, client: Codes) -> Ints:
-    """The row of each group that tells of it: one with a client before one without, the least time, the first."""
+    """The row of each group that speaks for it: one with a client before one without, the least time, the first."""
     head = np.empty(len(start) - 1, dtype=np.int64)
     for g in range(len(start) - 1):
         best = order[start[g]]
@@ -137,21 +68,21 @@ def heads_of(start: Ints, order: Ints, at: Ints, client: Codes) -> Ints:
     return head
 
 
-def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tuple[Grouped, int]:
+def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tuple[Messages, int]:
     """(messages, extra): rows of one key as one message, and how many rows only repeat others."""
     n = len(rows)
     start, members = events.start, events.receivers.codes.astype(np.int64)
     if n < events.rows:
         start, members = take_groups(start, members, rows)
     at, client = events.at[rows], events.client.codes[rows]
-    tells = ~events.is_kind("delivery")[rows]
+    publishes = ~events.is_kind("delivery")[rows]
     every = events.lines[rows]
-    lines = np.where(tells, every, 0)
+    lines = np.where(publishes, every, 0)
     logged = events.logged[rows]
     sizes = np.diff(start)
     kept = np.zeros((0, 2), np.int64)
-    most = np.where(tells, np.where(every > 1, np.minimum(sizes, 1), sizes), 0)
-    head: Any = slice(None)
+    most = np.where(publishes, np.where(every > 1, np.minimum(sizes, 1), sizes), 0)
+    head: Ints | slice = slice(None)
     if keyed[rows].any():
         own = keys[rows]
         group, first = group_keys(np.ascontiguousarray(own[:, 0]), np.ascontiguousarray(own[:, 1]), keyed[rows])
@@ -175,12 +106,25 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
     sets_start, sets = take_groups(events.sets_start, events.attribute.codes.astype(np.int64), chosen)
     described = events.described[chosen]
     which, sets_start, sets = distinct_sets(*sort_groups(sets_start, sets), described)
-    found = Grouped(
-        offset=events.offset[chosen], at=at[head], client=client[head], topic=events.topic.codes[chosen],
-        attributes=which, bytes=events.bytes[chosen], weight=events.weight[chosen],
-        counts=events.is_kind("counts")[chosen], audience=audience, key=kept, lines=lines, rows=every, most=most,
-        start=audience_start, members=audience_members, sets_start=sets_start, sets=sets,
-    )  # fmt: skip
+    found = Messages(
+        offset=events.offset[chosen],
+        at=at[head],
+        client=client[head],
+        topic=events.topic.codes[chosen],
+        attributes=which,
+        bytes=events.bytes[chosen],
+        weight=events.weight[chosen],
+        counts=events.is_kind("counts")[chosen],
+        audience=audience,
+        key=kept,
+        lines=lines,
+        rows=every,
+        most=most,
+        start=audience_start,
+        members=audience_members,
+        sets_start=sets_start,
+        sets=sets,
+    )
     return found, int(extra.sum())
 
 
@@ -213,3 +157,60 @@ def masks_of(sets_start: Ints, sets: Ints, bits: Mapping[int, int] | Ints) -> In
     owner = np.repeat(np.arange(len(masks)), np.diff(sets_start))
     np.bitwise_or.at(masks, owner, np.left_shift(1, np.asarray(bits)[sets]))
     return masks
+
+
+def take(messages: Messages, rows: Ints) -> Messages:
+    """Some of the messages, with all audiences."""
+    columns = {name: getattr(messages, name)[rows] for name in ROWWISE}
+    return messages._replace(**columns, key=messages.key[rows] if len(messages.key) else messages.key)
+
+
+def orphans_in(messages: Messages) -> int:
+    """Rows that name receivers of messages that nobody published."""
+    return int(messages.rows[messages.client < 0].sum())
+
+
+def without_orphans(messages: Messages) -> Messages:
+    """Only messages that somebody published."""
+    return messages if (messages.client >= 0).all() else take(messages, np.flatnonzero(messages.client >= 0))
+
+
+def compact_audiences(messages: Messages) -> Messages:
+    """Only audiences that a message has."""
+    used, number = np.unique(messages.audience, return_inverse=True)
+    if len(used) - (len(used) > 0 and used[0] < 0) == len(messages.start) - 1:
+        return messages
+    kept = used[used >= 0].astype(np.int64)
+    start, members = take_groups(messages.start, messages.members, kept)
+    audience = number - (len(kept) < len(used))
+    return messages._replace(audience=audience.astype(np.int32), start=start, members=members)
+
+
+def concatenate(parts: Sequence[Messages]) -> Messages:
+    """Messages of several splits, under ids, one after the other."""
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*ROWWISE, "key")}
+    for codes, start in (("audience", "start"), ("attributes", "sets_start")):
+        at, moved = 0, []
+        for part in parts:
+            own = getattr(part, codes)
+            moved.append(np.where(own < 0, -1, own + at).astype(np.int32))
+            at += len(getattr(part, start)) - 1
+        columns[codes] = np.concatenate(moved)
+    for start, members in (("start", "members"), ("sets_start", "sets")):
+        sizes = np.concatenate([np.diff(getattr(part, start)) for part in parts])
+        columns[start] = np.append(0, np.cumsum(sizes)).astype(np.int64)
+        columns[members] = np.concatenate([getattr(part, members) for part in parts])
+    return Messages(**columns)
+
+
+def audience_sizes(messages: Messages) -> Ints:
+    """How many receivers each message has; 0 where they were not logged."""
+    return np.append(np.diff(messages.start), 0)[messages.audience]
+
+
+def receivers_of(messages: Messages, order: Ints) -> tuple[Ints, Ints]:
+    """(start, members): the receivers of messages, in some order, none where they were not logged."""
+    audiences = len(messages.start) - 1
+    start = np.append(messages.start, messages.start[-1])  # one more, empty, for those
+    which = np.where(messages.audience[order] < 0, audiences, messages.audience[order]).astype(np.int64)
+    return take_groups(start, messages.members, which)

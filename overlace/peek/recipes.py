@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from overlace.ingest.options import Options, flag_of
 from overlace.ingest.run import ingest_sources
@@ -46,8 +46,8 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to ingest files: as logs, as a table or as a topology."""
+class Recipe:
+    """A recipe to ingest files: as logs, as a table or as a topology."""
 
     files: tuple[str, ...]
     options: Options = field(default_factory=Options)
@@ -93,7 +93,7 @@ class Way:
 
     def run(self, out: str) -> Outcome:
         """Ingest in this process."""
-        how: dict[str, Any] = {
+        how: dict[str, object] = {
             "map": {name: each if isinstance(each, str) else each[-1] for name, each in self.options.map.items()},
             "delimiter": self.options.delimiter,
             "header": self.options.header,
@@ -116,7 +116,11 @@ class Way:
         if not messages:
             messages = int(done.trace.read("traffic", ["messages"])["messages"].to_numpy().sum())
         return Outcome(
-            sum(account.lines for account in done.accounts), messages, dict(ignored), dict(bad),
-            sum(account.duplicates for account in done.accounts), notes=[*done.known, *done.notes],
+            sum(account.lines for account in done.accounts),
+            messages,
+            dict(ignored),
+            dict(bad),
+            duplicates=sum(account.duplicates for account in done.accounts),
+            notes=[*done.known, *done.notes],
             worst=max((account.bad / account.lines for account in done.accounts if account.lines), default=0.0),
-        )  # fmt: skip
+        )

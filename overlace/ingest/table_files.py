@@ -22,15 +22,15 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace, Unknown
-from overlace.ingest.formats.csv import layout
-from overlace.ingest.unpacking import read_unpacked
+from overlace.ingest.files import read_unpacked
+from overlace.ingest.formats.csv import detect_layout
 from overlace.trace.tables import schema_of
 
 TABLES = ("clients access brokers links sessions subscriptions advertisements peers channels interests").split()
 JSON = (".json", ".jsonl", ".ndjson")
 
 
-def read_plain(
+def read_table_file(
     path: str, table: str, options: Mapping[str, Any], tell: Callable[[str], object] = lambda note: None
 ) -> pa.Table:
     """A file as text or numbers, its columns renamed as the options' `map` says (table column = file column).
@@ -110,11 +110,11 @@ def _lists(text: str) -> pa.Table | None:
 
 def _json_rows(path: str, text: str) -> pa.Table:
     """Objects or lists, one a line or in one array, as columns of text, numbers or truths; those of lists by number."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     kind: type | None = None
     for where, row in _json_values(text):
         kind = kind or (list if isinstance(row, list) else dict)
-        if type(row) is not kind:
+        if row is None or type(row) is not kind:
             raise BadTrace(f"{path}: {where} is no JSON object. Expected objects, one a line or in one array.")
         members = _members(row)
         nested = [name for name, value in members.items() if isinstance(value, list | dict)]
@@ -125,12 +125,12 @@ def _json_rows(path: str, text: str) -> pa.Table:
     return pa.table({name: _column([row.get(name) for row in rows]) for name in names})
 
 
-def _members(row: Any) -> dict[str, Any]:
+def _members(row: list[object] | dict[str, object]) -> dict[str, object]:
     """An object, or a list as one whose names are numbers."""
     return {str(i): value for i, value in enumerate(row)} if isinstance(row, list) else row
 
 
-def _json_values(text: str) -> Iterator[tuple[str, Any]]:
+def _json_values(text: str) -> Iterator[tuple[str, list[object] | dict[str, object] | None]]:
     """(where, value) of the elements of a JSON array, else of lines."""
     if text.startswith("["):
         try:
@@ -148,7 +148,7 @@ def _json_values(text: str) -> Iterator[tuple[str, Any]]:
                 yield f"line {number}", None
 
 
-def _column(values: list[Any]) -> pa.Array:
+def _column(values: list[object]) -> pa.Array:
     """Values of one kind as they are, else as text."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) == 1 or kinds == {int, float}:
@@ -161,22 +161,17 @@ def _column(values: list[Any]) -> pa.Array:
 
 def _csv(text: str, options: Mapping[str, Any]) -> pa.Table:
     """Columns of text; an empty cell is null."""
-    shape = _layout(text, options)
-    columns = shape["columns"]
-    if shape["comments"]:
+    layout = detect_layout(text[:4096].encode(), options.get("delimiter"), options.get("header"))
+    columns = layout.columns
+    if layout.comments:
         text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
-    if shape["header"] and not text.partition("\n")[2].strip():
+    if layout.header and not text.partition("\n")[2].strip():
         return pa.table({name: pa.nulls(0, pa.string()) for name in columns})
     return pacsv.read_csv(
         pa.BufferReader(text.encode()),
-        pacsv.ReadOptions(column_names=columns, skip_rows=1 if shape["header"] else 0),
-        pacsv.ParseOptions(delimiter=shape["delimiter"]),
+        pacsv.ReadOptions(column_names=columns, skip_rows=1 if layout.header else 0),
+        pacsv.ParseOptions(delimiter=layout.delimiter),
         pacsv.ConvertOptions(
             column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True, null_values=[""]
         ),
     )
-
-
-def _layout(text: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """delimiter, header and columns of a CSV file."""
-    return layout(text[:4096].encode(), options)

@@ -6,16 +6,16 @@ import csv
 import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import pyarrow.parquet as pq
 
-from overlace.ingest.formats import csv as csv_format
+from overlace.ingest.formats.csv import Layout, detect_layout
 from overlace.ingest.formats.json import lines_of
-from overlace.ingest.guessing import Columns, looks_like_data
-from overlace.ingest.heads import Head
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
+from overlace.peek.columns import Columns
+from overlace.peek.guesses import looks_like_data
+from overlace.peek.heads import Head
 
 ROWS = 2000
 """Rows from which columns are guessed."""
@@ -30,13 +30,14 @@ def sample_columns(head: Head, form: str, asked: Options) -> tuple[Columns | Non
         return _json_columns(text, form), asked
     if form not in ("csv", "counts", ""):
         return None, asked
-    given = {"delimiter": asked.delimiter, "header": asked.header}
-    found = Columns(*_cells(text, given))
+    layout = detect_layout(text, asked.delimiter, asked.header)
+    found = Columns(layout.columns, _rows(text, layout))
     if not form and not _is_regular(text, found):
         return None, asked
-    if asked.header is None and csv_format.layout(text, given)["header"] and looks_like_data(found):
+    if asked.header is None and layout.header and looks_like_data(found):
         asked = replace(asked, header=False)
-        found = Columns(*_cells(text, {**given, "header": False}))
+        layout = detect_layout(text, asked.delimiter, header=False)
+        found = Columns(layout.columns, _rows(text, layout))
     return found, asked
 
 
@@ -46,17 +47,16 @@ def _is_regular(text: bytes, columns: Columns) -> bool:
     return len(columns.names) > 1 and max(map(len, columns.values.values()), default=0) + 1 >= 0.9 * lines
 
 
-def _cells(text: bytes, options: dict[str, Any]) -> tuple[list[str], list[list[str | None]]]:
-    """(columns, rows) of a sample of text, rows of another length left out."""
-    shape = csv_format.layout(text, options)
+def _rows(text: bytes, layout: Layout) -> list[list[str | None]]:
+    """Rows of a sample of text, those of another length left out."""
     lines = text.decode("utf-8", "replace").splitlines()[: ROWS + 1]
     rows: list[list[str | None]] = []
-    for line in (line for line in lines if line.strip() and not (shape["comments"] and line.startswith("#"))):
+    for line in (line for line in lines if line.strip() and not (layout.comments and line.startswith("#"))):
         with suppress(csv.Error):
-            cells = next(csv.reader([line], delimiter=shape["delimiter"]), [])
-            if len(cells) == len(shape["columns"]):
+            cells = next(csv.reader([line], delimiter=layout.delimiter), [])
+            if len(cells) == len(layout.columns):
                 rows.append([each or None for each in cells])
-    return shape["columns"], rows[1:] if shape["header"] else rows
+    return rows[1:] if layout.header else rows
 
 
 def _parquet_columns(path: str) -> Columns | None:
@@ -73,7 +73,7 @@ def _parquet_columns(path: str) -> Columns | None:
 def _json_columns(text: bytes, form: str) -> Columns | None:
     """Members of objects, or places in lists, one a line or in one array; of an object of lists its two sides."""
     lines = lines_of(text) if text.lstrip()[:1] == b"[" and b"\n[" not in text[:4096].replace(b" ", b"") else text
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for line in lines.split(b"\n")[:ROWS]:
         with suppress(ValueError, RecursionError):
             row = json.loads(line)
@@ -85,7 +85,7 @@ def _json_columns(text: bytes, form: str) -> Columns | None:
     return Columns(names, [[_shown(row.get(name)) for name in names] for row in rows]) if names else None
 
 
-def _shown(value: Any) -> str | None:
+def _shown(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value or None
     return json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)

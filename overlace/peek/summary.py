@@ -10,16 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlace.ingest.events import EVENT, plain
+from overlace.ingest.events import EVENT, with_text_names
+from overlace.ingest.files import open_file
 from overlace.ingest.formats import parquet
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
-from overlace.ingest.sources import FORMATS, Source, look, opened, shown_mapping
+from overlace.ingest.sources import FORMATS, Source, look, shown_mapping
 
 LOOKS_RANDOM = re.compile(r"[0-9a-f]{12,}|auto-|mqttjs_|paho\d{6,}|mosq-\w{10,}|[0-9a-f]{8}-[0-9a-f]{4}-", re.I)
 
 
-def say_beginning(logs: Sequence[tuple[str, Options, int]]) -> dict[str, Any]:
+def summarise(logs: Sequence[tuple[str, Options, int]]) -> dict[str, Any]:
     """What the first bytes of logs say: so many of each, read as its options tell."""
     tables: list[pa.RecordBatch] = []
     source: Source | None = None
@@ -27,15 +28,15 @@ def say_beginning(logs: Sequence[tuple[str, Options, int]]) -> dict[str, Any]:
         each = look(path, options.format, options)
         tables += first_events(each, size)
         source = source or each
-    events = plain(pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()).combine_chunks()
-    return _said(events, source)
+    events = with_text_names(pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()).combine_chunks()
+    return _summarise(events, source)
 
 
 def first_events(source: Source, most: int) -> list[pa.RecordBatch]:
     """Events of the first bytes of a file."""
     if source.format == "parquet":
         return list(parquet.read_groups(source.path, 0, min(1, len(parquet.splits(source.path, 1))), source.options))
-    with opened(source.path) as file:
+    with open_file(source.path) as file:
         if source.form.lines:
             parts = source.form.lines(iter([(0, file.read(most))]))
         else:
@@ -44,7 +45,7 @@ def first_events(source: Source, most: int) -> list[pa.RecordBatch]:
         return list(FORMATS[source.format].read((part for part in parts if part[1]), source.options))
 
 
-def _said(events: pa.Table, source: Source | None) -> dict[str, Any]:
+def _summarise(events: pa.Table, source: Source | None) -> dict[str, Any]:
     kinds: Counter[str] = Counter()
     for row in events.group_by(["kind", "reason"]).aggregate([("offset", "count")]).to_pylist():
         apart = row["kind"] in ("bad", "ignored", "link") and row["reason"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
-from overlace.ingest.merging import Counts, changed_rows, counts_of, merge, unite
+from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
 from overlace.trace.store import digest
 from overlace.trace.tables import TIME, schema_of
 
@@ -88,7 +88,7 @@ def test_merging_twice_is_merging_once(old, file):
 @given(FILE, FILE)
 def test_rows_of_several_sources_are_united_as_if_merged(first, second):
     parts = [merge(NONE, table(each), "links") for each in (first, second)]
-    united = unite(pa.concat_tables(parts), "links")
+    united = unite_rows(pa.concat_tables(parts), "links")
     assert held(united) == held(merge(parts[0], parts[1], "links"))
 
 
@@ -106,7 +106,7 @@ def test_the_lives_of_a_link_are_told_apart_by_since():
     (dated,) = merge(one, links(None, [5], right=[1]), "links").to_pylist()
     assert dated["since"] is not None
     assert dated["cost"] == 1.0
-    assert unite(two, "links").num_rows == 2
+    assert unite_rows(two, "links").num_rows == 2
 
 
 def test_two_rows_with_one_key_are_refused_and_so_is_a_new_row_without_what_it_needs():

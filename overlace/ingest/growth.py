@@ -12,36 +12,24 @@ unpacked. What follows is new. Whatever a log has gone through, the trace holds 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unfinished
-from overlace.ingest.formats import parquet
+from overlace.ingest.copies import Looked, drop_copies, hash_prefixes, length_of, tail_hash
+from overlace.ingest.events import Settled
+from overlace.ingest.files import HEAD, find_files, hash_of, open_file
+from overlace.ingest.notes import Note
 from overlace.ingest.options import Options
-from overlace.ingest.sources import (
-    FORMATS,
-    HEAD,
-    SAMPLE,
-    Source,
-    find_files,
-    hash_of,
-    look_at,
-    opened,
-    tail_at,
-    waiting,
-)
+from overlace.ingest.sources import FORMATS, SAMPLE, Source, bytes_waiting, look_at
 from overlace.trace.store import place
-
-Note = Mapping[str, Any]
-"""What the trace keeps of a source: how far it was read, and how."""
 
 
 class Found(NamedTuple):
@@ -52,22 +40,15 @@ class Found(NamedTuple):
     same: dict[str, Source]  # by digest, those with nothing new
 
 
-class Looked(NamedTuple):
-    """A source, and its first bytes."""
-
-    source: Source
-    head: bytes
-
-
 def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note]) -> Found:
     """The sources that have something new; work is linear in the files, whatever is known already."""
     looked, known = _look_at_all(paths, options)
-    looked, doubles = _apart(looked)
+    looked, doubles = drop_copies(looked)
     known += doubles
     found: dict[str, Source] = {}
     same: dict[str, Source] = {}
     begins = Counter(digest.partition("-")[0] for digest in noted)
-    recognised = _recognised(looked, noted)
+    recognised = _recognise(looked, noted)
     moved = {
         each.source.log: noted[digest]["log"]
         for each, digest in zip(looked, recognised, strict=True)
@@ -85,19 +66,19 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note
             else:
                 known.append(f"{source.name}: its only line is unfinished, and waits for its end")
             continue
-        grown = _grown(source, digest, noted[digest], options)
+        grown = _find_new_part(source, digest, noted[digest], options)
         if grown is None:
             same[digest] = _as_before(source, digest, noted[digest], options)
         else:
             found[digest] = grown
-    joined = _joined(found, same, noted)
+    joined = _find_rereads(found, same, noted)
     for digest, source in same.items():
         if digest not in joined:
             before = noted[digest]["name"]
             renamed = f" ({before}, which was read before)" if before != source.name else ""
-            waits = ", its last line is unfinished" if waiting(source) else ""
+            waits = ", its last line is unfinished" if bytes_waiting(source) else ""
             known.append(f"{source.name}{renamed}: nothing new{waits}")
-    return Found(numbered([*found.values(), *joined.values()], noted), known, same)
+    return Found(number_sources([*found.values(), *joined.values()], noted), known, same)
 
 
 def _look_at_all(paths: Sequence[str], options: Options) -> tuple[list[Looked], list[str]]:
@@ -122,110 +103,26 @@ def _look_at_all(paths: Sequence[str], options: Options) -> tuple[list[Looked], 
 # --- the same content -------------------------------------------------------------------------------------
 
 
-def _tail(source: Source, end: int) -> str | None:
-    """The hash of the last bytes before `end`, unpacked; none if it is not that long."""
-    files, at = place(source.path)
-    if not source.packed:
-        return tail_at(files, at, end) if end <= source.disk[0] else None
-    with opened(source.path) as stream:
-        stream.seek(max(0, end - HEAD))
-        last = stream.read(min(HEAD, end))
-    return hash_of(last) if len(last) == min(HEAD, end) else None
-
-
-def _length(source: Source) -> int:
-    """Its bytes, unpacked."""
-    if not source.packed:
-        return source.disk[0]
-    length = 0
-    with opened(source.path) as stream:
-        while block := stream.read(1 << 20):
-            length += len(block)
-    return length
-
-
-def _apart(looked: Sequence[Looked]) -> tuple[list[Looked], list[str]]:
-    """(sources, said): without those that are the same as another, or the beginning of it."""
-    lengths = sorted({each.source.head for each in looked if each.source.head})
-    begins: dict[tuple[int, str], list[int]] = {}
-    for i, each in enumerate(looked):
-        for length, own in _prefixes(each.head, lengths).items():
-            begins.setdefault((length, own), []).append(i)
-    gone: dict[int, str] = {}
-    for i, each in enumerate(looked):
-        others = [j for j in begins.get((each.source.head, each.source.digest), ()) if j != i and j not in gone]
-        for j in others:
-            word = _relation(each, looked[j], i < j)
-            if word:
-                gone[i] = f"{each.source.name} is {word} {looked[j].source.name}: read once"
-                break
-    return [each for i, each in enumerate(looked) if i not in gone], list(gone.values())
-
-
-def _relation(one: Looked, other: Looked, first: bool) -> str:
-    """How one is contained in the other, if it is: of two that are the same the first in order stays."""
-    a, b = one.source, other.source
-    if "parquet" in (a.format, b.format):
-        alike = a.disk == b.disk and not first and _whole_digest(a.path) == _whole_digest(b.path)
-        return "the same as" if alike else ""
-    if a.packed == b.packed and a.disk == b.disk:
-        return "the same as" if not first and _whole_digest(a.path) == _whole_digest(b.path) else ""
-    long, short = _length(b), _length(a)
-    if short > long or (short == long and first) or not _has_rows(one) or _tail(b, short) != _tail(a, short):
-        return ""
-    if short == long:
-        return "the same as"
-    return "the beginning of" if not a.form.one_broker or a.options["broker"] == b.options["broker"] else ""
-
-
-def _has_rows(looked: Looked) -> bool:
-    """Whether it begins with more than a line that many files may have in common."""
-    head = looked.head
-    return head.count(b"\n") > 1 or (b"\n" not in head or not looked.source.options.get("header"))
-
-
-def _prefixes(head: bytes, lengths: Sequence[int]) -> dict[int, str]:
-    """Hashes of its first bytes, by how many."""
-    found, state, at = {}, hashlib.blake2b(digest_size=8), 0
-    for length in lengths:
-        if length > len(head):
-            break
-        state.update(head[at:length])
-        found[length] = state.hexdigest()
-        at = length
-    return found
-
-
-def _whole_digest(path: str) -> bytes:
-    state = hashlib.blake2b()
-    for each in parquet.files_of(path):
-        files, at = place(each)
-        with files.open_input_stream(at) as raw:
-            while block := raw.read(1 << 20):
-                state.update(block)
-    return state.digest()
-
-
 # --- what was read before ---------------------------------------------------------------------------------
 
 
-def _recognised(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str | None]:
+def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str | None]:
     """The source of the trace that each is, or none; none is two."""
     by_head: dict[tuple[int, str], list[str]] = {}
     for digest, before in noted.items():
         by_head.setdefault((before["head"], digest.partition("-")[0]), []).append(digest)
     lengths = sorted({length for length, _ in by_head})
-    wishes: list[tuple[tuple[bool, int, int], int, str]] = []
+    candidates: list[tuple[tuple[bool, int, int], int, str]] = []
     for i, (source, head) in enumerate(looked):
         if source.path.endswith("/DataFrame.parquet") and (HEAD, source.digest) in by_head:
-            wishes.append(((False, 0, i), i, by_head[HEAD, source.digest][0]))
+            candidates.append(((False, 0, i), i, by_head[HEAD, source.digest][0]))
             continue
-        for key in _prefixes(head, lengths).items():
+        for key in hash_prefixes(head, lengths).items():
             alike = [digest for digest in by_head.get(key, ()) if _continues(source, head, noted[digest])]
-            wishes += [((noted[each]["name"] != source.name, -noted[each]["end"], i), i, each) for each in alike]
+            candidates += [((noted[each]["name"] != source.name, -noted[each]["end"], i), i, each) for each in alike]
     found: list[str | None] = [None] * len(looked)
     taken: set[str] = set()
-    for _, i, digest in sorted(wishes):
+    for _, i, digest in sorted(candidates):
         if found[i] is None and digest not in taken:
             found[i] = digest
             taken.add(digest)
@@ -235,11 +132,11 @@ def _recognised(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str
 def _continues(source: Source, head: bytes, before: Note) -> bool:
     """Whether a file begins with all that was read of a source, or is that source read anew."""
     alike = before["name"] == source.name and before.get("log") == source.log
-    if before["end"] < HEAD and not alike and not _is_telling(source, before):
+    if before["end"] < HEAD and not alike and not _is_distinctive(source, before):
         return False
-    if source.packed and before.get("disk") == list(source.disk):
+    if source.packed and tuple(before.get("disk", ())) == source.disk:
         return True
-    if _tail(source, before["end"]) == before["tail"]:
+    if tail_hash(source, before["end"]) == before["tail"]:
         return True
     length, start = before.get("start", (0, ""))
     if not alike or length < HEAD or hash_of(head[:length]) != start:
@@ -269,7 +166,7 @@ def _refuse_older(source: Source, noted: Mapping[str, Note]) -> None:
             )
 
 
-def _is_telling(source: Source, before: Note) -> bool:
+def _is_distinctive(source: Source, before: Note) -> bool:
     """Whether a short beginning that two files have in common tells that they are one."""
     if source.form.one_broker:
         return bool(before.get("broker") == source.options["broker"])
@@ -278,9 +175,9 @@ def _is_telling(source: Source, before: Note) -> bool:
 
 def _as_before(source: Source, digest: str, before: Note, options: Options) -> Source:
     """A source that is known, read as it was read before, unless the user says otherwise now."""
-    settled = {**source.options, **before.get("settled", {})}
-    if _differs(source, before, options):
-        settled = dict(source.options)
+    settled: Settled = {**source.options}
+    if not _differs(source, before, options):
+        settled.update(before.get("settled", {}))
     settled["map"] = {name: tuple(columns) for name, columns in settled.get("map", {}).items()}
     log = before.get("log", source.log)
     return replace(source, digest=digest, head=before["head"], options=settled, log=log)
@@ -289,31 +186,31 @@ def _as_before(source: Source, digest: str, before: Note, options: Options) -> S
 def _differs(source: Source, before: Note, options: Options) -> bool:
     """Whether a source is to be read otherwise than before: the user says so, or nothing could be read of it then."""
     asked = options.for_format(source.form)
-    settled = before.get("settled", {})
-    said = {name: value for name, value in asked.items() if value is not None and value not in ({}, (), [])}
-    other = any(name in settled and _plain(settled[name]) != _plain(value) for name, value in said.items())
+    settled: Mapping[str, object] = before.get("settled", {})
+    given = {name: value for name, value in asked.items() if value is not None and value not in ({}, (), [])}
+    other = any(name in settled and _plain(settled[name]) != _plain(value) for name, value in given.items())
     return other or not before.get("kept", 1)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A value as it is after a trip through JSON."""
     return json.loads(json.dumps(value))
 
 
-def _grown(source: Source, digest: str, before: Note, options: Options) -> Source | None:
+def _find_new_part(source: Source, digest: str, before: Note, options: Options) -> Source | None:
     """A source that is known in part, from where it is to be read; none if it has nothing new."""
     same = _as_before(source, digest, before, options)
     end = before["end"]
-    if source.packed and before.get("disk") == list(source.disk):
+    if source.packed and tuple(before.get("disk", ())) == source.disk:
         return None
     if source.path.endswith("/DataFrame.parquet") or (source.format == "parquet" and source.disk[0] == end):
         return None if before["tail"] == source.tail else same
-    if source.format == "parquet" or _tail(source, end) != before["tail"]:
+    if source.format == "parquet" or tail_hash(source, end) != before["tail"]:
         return same  # written anew
     begin = _after(source, end, before.get("open", False))
     if begin is None:
         return same  # what was taken for a whole line goes on
-    if (_length(source) if source.packed else source.size) <= begin:
+    if (length_of(source) if source.packed else source.size) <= begin:
         return None
     if source.form.scope == "file" or source.form.keys == "call" or _differs(source, before, options):
         return same
@@ -324,7 +221,7 @@ def _after(source: Source, end: int, was_open: bool) -> int | None:
     """Where the line after `end` begins; none if the last line went on there."""
     if not was_open:
         return end
-    with opened(source.path) as stream:
+    with open_file(source.path) as stream:
         stream.seek(end)
         follows = stream.read(2)
     if follows[:1] in (b"\n", b""):
@@ -332,8 +229,10 @@ def _after(source: Source, end: int, was_open: bool) -> int | None:
     return end + 2 if follows == b"\r\n" else None
 
 
-def _joined(found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Note]) -> dict[str, Source]:
-    """Sources without anything new that must be read again: they tell receivers of messages in those that have.
+def _find_rereads(
+    found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Note]
+) -> dict[str, Source]:
+    """Sources without anything new that must be read again: they name receivers of messages in those that have.
 
     So it is for PADRES, and for Mosquitto with bridges, with logs of the same time.
     """
@@ -377,14 +276,14 @@ def _meet(before: Note, first: int, last: int) -> bool:
 def _first(source: Source, noted: Mapping[str, Note]) -> int:
     """The first time of a source, as its first lines tell."""
     known = noted.get(source.digest, {}).get("first", LAST)
-    with opened(source.path) as stream:
+    with open_file(source.path) as stream:
         lines = stream.read(SAMPLE).rpartition(b"\n")
     batches = source.form.read(iter([(0, lines[0] + lines[1] or lines[2])]), source.options)
     times = [at for batch in batches for at in batch["at"].cast(pa.int64()).to_pylist() if at is not None]
     return int(min([known, *times]))
 
 
-def numbered(sources: Sequence[Source], noted: Mapping[str, Note]) -> list[Source]:
+def number_sources(sources: Sequence[Source], noted: Mapping[str, Note]) -> list[Source]:
     """Each source with its own number: the one it has, or the next."""
     free = max((each["number"] for each in noted.values()), default=-1) + 1
     found = []

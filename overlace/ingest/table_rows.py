@@ -7,27 +7,30 @@ file, the row (counted from 1, the header not among them) and the column.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.errors import BadTrace
-from overlace.ingest.columns import times
-from overlace.ingest.merging import DEFAULTS
+from overlace.ingest.cells import times
+from overlace.ingest.events import in_one_piece
+from overlace.ingest.table_merging import DEFAULTS
 from overlace.ingest.topologies import Topology
 from overlace.model import Names
 from overlace.trace.tables import arrow, numbers, schema_of
 
 KINDS = {
-    "client": "client", "broker": "broker", "topic": "topic", "region": "region", "left": "broker", "right": "broker",
-    "dials": "broker",
-}  # fmt: skip
+    **{kind: kind for kind in ("client", "broker", "topic", "region")},
+    **dict.fromkeys(("left", "right", "dials"), "broker"),
+}
 """Columns that hold ids, and of what."""
 
-TRUTHS = {"1": True, "true": True, "yes": True, "t": True, "y": True,
-          "0": False, "false": False, "no": False, "f": False, "n": False}  # fmt: skip
+TRUTHS = {
+    **dict.fromkeys(("1", "true", "yes", "t", "y"), True),
+    **dict.fromkeys(("0", "false", "no", "f", "n"), False),
+}
 
 AMOUNTS = ("cost", "capacity", "latency_us", "max_degree", "bound_ms", "connections")
 """Columns that hold numbers from 0 on."""
@@ -39,13 +42,13 @@ class Cell(NamedTuple):
     where: str
     column: str
 
-    def wrong(self, row: int, value: Any, expected: str) -> BadTrace:
+    def wrong(self, row: int, value: object, expected: str) -> BadTrace:
         """What to raise for a value that is not what it should be."""
         shown = "empty" if value is None else repr(value)
         return BadTrace(f"{self.where}: row {row + 1}: {self.column} is {shown}. Expected {expected}.")
 
 
-def encode(
+def encode_rows(
     rows: pa.Table, table: str, names: Names, *, where: str = "", both_ways: bool = False
 ) -> tuple[str, pa.Table, dict[str, list[str]]]:
     """(table, rows, names): the columns that the rows name, with ids; new names among the old.
@@ -60,11 +63,11 @@ def encode(
     if not set(needed) <= set(rows.column_names) <= set(schema.names):
         _refuse(rows, table, where)
     known = {kind: list(values) for kind, values in names.items()}
-    columns: dict[str, Any] = {}
+    columns: dict[str, pa.Array] = {}
     for name in rows.column_names:
         kind_of = "client" if table == "peers" and name in ("left", "right") else KINDS.get(name)
         cell = Cell(where, name)
-        columns[name] = _encoded(_flat(rows[name]), schema.field(name).type, kind_of, known, cell)
+        columns[name] = _encode_column(in_one_piece(rows[name]), schema.field(name).type, kind_of, known, cell)
         if name in needed and columns[name].null_count:
             raise cell.wrong(_first(columns[name].is_null()), None, "a value")
     if table in ("links", "peers"):
@@ -79,7 +82,7 @@ def _interests(rows: pa.Table, where: str, both_ways: bool) -> pa.Table:
     """Pairs of client and topic, each once."""
     if not {"client", "topic"} <= set(rows.column_names):
         _refuse(rows, "interests", where)
-    client, topic = (_texts(_flat(rows[name]), Cell(where, name)) for name in ("client", "topic"))
+    client, topic = (_texts(in_one_piece(rows[name]), Cell(where, name)) for name in ("client", "topic"))
     for name, values in (("client", client), ("topic", topic)):
         if values.null_count:
             raise Cell(where, name).wrong(_first(values.is_null()), None, "a value")
@@ -96,17 +99,12 @@ def _refuse(rows: pa.Table, table: str, where: str) -> None:
     )
 
 
-def _flat(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
-
-
 def _first(flags: pa.Array) -> int:
     """The first row that is true."""
     return int(np.flatnonzero(numbers(flags, False))[0])
 
 
-def _encoded(
+def _encode_column(
     values: pa.Array, kind: pa.DataType, kind_of: str | None, names: dict[str, list[str]], cell: Cell
 ) -> pa.Array:
     """A column as its table holds it."""
@@ -224,5 +222,5 @@ def topology_tables(topology: Topology) -> dict[str, pa.Table]:
     return {"brokers": pa.table({"broker": pa.array(topology.brokers, pa.string())}), "links": links.select(columns)}
 
 
-TOPOLOGY_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"links": {"wired": False}}
+TOPOLOGY_DEFAULTS: Mapping[str, Mapping[str, float]] = {"links": {"wired": False}}
 """What a new row of a topology has where it says nothing: a link that could be wired."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ class Coded(NamedTuple):
     names: pa.Array
 
 
-def unite(chunks: Sequence[pa.Array]) -> Coded:
+def unite_dictionaries(chunks: Sequence[pa.Array]) -> Coded:
     """Chunks of a dictionary-encoded column under one dictionary."""
     if not chunks:
         return Coded(np.empty(0, np.int32), pa.array([], pa.string()))
@@ -38,7 +38,7 @@ def unite(chunks: Sequence[pa.Array]) -> Coded:
     return Coded(np.concatenate(parts), names)
 
 
-def rename(column: Coded, change: Any) -> Coded:
+def rename(column: Coded, change: Callable[[pa.Array], pa.Array]) -> Coded:
     """The same column with names changed by a rule; names that become equal are one."""
     changed = change(column.names)
     names = pc.unique(changed).drop_null()
@@ -61,14 +61,16 @@ class Events:
         self.rows = sum(batch.num_rows for batch in batches)
         self.offset, self.at, self.bytes = (self._integers(name) for name in ("offset", "at", "bytes"))
         self.weight, self.lines = (self._integers(name, 1) for name in ("weight", "rows"))
-        self.kind, self.topic, self.broker = (unite(self._chunks(name)) for name in ("kind", "topic", "broker"))
+        self.kind, self.topic, self.broker = (
+            unite_dictionaries(self._chunks(name)) for name in ("kind", "topic", "broker")
+        )
         lists = self._chunks("receivers")
-        both = unite([*self._chunks("client"), *(each.flatten() for each in lists)])
+        both = unite_dictionaries([*self._chunks("client"), *(each.flatten() for each in lists)])
         self.client = Coded(both.codes[: self.rows], both.names)
         self.receivers = Coded(both.codes[self.rows :], both.names)
         self.logged, self.start = self._lists(lists)
         sets = self._chunks("attributes")
-        self.attribute = unite([each.flatten() for each in sets])
+        self.attribute = unite_dictionaries([each.flatten() for each in sets])
         self.described, self.sets_start = self._lists(sets)
 
     def _chunks(self, name: str) -> list[pa.Array]:
@@ -134,10 +136,3 @@ class Events:
 
 
 _TEXT = [each.name for each in EVENT if each.type != NAME and each.type != pa.list_(NAME)]
-
-
-def flat(values: Any) -> pa.Array:
-    """A column in one piece."""
-    if isinstance(values, pa.ChunkedArray):
-        return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    return values

@@ -13,7 +13,7 @@ Keeps: rows that were there stay in their places, the new ones follow; each key 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from overlace.errors import BadTrace
+from overlace.ingest.events import in_one_piece
 from overlace.trace.tables import arrow, numbers, schema_of
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -36,7 +37,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """The columns that tell a row; one that is not named is empty."""
 
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+DEFAULTS: Mapping[str, Mapping[str, float]] = {
     "brokers": {"cost": 1.0},
     "links": {"wired": True},
     "access": {"latency_us": 0, "cost": 0.0},
@@ -56,7 +57,7 @@ class Counts(NamedTuple):
 
 
 def merge(
-    old: pa.Table, given: pa.Table, table: str, *, where: str = "", defaults: Mapping[str, Any] | None = None
+    old: pa.Table, given: pa.Table, table: str, *, where: str = "", defaults: Mapping[str, float] | None = None
 ) -> pa.Table:
     """The table with these rows merged into it; `given` has only the columns that it names.
 
@@ -79,11 +80,11 @@ def merge(
     otherwise = {**DEFAULTS.get(table, {}), **(defaults or {})}
     columns = []
     for each in schema:
-        held = _flat(old[each.name])
+        held = in_one_piece(old[each.name])
         added = pa.nulls(fresh.num_rows, each.type)
         if each.name in given.column_names:
-            held = pc.coalesce(_flat(given[each.name]).cast(each.type).take(index), held)
-            added = _flat(fresh[each.name]).cast(each.type)
+            held = pc.coalesce(in_one_piece(given[each.name]).cast(each.type).take(index), held)
+            added = in_one_piece(fresh[each.name]).cast(each.type)
         if each.name in otherwise:
             added = pc.fill_null(added, otherwise[each.name])
         if not each.nullable and added.null_count:
@@ -97,7 +98,7 @@ def changed_rows(old: pa.Table, merged: pa.Table) -> NDArray[np.bool_]:
     """Which of the rows that were there have another value after the merge."""
     changed = np.zeros(old.num_rows, dtype=bool)
     for name in old.column_names:
-        before, after = _flat(old[name]), _flat(merged[name].slice(0, old.num_rows))
+        before, after = in_one_piece(old[name]), in_one_piece(merged[name].slice(0, old.num_rows))
         changed |= numbers(pc.xor(before.is_null(), after.is_null()))
         changed |= numbers(pc.fill_null(pc.not_equal(before, after), False))
     return changed
@@ -109,7 +110,7 @@ def counts_of(old: pa.Table, merged: pa.Table) -> Counts:
     return Counts(merged.num_rows - old.num_rows, changed, old.num_rows - changed)
 
 
-def unite(rows: pa.Table, table: str) -> pa.Table:
+def unite_rows(rows: pa.Table, table: str) -> pa.Table:
     """The table with each key once; of several rows, later ones set what they name."""
     key = _with_since(KEYS[table], table)
     codes = _codes([rows], key)
@@ -145,7 +146,7 @@ def _codes(tables: Sequence[pa.Table], key: Sequence[str]) -> NDArray[np.int64]:
     for name in key:
         kind = next(each.schema.field(name).type for each in tables if name in each.column_names)
         parts = [
-            _flat(each[name]).cast(kind) if name in each.column_names else pa.nulls(each.num_rows, kind)
+            in_one_piece(each[name]).cast(kind) if name in each.column_names else pa.nulls(each.num_rows, kind)
             for each in tables
         ]
         found = pa.concat_arrays(parts).dictionary_encode(null_encoding="encode")
@@ -160,12 +161,5 @@ def _refuse_twice(given: pa.Table, codes: NDArray[np.int64], key: Sequence[str],
     if (count > 1).any():
         one = int(first[count > 1].min())
         other = int(np.flatnonzero(codes == codes[one])[1])
-        told = ", ".join(name for name in key if name in given.column_names)
-        raise BadTrace(f"{where}: rows {one + 1} and {other + 1} have the same {told}. Keep one of them.")
-
-
-def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column in one piece."""
-    if isinstance(column, pa.ChunkedArray):
-        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
-    return column
+        same = ", ".join(name for name in key if name in given.column_names)
+        raise BadTrace(f"{where}: rows {one + 1} and {other + 1} have the same {same}. Keep one of them.")

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from overlace.errors import BadTrace
+from overlace.ingest.files import open_file
 from overlace.ingest.lines import MARK
-from overlace.ingest.sources import opened
 from overlace.trace.store import place
 
 SEEN = 1 << 20
@@ -39,8 +39,11 @@ MAGIC = (
 )  # fmt: skip
 """What binary files begin with, what they are, and what to do."""
 
-OFFICE = {"xl/": ("an Excel workbook", "Save the sheet as CSV (UTF-8)."), "word/": ("a Word document", ""),
-          "content.xml": ("an OpenDocument file", "Save the sheet as CSV (UTF-8).")}  # fmt: skip
+OFFICE = {
+    "xl/": ("an Excel workbook", "Save the sheet as CSV (UTF-8)."),
+    "word/": ("a Word document", ""),
+    "content.xml": ("an OpenDocument file", "Save the sheet as CSV (UTF-8)."),
+}
 
 
 class Head(NamedTuple):
@@ -69,7 +72,7 @@ def read_head(path: str, seen: int = SEEN) -> Head:
         return Head(path, b"", True, False, 0)
     with files.open_input_file(at) as raw:
         packed = raw.read(2) == b"\x1f\x8b"
-    with opened(path) as stream:
+    with open_file(path) as stream:
         data = stream.read(seen + 1)
     return Head(path, data[:seen], len(data) <= seen, packed, size)
 

@@ -1,29 +1,41 @@
-"""Which column of a strange table is what: by name, by a part of its name, and by what it holds.
+"""What a strange file could be: which of its columns are the fields of a log, or which table of a trace it is.
 
-A guess is a guess and says what it rests on. Times are told by their form or size, or as numbers that never
-fall; two columns with many values in common are sender and receiver.
+A guess is a guess and says what it rests on: names, parts of names, and what columns hold. Times are told by their
+form or size, or as numbers that never fall; two columns with many values in common are sender and receiver.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from overlace.ingest.columns import ZONELESS, mapping_of, match_columns, times, unit_of
+from overlace.ingest.fields import mapping_of, match_columns, unit_of
+from overlace.peek.columns import Columns, could_be_names, is_nested, numbers_in, time_kind
+from overlace.trace.tables import schema_of
 
-Cells = Sequence[Sequence[str | None]]
-"""Rows of a sample, as text; an empty cell is None."""
+TABLE_COLUMNS = (
+    ("interests", {"client", "topic"}),
+    ("links", {"left", "right"}),
+    ("sessions", {"client", "broker"}),
+    ("subscriptions", {"client", "topic"}),
+    ("subscriptions", {"client", "filter"}),
+    ("advertisements", {"client", "attributes"}),
+    ("brokers", {"broker"}),
+    ("access", {"region", "broker"}),
+    ("clients", {"client"}),
+    ("channels", {"combination", "channel"}),
+    ("peers", {"left", "right"}),
+)
+"""Columns that tell a table, the tables that people have first."""
+
 
 NAMED = "by name"
 SHARED = 0.2
 """Share of the values of the smaller column from which two columns hold the same kind of names."""
 
-SURE: Mapping[str, tuple[str, ...]] = {
+STRONG: Mapping[str, tuple[str, ...]] = {
     "at": ("time", "timestamp", "datetime", "when", "date", "epoch", "sent", "created", "logged", "ts"),
     "receiver": ("receiver", "recipient", "recipients", "to", "dst", "dest", "destination", "target", "subscriber",
                  "consumer", "callee", "rcpt"),
@@ -45,43 +57,6 @@ OTHER_DATES = re.compile(
 """Times as people write them, which no two read alike."""
 
 
-class Guess(NamedTuple):
-    """What a column of a file is taken for: nothing if it is not used."""
-
-    column: str
-    field: str
-    sample: str
-    why: str
-
-
-class Columns:
-    """The columns of a sample, by name."""
-
-    def __init__(self, names: Sequence[str], cells: Cells) -> None:
-        self.names = list(dict.fromkeys(names))
-        place = {name: i for i, name in reversed(list(enumerate(names)))}
-        self.values = {name: [row[place[name]] for row in cells if place[name] < len(row)] for name in self.names}
-        self.known = {name: [each for each in values if each] for name, values in self.values.items()}
-        self.sets = {name: set(values) for name, values in self.known.items()}
-        self.parts = {name: {part.strip() for each in own for part in re.split("[;|,]", each)} - {""}
-                      for name, own in self.sets.items()}  # fmt: skip
-
-    def shared(self, left: str, right: str) -> float:
-        """The share of the values of the smaller column that the other has too; a cell may list several."""
-        both = [(self.sets[left], self.sets[right]), (self.parts[left], self.parts[right])]
-        return max(len(a & b) / min(len(a), len(b)) if min(len(a), len(b)) > 1 else 0.0 for a, b in both)
-
-    def guesses(self, fields: Mapping[str, tuple[str, str]]) -> list[Guess]:
-        """Each column with its (field, why)."""
-        samples = {name: (self.known[name] or [""])[0] for name in self.names}
-        return [Guess(name, *_field(fields.get(name), samples[name])) for name in self.names]
-
-
-def _field(found: tuple[str, str] | None, sample: str) -> tuple[str, str, str]:
-    field, why = found or ("", "")
-    return field, sample, why
-
-
 # --- logs ---------------------------------------------------------------------------------------------------
 
 
@@ -93,7 +68,7 @@ def guess_log(columns: Columns) -> dict[str, tuple[str, str]]:
     for name in [name for name, (field, _) in found.items() if field == "at"]:
         if columns.known[name] and not time_kind(columns, name):
             del found[name]
-    for words, why in ((SURE, "by its name"), (WEAK, "perhaps, by its name")):
+    for words, why in ((STRONG, "by its name"), (WEAK, "perhaps, by its name")):
         for name in columns.names:
             field = _field_in(name, words)
             if name not in found and field and not _has(found, field) and _fits(columns, name, field):
@@ -119,28 +94,12 @@ def _fits(columns: Columns, name: str, field: str) -> bool:
         return bool(time_kind(columns, name))
     if field == "bytes":
         return all(each.isdecimal() for each in columns.known[name])
-    return bool(columns.known[name]) and not _nested(columns, name)
-
-
-def _nested(columns: Columns, name: str) -> bool:
-    return any(each.startswith(("{", "[")) for each in columns.known[name][:20])
-
-
-def time_kind(columns: Columns, name: str) -> str:
-    """What makes a column look like times; nothing if it does not."""
-    values = columns.known[name][:500]
-    if not values or np.mean(times(pa.array(values, pa.string()))[1]) < 0.5:
-        return ""
-    if sum("-" in each[1:] for each in values) > len(values) // 2:
-        return "ISO times" + (", without a zone" if ZONELESS.match(values[0]) else "")
-    unit = unit_of(values) or "s"
-    words = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-    return f"numbers, taken as {words[unit]} since 1970"
+    return bool(columns.known[name]) and not is_nested(columns, name)
 
 
 def _guess_time(columns: Columns, found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """The column that holds times: by their form, by their size, or as numbers that never fall."""
-    free = [name for name in columns.names if name not in found and not _nested(columns, name)]
+    free = [name for name in columns.names if name not in found and not is_nested(columns, name)]
     for name in free:
         kind = time_kind(columns, name)
         if kind.startswith("ISO") or (kind and _of_our_days(columns.known[name])):
@@ -158,19 +117,6 @@ def _of_our_days(values: Sequence[str]) -> bool:
     size = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit_of(values) or "s"]
     seconds = sorted(numbers_in(values))
     return len(seconds) > len(values) // 2 and 6.3e8 < seconds[len(seconds) // 2] / size < 4.1e9
-
-
-def numbers_in(values: Sequence[str]) -> list[float]:
-    """Those that are finite numbers."""
-    found = []
-    for each in values:
-        try:
-            value = float(each)
-        except ValueError:
-            continue
-        if math.isfinite(value):
-            found.append(value)
-    return found
 
 
 def _never_falls(values: Sequence[str]) -> bool:
@@ -219,14 +165,6 @@ def _says_nothing(values: Sequence[str]) -> bool:
     return len(values) > 3 and (counts or len(set(values)) == 1)
 
 
-def could_be_names(columns: Columns, name: str) -> bool:
-    """Whether a column could hold names: neither fractions, nor long texts, nor lists."""
-    values = columns.known[name]
-    long = sum(len(each) > 80 for each in values) > len(values) // 2
-    fractions = sum(bool(re.fullmatch(r"-?\d*\.\d+", each)) for each in values) > len(values) // 2
-    return len(values) * 2 > len(columns.values[name]) and not long and not fractions and not _nested(columns, name)
-
-
 def unread_times(columns: Columns) -> str:
     """A column of times that are written as no reader here takes them."""
     for name in columns.names:
@@ -257,6 +195,36 @@ def separator_in(columns: Columns, fields: Mapping[str, tuple[str, str]]) -> str
 
 def looks_like_data(columns: Columns) -> bool:
     """Whether the names of the columns look like one more row: they come again below, and mean nothing."""
-    fields = [_field_in(name, words) for name in columns.names for words in (SURE, WEAK)]
+    fields = [_field_in(name, words) for name in columns.names for words in (STRONG, WEAK)]
     again = [name for name in columns.names if any(name in each for each in columns.sets.values())]
     return not any(fields) and bool(again)
+
+
+def tables_by_names(names: Sequence[str]) -> list[str]:
+    """The tables that have all of these columns, likeliest first."""
+    own = {name.strip().lower() for name in names}
+    return [
+        table
+        for table, needed in TABLE_COLUMNS
+        if needed <= own <= (needed if table == "interests" else set(schema_of(table).names))
+    ]
+
+
+def guess_pairs(columns: Columns) -> tuple[str, str] | None:
+    """Two columns that could be a relation: the first two of names."""
+    free = [
+        name
+        for name in columns.names
+        if could_be_names(columns, name) and not time_kind(columns, name).startswith("ISO")
+    ]
+    return (free[0], free[1]) if len(free) > 1 else None
+
+
+def guess_cost(columns: Columns, ends: tuple[str, str]) -> str:
+    """A column that holds what links cost."""
+    for name in columns.names:
+        numbers = numbers_in(columns.known[name])
+        priced = re.search(r"cost|weight|price|distance|length|metric|delay", name.lower()) or name.isdecimal()
+        if name not in ends and priced and numbers and len(numbers) == len(columns.values[name]) and min(numbers) >= 0:
+            return name
+    return ""

@@ -1,0 +1,171 @@
+"""Fields of a log and the columns that they are read from, settled once per source.
+
+Fields are mapped by name (`--map client=src`) or by the names that logs commonly use, each to a list of columns of
+which every row takes the first that it has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.text import (
+    Bytes,
+)
+from overlace.errors import BadParameter, Unknown
+from overlace.ingest.events import Settled
+
+COMMON: Mapping[str, tuple[str, ...]] = {
+    "key": ("id", "key", "message", "message_id", "mid", "uuid"),
+    "at": ("at", "time", "timestamp", "ts", "t", "hour", "date", "epoch"),
+    "client": ("client", "sender", "publisher", "from", "src", "source", "client_id", "clientid"),
+    "receiver": ("receiver", "subscriber", "to", "dst", "target", "recipient"),
+    "receivers": ("receivers", "subscribers", "recipients", "audience"),
+    "topic": ("topic", "subject", "channel", "routing_key"),
+    "bytes": ("bytes", "size", "length", "payload_bytes"),
+    "broker": ("broker", "server", "node", "host"),
+    "weight": ("weight", "messages", "count"),
+    "attributes": ("attributes",),
+}
+"""The fields of a log and what people call them, the best name first."""
+
+FIELDS = tuple(COMMON)
+PLACE = {name: i for i, name in enumerate(FIELDS)}
+
+OPTIONS: Mapping[str, str] = {
+    "map": "field=column, several times; fields: " + " ".join(FIELDS),
+    "group": "rows that agree in these fields are one message: sender,at for e-mail",
+    "list_separator": "what separates names inside one cell; none: nothing does",
+    "broker": "the broker that senders are at, where rows name none",
+    "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
+}
+"""What every format with columns honours."""
+
+
+UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Units of times that are numbers, as digits after the point of a second."""
+
+UNIT_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+ZONELESS = re.compile(r"\s*\d{4}-\d\d-\d\d([T ][\d:.,]+)?\s*$")
+
+NEVER_SPLIT = "none"
+"""The list separator that says: a cell is one name, whatever it holds."""
+
+
+class Column(NamedTuple):
+    """A column of a log that a field is read from: its name, the field, and its place among the field's columns."""
+
+    name: str
+    field: str
+    rank: int
+
+
+def field_called(name: str) -> str:
+    """A field by any of its common names: sender is client."""
+    if name in COMMON:
+        return name
+    known = next((key for key, names in COMMON.items() if name.lower() in names), None)
+    if known is None:
+        raise Unknown("field", name, COMMON)
+    return known
+
+
+def asked_columns(given: Mapping[str, str | Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
+    """What was asked for: field -> the columns it is read from, the first that a row has."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, columns in (given or {}).items():
+        listed = (columns,) if isinstance(columns, str) else tuple(columns)
+        found[field_called(name)] = (*found.get(field_called(name), ()), *listed)
+    twice = [name for name, count in Counter(each for listed in found.values() for each in listed).items() if count > 1]
+    if twice:
+        raise BadParameter(f"--map names the column {twice[0]!r} twice; a column is read into one field")
+    return found
+
+
+def in_lower_case(name: str) -> str:
+    """A name in lower case as the reader of JSON has it: letters of ASCII, and blanks count."""
+    return "".join(each.lower() if each.isascii() else each for each in name)
+
+
+def match_columns(
+    columns: Sequence[str],
+    asked: Mapping[str, Sequence[str]],
+    fold: Callable[[str], str] = lambda name: name.strip().lower(),
+) -> list[Column | None]:
+    """For each column of a table the field that it is read into, if any; of two of one name the left is first."""
+    taken = {name: (field, rank) for field, names in asked.items() for rank, name in enumerate(names)}
+    for name in taken:
+        if name not in columns:
+            raise Unknown("column", name, columns)
+    common = {name: (field, rank) for field, names in COMMON.items() for rank, name in enumerate(names)}
+    found: list[Column | None] = []
+    for place, name in enumerate(columns):
+        if name in taken:
+            field, rank = taken[name]
+            found.append(Column(name, field, rank * len(columns) + place))
+            continue
+        folded = fold(name)
+        field, rank = common.get(folded, ("", 0))
+        exact = name != folded
+        use = field and field not in asked
+        found.append(Column(name, field, (2 * rank + exact) * len(columns) + place) if use else None)
+    return found
+
+
+def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
+    """Field -> its columns, first choice first."""
+    known = sorted((each for each in found if each), key=lambda each: (PLACE[each.field], each.rank))
+    mapped: dict[str, list[str]] = {}
+    for each in known:
+        if each.name not in mapped.setdefault(each.field, []):
+            mapped[each.field].append(each.name)
+    return mapped
+
+
+def settle_mapping(
+    options: Settled, columns: Sequence[str], samples: Sequence[object], found: Sequence[Column | None]
+) -> Settled:
+    """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times."""
+    used = mapping_of(found)
+    for name in options.get("group") or ():
+        if name not in (*used, *used.get(name, ())):
+            raise Unknown("field of this log", name, used)
+    unused = list(dict.fromkeys(name for name, each in zip(columns, found, strict=True) if each is None))
+    unit = options.get("unit") or unit_of(samples)
+    zoneless = any(ZONELESS.match(each) for each in samples if isinstance(each, str))
+    return {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless}
+
+
+def unit_of(samples: Sequence[object]) -> str | None:
+    """The unit of most of the numbers among some times, by their size; None where none is a number."""
+    sizes = []
+    for each in samples:
+        if isinstance(each, bool) or not isinstance(each, str | int | float):
+            continue
+        with contextlib.suppress(ValueError, OverflowError):
+            size = abs(float(each))
+            if size < math.inf:
+                sizes.append(size)
+    if not sizes:
+        return None
+    middle = sorted(sizes)[len(sizes) // 2]
+    return "s" if middle < 1e11 else "ms" if middle < 1e14 else "us" if middle < 1e17 else "ns"
+
+
+def separator_of(options: Settled) -> tuple[Bytes, Bytes, Bytes]:
+    """(separator, suspects in a list, suspects in one name): what splits a cell, or what makes it look like a list."""
+    given = options.get("list_separator")
+    if given == NEVER_SPLIT:
+        return tuple(np.empty(0, np.uint8) for _ in range(3))  # type: ignore[return-value]
+    if given:
+        if len(given.encode()) > 8:
+            raise BadParameter(f"--list-separator {given!r}: expected a few characters, such as ';'")
+        return np.frombuffer(given.encode(), np.uint8).copy(), np.empty(0, np.uint8), np.empty(0, np.uint8)
+    return np.empty(0, np.uint8), np.frombuffer(b",;| \t", np.uint8).copy(), np.frombuffer(b",;|", np.uint8).copy()

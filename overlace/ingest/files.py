@@ -1,0 +1,131 @@
+"""Files: found in folders, opened and unpacked, known by hashes of their bytes and by the log they are a part of."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
+
+import pyarrow.fs as pafs
+
+from overlace.errors import BadTrace
+from overlace.trace.store import absolute, place
+
+HEAD = 4096
+PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+}
+
+
+def read_unpacked(path: str | Path, expected: str) -> bytes:
+    """What a file holds, unpacked; an error says what was expected of it."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise BadTrace(f"{path}: {error.strerror}. Expected {expected}.") from None
+    if data[:2] != b"\x1f\x8b":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        raise BadTrace(f"{path}: the gzip file is cut short or damaged. Fetch it again.") from None
+
+
+@contextmanager
+def open_file(path: str) -> Iterator[BinaryIO]:
+    """A file as bytes, unpacked if it is packed."""
+    files, at = place(path)
+    with files.open_input_file(at) as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        if not packed:
+            yield cast(BinaryIO, io.BufferedReader(raw, 1 << 20))
+            return
+        try:
+            with gzip.open(cast(BinaryIO, raw)) as unpacked:
+                yield cast(BinaryIO, unpacked)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise BadTrace(
+                f"{path}: not a whole gzip file ({error}). Copy it again, or unpack what is there."
+            ) from None
+
+
+def find_files(paths: Sequence[str], skip: Sequence[str] = ()) -> list[str]:
+    """The files that paths and folders stand for, in order, each once; hidden ones and what is skipped left out."""
+    found = []
+    for path in paths:
+        files, at = place(path)
+        info = files.get_file_info(at)
+        if info.type == pafs.FileType.NotFound:
+            raise BadTrace(f"{path} does not exist. Name the log's files or a folder with them.")
+        if info.type == pafs.FileType.Directory and not at.endswith("/DataFrame.parquet"):
+            inside = files.get_file_info(pafs.FileSelector(at, recursive=True))
+            prefix = path.partition("://")[0] + "://" if "://" in path else ""
+            names = (each.path for each in inside if each.type == pafs.FileType.File)
+            found += sorted(prefix + each for each in names if not _is_left_out(each.removeprefix(at), skip))
+        else:
+            found.append(path)
+    return found
+
+
+def _is_left_out(path: str, skip: Sequence[str]) -> bool:
+    parts = PurePosixPath(path.lstrip("/")).parts
+    hidden = any(part.startswith((".", "_")) for part in parts)
+    return hidden or any(fnmatch(parts[-1], pattern) for pattern in skip)
+
+
+DATED = re.compile(r"(?<=.)[-._](\d{8}([-_T]?\d{2,6})?|\d{4}-\d\d-\d\d([-_T.]\d\d([-_:.]?\d\d){0,2})?|1\d{9})$")
+
+
+COUNTED = re.compile(r"(?<=\w)(\.[A-Za-z]\w*)\.\d{1,4}$")
+"""What a rotation adds to the name of a log: a date, or a number behind an extension."""
+
+
+def strip_rotation(name: str) -> str:
+    """The name of a log without what packing and rotating have added."""
+    return COUNTED.sub(r"\1", DATED.sub("", name.removesuffix(".gz")))
+
+
+def log_of(path: str) -> str:
+    """Which log a file is a part of: those of one folder whose names differ only by their rotation."""
+    folder, _, name = absolute(path).rpartition("/")
+    folder = folder if "://" in path else os.path.realpath(folder)
+    return hash_of(f"{folder}/{strip_rotation(name)}".encode())
+
+
+def hash_of(data: bytes) -> str:
+    """16 hex digits for some bytes."""
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def _refuse_packed(path: str, start: bytes) -> bool:
+    """Whether it is gzip; other archives are refused."""
+    kind = next((kind for magic, kind in PACKED.items() if start.startswith(magic)), None)
+    if kind not in (None, "gzip"):
+        raise BadTrace(f"{path} is packed by {kind}, and only gzip is read. Unpack it first.")
+    return kind == "gzip"
+
+
+def _refuse_encoding(path: str, head: bytes) -> None:
+    """Refuse what is text in another encoding."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or (len(head) > 20 and head[:200].count(0) > len(head[:200]) // 4):
+        raise BadTrace(f"{path} is UTF-16 or not text. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
+
+
+def tail_at(files: pafs.FileSystem, at: str, end: int) -> str:
+    """The hash of the last bytes before `end`, as they lie on disk."""
+    with files.open_input_file(at) as raw:
+        raw.seek(max(0, end - HEAD))
+        return hash_of(raw.read(min(HEAD, end)))
