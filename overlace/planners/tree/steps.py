@@ -110,7 +110,7 @@ def _args(observation: Observation, path: Path, ends: Ints) -> dict[str, Ints | 
         "moved_client": np.maximum(mover, 0),
         "one_client": members[first], "other_client": members[np.minimum(first + 1, len(members) - 1)],
         "more": size - 2, "messages": classes.demand[at] if known.any() else np.zeros(len(top), dtype=np.int64),
-        "most": path.most[top],
+        "most": np.where(known, path.most[top], 0.0),  # a swap that no class crosses saves nothing for anybody
     }  # fmt: skip
 
 
