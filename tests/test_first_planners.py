@@ -9,6 +9,7 @@ import pytest
 
 from overlace.errors import BadOverlay, NotObserved, Unknown
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
+from overlace.planners.placement.planner import PlacementPlanner
 from overlace.planners.tree.planner import TreePlanner
 from overlace.testing import Broken, check_planner, small_observations, three_in_a_row
 
@@ -476,13 +477,34 @@ def test_wanted_links_may_stand_in_any_order_and_direction():
         check_planner(wanting([[2, 0], [1, 0]]), three_in_a_row())
 
 
-def test_a_tree_planner_that_wants_nothing_is_told_what_to_write():
-    @dataclass(frozen=True)
-    class Wantless(TreePlanner):
-        pass
+# --- the homes that a planner wants
 
-    with pytest.raises(Broken, match=r"Wantless has no method wanted; expected def wanted\(self, observation, setting"):
-        check_planner(Wantless(), three_in_a_row())
+
+@pytest.mark.parametrize(
+    ("homes", "says"),
+    [
+        (None, "wanted returned None; expected the broker of each of 2 clients"),
+        ([0], r"wanted returned int64 values of shape \(1,\); expected the broker of each of 2 clients"),
+        ([[0, 2], [1, 2]], r"wanted returned int64 values of shape \(2, 2\); expected the broker of each of 2 clients"),
+        ([0.5, 2], r"wanted returned float64 values of shape \(2,\); expected the broker of each of 2 clients"),
+        ([0, 3], "wanted returned broker 3 for client 1; expected 0 to 2"),
+        ([-1, 2], "wanted returned broker -1 for client 0; expected 0 to 2"),
+    ],
+)
+def test_what_is_wrong_with_wanted_homes_is_said(homes, says):
+    def wanted(self, observation, problem, seed, progress):
+        return homes
+
+    planner = dataclass(frozen=True)(type("Wanting", (PlacementPlanner,), {"wanted": wanted}))()
+    with pytest.raises(Broken, match=says):
+        check_planner(planner, three_in_a_row())
+
+
+@pytest.mark.parametrize("base", [TreePlanner, PlacementPlanner])
+def test_a_planner_that_wants_nothing_is_told_what_to_write(base):
+    planner = dataclass(frozen=True)(type("Wantless", (base,), {}))()
+    with pytest.raises(Broken, match=r"Wantless has no method wanted; expected def wanted\(self, observation, "):
+        check_planner(planner, three_in_a_row())
 
 
 def test_a_facet_that_does_not_exist_has_no_observations():

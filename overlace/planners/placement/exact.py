@@ -17,10 +17,9 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.trees import common_ancestor
 from overlace.errors import BadObservation, BadParameter, NothingBetter
-from overlace.model import Observation, Overlay, Plan, Progress
+from overlace.model import Observation, Overlay, Progress
 from overlace.planners.placement.leiden import Leiden
 from overlace.planners.placement.modularity import strengths
-from overlace.planners.placement.moves import plan_of
 from overlace.planners.placement.planner import WeighedPlacement
 from overlace.planners.placement.problem import Problem, total_cost
 
@@ -52,9 +51,12 @@ class Exact(WeighedPlacement):
             broker_sent=self.broker_sent, broker_handled=self.broker_handled,
         )  # fmt: skip
 
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+    def problem(self, observation: Observation) -> Problem:
+        """That of placement.leiden with the same caps."""
+        return self._searching().problem(observation)
+
+    def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:
         """The cheapest placement within the caps; the seed is not used."""
-        problem = self._searching().problem(observation)
         counts = (np.diff(problem.ties.start) > 0) | (problem.sent > 0) | (problem.amount > 0)
         alike = problem._replace(movable=problem.movable & counts)  # where the others are changes nothing
         start = state_at(alike, alike.origin)
@@ -71,7 +73,7 @@ class Exact(WeighedPlacement):
             )
         if broken and home[0] == -2:
             raise NothingBetter("placement.exact: no placement respects the caps. Raise region_sent or broker_sent.")
-        return plan_of(self, observation, seed, problem, problem.origin.copy() if home[0] == -2 else home)
+        return problem.origin.copy() if home[0] == -2 else home
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """As placement.leiden's: messages (or bytes) x distance and access, plus the price of the moves."""
