@@ -18,6 +18,7 @@ from overlace.planners.joint.joint import Joint
 from overlace.planners.newcomers import (
     COMMUNITY,
     REGION,
+    Arrivals,
     Room,
     Rule,
     by_place,
@@ -63,9 +64,8 @@ class Placing:
         if self.keep or self.only:
             stays = np.array([self._stays(name) for name in follows.called], dtype=np.bool_)
             contact, region = np.where(stays, -1, contact), np.where(stays, -1, region)
-        return settle(
-            rule, self.room(after), after, network.costs_of(after.tree), contact, new.home, region, new.client
-        )
+        arrivals = Arrivals(contact, new.home, region, new.client)
+        return settle(rule, self.room(after), after, network.costs_of(after.tree), arrivals)
 
     def _stays(self, name: str) -> bool:
         kept = any(matches(name, pattern) for pattern in self.keep)

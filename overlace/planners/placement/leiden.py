@@ -102,14 +102,22 @@ class Leiden(WeighedPlacement):
     def problem(self, observation: Observation) -> Problem:
         """The observation with this planner's limits, ready to be searched."""
         check(observation, "placement.leiden")
-        for name in ("keep", "only"):
-            wrong = [c for c in getattr(self, name) if not 0 <= c < observation.clients]
-            if wrong:
+        movable = np.full(observation.clients, not self.only)
+        for name, moves in (("only", True), ("keep", False)):
+            named = np.array(getattr(self, name), dtype=np.int64)
+            wrong = named[(named < 0) | (named >= observation.clients)]
+            if len(wrong):
                 raise BadParameter(f"{name} names client {wrong[0]}; there are {observation.clients}")
+            movable[named] = moves
         return problem_of(
-            observation, caps_of(observation, self._caps()), weight=self.weight, distance=self.distance,
-            move_cost=self.move_cost, keep=self.keep, only=self.only, within=self.within_region,
-        )  # fmt: skip
+            observation,
+            caps_of(observation, self._caps()),
+            weight=self.weight,
+            distance=self.distance,
+            move_cost=self.move_cost,
+            movable=movable,
+            within=self.within_region,
+        )
 
     def _caps(self) -> dict[str, float | None]:
         every = asdict(self)

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 from overlace.arrays.jit import Pairs
 from overlace.errors import BadOverlay, BadParameter, BadPlan
 from overlace.model import Facet, Observation, Overlay, Plan, Progress, check_tree
+from overlace.planners.search.spans import Spans
 from overlace.planners.tree import cost as tree_cost
+from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.setting import Setting, setting_of
 from overlace.planners.tree.steps import REASONS, plan_to
 
@@ -46,6 +48,13 @@ class TreePlanner:
         check_least(self, max_degree=1, max_swaps=0)
         if not (math.isfinite(self.min_gain) and self.min_gain >= 0):
             raise BadParameter(f"min_gain is {self.min_gain}; expected a number of 0 or more")
+
+    def problem(self, observation: Observation, overlay: Overlay, *, clients: bool = False) -> Spans:
+        """The search problem with this planner's weights and limits."""
+        weights = {"alpha": self.alpha, "beta": self.beta}
+        return problem_of(
+            observation, overlay, **weights, weight=self.weight, max_degree=self.max_degree, clients=clients
+        )
 
     def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
         """The links of the tree that the plan leads to."""
