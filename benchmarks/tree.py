@@ -21,7 +21,7 @@ from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.setting import searched, setting_of
-from overlace.planners.tree.tabu import optimize
+from overlace.planners.tree.tabu import Effort, optimize
 from overlace.planners.tree.view import local_view
 from overlace.workloads.square import Talk, square
 
@@ -38,15 +38,12 @@ def local_steps() -> str:
             observation = star(leaves, classes)
             p = problem_of(observation, observation.overlay)
             view = local_view(p, observation.overlay.tree, 0)
-            k = len(view.nodes)
-            room, fixed = np.full(k, k), np.zeros(k, dtype=np.bool_)
 
             def by_tabu(iterations=20):
-                random = np.array([5])
-                return optimize(p, view.nodes, room, fixed, view.masks, view.weight, iterations, 20, 7, 1e-6, random)
+                return optimize(p, view, Effort(iterations, samples=20, tenure=7, least=1e-6), np.array([5]))
 
             def ours():
-                return improve(p, view.nodes, room, fixed, view.masks, view.weight, 1e-6)
+                return improve(p, view, 1e-6)
 
             look = seconds(lambda: local_view(p, observation.overlay.tree, 0), 3)
             times = [seconds(by_tabu, 3), seconds(ours, 3)]

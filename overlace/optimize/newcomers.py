@@ -17,6 +17,7 @@ from overlace.planners.joint.joint import Joint
 from overlace.planners.newcomers import (
     COMMUNITY,
     REGION,
+    Arrivals,
     Room,
     Rule,
     by_place,
@@ -77,9 +78,8 @@ class Placing:
         if any(self.stays):
             stays = np.array([self.stays.holds(name) for name in follows.called], dtype=np.bool_)
             contact, region = np.where(stays, -1, contact), np.where(stays, -1, region)
-        return settle(
-            rule, self.room(after), after, network.costs_of(after.tree), contact, new.home, region, new.client
-        )
+        arrivals = Arrivals(contact, new.home, region, new.client)
+        return settle(rule, self.room(after), after, network.costs_of(after.tree), arrivals)
 
     @cached_property
     def communities(self) -> Ints:

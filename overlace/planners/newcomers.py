@@ -24,8 +24,7 @@ RULES = (CONTACT, COMMUNITY, REGION)
 """What of a newcomer can decide."""
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(NamedTuple):
     """What brokers bear with a plan, and may bear at most; what a mean client adds."""
 
     sent: Floats
@@ -48,10 +47,22 @@ class Rule:
     broker: Ints  # the broker of each group; -1: none
 
 
+class Arrivals(NamedTuple):
+    """Newcomers in the order in which they come; -1 where something is not known."""
+
+    contact: Ints  # the client that each met first
+    home: Ints  # where the log shows it
+    region: Ints
+    client: Ints  # its number
+
+
 def rules_of(
-    observation: Observation, after: Overlay, names: Sequence[str] = RULES, seed: int = 0,
+    observation: Observation,
+    after: Overlay,
+    names: Sequence[str] = RULES,
+    seed: int = 0,
     communities: Ints | None = None,
-) -> list[Rule]:  # fmt: skip
+) -> list[Rule]:
     """The rules that can be told from what was observed, for an overlay that a plan leads to."""
     homes, talk = after.homes(observation.clients), talk_of(observation)
     found = []
@@ -110,8 +121,8 @@ def _heaviest(group: Ints, homes: Ints, talk: Floats, brokers: int) -> Ints:
     return np.where(weight.any(axis=1), weight.argmax(axis=1), -1) if groups else np.empty(0, dtype=np.int64)
 
 
-class Desk(NamedTuple):
-    """What is kept while newcomers are placed."""
+class Brokers(NamedTuple):
+    """How far brokers are from one another, and their loads while newcomers are placed."""
 
     tree: Rooted
     far: Floats  # what the way to the root costs
@@ -119,69 +130,69 @@ class Desk(NamedTuple):
     handled: Floats
 
 
-def settle(
-    rule: Rule, room: Room, overlay: Overlay, cost: Floats, contact: Ints, home: Ints, region: Ints, client: Ints
-) -> Ints:
-    """The home of each newcomer by a rule, in the order in which they come; -1 for those without one in the log.
+class Lookup(NamedTuple):
+    """A rule as it is looked up; it learns of each newcomer that is placed."""
 
-    cost[i] is that of overlay.tree[i]; `home` is where the log shows a newcomer, `client` its number.
-    """
-    brokers = len(room.sent)
-    tree = root_at(brokers, overlay.tree, 0)
+    group: Ints  # per client
+    broker: Ints  # per group, or per region
+    by_region: bool
+    by_contact: bool
+
+
+def settle(rule: Rule, room: Room, overlay: Overlay, cost: Floats, new: Arrivals) -> Ints:
+    """The home of each newcomer by a rule; -1 for those without one in the log. cost[i] is that of overlay.tree[i]."""
+    tree = root_at(len(room.sent), overlay.tree, 0)
     up = np.where(tree.link >= 0, np.append(cost, 0.0)[tree.link], 0.0)
-    desk = Desk(tree, from_root(tree, up), room.sent.copy(), room.handled.copy())
-    most = max(len(rule.group), int(client.max(initial=-1)) + 1, int(contact.max(initial=-1)) + 1)
-    by_region = rule.name == REGION
-    group = np.full(most, -1)
-    if not by_region:
+    brokers = Brokers(tree, from_root(tree, up), room.sent.copy(), room.handled.copy())
+    most = max(len(rule.group), int(new.client.max(initial=-1)) + 1, int(new.contact.max(initial=-1)) + 1)
+    group, broker = np.full(most, -1), rule.broker.copy()
+    if rule.name == COMMUNITY:
         group[: len(rule.group)] = rule.group
-    broker = rule.broker
-    if rule.name == CONTACT:  # a newcomer may be the first contact of a later one
-        broker = np.append(broker, np.full(most - len(broker), -1))
-        group = np.arange(most)
-    return _settle(
-        desk, np.stack([room.sent_cap, room.handled_cap]), np.array([room.each_sent, room.each_handled]),
-        float(max(room.clients, 1)), room.may, room.area, group, broker.copy(), by_region, rule.name == CONTACT,
-        contact, home, region, client,
-    )  # fmt: skip
+    elif rule.name == CONTACT:  # a newcomer may be the first contact of a later one
+        group, broker = np.arange(most), np.append(broker, np.full(most - len(broker), -1))
+    lookup = Lookup(group, broker, by_region=rule.name == REGION, by_contact=rule.name == CONTACT)
+    return _settle(brokers, room, lookup, new)
 
 
 @kernel
-def _has_room(desk: Desk, caps: Floats, each: Floats, may: Bools, grown: float, b: int) -> bool:
+def _has_room(brokers: Brokers, room: Room, grown: float, b: int) -> bool:
     """Whether a broker takes one client more, where limits have grown so much."""
-    held = desk.sent[b] + each[0] <= grown * caps[0, b] and desk.handled[b] + each[1] <= grown * caps[1, b]
-    return bool(may[b] and held)
+    sends = brokers.sent[b] + room.each_sent <= grown * room.sent_cap[b]
+    handles = brokers.handled[b] + room.each_handled <= grown * room.handled_cap[b]
+    return bool(room.may[b] and sends and handles)
 
 
-@kernel(work=lambda desk, *rest: 20 * len(rest[-1]))
-def _settle(
-    desk: Desk, caps: Floats, each: Floats, clients: float, may: Bools, area: Ints, group: Ints,
-    broker: Ints, by_region: bool, by_contact: bool, contact: Ints, home: Ints, region: Ints, client: Ints,
-) -> Ints:  # fmt: skip
-    found = np.full(len(client), -1)
-    for i in range(len(client)):
-        here = home[i]
+@kernel(work=lambda brokers, room, lookup, new: 20 * len(new.client))
+def _settle(brokers: Brokers, room: Room, lookup: Lookup, new: Arrivals) -> Ints:
+    """One by one to the broker that the rule names, else to the nearest with room."""
+    group, broker, far = lookup.group, lookup.broker, brokers.far
+    clients = float(max(room.clients, 1))
+    found = np.full(len(new.client), -1)
+    for i in range(len(new.client)):
+        here, contact = new.home[i], new.contact[i]
         if here < 0:
             continue
-        which = region[i] if by_region else group[contact[i]] if contact[i] >= 0 else -1
+        which = new.region[i] if lookup.by_region else group[contact] if contact >= 0 else -1
         goal = broker[which] if 0 <= which < len(broker) else -1
-        if goal < 0 or not may[here]:
+        if goal < 0 or not room.may[here]:
             goal = here
+
         grown = (clients + i + 1) / clients
         best = goal
-        if goal != here and not (area[goal] == area[here] and _has_room(desk, caps, each, may, grown, goal)):
+        if goal != here and not (room.area[goal] == room.area[here] and _has_room(brokers, room, grown, goal)):
             best, least = here, np.inf
-            for b in range(len(may)):
-                if b != here and not (area[b] == area[here] and _has_room(desk, caps, each, may, grown, b)):
+            for b in range(len(room.may)):
+                if b != here and not (room.area[b] == room.area[here] and _has_room(brokers, room, grown, b)):
                     continue
-                far = desk.far[goal] + desk.far[b] - 2 * desk.far[common_ancestor(desk.tree, goal, b)]
-                if far < least:
-                    best, least = b, far
+                apart = far[goal] + far[b] - 2 * far[common_ancestor(brokers.tree, goal, b)]
+                if apart < least:
+                    best, least = b, apart
+
         found[i] = best
-        desk.sent[best] += each[0]
-        desk.handled[best] += each[1]
-        if by_contact:
-            broker[client[i]] = best
-        elif not by_region and contact[i] >= 0:
-            group[client[i]] = group[contact[i]]
+        brokers.sent[best] += room.each_sent
+        brokers.handled[best] += room.each_handled
+        if lookup.by_contact:
+            broker[new.client[i]] = best
+        elif not lookup.by_region and contact >= 0:
+            group[new.client[i]] = group[contact]
     return found

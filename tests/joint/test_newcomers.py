@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.model import Classes, Flows, Network, Observation, Overlay
-from overlace.planners.newcomers import RULES, Room, Rule, rules_of, settle
+from overlace.planners.newcomers import RULES, Arrivals, Room, Rule, rules_of, settle
 
 ROW = Overlay(tree=[[0, 1], [1, 2], [2, 3]])
 COST = np.array([1.0, 1.0, 5.0])
@@ -27,7 +27,7 @@ def settled(rule, room, contact, home, client=None, region=None):
     n = len(home)
     client = np.arange(100, 100 + n) if client is None else np.array(client)
     region = np.full(n, -1) if region is None else np.array(region)
-    return settle(rule, room, ROW, COST, np.array(contact), np.array(home), region, client).tolist()
+    return settle(rule, room, ROW, COST, Arrivals(np.array(contact), np.array(home), region, client)).tolist()
 
 
 def test_it_goes_to_whom_it_met_first_and_is_the_contact_of_later_ones():

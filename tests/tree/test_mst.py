@@ -1,6 +1,4 @@
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -68,21 +66,3 @@ def test_what_cannot_be_spanned_is_said():
     cyclic = replace(three_in_a_row(), overlay=Overlay(tree=[[0, 1], [1, 2], [0, 2]]))
     with pytest.raises(BadOverlay, match="b1-b2 close a cycle"):
         Mst().solve(cyclic)
-
-
-def test_the_guide_to_adding_a_planner_quotes_the_code_as_it_is():
-    root = Path(__file__).parents[2]
-    files = [
-        "overlace/planners/tree/mst.py",
-        "overlace/planners/tree/planner.py",
-        "overlace/catalog.py",
-        "tests/tree/test_mst.py",
-    ]
-    known = {line.strip() for name in files for line in (root / name).read_text().splitlines()}
-    page = (root / "docs/adding-a-planner.md").read_text()
-    quoted = [line.strip() for block in re.findall(r"```python\n(.*?)```", page, re.S) for line in block.splitlines()]
-    assert len(quoted) > 20
-    for line in quoted:
-        whole = re.sub(r"  # .*", "", line)
-        cut = whole.removesuffix("...").strip()
-        assert whole in known or (cut != whole and any(each.startswith(cut) for each in known)), line

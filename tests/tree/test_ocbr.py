@@ -90,14 +90,11 @@ def test_the_best_link_to_remove_is_the_best_of_the_loop(observation, data):
     _, links = data.draw(trees(n, n))
     parent = hung(links, n)
     price, toll, masks = price_matrix(p, view.nodes), p.toll[view.nodes], view.masks[:, 0].copy()
-    depth, below = hang(parent, 1)
     u, v = data.draw(st.permutations(range(n)))[:2]
     if parent[u] == v or parent[v] == u:
         return
     degree = np.bincount(links.ravel(), minlength=n)
-    gain, goes = best_link_to_remove(
-        p, view.nodes, parent, depth, below, degree, np.full(n, n), np.zeros(n, bool), view.masks, view.weight, u, v
-    )
+    gain, goes = best_link_to_remove(p, view, hang(parent, degree, 1), u, v)
     start = tree_total(price, toll, masks, view.weight, parent)
     falls = []
     for link in links.tolist():

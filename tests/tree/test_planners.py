@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlace.catalog import PLANNERS, planner_name
 from overlace.errors import BadObservation, BadOverlay, NothingBetter, NotObserved
 from overlace.model import Classes, Network, Observation, Overlay
 from overlace.planners.tree.exact import Exact
@@ -18,6 +19,7 @@ from overlace.planners.tree.setting import setting_of
 from overlace.planners.tree.star import Star
 from overlace.planners.tree.steps import plan_to
 from overlace.testing import check_planner
+from overlace.trace.plans import read_plan, write_plan
 from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
 from tests.strategies import observations
@@ -157,3 +159,12 @@ def test_a_broker_above_its_limit_may_end_as_it_was_and_all_steps_are_made():
 def test_where_there_is_no_tree_yet_no_limit_on_swaps_binds(planner):
     observation = five(classes=[([1, 2], 50), ([2, 3], 50), ([3, 4], 50)])
     assert planner.cost(observation, planner.solve(observation).after) == 150
+
+
+@pytest.mark.parametrize("kind", [Star, GomoryHu, Exact])
+def test_a_plan_with_a_swap_that_saves_nothing_can_be_written_and_read(kind, tmp_path):
+    observation, name = square(9, 20, 30, seed=1), planner_name(kind())
+    plan = kind().solve(observation)
+    assert (plan.steps.gain == 0).any()
+    write_plan(plan, tmp_path / "plan", name, observation)
+    assert read_plan(tmp_path / "plan", PLANNERS).steps_total == len(plan.steps)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from overlace.arrays.jit import Floats, Ints, kernel
+from overlace.arrays.jit import Floats, kernel
 from overlace.planners.placement.problem import Problem
+from overlace.planners.placement.ties import Ties
 
 
 def lower_bound(problem: Problem) -> float:
@@ -28,14 +29,13 @@ def lower_bound(problem: Problem) -> float:
         return 0.0
     far = far if np.isfinite(far) else near
     most_broker, most_region = float(problem.broker_sent[may].max()), float(problem.region_sent[region[may]].max())
-    return float(ways(problem.ties.start, problem.ties.other, problem.ties.weight, problem.sent, most_broker, most_region, near, max(far, near)))  # fmt: skip # noqa: E501
+    return float(bound_within(problem.ties, problem.sent, most_broker, most_region, near, max(far, near)))
 
 
 @kernel
-def ways(
-    start: Ints, other: Ints, weight: Floats, sent: Floats, broker: float, region: float, near: float, far: float
-) -> float:
+def bound_within(ties: Ties, sent: Floats, broker: float, region: float, near: float, far: float) -> float:
     """The bound, given the largest caps and the least distances inside and between regions."""
+    start, other, weight = ties.start, ties.other, ties.weight
     total = 0.0
     for c in range(len(start) - 1):
         low, high = start[c], start[c + 1]

@@ -35,15 +35,14 @@ def caps_of(observation: Observation, given: dict[str, float | None]) -> Caps:
     handled = [np.zeros(network.brokers), np.zeros(regions)]
     if given["broker_handled"] is not None or given["region_handled"] is not None:
         handled = list(handled_at_start(observation))
-    return Caps(
-        _least(np.where(may, fair, 0.0), given["broker_sent"], given["max_broker_sent"]),
-        _least(fair * brokers_in, given["region_sent"], given["max_region_sent"]),
-        np.minimum(
-            _least(np.full(network.brokers, handled[0].max()), given["broker_handled"], given["max_broker_handled"]),
-            _capacities(observation),
-        ),
-        _least(np.full(regions, handled[1].max()), given["region_handled"], given["max_region_handled"]),
-    )
+    least = {
+        "broker_sent": np.where(may, fair, 0.0),
+        "region_sent": fair * brokers_in,
+        "broker_handled": np.full(network.brokers, handled[0].max()),
+        "region_handled": np.full(regions, handled[1].max()),
+    }
+    caps = Caps(**{name: _least(base, given[name], given[f"max_{name}"]) for name, base in least.items()})
+    return caps._replace(broker_handled=np.minimum(caps.broker_handled, _capacities(observation)))
 
 
 def handled_at_start(observation: Observation) -> tuple[Floats, Floats]:

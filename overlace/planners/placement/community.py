@@ -19,12 +19,11 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
 from overlace.errors import BadParameter
-from overlace.model import Observation, Plan, Progress
+from overlace.model import Observation, Progress
 from overlace.planners.placement.majority import Placed, balanced, fair_shares, place_communities, proportions
 from overlace.planners.placement.modularity import communities_after, merges
-from overlace.planners.placement.moves import plan_of
 from overlace.planners.placement.planner import PlacementPlanner
-from overlace.planners.placement.problem import Problem, check, problem_of, total_cost
+from overlace.planners.placement.problem import Problem, total_cost
 
 CLIENT_LINKS = 2
 
@@ -64,18 +63,11 @@ class Community(PlacementPlanner):
         if not self.overload > 0:
             raise BadParameter(f"overload is {self.overload}; expected a number above 0")
 
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+    def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:
         """Phases 1 to 3 and the loop; the seed is not used."""
-        tell = progress or (lambda share, what: None)
-        check(observation, "placement.community")
-        problem = problem_of(observation)
-        tell(0.1, "communities")
+        progress(0.1, "communities")
         made, _ = merges(problem.ties)
-        best = self.rounds(observation, problem, made, tell)[-1]
-        tell(0.95, "steps")
-        plan = plan_of(self, observation, seed, problem, best.home)
-        tell(1.0, "done")
-        return plan
+        return self.rounds(observation, problem, made, progress)[-1].home
 
     def rounds(self, observation: Observation, problem: Problem, made: Pairs, tell: Progress) -> list[Round]:
         """The passes that were kept, each with smaller communities than the one before."""

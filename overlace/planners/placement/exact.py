@@ -17,10 +17,9 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.trees import common_ancestor
 from overlace.errors import BadObservation, BadParameter, NothingBetter
-from overlace.model import Observation, Overlay, Plan, Progress
+from overlace.model import Observation, Overlay, Progress
 from overlace.planners.placement.leiden import Leiden
 from overlace.planners.placement.modularity import strengths
-from overlace.planners.placement.moves import plan_of
 from overlace.planners.placement.planner import WeighedPlacement
 from overlace.planners.placement.problem import Problem, total_cost
 
@@ -52,9 +51,12 @@ class Exact(WeighedPlacement):
             broker_sent=self.broker_sent, broker_handled=self.broker_handled,
         )  # fmt: skip
 
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+    def problem(self, observation: Observation) -> Problem:
+        """That of placement.leiden with the same caps."""
+        return self._searching().problem(observation)
+
+    def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:
         """The cheapest placement within the caps; the seed is not used."""
-        problem = self._searching().problem(observation)
         counts = (np.diff(problem.ties.start) > 0) | (problem.sent > 0) | (problem.amount > 0)
         alike = problem._replace(movable=problem.movable & counts)  # where the others are changes nothing
         start = state_at(alike, alike.origin)
@@ -71,7 +73,7 @@ class Exact(WeighedPlacement):
             )
         if broken and home[0] == -2:
             raise NothingBetter("placement.exact: no placement respects the caps. Raise region_sent or broker_sent.")
-        return plan_of(self, observation, seed, problem, problem.origin.copy() if home[0] == -2 else home)
+        return problem.origin.copy() if home[0] == -2 else home
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """As placement.leiden's: messages (or bytes) x distance and access, plus the price of the moves."""
@@ -91,22 +93,22 @@ class State(NamedTuple):
 
 
 @kernel
-def touch(problem: Problem, state: State, crowd: int, sign: float) -> None:
+def touch(problem: Problem, state: State, each: int, sign: float) -> None:
     """Add (or take away) what the messages of a class are to the brokers and regions of its minimal subtree."""
-    first = problem.class_start[crowd]
-    last = problem.class_start[crowd + 1]
+    first = problem.classes.start[each]
+    last = problem.classes.start[each + 1]
     top = -1
     for k in range(first, last):
-        at = state.home[problem.class_member[k]]
+        at = state.home[problem.classes.member[k]]
         if at >= 0:
             top = at if top < 0 else common_ancestor(problem.tree, top, at)
     if top < 0:
         return
     brokers = len(problem.region)
     state.stamped[0] += 1
-    mark, amount = state.stamped[0], sign * problem.demand[crowd]
+    mark, amount = state.stamped[0], sign * problem.classes.demand[each]
     for k in range(first - 1, last):
-        at = top if k < first else state.home[problem.class_member[k]]
+        at = top if k < first else state.home[problem.classes.member[k]]
         while at >= 0 and state.stamp[at] != mark:
             state.stamp[at] = mark
             state.broker_handled[at] += amount
@@ -123,9 +125,9 @@ def touch(problem: Problem, state: State, crowd: int, sign: float) -> None:
 def move(problem: Problem, state: State, client: int, broker: int) -> None:
     """Give a client another home, loads included."""
     old = state.home[client]
-    first, last = problem.client_start[client], problem.client_start[client + 1]
+    first, last = problem.classes.of_start[client], problem.classes.of_start[client + 1]
     for k in range(first, last):
-        touch(problem, state, problem.client_class[k], -1.0)
+        touch(problem, state, problem.classes.of_class[k], -1.0)
     sent = problem.sent[client]
     if old >= 0:
         state.broker_sent[old] -= sent
@@ -135,7 +137,7 @@ def move(problem: Problem, state: State, client: int, broker: int) -> None:
         state.broker_sent[broker] += sent
         state.region_sent[problem.region[broker]] += sent
     for k in range(first, last):
-        touch(problem, state, problem.client_class[k], 1.0)
+        touch(problem, state, problem.classes.of_class[k], 1.0)
 
 
 @kernel
@@ -150,8 +152,8 @@ def state_at(problem: Problem, home: Ints) -> State:
         if home[c] >= 0:
             state.broker_sent[home[c]] += problem.sent[c]
             state.region_sent[problem.region[home[c]]] += problem.sent[c]
-    for crowd in range(len(problem.demand)):
-        touch(problem, state, crowd, 1.0)
+    for each in range(len(problem.classes.demand)):
+        touch(problem, state, each, 1.0)
     return state
 
 

@@ -21,11 +21,10 @@ from scipy.optimize import linear_sum_assignment
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadParameter
-from overlace.model import Observation, Plan, Progress
+from overlace.model import Observation, Progress
 from overlace.planners.placement.majority import balanced
-from overlace.planners.placement.moves import plan_of
 from overlace.planners.placement.planner import PlacementPlanner
-from overlace.planners.placement.problem import check, problem_of
+from overlace.planners.placement.problem import Problem
 
 SAMPLE = 400
 """Members of a group that are tried as its medoid, and against which they are tried."""
@@ -47,26 +46,20 @@ class Interest(PlacementPlanner):
             if getattr(self, name) < 1:
                 raise BadParameter(f"{name} is {getattr(self, name)}; expected 1 or more")
 
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+    def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:
         """Groups by interest, one a region."""
-        tell = progress or (lambda share, what: None)
-        check(observation, "placement.interest")
-        problem = problem_of(observation)
         region, origin = problem.region, problem.origin
         regions = int(region[problem.may].max()) + 1
         start, topic, topics = interests_of(observation)
         who = np.flatnonzero((np.diff(start) > 0) & (origin >= 0) & problem.may[np.maximum(origin, 0)])
         wanted = np.full(len(origin), -1)
         if len(who):
-            groups = self._groups(start, topic, topics, who, min(regions, len(who)), seed, tell)
+            groups = self._groups(start, topic, topics, who, min(regions, len(who)), seed, progress)
             overlap = np.zeros((regions, regions), dtype=np.int64)
             np.add.at(overlap, (groups, region[origin[who]]), 1)
             _, chosen = linear_sum_assignment(overlap, maximize=True)
             wanted[who] = chosen[groups]
-        home = balanced(origin, wanted, region, problem.may, problem.sent)
-        plan = plan_of(self, observation, seed, problem, home)
-        tell(1.0, "done")
-        return plan
+        return balanced(origin, wanted, region, problem.may, problem.sent)
 
     def _groups(self, start: Ints, topic: Ints, topics: int, who: Ints, k: int, seed: int, tell: Progress) -> Ints:
         best, least = np.zeros(len(who), dtype=np.int64), np.inf

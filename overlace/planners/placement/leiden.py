@@ -19,9 +19,8 @@ import numpy as np
 from overlace.arrays.communities import communities_at
 from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter, NothingBetter
-from overlace.model import Observation, Overlay, Plan, Progress, name_of
+from overlace.model import Observation, Overlay, Progress, name_of
 from overlace.planners.placement.caps import FIELDS, caps_of, check_caps, loads_of
-from overlace.planners.placement.moves import plan_of
 from overlace.planners.placement.planner import WeighedPlacement
 from overlace.planners.placement.problem import Problem, check, problem_of, region_numbers, searched
 from overlace.planners.placement.ties import Ties
@@ -76,31 +75,21 @@ class Leiden(WeighedPlacement):
             raise BadParameter(f"effort is {self.effort}; expected 0 or more")
         check_caps(self._caps())
 
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """The better of two searches, from communities and from the present placement, as steps."""
-        tell = progress or (lambda share, what: None)
-        problem = self.problem(observation)
-        home = self.homes(problem, seed, tell)
-        tell(0.9, "steps")
-        if self.strict:
-            self._refuse_excess(observation, problem, home)
-        plan = plan_of(self, observation, seed, problem, home)
-        tell(1.0, "done")
-        return plan
-
-    def homes(self, problem: Problem, seed: int, tell: Progress) -> Ints:
-        """The best homes that are found."""
+    def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:
+        """The better end of two searches, from communities and from the present placement."""
         given, number = renumbered(searched(problem, across=self.across))
-        tell(0.05, "communities")
+        progress(0.05, "communities")
         budget = NO_BUDGET if self.max_moves is None else Budget(moves=self.max_moves)
         search = search_over(given, budget, seed)
-        tell(0.3, "local search")
+        progress(0.3, "local search")
         clients = len(number) if len(number) <= MOST_CLIENTS else 0
         draws = min(int(np.clip(EACH * clients, FEWER, DRAWS)) * clients * self.effort, draws_for(search, self.effort))
         found = min(search.first, find(search, budget, ("clients",), draws, seed), key=by_cost)
         home = np.empty_like(number)
-        home[number] = found.home
-        return np.where(problem.origin >= 0, home, -1)
+        home[number] = np.where(problem.origin[number] >= 0, found.home, -1)
+        if self.strict:
+            self._refuse_excess(observation, problem, home)
+        return home
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Messages (or bytes) x distance and access, plus the price of the moves from the observed placement."""
@@ -113,14 +102,22 @@ class Leiden(WeighedPlacement):
     def problem(self, observation: Observation) -> Problem:
         """The observation with this planner's limits, ready to be searched."""
         check(observation, "placement.leiden")
-        for name in ("keep", "only"):
-            wrong = [c for c in getattr(self, name) if not 0 <= c < observation.clients]
-            if wrong:
+        movable = np.full(observation.clients, not self.only)
+        for name, moves in (("only", True), ("keep", False)):
+            named = np.array(getattr(self, name), dtype=np.int64)
+            wrong = named[(named < 0) | (named >= observation.clients)]
+            if len(wrong):
                 raise BadParameter(f"{name} names client {wrong[0]}; there are {observation.clients}")
+            movable[named] = moves
         return problem_of(
-            observation, caps_of(observation, self._caps()), weight=self.weight, distance=self.distance,
-            move_cost=self.move_cost, keep=self.keep, only=self.only, within=self.within_region,
-        )  # fmt: skip
+            observation,
+            caps_of(observation, self._caps()),
+            weight=self.weight,
+            distance=self.distance,
+            move_cost=self.move_cost,
+            movable=movable,
+            within=self.within_region,
+        )
 
     def _caps(self) -> dict[str, float | None]:
         every = asdict(self)

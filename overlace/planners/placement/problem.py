@@ -7,12 +7,10 @@ broker or a region handles, that is the messages whose minimal subtree touches i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
 from overlace.arrays.trees import Rooted, common_ancestor, from_root
 from overlace.errors import BadObservation, NotObserved
@@ -48,15 +46,10 @@ class Problem(NamedTuple):
     broker_handled: Floats
     region_handled: Floats
     tree: Rooted
-    class_start: Ints  # members of each traffic class; none where nothing handled is capped
-    class_member: Ints
-    demand: Floats
-    client_start: Ints  # classes of each client
-    client_class: Ints
+    classes: Demand  # traffic classes; none where nothing handled is capped
 
 
-@dataclass(frozen=True)
-class Caps:
+class Caps(NamedTuple):
     """What no broker and no region may exceed, in messages of the window; infinity where there is no cap."""
 
     broker_sent: Floats
@@ -99,53 +92,53 @@ def problem_of(
     weight: Weight = "messages",
     distance: Distance = "hops",
     move_cost: float = 0.0,
-    keep: tuple[int, ...] = (),
-    only: tuple[int, ...] = (),
+    movable: Bools | None = None,
     within: bool = False,
 ) -> Problem:
-    """The observation ready to be searched."""
+    """The observation ready to be searched; of those who have a home all are movable, or some."""
     network, overlay = observation.network, observation.overlay
     placement_cost.cost(observation, overlay, weight=weight, distance=distance)  # refuses what cannot be costed
     tree = overlay.rooted(network.brokers)
     _, region = region_numbers(observation)
     origin = overlay.homes(observation.clients)
-    movable = origin >= 0
-    if only:
-        chosen = np.zeros(len(origin), dtype=np.bool_)
-        chosen[list(only)] = True
-        movable &= chosen
-    movable[list(keep)] = False
     none = np.full(network.brokers, np.inf)
     caps = caps or Caps(none, np.full(region.max() + 1, np.inf), none, np.full(region.max() + 1, np.inf))
     handled = bool(np.isfinite(caps.broker_handled).any() or np.isfinite(caps.region_handled).any())
     amount, row, table = _access(observation, weight, distance)
     return Problem(
-        ties_of(observation, weight),
-        distances(tree, placement_cost.link_lengths(tree, network, overlay, distance)),
-        region, network.region >= 0, origin, movable, within,
-        observation.sent.astype(np.float64), amount, row, table, float(move_cost),
-        caps.broker_sent, caps.region_sent, caps.broker_handled, caps.region_handled,
-        tree, *crowds(observation, handled),
-    )  # fmt: skip
+        ties=ties_of(observation, weight),
+        apart=distances(tree, placement_cost.link_lengths(tree, network, overlay, distance)),
+        region=region,
+        may=network.region >= 0,
+        origin=origin,
+        movable=origin >= 0 if movable is None else movable & (origin >= 0),
+        within=within,
+        sent=observation.sent.astype(np.float64),
+        amount=amount,
+        access_row=row,
+        access=table,
+        move_cost=float(move_cost),
+        **caps._asdict(),
+        tree=tree,
+        classes=classes_of(observation) if handled else nobody(observation.clients),
+    )
 
 
-def crowds(observation: Observation, wanted: bool) -> tuple[Ints, Ints, Floats, Ints, Ints]:
-    """(start, members, demand, start by client, classes by client): the traffic classes, else the flows as pairs."""
+def nobody(clients: int) -> Demand:
+    """No traffic class."""
+    return search.demand_of(np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0), clients)
+
+
+def classes_of(observation: Observation) -> Demand:
+    """The traffic classes, of clients that have a home; where none are known, the flows as pairs."""
     classes, flows, n = observation.classes, observation.flows, observation.clients
-    if not wanted:
-        none = np.zeros(0, dtype=np.int64)
-        return np.zeros(1, dtype=np.int64), none, np.zeros(0), np.zeros(n + 1, dtype=np.int64), none
     if len(classes):
         homes = observation.overlay.homes(n)
         start, member = keep_members(classes.start, classes.members, homes[classes.members] >= 0)
-        demand = classes.demand
-    else:
-        apart = flows.sender != flows.receiver
-        member = np.column_stack([flows.sender[apart], flows.receiver[apart]]).reshape(-1)
-        start, demand = np.arange(0, len(member) + 1, 2), flows.messages[apart]
-    which = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    first, order = group(member, n)
-    return start, member, demand.astype(np.float64), first, which[order]
+        return search.demand_of(start, member, classes.demand.astype(np.float64), n)
+    apart = flows.sender != flows.receiver
+    member = np.column_stack([flows.sender[apart], flows.receiver[apart]]).reshape(-1)
+    return search.demand_of(np.arange(0, len(member) + 1, 2), member, flows.messages[apart].astype(np.float64), n)
 
 
 def keep_members(start: Ints, member: Ints, kept: Bools) -> tuple[Ints, Ints]:
@@ -200,9 +193,7 @@ def searched(problem: Problem, *, across: bool = False) -> search.Problem:
     """
     n, first = len(problem.region), np.maximum(problem.origin, 0)
     demand = _pairs(problem.ties)
-    load = demand
-    if len(problem.demand):
-        load = search.demand_of(problem.class_start, problem.class_member, problem.demand, len(first))
+    load = problem.classes if len(problem.classes.demand) else demand
     child = np.flatnonzero(problem.tree.parent >= 0)
     links = np.sort(np.column_stack([child, problem.tree.parent[child]]), axis=1)
     wires = wires_over(n, links, problem.apart[links[:, 0], links[:, 1]])
@@ -214,18 +205,40 @@ def searched(problem: Problem, *, across: bool = False) -> search.Problem:
     group, may, access = _groups(problem)
     placed = problem.origin >= 0
     limits = Limits(
-        first, np.where(placed, problem.sent, 0.0), sent_goal, handled_goal,
-        n + problem.region if areas else np.full(n, -1), may, group, access,
-        np.where(placed, problem.amount, 0.0), _talk(problem.ties), np.where(may, access, np.inf).min(axis=1),
-        problem.region if across else np.arange(n), problem.region, problem.move_cost, across,
-    )  # fmt: skip
+        first=first,
+        sent=np.where(placed, problem.sent, 0.0),
+        sent_cap=sent_goal,
+        handled_cap=handled_goal,
+        area=n + problem.region if areas else np.full(n, -1),
+        may=may,
+        group=group,
+        access=access,
+        amount=np.where(placed, problem.amount, 0.0),
+        talk=_talk(problem.ties),
+        nearest=np.where(may, access, np.inf).min(axis=1),
+        place=problem.region if across else np.arange(n),
+        region=problem.region,
+        leave=problem.move_cost,
+        inside=across,
+    )
     sent, handled = loads_at(limits, load, first, links, wires)
     limits = limits._replace(sent_cap=np.maximum(sent_goal, sent), handled_cap=np.maximum(handled_goal, handled))
     return search.Problem(
-        demand, wires, np.zeros(n), links, rooted(links, wires).parent, np.ones(n, dtype=np.bool_), np.full(n, n),
-        limits, bool(np.isfinite(handled_goal).any()),
-        np.flatnonzero(problem.movable), sent_goal, handled_goal, load, rewires=False,
-    )  # fmt: skip
+        demand=demand,
+        wires=wires,
+        node=np.zeros(n),
+        links=links,
+        parent=rooted(links, wires).parent,
+        stays=np.ones(n, dtype=np.bool_),
+        max_degree=np.full(n, n),
+        limits=limits,
+        capped=bool(np.isfinite(handled_goal).any()),
+        movable=np.flatnonzero(problem.movable),
+        sent_goal=sent_goal,
+        handled_goal=handled_goal,
+        load=load,
+        rewires=False,
+    )
 
 
 def _pairs(ties: Ties) -> Demand:

@@ -67,10 +67,9 @@ def flow_of(p: Spans) -> Flow:
     for k in range(classes):
         size = p.start[k + 1] - p.start[k]
         arcs += 2 if size == 2 else 4 * size + 2
-    f = Flow(
-        np.full(p.wires.brokers + 2 * classes, -1, dtype=np.int64), np.empty(arcs, dtype=np.int64),
-        np.empty(arcs, dtype=np.int64), np.empty(arcs),
-    )  # fmt: skip
+    first = np.full(p.wires.brokers + 2 * classes, -1, dtype=np.int64)
+    f = Flow(first, np.empty(arcs, dtype=np.int64), np.empty(arcs, dtype=np.int64), np.empty(arcs))
+
     filled = 0
     for k in range(classes):
         begin, end = p.start[k], p.start[k + 1]
@@ -97,9 +96,20 @@ def add_arc(f: Flow, filled: int, a: int, b: int, there: float, back: float) -> 
     return filled
 
 
+class Scratch(NamedTuple):
+    """What a maximum flow is worked out in; `level` is 0 or more on the source's side when it is done."""
+
+    room: Floats  # per arc, what is left of it
+    level: Ints  # per node, how many arcs with room it is from the source; -1: not to be reached
+    queue: Ints
+    at: Ints  # per node, the arc that is tried next
+    path: Ints  # the arcs from the source to where the search is
+
+
 @kernel
-def levels(f: Flow, room: Floats, source: int, level: Ints, queue: Ints) -> None:
-    """How many arcs with room each node is from the source; -1 where it cannot be reached."""
+def find_levels(f: Flow, scratch: Scratch, source: int) -> None:
+    """Breadth first from the source over arcs with room."""
+    level, queue = scratch.level, scratch.queue
     level[:] = -1
     level[source] = 0
     queue[0] = source
@@ -110,7 +120,7 @@ def levels(f: Flow, room: Floats, source: int, level: Ints, queue: Ints) -> None
         i += 1
         arc = f.first[v]
         while arc >= 0:
-            if room[arc] > 0 and level[f.to[arc]] < 0:
+            if scratch.room[arc] > 0 and level[f.to[arc]] < 0:
                 level[f.to[arc]] = level[v] + 1
                 queue[filled] = f.to[arc]
                 filled += 1
@@ -118,44 +128,52 @@ def levels(f: Flow, room: Floats, source: int, level: Ints, queue: Ints) -> None
 
 
 @kernel
-def least_cut(f: Flow, source: int, sink: int, room: Floats, level: Ints, queue: Ints, at: Ints, way: Ints) -> float:
-    """The weight of the least cut; level is then 0 or more on the source's side."""
+def least_cut(f: Flow, scratch: Scratch, source: int, sink: int) -> float:
+    """The weight of the least cut (Dinic)."""
+    room, level, at, path = scratch.room, scratch.level, scratch.at, scratch.path
     room[:] = f.room
     total = 0.0
     while True:
-        levels(f, room, source, level, queue)
+        find_levels(f, scratch, source)
         if level[sink] < 0:
             return total
+
         at[:] = f.first
         depth = 0
         v = source
-        while True:
+        while True:  # paths along the levels, until all are full
             if v == sink:
-                least = np.inf
-                for i in range(depth):
-                    least = min(least, room[way[i]])
-                total += least
-                back = 0
-                for i in range(depth - 1, -1, -1):
-                    room[way[i]] -= least
-                    room[way[i] ^ 1] += least
-                    if room[way[i]] <= 0:
-                        back = i
-                depth = back
-                v = f.to[way[depth] ^ 1]
+                total += fill_path(scratch, depth)
+                depth = 0
+                while room[path[depth]] > 0:
+                    depth += 1
+                v = f.to[path[depth] ^ 1]
                 continue
             while at[v] >= 0 and not (room[at[v]] > 0 and level[f.to[at[v]]] == level[v] + 1):
                 at[v] = f.after[at[v]]
             if at[v] >= 0:
-                way[depth] = at[v]
+                path[depth] = at[v]
                 v = f.to[at[v]]
                 depth += 1
             elif depth > 0:
                 depth -= 1
-                v = f.to[way[depth] ^ 1]
+                v = f.to[path[depth] ^ 1]
                 at[v] = f.after[at[v]]
             else:
                 break
+
+
+@kernel
+def fill_path(scratch: Scratch, length: int) -> float:
+    """Send as much along a path as its fullest arc lets through; returns how much."""
+    room, path = scratch.room, scratch.path
+    least = np.inf
+    for i in range(length):
+        least = min(least, room[path[i]])
+    for i in range(length):
+        room[path[i]] -= least
+        room[path[i] ^ 1] += least
+    return least
 
 
 @kernel
@@ -163,14 +181,14 @@ def cut_tree(p: Spans) -> tuple[Ints, Floats]:
     """(parent, weight): the cut tree hung up at broker 0, and what crosses each broker's link up."""
     f = flow_of(p)
     nodes = len(f.first)
-    room = np.empty(len(f.room))
     level, queue = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
-    at, way = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    at, path = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    scratch = Scratch(np.empty(len(f.room)), level, queue, at, path)
     parent = np.zeros(p.wires.brokers, dtype=np.int64)
     crosses = np.zeros(p.wires.brokers)
     for s in range(1, p.wires.brokers):
         t = parent[s]
-        weight = least_cut(f, s, t, room, level, queue, at, way)
+        weight = least_cut(f, scratch, s, t)
         crosses[s] = weight
         for i in range(p.wires.brokers):
             if i != s and level[i] >= 0 and parent[i] == t:

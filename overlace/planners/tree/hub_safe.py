@@ -21,6 +21,7 @@ from overlace.planners.tree.planner import TreePlanner, check_least
 from overlace.planners.tree.regraft import regrafted, smallest_gain
 from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
 from overlace.planners.tree.setting import Setting
+from overlace.planners.tree.tabu import Effort
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,11 @@ class HubSafe(TreePlanner):
 
     def run(self, setting: Setting, seed: int = 0, progress: Progress | None = None) -> Run:
         """The rounds, with what happened in each."""
-        free = self.max_swaps is None or not setting.built
-        most = len(setting.start) if free or self.max_swaps is None else self.max_swaps
-        fee = self.min_gain if setting.built else 0.0
-        protocol = Protocol(False, 0, 0, -1, self.locks == "relaxed", most, fee, smallest_gain(setting))
+        protocol = Protocol(
+            tabu=False,
+            effort=Effort(iterations=0, samples=0, tenure=-1, least=smallest_gain(setting)),
+            relaxed=self.locks == "relaxed",
+            most=len(setting.start) if self.max_swaps is None or not setting.built else self.max_swaps,
+            fee=self.min_gain if setting.built else 0.0,
+        )
         return run_rounds(setting.problem, setting.start, setting.kept, protocol, self.rounds, seed, progress)

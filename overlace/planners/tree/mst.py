@@ -10,7 +10,7 @@ changed until it keeps them and the swaps come in the order of `ordering.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -42,7 +42,10 @@ class Mst(TreePlanner):
         limited = self.min_gain > 0 or bool((setting.problem.cap < network.brokers).any()) or len(self.keep) > 0
         if limited or len(before.tree) == 0:
             wanted = within_limits(setting, wanted)
-            return plan_to(self, observation, seed, setting, wanted, progress, first_reason=int(setting.built))
+            plan = plan_to(self, observation, seed, setting, wanted, progress)
+            if not setting.built:
+                return plan
+            return replace(plan, steps=replace(plan.steps, reason=plan.steps.reason + 1))  # its own stands before them
         old_cost, new_cost = network.costs_of(before.tree), network.costs_of(wanted)
         removed, added = swaps(before.tree, old_cost, wanted, new_cost)
         n = len(added) if self.max_swaps is None else min(len(added), self.max_swaps)

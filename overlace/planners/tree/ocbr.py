@@ -21,11 +21,12 @@ from overlace.errors import NothingBetter
 from overlace.model import Facet, Observation, Plan, Progress
 from overlace.planners.tree.limits import begun
 from overlace.planners.tree.planner import TreePlanner, check_least
-from overlace.planners.tree.problem import nodes_tree, parted, problem_of
+from overlace.planners.tree.problem import nodes_tree, parted
 from overlace.planners.tree.regraft import smallest_gain
 from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
 from overlace.planners.tree.setting import Setting, setting_of
 from overlace.planners.tree.steps import MOVED, REASONS, plan_to
+from overlace.planners.tree.tabu import Effort
 
 
 @dataclass(frozen=True)
@@ -74,17 +75,17 @@ class Ocbr(TreePlanner):
         self, setting: Setting, seed: int = 0, progress: Progress | None = None, clients: Observation | None = None
     ) -> Run:
         """The rounds, with what happened in each; with an observation of clients these may move."""
+        tenure = -1 if self.tenure is None else self.tenure
         protocol = Protocol(
-            True, self.iterations, self.samples, -1 if self.tenure is None else self.tenure, self.locks == "relaxed",
-            10**9 if self.max_swaps is None or not setting.built else self.max_swaps,
-            self.min_gain if setting.built else 0.0, smallest_gain(setting),
-        )  # fmt: skip
+            tabu=True,
+            effort=Effort(self.iterations, self.samples, tenure, least=smallest_gain(setting)),
+            relaxed=self.locks == "relaxed",
+            most=10**9 if self.max_swaps is None or not setting.built else self.max_swaps,
+            fee=self.min_gain if setting.built else 0.0,
+        )
         problem, links, kept = setting.problem, setting.start, setting.kept
         if clients is not None:
-            problem = problem_of(
-                clients, clients.overlay, alpha=self.alpha, beta=self.beta, weight=self.weight,
-                max_degree=self.max_degree, clients=True,
-            )  # fmt: skip
+            problem = self.problem(clients, clients.overlay, clients=True)
             links = nodes_tree(replace(clients.overlay, tree=links), clients.network.brokers, clients.clients)
             kept = np.concatenate([kept, np.zeros(clients.clients, dtype=np.bool_)])
         return run_rounds(problem, links, kept, protocol, self.rounds, seed, progress)

@@ -6,10 +6,15 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from overlace.arrays.jit import Pairs
-from overlace.errors import BadParameter
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.errors import BadOverlay, BadParameter, BadPlan
+from overlace.model import Facet, Observation, Overlay, Plan, Progress, check_tree
+from overlace.planners.search.spans import Spans
 from overlace.planners.tree import cost as tree_cost
+from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.setting import Setting, setting_of
 from overlace.planners.tree.steps import REASONS, plan_to
 
@@ -44,18 +49,44 @@ class TreePlanner:
         if not (math.isfinite(self.min_gain) and self.min_gain >= 0):
             raise BadParameter(f"min_gain is {self.min_gain}; expected a number of 0 or more")
 
+    def problem(self, observation: Observation, overlay: Overlay, *, clients: bool = False) -> Spans:
+        """The search problem with this planner's weights and limits."""
+        weights = {"alpha": self.alpha, "beta": self.beta}
+        return problem_of(
+            observation, overlay, **weights, weight=self.weight, max_degree=self.max_degree, clients=clients
+        )
+
     def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
         """The links of the tree that the plan leads to."""
-        raise NotImplementedError
+        kind, method = type(self).__name__, "def wanted(self, observation, setting, seed, progress)"
+        raise NotImplementedError(f"{kind} has no method wanted; expected {method}")
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Swap by swap from the observed tree to the wanted one."""
         setting = setting_of(self, observation)
-        return plan_to(self, observation, seed, setting, self.wanted(observation, setting, seed, progress), progress)
+        wanted = check_wanted(self.wanted(observation, setting, seed, progress), observation.network.brokers)
+        return plan_to(self, observation, seed, setting, wanted, progress)
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """OCBR07 (1)."""
         return tree_cost.cost(observation, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
+
+
+def check_wanted(links: ArrayLike, brokers: int) -> Pairs:
+    """What `wanted` returned as links; refused, saying why, unless it is a tree."""
+    found = np.asarray(links)
+    if found.size == 0 and brokers == 1:
+        return np.empty((0, 2), dtype=np.int64)
+    what = "None" if links is None else f"shape {found.shape}" if found.ndim != 2 or found.shape[1] != 2 else ""
+    if not what and found.dtype.kind not in "iu":
+        what = f"{found.dtype} values"
+    if what:
+        raise BadPlan(f"wanted returned {what}; expected links, rows of two brokers")
+    try:
+        check_tree(found.astype(np.int64), brokers)
+    except BadOverlay as error:
+        raise BadPlan(f"wanted returned no tree: {error}") from None
+    return found
 
 
 def check_least(planner: object, **least: int) -> None:

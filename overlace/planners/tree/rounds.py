@@ -22,8 +22,8 @@ from overlace.arrays.trees import root_at
 from overlace.model import Progress
 from overlace.planners.search.spans import Spans
 from overlace.planners.tree.local import improve
-from overlace.planners.tree.tabu import optimize
-from overlace.planners.tree.view import local_classes, neighbourhood, views_of
+from overlace.planners.tree.tabu import Effort, optimize
+from overlace.planners.tree.view import LocalView, Views, local_classes, neighbourhood, views_of
 
 Locks = Literal["paper", "relaxed"]
 
@@ -32,13 +32,17 @@ class Protocol(NamedTuple):
     """How masters search and lock."""
 
     tabu: bool  # Figure 3; else exact or prune and regraft
-    iterations: int
-    samples: int
-    tenure: int  # -1: endless
+    effort: Effort
     relaxed: bool
     most: int  # links that may differ from the first tree
     fee: float  # what each link that a rearrangement changes must save
-    least: float  # what counts as a gain and not as rounding
+
+
+class First(NamedTuple):
+    """The tree that the rounds start from."""
+
+    parent: Ints
+    keeper: Bools  # brokers at a link that must stay
 
 
 class Round(NamedTuple):
@@ -53,6 +57,10 @@ class Round(NamedTuple):
     gain: float
 
 
+ASKED, REFUSED, ACTED, LINKS, LOCKED, CONTROL = range(6)
+"""The counts of a round."""
+
+
 class Run(NamedTuple):
     """All rounds and where they led."""
 
@@ -61,14 +69,19 @@ class Run(NamedTuple):
 
 
 def run_rounds(
-    p: Spans, links: Pairs, kept: Bools, protocol: Protocol, rounds: int | None, seed: int,
+    p: Spans,
+    links: Pairs,
+    kept: Bools,
+    protocol: Protocol,
+    rounds: int | None,
+    seed: int,
     progress: Progress | None = None,
-) -> Run:  # fmt: skip
+) -> Run:
     """Rounds from a tree until nobody finds anything better, or as many as are allowed."""
     links = np.ascontiguousarray(links)
-    parent = root_at(len(p.toll), links, 0).parent
     keeper = np.zeros(len(p.toll), dtype=np.bool_)
     keeper[links[kept].ravel()] = True
+    first = First(root_at(len(p.toll), links, 0).parent, keeper)
     idle = np.zeros(p.wires.brokers, dtype=np.bool_)
     done: list[Round] = []
     rng = np.random.default_rng(seed)
@@ -76,7 +89,7 @@ def run_rounds(
         order = rng.permutation(p.wires.brokers)
         links = np.array(as_pairs(np.sort(links, axis=1)))
         random = rng.integers(0, 2**62, 1)
-        links, tally, gain = one_round(p, links, order, parent, keeper, idle, protocol, random)
+        links, tally, gain = one_round(p, links, order, first, idle, protocol, random)
         asked, refused, acted, changed, locked, control = (int(each) for each in tally)
         done.append(Round(asked, refused, acted, changed, locked, control, float(gain)))
         if progress:
@@ -88,23 +101,13 @@ def run_rounds(
 
 @kernel
 def one_round(
-    p: Spans, links: Pairs, order: Ints, parent: Ints, keeper: Bools, idle: Bools, protocol: Protocol, random: Ints
+    p: Spans, links: Pairs, order: Ints, first: First, idle: Bools, protocol: Protocol, random: Ints
 ) -> tuple[Pairs, Ints, float]:
-    """(links, tally, gain) after every broker has asked once; idle are those that need not ask again.
-
-    The tally is a Round's: asked, refused, acted, links changed, locked, control.
-    """
+    """(links, tally, gain) after every broker has asked once; idle are those that need not ask again."""
     views = views_of(p, links)
     links = links.copy()
-    n = len(p.toll)
-    degree = np.zeros(n, dtype=np.int64)
-    changed = 0
-    for k in range(len(links)):
-        if max(links[k, 0], links[k, 1]) < p.wires.brokers:  # a client's link is no link of the tree
-            degree[links[k, 0]] += 1
-            degree[links[k, 1]] += 1
-        changed += not (parent[links[k, 0]] == links[k, 1] or parent[links[k, 1]] == links[k, 0])
-    locked = np.zeros(n, dtype=np.bool_)
+    degree, changed = degrees(p, links, first)
+    locked = np.zeros(len(p.toll), dtype=np.bool_)
     tally = np.zeros(6, dtype=np.int64)
     saved = 0.0
     for master in order:
@@ -115,42 +118,35 @@ def one_round(
         if k < 3:
             idle[master] = True
             continue
+
         refused = locked[master]
         for i in range(1, k):
             refused = refused or (locked[nodes[i]] and not protocol.relaxed)
         if refused:
-            tally[1] += 1
-            tally[5] += 2 * (k - 1)
+            tally[REFUSED] += 1
+            tally[CONTROL] += 2 * (k - 1)
             continue
-        tally[0] += 1
-        tally[4] += k
-        tally[5] += 3 * (k - 1)
-        masks, weight = local_classes(p, views, master)
-        room = np.full(k, k, dtype=np.int64)
-        fixed = np.zeros(k, dtype=np.bool_)
-        for i in range(k):
-            v = nodes[i]
-            if v < p.wires.brokers:
-                here = degree[v] if i == 0 else 1
-                room[i] = min(k, max(p.cap[v], degree[v]) - (degree[v] - here))
-            wired = parent[v] == master or parent[master] == v
-            fixed[i] = i > 0 and wired and keeper[v] and keeper[master]
+        tally[ASKED] += 1
+        tally[LOCKED] += k
+        tally[CONTROL] += 3 * (k - 1)
+
+        view = look_around(p, views, master, degree, first)
         if protocol.tabu:
-            gain, tree = optimize(
-                p, nodes, room, fixed, masks, weight, protocol.iterations, protocol.samples, protocol.tenure,
-                protocol.least, random,
-            )  # fmt: skip
+            gain, tree = optimize(p, view, protocol.effort, random)
         else:
-            gain, tree = improve(p, nodes, room, fixed, masks, weight, protocol.least)
+            gain, tree = improve(p, view, protocol.effort.least)
             idle[master] = True
-        fresh = more = 0
+
+        fresh = more = 0  # links that change, and how many more than before differ from the first tree
         for i in range(1, k):
             a, b = nodes[i], nodes[tree[i]]
             fresh += tree[i] != 0
-            more += not (parent[a] == b or parent[b] == a)
-            more -= not (parent[a] == master or parent[master] == a)
-        if gain - protocol.fee * max(more, 0) <= protocol.least or changed + more > protocol.most:
+            more += not is_first(first, a, b)
+            more -= not is_first(first, a, master)
+        worth = gain - protocol.fee * max(more, 0)
+        if worth <= protocol.effort.least or changed + more > protocol.most:
             continue
+
         rows = views.near_link[views.near_start[master] : views.near_start[master + 1]]
         for i in range(1, k):
             links[rows[i - 1], 0], links[rows[i - 1], 1] = nodes[i], nodes[tree[i]]
@@ -163,6 +159,42 @@ def one_round(
                 idle[nodes[i]] = False
         changed += more
         saved += gain
-        tally[2] += 1
-        tally[3] += fresh
+        tally[ACTED] += 1
+        tally[LINKS] += fresh
     return links, tally, saved
+
+
+@kernel
+def is_first(first: First, a: int, b: int) -> bool:
+    """Whether a link is one of the first tree."""
+    return bool(first.parent[a] == b or first.parent[b] == a)
+
+
+@kernel
+def degrees(p: Spans, links: Pairs, first: First) -> tuple[Ints, int]:
+    """(links of each broker, links that are not of the first tree); a client's link is no link of the tree."""
+    degree = np.zeros(len(p.toll), dtype=np.int64)
+    changed = 0
+    for a, b in links:
+        if max(a, b) < p.wires.brokers:
+            degree[a] += 1
+            degree[b] += 1
+        changed += not is_first(first, a, b)
+    return degree, changed
+
+
+@kernel
+def look_around(p: Spans, views: Views, master: int, degree: Ints, first: First) -> LocalView:
+    """What a master sees, and what limits and links that must stay leave it to rearrange."""
+    nodes = neighbourhood(views, master)
+    k = len(nodes)
+    room = np.full(k, k, dtype=np.int64)
+    fixed = np.zeros(k, dtype=np.bool_)
+    for i in range(k):
+        v = nodes[i]
+        if v < p.wires.brokers:
+            here = degree[v] if i == 0 else 1
+            room[i] = min(k, max(p.cap[v], degree[v]) - (degree[v] - here))
+        fixed[i] = i > 0 and is_first(first, v, master) and first.keeper[v] and first.keeper[master]
+    masks, weight = local_classes(p, views, master)
+    return LocalView(nodes, masks, weight, room, fixed)

@@ -15,7 +15,7 @@ from overlace.model import Network, Observation, Overlay, name_of
 from overlace.planners.search import problem as search
 from overlace.planners.search.limits import no_limits
 from overlace.planners.search.spans import Spans
-from overlace.planners.tree.problem import classes_of, problem_of
+from overlace.planners.tree.problem import classes_of
 
 if TYPE_CHECKING:
     from overlace.planners.tree.planner import TreePlanner
@@ -42,10 +42,7 @@ def setting_of(planner: TreePlanner, observation: Observation, overlay: Overlay 
     if built:
         before.rooted(network.brokers)
         network.costs_of(before.tree)
-    problem = problem_of(
-        observation, before, alpha=planner.alpha, beta=planner.beta, weight=planner.weight,
-        max_degree=planner.max_degree,
-    )  # fmt: skip
+    problem = planner.problem(observation, before)
     start = np.array(before.tree if built else all_links(network)[spanning_tree(network, before.tree)])
     kept = np.isin(start, planner.keep).all(axis=1) & built
     return Setting(problem, np.ascontiguousarray(start), built, np.asarray(kept))

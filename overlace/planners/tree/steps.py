@@ -39,16 +39,21 @@ if TYPE_CHECKING:
 
 
 def plan_to(
-    planner: TreePlanner, observation: Observation, seed: int, setting: Setting, wanted: Pairs,
-    progress: Progress | None = None, *, first_reason: int = 0, home: Ints | None = None,
-) -> Plan:  # fmt: skip
+    planner: TreePlanner,
+    observation: Observation,
+    seed: int,
+    setting: Setting,
+    wanted: Pairs,
+    progress: Progress | None = None,
+    home: Ints | None = None,
+) -> Plan:
     """The plan that leads from the observed tree to the wanted one, or as far as the limits let it.
 
-    first_reason is where the shared reasons begin among the planner's own; with homes, clients move too (R5).
+    With homes, clients move too (R5).
     """
     before = observation.overlay
     wanted = as_pairs(np.sort(wanted, axis=1)) if len(wanted) else wanted
-    built = None if setting.built else _built(planner, observation, seed, wanted, first_reason)
+    built = None if setting.built else _built(planner, observation, seed, wanted)
     if built is not None:
         if home is None:
             return built
@@ -72,8 +77,8 @@ def plan_to(
     if home is None:
         del args["moved_client"]
     gains, several = args["saved"], np.diff(starts) > 1
-    reason = first_reason + np.where(several, TOGETHER, np.where(gains > 0, SAVES, COSTS))
-    reason[(path.client[ends - 1] >= 0) & ~several] = first_reason + len(REASONS)
+    reason = np.where(several, TOGETHER, np.where(gains > 0, SAVES, COSTS))
+    reason[(path.client[ends - 1] >= 0) & ~several] = len(REASONS)
     steps = Steps(2 * starts, gains, reason, args)
     if built is not None:
         return _joined(built, Plan(planner, seed, built.after, built.after.apply(changes), changes, steps))
@@ -110,11 +115,11 @@ def _args(observation: Observation, path: Path, ends: Ints) -> dict[str, Ints | 
         "moved_client": np.maximum(mover, 0),
         "one_client": members[first], "other_client": members[np.minimum(first + 1, len(members) - 1)],
         "more": size - 2, "messages": classes.demand[at] if known.any() else np.zeros(len(top), dtype=np.int64),
-        "most": path.most[top],
+        "most": np.where(known, path.most[top], 0.0),  # a swap that no class crosses saves nothing for anybody
     }  # fmt: skip
 
 
-def _built(planner: TreePlanner, observation: Observation, seed: int, wanted: Pairs, first_reason: int) -> Plan:
+def _built(planner: TreePlanner, observation: Observation, seed: int, wanted: Pairs) -> Plan:
     """All links in one step, where there is no tree yet."""
     before = observation.overlay
     changes = Changes.of("tree", 1, wanted)
@@ -124,7 +129,7 @@ def _built(planner: TreePlanner, observation: Observation, seed: int, wanted: Pa
     names = "left_broker right_broker from_broker to_broker one_client other_client more messages".split()
     args: dict[str, Ints | Floats] = {name: np.zeros(1, dtype=np.int64) for name in names}
     args |= {"links": np.array([len(wanted)]), "saved": np.array([total]), "most": np.zeros(1)}
-    return Plan(planner, seed, before, after, changes, Steps([0, len(wanted)], [gain], [first_reason + BUILDS], args))
+    return Plan(planner, seed, before, after, changes, Steps([0, len(wanted)], [gain], [BUILDS], args))
 
 
 def _joined(one: Plan, two: Plan) -> Plan:

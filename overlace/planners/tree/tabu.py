@@ -13,63 +13,85 @@ replacement, until none is left. R5, a client is a leaf: its new link replaces i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overlace.arrays.draws import draw_below
-from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.planners.search.spans import Spans
 from overlace.planners.search.wires import price_of
-from overlace.planners.tree.view import BITS
+from overlace.planners.tree.view import BITS, LocalView
 
 LISTED = 2_000
 """Pairs of nodes up to which all links are listed before drawing; above, up to 50 N pairs are tried for each draw."""
 
 
-@kernel
-def optimize(
-    p: Spans, nodes: Ints, room: Ints, fixed: Bools, masks: Ints, weight: Floats, iterations: int, samples: int,
-    tenure: int, least: float, random: Ints,
-) -> tuple[float, Ints]:  # fmt: skip
-    """(gain, parent): the best tree found over a neighbourhood, hung up at its master, node 0.
+class Effort(NamedTuple):
+    """How long a master searches."""
 
-    room is how many of the neighbourhood's links each node may have, fixed the nodes whose link to the master
-    must stay, tenure -1 endless.
-    """
-    k = len(nodes)
+    iterations: int
+    samples: int  # swaps looked at in each
+    tenure: int  # iterations for which a swapped link is tabu; -1: endless
+    least: float  # what counts as a gain and not as rounding
+
+
+class Hung(NamedTuple):
+    """A tree over a neighbourhood, hung up at its master."""
+
+    parent: Ints
+    depth: Ints
+    below: Ints  # per node, the mask of what is at or below it
+    degree: Ints  # links to brokers
+
+
+class Pool(NamedTuple):
+    """Links from which one iteration draws; those that it has drawn stand first."""
+
+    links: Ints  # each as one number, see `key`
+    listed: int  # how many may be drawn; -1: too many to list, each draw tries until one may be added
+
+
+@kernel
+def optimize(p: Spans, view: LocalView, effort: Effort, random: Ints) -> tuple[float, Ints]:
+    """(gain, parent): the best tree found over a neighbourhood, hung up at its master, node 0."""
+    k, nodes = len(view.nodes), view.nodes
     current = np.zeros(k, dtype=np.int64)  # F3:2
     current[0] = -1
-    added = np.full(iterations, -1, dtype=np.int64)  # F3:3
-    removed = np.full(iterations, -1, dtype=np.int64)  # F3:4
+    added = np.full(effort.iterations, -1, dtype=np.int64)  # F3:3
+    removed = np.full(effort.iterations, -1, dtype=np.int64)  # F3:4
     best = current.copy()  # F3:5
     saved = most = 0.0
-    gain = np.empty(samples)
-    move = np.empty((samples, 3), dtype=np.int64)
-    degree = np.ones(k, dtype=np.int64)  # links to brokers
+    gain = np.empty(effort.samples)
+    move = np.empty((effort.samples, 3), dtype=np.int64)
+    degree = np.ones(k, dtype=np.int64)
     degree[0] = 0
     for i in range(1, k):
         degree[0] += nodes[i] < p.wires.brokers
-    drawn = np.empty(max(1, k * (k - 1) // 2 if k * (k - 1) // 2 <= LISTED else 50 * samples), dtype=np.int64)
-    for step in range(iterations):  # F3:6
-        depth, below = hang(current, masks.shape[1])
+    drawn = np.empty(max(1, k * (k - 1) // 2 if k * (k - 1) // 2 <= LISTED else 50 * effort.samples), dtype=np.int64)
+
+    for step in range(effort.iterations):  # F3:6
+        tree = hang(current, degree, view.masks.shape[1])
+        first = 0 if effort.tenure < 0 else max(0, step - effort.tenure)
+        just_added, just_removed = added[first:step], removed[first:step]
         moves = 0  # F3:7
-        pool = list_links(p, nodes, current, removed, step, tenure, drawn)
+        pool = Pool(drawn, list_links(p, nodes, current, just_removed, drawn))
         left = 0
-        while moves < samples:  # F3:8
-            left, u, v = draw_link(p, nodes, current, removed, step, tenure, drawn, pool, left, random)  # F3:9
+        while moves < effort.samples:  # F3:8
+            left, u, v = draw_link(p, nodes, current, just_removed, pool, left, random)  # F3:9
             if u < 0:
                 break
-            fall, goes = best_link_to_remove(
-                p, nodes, current, depth, below, degree, room, fixed, masks, weight, u, v
-            )  # F3:10
+            fall, goes = best_link_to_remove(p, view, tree, u, v)  # F3:10
             if goes < 0:
                 continue
-            if is_tabu(added, step, tenure, key(k, goes, current[goes])):  # F3:11
+            if key(k, goes, current[goes]) in just_added:  # F3:11
                 continue  # F3:12
             gain[moves] = fall  # F3:14
             move[moves, 0], move[moves, 1], move[moves, 2] = u, v, goes
             moves += 1
         if moves == 0:
             break
+
         top = np.argmax(gain[:moves])  # F3:16
         u, v, goes = move[top]
         added[step] = key(k, u, v)  # F3:17
@@ -81,10 +103,10 @@ def optimize(
             degree[goes] -= 1
             degree[current[goes]] -= 1
         rehang(current, u, v, goes)  # F3:19, F3:20
-        if saved > most + least:  # F3:21
+        if saved > most + effort.least:  # F3:21
             most = saved
             best[:] = current  # F3:22
-    if most > least:  # F3:25
+    if most > effort.least:  # F3:25
         return most, best  # F3:26: the master wires it
     return 0.0, best
 
@@ -96,24 +118,15 @@ def key(k: int, a: int, b: int) -> int:
 
 
 @kernel
-def is_tabu(marked: Ints, step: int, tenure: int, link: int) -> bool:
-    """Whether a link was marked in the last iterations; in any of them where the tenure is endless."""
-    found = False
-    for i in range(0 if tenure < 0 else max(0, step - tenure), step):
-        found = found or marked[i] == link
-    return found
-
-
-@kernel
-def may_add(p: Spans, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, u: int, v: int) -> bool:
+def may_add(p: Spans, nodes: Ints, current: Ints, tabu: Ints, u: int, v: int) -> bool:
     """Whether a link could be wired, is not there and was not just removed."""
-    if u == v or current[u] == v or current[v] == u or is_tabu(removed, step, tenure, key(len(nodes), u, v)):
+    if u == v or current[u] == v or current[v] == u or key(len(nodes), u, v) in tabu:
         return False
     return price_of(p.wires, nodes[u], nodes[v]) < np.inf
 
 
 @kernel
-def list_links(p: Spans, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, drawn: Ints) -> int:
+def list_links(p: Spans, nodes: Ints, current: Ints, tabu: Ints, drawn: Ints) -> int:
     """Fill drawn with all links that may be added, where they are few; returns how many, else -1."""
     k = len(nodes)
     if k * (k - 1) // 2 > LISTED:
@@ -121,7 +134,7 @@ def list_links(p: Spans, nodes: Ints, current: Ints, removed: Ints, step: int, t
     found = 0
     for u in range(k):
         for v in range(u + 1, k):
-            if may_add(p, nodes, current, removed, step, tenure, u, v):
+            if may_add(p, nodes, current, tabu, u, v):
                 drawn[found] = u * k + v
                 found += 1
     return found
@@ -129,37 +142,32 @@ def list_links(p: Spans, nodes: Ints, current: Ints, removed: Ints, step: int, t
 
 @kernel
 def draw_link(
-    p: Spans, nodes: Ints, current: Ints, removed: Ints, step: int, tenure: int, drawn: Ints, pool: int,
-    left: int, random: Ints,
-) -> tuple[int, int, int]:  # fmt: skip
+    p: Spans, nodes: Ints, current: Ints, tabu: Ints, pool: Pool, left: int, random: Ints
+) -> tuple[int, int, int]:
     """(left, u, v): a link not drawn before in this iteration; u is -1 where none is left (R2)."""
-    k = len(nodes)
-    if pool >= 0:
-        if left == pool:
+    k, drawn = len(nodes), pool.links
+    if pool.listed >= 0:
+        if left == pool.listed:
             return left, -1, -1
-        at = left + draw_below(random, pool - left)
+        at = left + draw_below(random, pool.listed - left)
         drawn[left], drawn[at] = drawn[at], drawn[left]
         return left + 1, drawn[left] // k, drawn[left] % k
+
     for _ in range(len(drawn)):
         if left == len(drawn):
             break
         u, v = draw_below(random, k), draw_below(random, k)
         if u > v:
             u, v = v, u
-        again = False
-        for i in range(left):
-            if drawn[i] == u * k + v:
-                again = True
-                break
-        if not again and may_add(p, nodes, current, removed, step, tenure, u, v):
+        if u * k + v not in drawn[:left] and may_add(p, nodes, current, tabu, u, v):
             drawn[left] = u * k + v
             return left + 1, u, v
     return left, -1, -1
 
 
 @kernel
-def hang(parent: Ints, words: int) -> tuple[Ints, Ints]:
-    """(depth, below): of each node, how deep it hangs and the mask of what is at or below it."""
+def hang(parent: Ints, degree: Ints, words: int) -> Hung:
+    """A tree with how deep each node hangs and what is at or below it."""
     k = len(parent)
     depth = np.zeros(k, dtype=np.int64)
     below = np.zeros((k, words), dtype=np.int64)
@@ -171,7 +179,7 @@ def hang(parent: Ints, words: int) -> tuple[Ints, Ints]:
             if x < 0:
                 break
             depth[v] += 1
-    return depth, below
+    return Hung(parent, depth, below, degree)
 
 
 @kernel
@@ -192,34 +200,62 @@ def rehang(parent: Ints, u: int, v: int, goes: int) -> None:
 
 
 @kernel
-def best_link_to_remove(
-    p: Spans, nodes: Ints, parent: Ints, depth: Ints, below: Ints, degree: Ints, room: Ints, fixed: Bools,
-    masks: Ints, weight: Floats, u: int, v: int,
-) -> tuple[float, int]:  # fmt: skip
+def best_link_to_remove(p: Spans, view: LocalView, tree: Hung, u: int, v: int) -> tuple[float, int]:
     """(gain, node): the node below the link whose removal from the loop of u-v saves most; -1 if none may go."""
+    nodes, parent, brokers = view.nodes, tree.parent, p.wires.brokers
+    loop, goes, ups = loop_of(tree, u, v)
+    links = len(goes)
+    saves = gaps(p, view, loop, masks_at(tree.below, loop, ups))
+    best, most = -1, -np.inf
+    for i in range(links):
+        low = goes[i]
+        high = parent[low]
+        if (nodes[u] >= brokers and low != u) or (nodes[v] >= brokers and low != v):
+            continue  # a client is a leaf (R5)
+        if high == 0 and view.fixed[low]:
+            continue
+        full_u = tree.degree[u] >= view.room[u] and u != low and u != high
+        full_v = tree.degree[v] >= view.room[v] and v != low and v != high
+        if nodes[low] < brokers and (full_u or full_v):
+            continue
+        if saves[i] > most:
+            best, most = low, saves[i]
+    return most - saves[links], best
+
+
+@kernel
+def loop_of(tree: Hung, u: int, v: int) -> tuple[Ints, Ints, int]:
+    """(loop, goes, ups): the nodes from u up to its top, loop[ups], and down to v, and the lower end of each link."""
     a, b = u, v
     ups, downs = 0, 0
     while a != b:  # how many links up from u and from v to where they meet
-        if depth[a] >= depth[b]:
-            a = parent[a]
+        if tree.depth[a] >= tree.depth[b]:
+            a = tree.parent[a]
             ups += 1
         else:
-            b = parent[b]
+            b = tree.parent[b]
             downs += 1
+
     links = ups + downs
     loop = np.empty(links + 1, dtype=np.int64)
-    goes = np.empty(links, dtype=np.int64)  # the lower end of each link of the loop but the new one
-    words = masks.shape[1]
-    hung = np.empty((links + 1, words), dtype=np.int64)  # what hangs at each node of the loop
+    goes = np.empty(links, dtype=np.int64)
     x = u
     for i in range(ups):
         loop[i] = goes[i] = x
-        x = parent[x]
+        x = tree.parent[x]
     loop[ups] = x
     x = v
     for i in range(downs):
         loop[links - i] = goes[links - 1 - i] = x
-        x = parent[x]
+        x = tree.parent[x]
+    return loop, goes, ups
+
+
+@kernel
+def masks_at(below: Ints, loop: Ints, ups: int) -> Ints:
+    """What hangs at each node of a loop whose top is loop[ups], as masks."""
+    links, words = len(loop) - 1, below.shape[1]
+    hung = np.empty((links + 1, words), dtype=np.int64)
     for word in range(words):
         for i in range(links + 1):
             hung[i, word] = below[loop[i], word]
@@ -228,34 +264,20 @@ def best_link_to_remove(
             top = below[0, word]
         if ups > 0:
             top &= ~below[loop[ups - 1], word]
-        if downs > 0:
+        if ups < links:
             top &= ~below[loop[ups + 1], word]
         hung[ups, word] = top
         for i in range(1, ups):
             hung[i, word] &= ~below[loop[i - 1], word]
         for i in range(ups + 1, links):
             hung[i, word] &= ~below[loop[i + 1], word]
-    saves = gaps(p, nodes, loop, hung, masks, weight)
-    best, most = -1, -np.inf
-    for i in range(links):
-        low = goes[i]
-        high = parent[low]
-        if (nodes[u] >= p.wires.brokers and low != u) or (nodes[v] >= p.wires.brokers and low != v):
-            continue
-        if high == 0 and fixed[low]:
-            continue
-        full_u = degree[u] >= room[u] and u != low and u != high
-        full_v = degree[v] >= room[v] and v != low and v != high
-        if nodes[low] < p.wires.brokers and (full_u or full_v):
-            continue
-        if saves[i] > most:
-            best, most = low, saves[i]
-    return most - saves[links], best
+    return hung
 
 
 @kernel
-def gaps(p: Spans, nodes: Ints, loop: Ints, hung: Ints, masks: Ints, weight: Floats) -> Floats:
+def gaps(p: Spans, view: LocalView, loop: Ints, hung: Ints) -> Floats:
     """For each link of a loop, the new one last, the cost that its absence spares the classes."""
+    nodes, masks, weight = view.nodes, view.masks, view.weight
     links = len(loop) - 1
     words = masks.shape[1]
     price = np.zeros(links + 2)  # sums of the prices before each link of the loop
@@ -263,7 +285,8 @@ def gaps(p: Spans, nodes: Ints, loop: Ints, hung: Ints, masks: Ints, weight: Flo
     for i in range(links + 1):
         price[i + 1] = price[i] + price_of(p.wires, nodes[loop[i]], nodes[loop[0 if i == links else i + 1]])
         toll[i + 1] = toll[i] + p.toll[nodes[loop[i]]]
-    steps = np.zeros(links + 2)
+
+    steps = np.zeros(links + 2)  # how what is spared differs from link to link
     for c in range(len(weight)):
         first, last = -1, -1
         for i in range(links + 1):
@@ -287,6 +310,7 @@ def gaps(p: Spans, nodes: Ints, loop: Ints, hung: Ints, masks: Ints, weight: Flo
         steps[last] += weight[c] * spared
         steps[0] += weight[c] * spared
         steps[first] -= weight[c] * spared
+
     total = 0.0
     for i in range(links + 1):
         total += steps[i]

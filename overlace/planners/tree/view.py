@@ -19,7 +19,7 @@ import numpy as np
 
 from overlace.arrays.csr import neighbours
 from overlace.arrays.hashing import group_rows
-from overlace.arrays.jit import Floats, Ints, Pairs, kernel
+from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
 from overlace.arrays.pairs import as_pairs
 from overlace.arrays.trees import root_at, subtree_links
 from overlace.planners.search.spans import Spans
@@ -39,18 +39,21 @@ class Views(NamedTuple):
 
 
 class LocalView(NamedTuple):
-    """The view of one master."""
+    """The view of one master: what it sees, and what it may rearrange."""
 
     nodes: Ints  # itself, then its neighbours in order
     masks: Ints  # (classes, words)
-    weight: Floats
+    weight: Floats  # per class
+    room: Ints  # per node: how many of the neighbourhood's links it may have
+    fixed: Bools  # per node: its link to the master must stay
 
 
 def local_view(p: Spans, links: Pairs, master: int) -> LocalView:
-    """What one master sees in this tree."""
+    """What one master sees in this tree, where no limit binds it."""
     views = views_of(p, as_pairs(links))
+    nodes = neighbourhood(views, master)
     masks, weight = local_classes(p, views, master)
-    return LocalView(neighbourhood(views, master), masks, weight)
+    return LocalView(nodes, masks, weight, np.full(len(nodes), len(nodes)), np.zeros(len(nodes), dtype=np.bool_))
 
 
 @kernel
@@ -72,6 +75,7 @@ def views_of(p: Spans, links: Pairs) -> Views:
     for v in range(n):
         for k in range(near_start[v], near_start[v + 1]):
             bit_at[near_link[k], 0 if links[near_link[k], 0] == v else 1] = k - near_start[v] + 1
+
     tree = root_at(n, links, 0)
     bounds, below = subtree_links(tree, p.start, p.terminal)
     start = np.zeros(n + 1, dtype=np.int64)
@@ -82,6 +86,7 @@ def views_of(p: Spans, links: Pairs) -> Views:
         start[p.terminal[i] + 1] += 1
     for v in range(n):
         start[v + 1] += start[v]
+
     place = start[:-1].copy()
     seen = np.empty(start[-1], dtype=np.int64)
     bit = np.empty(start[-1], dtype=np.int64)
@@ -110,6 +115,7 @@ def local_classes(p: Spans, views: Views, master: int) -> tuple[Ints, Floats]:
     count = 0
     for i in range(begin, end):
         count += i == begin or views.seen[i] != views.seen[i - 1]
+
     masks = np.zeros((count, words), dtype=np.int64)
     weight = np.zeros(count)
     at = -1
@@ -120,6 +126,7 @@ def local_classes(p: Spans, views: Views, master: int) -> tuple[Ints, Floats]:
         masks[at, views.bit[i] // BITS] |= np.int64(1) << (views.bit[i] % BITS)
     if count == 0:
         return masks, weight
+
     group, first = group_rows(masks)
     merged = np.empty((len(first), words), dtype=np.int64)
     total = np.zeros(len(first))
