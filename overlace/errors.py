@@ -50,7 +50,7 @@ class NotObserved(OverlaceError):
 
 
 class NothingBetter(OverlaceError):
-    """Nothing beats what is there, or the limits cannot be met: said plainly, with the best found."""
+    """No change is recommended: no plan is worth it, or the limits cannot be met; with the best found."""
 
     exit_code = 3
 

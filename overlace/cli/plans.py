@@ -84,7 +84,7 @@ def solve_command(
     """Solve unless that very plan is there already, and print it."""
     from overlace.catalog import planner_class
     from overlace.cli.options import make_planner
-    from overlace.optimize.solve import AS_OBSERVED, solve
+    from overlace.optimize.solve import AS_OBSERVED, keep_plan, plan_for, solve
     from overlace.trace.runs import read_observation
 
     observation, names = read_observation(run)
@@ -100,9 +100,12 @@ def solve_command(
             from overlace.optimize.forecast import target_for
 
             target = target_for(run, planner, seed, progress)
-        document, folder, again, _ = solve(
-            planner, observation, run, names, seed=seed, target=target, force=force, progress=progress
-        )
+        if force:
+            plan = plan_for(planner, observation, target.ahead, seed, progress)
+            solved = keep_plan(plan, observation, run, names, target)
+        else:
+            solved = solve(planner, observation, run, names, seed=seed, target=target, progress=progress)
+    document, folder, again, _ = solved
     if again:
         err.print(shown(f"solved before: {folder} (--force solves again)"))
     answer(

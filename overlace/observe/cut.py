@@ -1,4 +1,4 @@
-"""The cut between the part of a log that plans and the part that judges."""
+"""The cut of a log into a training window and held-out traffic."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _weekdays(bucket: np.ndarray, messages: np.ndarray, boundary: int) -> str:
     shares = [float(messages[mine & weekend].sum() / max(messages[mine].sum(), 1)) for mine in halves]
     if abs(shares[0] - shares[1]) > 0.15:
         return (
-            f"{shares[0]:.0%} of the messages that plan and {shares[1]:.0%} of those that judge are from weekends: "
+            f"{shares[0]:.0%} of the messages in the training window and {shares[1]:.0%} of those held out are from weekends: "
             "the two parts may differ for that reason alone"
         )
     return ""

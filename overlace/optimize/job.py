@@ -72,7 +72,7 @@ class Answer:
 
 
 class Refused(NothingBetter):
-    """Nothing beats what is there, or a limit that was asked for is not kept; with what was found."""
+    """No change is recommended: no plan is worth it, or one breaks a limit that was asked for; with what was found."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.why_not)

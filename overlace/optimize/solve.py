@@ -51,12 +51,11 @@ def solve(
     *,
     seed: int = 0,
     target: Target = AS_OBSERVED,
-    force: bool = False,
     progress: Progress | None = None,
 ) -> Solved:
     """The plan of this planner, parameters and seed, into a run; read instead of solved if it is there."""
     folder = _folder_of(planner, observation, run, seed, target)
-    if folder.exists() and not force:
+    if folder.exists():
         document = read_plan(folder)
         if not document.stopped:
             return Solved(document, folder, again=True, plan=load_plan(folder, PLANNERS, observation))

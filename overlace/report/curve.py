@@ -104,7 +104,7 @@ def _savings(judged: Judgement) -> list[float]:
 
 
 def _measured_curve(name: str, document: PlanFile, judged: Judgement, naming: Naming) -> Curve:
-    """Measured on the part that judges; a slider that stops where it was measured."""
+    """Measured on the traffic that judges; a slider that stops where it was measured."""
     first, last, metric = judged.curve[0], judged.curve[-1], _objective(judged)
     left = [
         (float(point.steps), _clipped_ratio(point.metrics[metric], first.metrics[metric])) for point in judged.curve

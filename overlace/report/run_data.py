@@ -87,7 +87,7 @@ class RunData:
     observation: Observation
     names: Names
     runs: Sequence[Json]
-    part: str  # the part that judges: held-out, or train where nothing is held out
+    part: str  # what judges: held-out, or train where nothing is held out
     today: Sheet  # what the overlay as it was measured on that part
     today_train: Sheet  # and in the training window
     plans: Sequence[MeasuredPlan]
