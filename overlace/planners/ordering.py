@@ -272,10 +272,17 @@ class Ordering:
         waits = goal.home != self.search.home
         self.moves = int(waits.sum())
         self.line = Line(
-            goal.home.copy(), waits, new_queue(clients), np.full(2 * loads, -1), np.full(clients, -1),
-            np.zeros(self.moves, dtype=np.int64), np.zeros(self.moves), np.zeros(1, dtype=np.int64),
-            problem.move_price, FEW[self.search.huge],
-        )  # fmt: skip
+            target=goal.home.copy(),
+            waits=waits,
+            queue=new_queue(clients),
+            parked=np.full(2 * loads, -1),
+            behind=np.full(clients, -1),
+            moved=np.zeros(self.moves, dtype=np.int64),
+            gain=np.zeros(self.moves),
+            done=np.zeros(1, dtype=np.int64),
+            price=problem.move_price,
+            few=FEW[self.search.huge],
+        )
         self.goes, self.added = np.empty(0, dtype=np.int64), goal.links[:0]
         if not np.array_equal(goal.links, problem.links):
             had, has = as_pairs(problem.links), as_pairs(goal.links)

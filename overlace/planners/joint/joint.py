@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -30,15 +30,18 @@ from overlace.planners.search.degrees import thin_out, too_many
 from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.greedy import move_greedily
 from overlace.planners.search.problem import Problem, renumbered
-from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
+from overlace.planners.search.walk import NO_LIMIT, Budget, Kind, Search, State, by_cost
 from overlace.planners.tree import cost as tree_cost
 from overlace.stopping import asked
 
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
-BOTH: tuple[Any, ...] = ("clients", "links")
-KINDS: dict[str, tuple[Any, ...]] = {
-    "joint": (BOTH,), "alternating": (("links",), ("clients",)), "placement": (("clients",),), "tree": (("links",),),
-}  # fmt: skip
+BOTH: tuple[Kind, ...] = ("clients", "links")
+KINDS: dict[str, tuple[tuple[Kind, ...], ...]] = {
+    "joint": (BOTH,),
+    "alternating": (("links",), ("clients",)),
+    "placement": (("clients",),),
+    "tree": (("links",),),
+}
 """What each way changes, in turns."""
 WAYS = tuple(KINDS)
 WITHIN = "within degrees"
@@ -110,9 +113,13 @@ class Joint:
             raise BadParameter(f"head_room is {self.head_room}; expected a share of 0 or more, below 1")
 
     def solve(
-        self, observation: Observation, seed: int = 0, *, progress: Progress | None = None,
+        self,
+        observation: Observation,
+        seed: int = 0,
+        *,
+        progress: Progress | None = None,
         ahead: Observation | None = None,
-    ) -> Plan:  # fmt: skip
+    ) -> Plan:
         """The best of the search over both and of its rivals, as steps that pay most first.
 
         With a forecast, plan and order are for the traffic ahead; what is written down is what steps would have saved.
@@ -138,10 +145,10 @@ class Joint:
             self.wired_only, self.may_wire, self.max_cut, self.keep_brokers, self.keep_links,
             self.head_room,
         )  # fmt: skip
-        seen, borne = viewed(observation, self.objective), None
+        seen, carried = viewed(observation, self.objective), None
         if plain is not None or self.objective in ("hops", "latency"):
-            borne = at_home(plain or observation)
-        problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, borne)
+            carried = at_home(plain or observation)
+        problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, carried)
         if plain is not None:
             problem = in_messages(problem)
         return replace(problem, move_price=self.move_price, swap_price=self.swap_price)

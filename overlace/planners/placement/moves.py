@@ -10,7 +10,6 @@ saving.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -50,12 +49,19 @@ def plan_of(planner: Planner, observation: Observation, seed: int, problem: Prob
     return Plan(planner, seed, before, after, changes, steps)
 
 
-def _shares(problem: Problem, home: Ints, client: Ints) -> Mapping[str, Any]:
+def _shares(problem: Problem, home: Ints, client: Ints) -> Mapping[str, Ints | Floats]:
     there, here, most, share, near, far = talk(problem, home, client)
     return {
-        "client": client, "from_broker": problem.origin[client], "to_broker": home[client],
-        "there": there, "here": here, "most_client": most, "most": share, "near": near, "far": far,
-    }  # fmt: skip
+        "client": client,
+        "from_broker": problem.origin[client],
+        "to_broker": home[client],
+        "there": there,
+        "here": here,
+        "most_client": most,
+        "most": share,
+        "near": near,
+        "far": far,
+    }
 
 
 @kernel(work=lambda problem, home, clients: 20 * len(clients) * (1 + len(problem.ties.other) // max(1, len(home))))

@@ -125,11 +125,19 @@ def opened(
     given = _given(search.problem, search.marginal, budget)
     p, area = search.problem, search.problem.limits.area
     besides = search.cost - bill(p.demand, search.home, search.tree, p.node, area, len(search.system.loads.sent))[0]
-    figures = np.array([search.cost, search.cost, besides]), np.array([search.moved, search.swapped])
-    kept = best.home.copy(), best.links.copy(), drawing(seed)
     system = search.system._replace(limits=search.system.limits._replace(handled_cap=p.handled_goal))
     over = np.full(2, excess(system.loads.handled, p.handled_goal) if p.capped else 0.0)
-    now = Walk(system, rooted(search.links, p.wires), search.links.copy(), *figures, *kept, over)
+    now = Walk(
+        system=system,
+        spare=rooted(search.links, p.wires),
+        links=search.links.copy(),
+        cost=np.array([search.cost, search.cost, besides]),
+        changed=np.array([search.moved, search.swapped]),
+        best_home=best.home.copy(),
+        best_links=best.links.copy(),
+        random=drawing(seed),
+        over=over,
+    )
 
     def run(draws: int, hot: float, cooling: float) -> None:
         tree, brokers = now.system.tree, len(now.system.node)
@@ -145,11 +153,19 @@ def opened(
 
 def _given(p: Problem, marginal: float, budget: Budget) -> Given:
     return Given(
-        p.wires, nearest(p.wires, min(NEAR, len(p.node) - 1)), p.parent, p.stays, p.max_degree,
-        p.movable, p.load is not p.demand,
-        p.move_price + p.least, p.swap_price + p.least, marginal, (budget.moves, budget.swaps, budget.both),
-        p.limits.handled_cap,
-    )  # fmt: skip
+        wires=p.wires,
+        near=nearest(p.wires, min(NEAR, len(p.node) - 1)),
+        parent=p.parent,
+        stays=p.stays,
+        max_degree=p.max_degree,
+        movable=p.movable,
+        apart=p.load is not p.demand,
+        move_price=p.move_price + p.least,
+        swap_price=p.swap_price + p.least,
+        marginal=marginal,
+        most=(budget.moves, budget.swaps, budget.both),
+        handled_cap=p.limits.handled_cap,
+    )
 
 
 @kernel(work=lambda given, now, draws, *_: work_of(now.system, draws[2]), brief=COLD)

@@ -45,11 +45,20 @@ def desk_for(p: Spans) -> Desk:
     """Room for a problem."""
     n, classes = len(p.toll), len(p.weight)
     return Desk(
-        np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64),
-        np.zeros(n, dtype=np.int64), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n),
-        np.zeros(n, dtype=np.int64), np.zeros(classes, dtype=np.int64), np.zeros(classes, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )  # fmt: skip
+        order=np.zeros(n, dtype=np.int64),
+        up=np.zeros(n, dtype=np.int64),
+        side=np.zeros(n, dtype=np.int64),
+        depth=np.zeros(n, dtype=np.int64),
+        rise=np.zeros(n),
+        length=np.zeros(n),
+        some=np.zeros(n),
+        all=np.zeros(n),
+        reach=np.zeros(n),
+        seen=np.zeros(n, dtype=np.int64),
+        tally=np.zeros(classes, dtype=np.int64),
+        crossing=np.zeros(classes, dtype=np.int64),
+        tick=np.zeros(1, dtype=np.int64),
+    )
 
 
 @kernel

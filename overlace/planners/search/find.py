@@ -93,9 +93,14 @@ def kicks_for(draws: int) -> int:
 
 
 def refine(
-    search: Search, state: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int,
+    search: Search,
+    state: State,
+    budget: Budget,
+    kinds: tuple[Kind, ...],
+    draws: int,
+    seed: int,
     rival: State | None = None,
-) -> State:  # fmt: skip
+) -> State:
     """Annealed; where a rival is far better, first for a short while, and no longer where that brings nothing.
 
     One kind of change alone gets as many draws as it has among both.

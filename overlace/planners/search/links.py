@@ -61,9 +61,16 @@ def stand(p: Spans, links: Pairs, rules: Rules) -> Standing:
         fresh[k] = not is_first(rules, links[k, 0], links[k, 1])
         state[0] += fresh[k]
     return Standing(
-        wire(n, links, prices_of(p.wires, links)), desk_for(p), fresh, np.ones(slots, dtype=np.bool_),
-        np.zeros(slots), np.full((slots, 3), -1), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), state,
-    )  # fmt: skip
+        wiring=wire(n, links, prices_of(p.wires, links)),
+        desk=desk_for(p),
+        fresh=fresh,
+        waiting=np.ones(slots, dtype=np.bool_),
+        gain=np.zeros(slots),
+        found=np.full((slots, 3), -1),
+        near=np.empty(n, dtype=np.int64),
+        far=np.empty(n, dtype=np.int64),
+        state=state,
+    )
 
 
 @kernel

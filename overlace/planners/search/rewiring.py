@@ -48,9 +48,17 @@ def rewiring(p: Spans, links: Pairs, goes: Ints, added: Pairs) -> Rewiring:
     then = wiring.degree[:brokers] - np.bincount(links[goes].ravel(), minlength=brokers)
     cap = np.maximum(p.cap, then + np.bincount(added.ravel(), minlength=brokers))
     return Rewiring(
-        wiring, desk_for(p), goes.astype(np.int64), np.ascontiguousarray(added), np.arange(many), np.full(many, np.inf),
-        np.full(many, -1), cap, np.maximum(cap, wiring.degree[:brokers]), np.array([many, 0, 0]),
-    )  # fmt: skip
+        wiring=wiring,
+        desk=desk_for(p),
+        slots=goes.astype(np.int64),
+        added=np.ascontiguousarray(added),
+        left=np.arange(many),
+        stale=np.full(many, np.inf),
+        seen=np.full(many, -1),
+        cap=cap,
+        allowed=np.maximum(cap, wiring.degree[:brokers]),
+        state=np.array([many, 0, 0]),
+    )
 
 
 @kernel

@@ -218,12 +218,19 @@ class Scratch(NamedTuple):
 
 def new_scratch(brokers: int, loads: int, classes: int, clients: int) -> Scratch:
     """Room for so many."""
-    row = np.zeros((4, brokers), dtype=np.float64)
+    chosen, who, to = np.zeros((3, max(clients, 2)), dtype=np.int64)
     return Scratch(
-        np.zeros((5, max(loads, brokers, 1)), dtype=np.int64), row[:2], row[2], row[3],
-        np.zeros(brokers, dtype=np.bool_), np.zeros((2, loads)), np.zeros(classes, dtype=np.int64),
-        *np.zeros((3, max(clients, 2)), dtype=np.int64),
-    )  # fmt: skip
+        work=np.zeros((5, max(loads, brokers, 1)), dtype=np.int64),
+        sums=np.zeros((2, brokers)),
+        out=np.zeros(brokers),
+        other=np.zeros(brokers),
+        open=np.zeros(brokers, dtype=np.bool_),
+        loads=np.zeros((2, loads)),
+        asked=np.zeros(classes, dtype=np.int64),
+        chosen=chosen,
+        who=who,
+        to=to,
+    )
 
 
 @by_address

@@ -44,9 +44,14 @@ class Regraft(TreePlanner):
 
 
 def regrafted(
-    planner: TreePlanner, observation: Observation, setting: Setting, kicks: int, seed: int,
-    progress: Progress | None = None, start: Pairs | None = None,
-) -> Pairs:  # fmt: skip
+    planner: TreePlanner,
+    observation: Observation,
+    setting: Setting,
+    kicks: int,
+    seed: int,
+    progress: Progress | None = None,
+    start: Pairs | None = None,
+) -> Pairs:
     """The links of the best tree found, from the observed tree or from another one."""
     if len(setting.start) == 0:
         return setting.start
