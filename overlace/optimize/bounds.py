@@ -19,7 +19,7 @@ from overlace.optimize.wishes import Wishes
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import capacity_of
 from overlace.planners.search.problem import Problem
-from overlace.planners.search.system import bill, rooted
+from overlace.planners.search.system import root_tree, traffic_cost
 from overlace.replay.measure import measure
 from overlace.stopping import asked
 from overlace.wording import counted
@@ -233,8 +233,8 @@ def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Bo
     """What each broker bears with an overlay."""
     brokers = observation.network.brokers
     home = overlay.homes(observation.clients)
-    tree, area = rooted(overlay.tree, problem.wires), problem.limits.area
-    _, handled = bill(problem.load, np.maximum(home, 0), tree, problem.node, area, len(problem.node))
+    tree, area = root_tree(overlay.tree, problem.wires), problem.limits.area
+    _, handled = traffic_cost(problem.load, np.maximum(home, 0), tree, problem.node, area, len(problem.node))
     placed = home >= 0
     sent = np.bincount(home[placed], weights=observation.sent[placed], minlength=brokers).astype(np.float64)
     return Borne(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))

@@ -21,15 +21,15 @@ import numpy as np
 from overlace.arrays.jit import Pairs
 from overlace.errors import BadParameter
 from overlace.model import Facet, Observation, Overlay, Plan, Progress, Steps
-from overlace.planners.joint.objective import Objective, at_home, viewed
+from overlace.planners.joint.objective import Objective, apply_objective, drop_homeless
 from overlace.planners.joint.problem import Caps, in_messages, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
-from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, priced
+from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, price_anew
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.search.degrees import thin_out, too_many
 from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.greedy import move_greedily
-from overlace.planners.search.problem import Problem, renumbered
+from overlace.planners.search.problem import Problem, renumber
 from overlace.planners.search.walk import NO_LIMIT, Budget, Kind, Search, State, by_cost
 from overlace.planners.tree import cost as tree_cost
 from overlace.stopping import asked
@@ -132,7 +132,7 @@ class Joint:
         beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
         if ahead is not None:
             problem = self.problem(observation)
-            path, search = priced(problem, path), Search(problem)
+            path, search = price_anew(problem, path), Search(problem)
             for name in beside:
                 search.goto(found[name])
                 beside[name] = search.cost
@@ -145,9 +145,9 @@ class Joint:
             self.wired_only, self.may_wire, self.max_cut, self.keep_brokers, self.keep_links,
             self.head_room,
         )  # fmt: skip
-        seen, carried = viewed(observation, self.objective), None
+        seen, carried = apply_objective(observation, self.objective), None
         if plain is not None or self.objective in ("hops", "latency"):
-            carried = at_home(plain or observation)
+            carried = drop_homeless(plain or observation)
         problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, carried)
         if plain is not None:
             problem = in_messages(problem)
@@ -182,7 +182,7 @@ class Joint:
     def states(self, problem: Problem, seed: int, progress: Progress | None = None) -> dict[str, State]:
         """What each method finds within the budget."""
         budget = self._budget()
-        problem, number = renumbered(problem)
+        problem, number = renumber(problem)
         problem = replace(problem, least=self.min_gain * Search(problem).first.cost)
         search = search_over(problem, budget, seed)
         found: dict[str, State] = {"as it is": search.first}
@@ -202,7 +202,7 @@ class Joint:
             if len(turns) == 1:
                 found[way] = find(search, budget, turns[0], draws, seed, rival)
             else:
-                state = alternating(search, budget)
+                state = alternate(search, budget)
                 for kinds in turns:
                     state = refine(search, state, budget, kinds, draws, seed, rival)
                 found[way] = state
@@ -219,7 +219,7 @@ class Joint:
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Demand x (alpha x links + beta x brokers), access, and the prices of what differs from today."""
-        homes, seen = overlay.homes(observation.clients), viewed(observation, self.objective)
+        homes, seen = overlay.homes(observation.clients), apply_objective(observation, self.objective)
         routed = tree_cost.cost(seen, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
         access = placement_cost.access(seen, homes, self.weight, "cost")
         before = observation.overlay
@@ -237,7 +237,7 @@ def _overlay_of(observation: Observation, state: State) -> Overlay:
     return replace(before, placement=placed, tree=state.links)
 
 
-def alternating(search: Search, budget: Budget) -> State:
+def alternate(search: Search, budget: Budget) -> State:
     """The rival: first one kind of change with a part of the budget, then the other with the rest, and so on."""
     best = search.first
     shares = (1.0,) if budget.both == NO_LIMIT else (0.5,) if search.large else (0.25, 0.5, 0.75)

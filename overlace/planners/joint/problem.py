@@ -12,7 +12,7 @@ from overlace.errors import BadParameter, NotObserved
 from overlace.model import PARTS, Observation
 from overlace.planners.search.limits import Limits
 from overlace.planners.search.problem import Problem, talking
-from overlace.planners.search.system import Demand, bill, rooted
+from overlace.planners.search.system import Demand, root_tree, traffic_cost
 from overlace.planners.search.wires import wires_over
 from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree.problem import classes_of
@@ -59,8 +59,8 @@ def problem_of(
     home = observation.overlay.homes(observation.clients)
     links = np.sort(overlay.tree, axis=1).reshape(-1, 2)
     none = np.full(network.brokers, -1, dtype=np.int64)
-    tree = rooted(links, wires)
-    _, handled = bill(load, np.maximum(home, 0), tree, node, none, network.brokers)
+    tree = root_tree(links, wires)
+    _, handled = traffic_cost(load, np.maximum(home, 0), tree, node, none, network.brokers)
     limits, capped = _limits(observation, carried or observation, demand, home, handled, weight, caps)
     degree = np.bincount(links.ravel(), minlength=network.brokers)
     most = network.max_degree if caps.max_degree is None else np.minimum(network.max_degree, caps.max_degree)

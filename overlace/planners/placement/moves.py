@@ -16,7 +16,7 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.model import Observation, Overlay, Plan, Planner, Steps
 from overlace.planners.ordering import Ordering, changes_in
-from overlace.planners.placement.problem import Problem, searched
+from overlace.planners.placement.problem import Problem, search_problem
 from overlace.planners.search.walk import State
 
 REASONS = (
@@ -33,7 +33,7 @@ REASONS = (
 def plan_of(planner: Planner, observation: Observation, seed: int, problem: Problem, home: Ints) -> Plan:
     """The plan from the observed placement to these homes."""
     before = observation.overlay
-    given = searched(problem)
+    given = search_problem(problem)
     path = Ordering(given, State(np.where(home >= 0, home, given.limits.first), given.links)).path()
     client, start, gain = path.client, path.start, path.gain
     n, changes = len(client), changes_in(path)

@@ -45,7 +45,7 @@ class Tree(NamedTuple):
     degree: Ints
 
 
-def rooted(links: Pairs, wires: Wires) -> Tree:
+def root_tree(links: Pairs, wires: Wires) -> Tree:
     """The tree of these links, its root at broker 0."""
     n = len(links) + 1
     whole = np.zeros((4, n), dtype=np.int64)
@@ -105,7 +105,7 @@ class Seats(NamedTuple):
     many: NDArray[np.int32]  # (large classes, brokers)
 
 
-def seated(demand: Demand, home: Ints, brokers: int) -> Seats:
+def seat_all(demand: Demand, home: Ints, brokers: int) -> Seats:
     """Seats for these homes."""
     large = np.diff(demand.start) > brokers  # then to look at every broker is quicker
     row = np.where(large, np.cumsum(large) - 1, -1)
@@ -115,7 +115,7 @@ def seated(demand: Demand, home: Ints, brokers: int) -> Seats:
     return Seats(home, row, many)
 
 
-def scanned(demand: Demand, home: Ints) -> Seats:
+def scan_seats(demand: Demand, home: Ints) -> Seats:
     """Seats that share their homes with others, and count nothing."""
     return Seats(home, np.full(len(demand.demand), -1), np.zeros((0, 0), dtype=np.int32))
 
@@ -153,7 +153,7 @@ def class_homes(demand: Demand, seats: Seats, k: int, without: int, seen: Ints, 
 
 
 @kernel(work=lambda demand, home, tree, node, *_: 20 + 5 * len(demand.member) + len(node))
-def bill(demand: Demand, home: Ints, tree: Tree, node: Floats, area: Ints, loads: int) -> tuple[float, Floats]:
+def traffic_cost(demand: Demand, home: Ints, tree: Tree, node: Floats, area: Ints, loads: int) -> tuple[float, Floats]:
     """(cost, handled): what all classes pay, and the messages that pass each broker and each area."""
     n = len(node)
     start, member, weight = demand.start, demand.member, demand.demand

@@ -48,7 +48,7 @@ def setting_of(planner: TreePlanner, observation: Observation, overlay: Overlay 
     return Setting(problem, np.ascontiguousarray(start), built, np.asarray(kept))
 
 
-def searched(planner: TreePlanner, observation: Observation, setting: Setting) -> search.Problem:
+def search_problem(planner: TreePlanner, observation: Observation, setting: Setting) -> search.Problem:
     """The problem as the search takes it: nobody moves, and every link that differs must save `min_gain`."""
     p = setting.problem
     demand = classes_of(observation, planner.weight)

@@ -17,7 +17,7 @@ from overlace.errors import NothingBetter
 from overlace.model import Changes, Observation, Plan, Progress, Steps
 from overlace.planners.ordering import Ordering, Path, changes_in
 from overlace.planners.search.walk import NO_LIMIT, State
-from overlace.planners.tree.setting import Setting, searched
+from overlace.planners.tree.setting import Setting, search_problem
 
 REASONS: tuple[str, ...] = (
     "builds the tree: {links} links that cost {saved:g} together",
@@ -61,7 +61,7 @@ def plan_to(
     goal = State(np.maximum(before.homes(observation.clients), 0) if home is None else home, wanted)
     most = NO_LIMIT if planner.max_swaps is None else planner.max_swaps
     tell = progress and (lambda part, what: progress(0.9 + part / 10, what))
-    path = Ordering(searched(planner, observation, setting), goal, most).path(tell)
+    path = Ordering(search_problem(planner, observation, setting), goal, most).path(tell)
     ends = path.start[1:]
     ends = ends[: _worth(path.saves, ends, planner.min_gain)]
     if planner.min_gain > 0 and len(ends) == 0:
