@@ -21,9 +21,9 @@ from overlace.model import Flows, Observation, Overlay
 from overlace.planners.placement.leiden import Leiden, leiden_communities
 from overlace.planners.placement.modularity import communities_after, merges, modularity
 from overlace.planners.placement.moves import plan_of
-from overlace.planners.placement.problem import searched, total_cost
+from overlace.planners.placement.problem import search_problem, total_cost
 from overlace.planners.search.clients import sweep
-from overlace.planners.search.groups import packed
+from overlace.planners.search.groups import pack_groups
 from overlace.planners.search.walk import Search, State
 from overlace.workloads.backbone import layout
 
@@ -73,9 +73,9 @@ def measure(clients: int, last: dict[str, float]) -> list[tuple[str, ...]]:
 
     found, took, memory = measured(lambda: leiden_communities(ties, 0))
     add("Leiden alone (NetworKit, one thread)", took, memory, f"q {modularity(ties, found):.4f}")
-    given = searched(problem)
+    given = search_problem(problem)
     search = Search(given)
-    home = packed(search.system, found, given.movable, given.sent_goal)
+    home = pack_groups(search.system, found, given.movable, given.sent_goal)
     search.goto(State(home, given.links))
     _, took, memory = measured(lambda: sweep(search.system, search.reach, given.movable, 0.0, n))
     add(

@@ -20,7 +20,7 @@ from overlace.planners.tree.local import improve
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.regraft import Regraft
-from overlace.planners.tree.setting import searched, setting_of
+from overlace.planners.tree.setting import search_problem, setting_of
 from overlace.planners.tree.tabu import Effort, optimize
 from overlace.planners.tree.view import local_view
 from overlace.workloads.square import Talk, square
@@ -177,7 +177,7 @@ def one_swap() -> str:
         observation = square(brokers, 4 * brokers, 3 * brokers, near=None if brokers < 10_000 else 24, seed=1)
         planner = Regraft()
         setting = setting_of(planner, observation)
-        rules = Search(searched(planner, observation, setting)).rules(len(setting.start), 0.0)
+        rules = Search(search_problem(planner, observation, setting)).rules(len(setting.start), 0.0)
         p = setting.problem
         good = HubSafe().run(setting).links
         for tree, links in (("as it was", setting.start), ("after hub-safe", good)):
@@ -189,7 +189,7 @@ def one_swap() -> str:
                     best_join(p, search, rules, slot, 1e-6)
 
             each = seconds(look, 3) / len(slots)
-            sizes = [weigh(p, search.wiring, search.desk, slot)[1] for slot in slots]
+            sizes = [weigh(p, search.wiring, search.workspace, slot)[1] for slot in slots]
             pairs = float(np.mean([size * (brokers - size) for size in sizes]))
             overlay = replace(observation.overlay, tree=links)
             again = seconds(lambda: planner.cost(observation, overlay), 3)

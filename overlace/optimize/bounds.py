@@ -19,7 +19,7 @@ from overlace.optimize.case import Case
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import capacity_of
 from overlace.planners.search.problem import Problem
-from overlace.planners.search.system import bill, rooted
+from overlace.planners.search.system import root_tree, traffic_cost
 from overlace.replay.measure import measure
 from overlace.stopping import asked
 from overlace.wording import counted
@@ -62,7 +62,9 @@ def assumptions(case: Case, planner: Joint) -> list[str]:
     limits, network = case.limits, case.observation.network
     lines = []
     if limits.placement is None and not planner.within_region and not places_known(network):
-        lines.append("any broker is taken to serve any client equally well; a table of access costs or --only limits that")
+        lines.append(
+            "any broker is taken to serve any client equally well; a table of access costs or --only limits that"
+        )
     unwired = positions(case.observation.overlay.tree, network.links) < 0
     new = int((unwired[list(planner.may_wire)] if planner.wired_only else unwired).sum())
     which = "that --allow-link names" if limits.allow_link else "that are listed with a cost and not wired"
@@ -237,8 +239,8 @@ def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Lo
     """What each broker bears with an overlay."""
     brokers = observation.network.brokers
     home = overlay.homes(observation.clients)
-    tree, area = rooted(overlay.tree, problem.wires), problem.limits.area
-    _, handled = bill(problem.load, np.maximum(home, 0), tree, problem.node, area, len(problem.node))
+    tree, area = root_tree(overlay.tree, problem.wires), problem.limits.area
+    _, handled = traffic_cost(problem.load, np.maximum(home, 0), tree, problem.node, area, len(problem.node))
     placed = home >= 0
     sent = np.bincount(home[placed], weights=observation.sent[placed], minlength=brokers).astype(np.float64)
     return Loads(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))

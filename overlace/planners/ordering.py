@@ -17,7 +17,7 @@ from overlace.arrays.heap import Queue, dequeue, enqueue, new_queue
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.pairs import as_pairs, positions
 from overlace.model import FACETS, Changes, Progress
-from overlace.planners.search.cut import desk_for
+from overlace.planners.search.cut import new_workspace
 from overlace.planners.search.limits import excess, fits
 from overlace.planners.search.problem import Problem
 from overlace.planners.search.rewiring import (
@@ -238,7 +238,7 @@ def next_of_chain(system: System, line: Line) -> tuple[int, int]:
     return int(best), rank
 
 
-class Way(Protocol):
+class Stepper(Protocol):
     """Changes that are left, as a facet sees them."""
 
     @property
@@ -252,14 +252,14 @@ class Way(Protocol):
         """Carry out several as one step, until the limits hold again."""
 
 
-def carry_out(way: Way, progress: Progress | None = None) -> None:
+def carry_out(stepper: Stepper, progress: Progress | None = None) -> None:
     """All changes: single ones as long as one keeps the limits, and where none does, several as one step."""
-    total = way.left
-    while way.left:
-        if not way.alone() and way.left:
-            way.together()
+    total = stepper.left
+    while stepper.left:
+        if not stepper.alone() and stepper.left:
+            stepper.together()
         if progress:
-            progress(1 - way.left / max(total, 1), "ordering steps")
+            progress(1 - stepper.left / max(total, 1), "ordering steps")
 
 
 class Ordering:
@@ -272,10 +272,17 @@ class Ordering:
         waits = goal.home != self.search.home
         self.moves = int(waits.sum())
         self.line = Line(
-            goal.home.copy(), waits, new_queue(clients), np.full(2 * loads, -1), np.full(clients, -1),
-            np.zeros(self.moves, dtype=np.int64), np.zeros(self.moves), np.zeros(1, dtype=np.int64),
-            problem.move_price, FEW[self.search.huge],
-        )  # fmt: skip
+            target=goal.home.copy(),
+            waits=waits,
+            queue=new_queue(clients),
+            parked=np.full(2 * loads, -1),
+            behind=np.full(clients, -1),
+            moved=np.zeros(self.moves, dtype=np.int64),
+            gain=np.zeros(self.moves),
+            done=np.zeros(1, dtype=np.int64),
+            price=problem.move_price,
+            few=FEW[self.search.huge],
+        )
         self.goes, self.added = np.empty(0, dtype=np.int64), goal.links[:0]
         if not np.array_equal(goal.links, problem.links):
             had, has = as_pairs(problem.links), as_pairs(goal.links)
@@ -373,7 +380,7 @@ class Ordering:
         """What classes span now; where clients have moved, swaps are looked at anew, in large systems as they come."""
         spans = self.search.spans()
         if spans is not self.spans:
-            self.spans, self.rewiring = spans, self.rewiring._replace(desk=desk_for(spans))
+            self.spans, self.rewiring = spans, self.rewiring._replace(workspace=new_workspace(spans))
             self.rewiring.state[TIME] += 1
             if not self.search.huge:
                 self.rewiring.stale[:] = np.inf
@@ -434,7 +441,7 @@ class Ordering:
         return fits(loads.sent, limits.sent_cap) and fits(loads.handled, limits.handled_cap)
 
 
-def priced(problem: Problem, path: Path) -> Path:
+def price_anew(problem: Problem, path: Path) -> Path:
     """The same steps by what they save of another demand."""
     search, links = Search(problem), problem.links.copy()
     gain, messages = np.zeros(len(path.client)), np.zeros(len(path.client))

@@ -88,7 +88,7 @@ def test_a_path_or_the_same_bytes_named_twice_are_read_once_and_said(tmp_path):
 
 
 def test_small_parts_are_joined_when_there_are_many_and_nothing_else_changes(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "FILES", 4)
+    monkeypatch.setattr("overlace.trace.writer.FILES", 4)
     monkeypatch.setattr("overlace.ingest.splits.SPLIT", 1000)
     texts = [lines(10, i * 20) for i in range(12)]
     named = []
@@ -98,7 +98,7 @@ def test_small_parts_are_joined_when_there_are_many_and_nothing_else_changes(tmp
             [str(tmp_path / f"{i:02}.jsonl")], str(tmp_path / "grown"), options=Options(bucket="minute")
         )
         named.append({part.path for parts in grown.trace.parts.values() for part in parts})
-    monkeypatch.setattr(store, "FILES", 1000)
+    monkeypatch.setattr("overlace.trace.writer.FILES", 1000)
     paths = [str(tmp_path / f"{i:02}.jsonl") for i in range(12)]
     once = ingest_sources(paths, str(tmp_path / "once"), options=Options(bucket="minute"))
     assert grown.trace.digest() == once.trace.digest()

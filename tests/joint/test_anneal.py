@@ -7,7 +7,7 @@ import pytest
 
 from overlace.model import Classes, Network, Observation, Overlay
 from overlace.planners.joint.joint import Joint
-from overlace.planners.search.anneal import annealed, opened
+from overlace.planners.search.anneal import anneal_state, start_annealing
 from overlace.planners.search.clients import chain, exchange, sweep
 from overlace.planners.search.limits import fits
 from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
@@ -23,7 +23,7 @@ def test_what_it_believes_is_what_a_recount_gives(budget, planner):
     problem = planner.problem(square(12, 40, 60, seed=1))
     search = Search(problem)
     kinds = ("clients", "links")
-    now, draw = opened(search, search.first, budget, kinds, 7)
+    now, draw = start_annealing(search, search.first, budget, kinds, 7)
     for heat in (0.5, 0.05):
         draw(2000, heat * search.first.cost / 40, 0.5)
         recount = Search(problem)
@@ -46,7 +46,7 @@ def test_what_it_believes_is_what_a_recount_gives(budget, planner):
 def test_the_same_seed_gives_the_same_state_and_it_is_never_worse():
     search = Search(Joint().problem(square(12, 40, 60, seed=2)))
     best = search.path(Budget(both=8), ("clients", "links"))
-    found = [annealed(search, best, Budget(both=8), ("clients", "links"), 4000, seed) for seed in (3, 3)]
+    found = [anneal_state(search, best, Budget(both=8), ("clients", "links"), 4000, seed) for seed in (3, 3)]
     assert found[0].home.tolist() == found[1].home.tolist()
     assert found[0].links.tolist() == found[1].links.tolist()
     assert by_cost(found[0]) <= by_cost(best)
@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_state_and_it_is_never_worse():
 def test_one_kind_alone_changes_only_that_kind():
     search = Search(Joint().problem(square(12, 40, 60, seed=2)))
     for kinds, place in ((("clients",), 1), (("links",), 0)):
-        now, draw = opened(search, search.first, Budget(NO_LIMIT, NO_LIMIT, NO_LIMIT), kinds, 1)
+        now, draw = start_annealing(search, search.first, Budget(NO_LIMIT, NO_LIMIT, NO_LIMIT), kinds, 1)
         draw(2000, search.first.cost / 40, 0.5)
         assert now.changed[place] == 0
         assert now.changed[1 - place] > 0
@@ -77,7 +77,7 @@ def test_it_finds_what_no_single_move_leads_to():
     search = Search(planner.problem(observation))
     stuck = search.path(Budget(), ("clients",))
     assert stuck.cost == search.first.cost
-    assert annealed(search, stuck, Budget(), ("clients",), 4000, 0).cost == 0
+    assert anneal_state(search, stuck, Budget(), ("clients",), 4000, 0).cost == 0
     plan = planner.solve(observation)
     assert planner.cost(observation, plan.after) == 0
     assert len(plan.steps) == 8

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.model import Overlay
-from overlace.planners.joint.objective import at_home, pairwise, viewed
+from overlace.planners.joint.objective import apply_objective, drop_homeless, pairwise
 from tests.strategies import observations
 
 
@@ -33,7 +33,7 @@ def by_members(classes):
 @given(with_homeless())
 def test_only_what_is_between_clients_with_a_home_counts(observation):
     home = {client for client, _ in observation.overlay.placement.tolist()}
-    found = at_home(observation)
+    found = drop_homeless(observation)
     assert talk(found.flows) == [row for row in talk(observation.flows) if {row[0], row[1]} <= home]
     expected = Counter()
     for members, demand in by_members(observation.classes).items():
@@ -52,15 +52,15 @@ def test_two_clients_that_talk_are_a_class_of_both_directions(observation):
 
 @given(with_homeless())
 def test_hops_and_latency_are_paid_by_pairs_and_cost_and_messages_by_classes(observation):
-    home = at_home(observation)
+    home = drop_homeless(observation)
     for objective, classes in (
         ("cost", home.classes),
         ("messages", home.classes),
         ("hops", pairwise(home)),
         ("latency", pairwise(home)),
     ):
-        assert viewed(observation, objective).classes == classes
-    assert set(viewed(observation, "hops").network.link_cost.tolist()) <= {1.0}
-    assert set(viewed(observation, "messages").network.link_cost.tolist()) <= {1.0}
-    latency = viewed(observation, "latency").network
+        assert apply_objective(observation, objective).classes == classes
+    assert set(apply_objective(observation, "hops").network.link_cost.tolist()) <= {1.0}
+    assert set(apply_objective(observation, "messages").network.link_cost.tolist()) <= {1.0}
+    latency = apply_objective(observation, "latency").network
     assert latency.link_cost.tolist() == observation.network.latency_us.tolist()

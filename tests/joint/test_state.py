@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from overlace.model import Classes, Flows
 from overlace.planners.joint.problem import JointLimits, problem_of
 from overlace.planners.search.links import best_join, stand
-from overlace.planners.search.problem import renumbered
+from overlace.planners.search.problem import renumber
 from overlace.planners.search.system import (
-    bill,
     group_prices,
     prices,
     reach_of,
-    rooted,
+    root_tree,
     seat,
-    seated,
+    seat_all,
     shift,
+    traffic_cost,
     try_settle,
     try_shift,
     undo,
@@ -34,7 +34,7 @@ def problem(observation, beta):
 
 
 def billed(p, home):
-    return bill(p.demand, home, rooted(p.links, p.wires), p.node, p.limits.area, len(p.node))
+    return traffic_cost(p.demand, home, root_tree(p.links, p.wires), p.node, p.limits.area, len(p.node))
 
 
 def some(observation):
@@ -176,7 +176,7 @@ def test_whatever_clients_are_called_the_search_sees_the_same_system(observation
     order = list(range(observation.clients))
     random.shuffle(order)
     order = np.array(order)
-    seen = [renumbered(problem(each, 0.5))[0] for each in (observation, shuffled(observation, order))]
+    seen = [renumber(problem(each, 0.5))[0] for each in (observation, shuffled(observation, order))]
     one, two = seen
     assert one.limits.first.tolist() == two.limits.first.tolist()
     assert one.limits.talk.tolist() == two.limits.talk.tolist()
@@ -206,11 +206,11 @@ def shuffled(observation, order):
 @given(observations(least=2).filter(some), st.data())
 def test_seats_stay_true_as_clients_move(observation, data):
     p = problem(observation, 0.0)
-    seats = seated(p.demand, p.limits.first.copy(), len(p.node))
+    seats = seat_all(p.demand, p.limits.first.copy(), len(p.node))
     for _ in range(4):
         client = data.draw(st.integers(0, observation.clients - 1))
         seat(p.demand, seats, client, data.draw(st.integers(0, len(p.node) - 1)))
-    fresh = seated(p.demand, seats.home, len(p.node))
+    fresh = seat_all(p.demand, seats.home, len(p.node))
     assert seats.many.tolist() == fresh.many.tolist()
     assert len(seats.many) == (np.diff(p.demand.start) > len(p.node)).sum()
 
@@ -222,7 +222,7 @@ def test_reach_is_the_longest_way_to_a_broker(observation, beta):
     p = problem(observation, beta)
     graph = nx.Graph()
     graph.add_weighted_edges_from((a, b, price_of(p.wires, a, b)) for a, b in p.links.tolist())
-    reach = reach_of(rooted(p.links, p.wires), p.node)
+    reach = reach_of(root_tree(p.links, p.wires), p.node)
     for x, ways in nx.all_pairs_dijkstra_path(graph):
         paid = [sum(price_of(p.wires, a, b) for a, b in zip(way, way[1:], strict=False)) for way in ways.values()]
         passed = [p.node[way].sum() - p.node[way[-1]] for way in ways.values()]

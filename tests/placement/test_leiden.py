@@ -13,7 +13,7 @@ from overlace.planners.placement.cost import cost
 from overlace.planners.placement.exact import Exact
 from overlace.planners.placement.frontier import frontier
 from overlace.planners.placement.leiden import Leiden, leiden_communities
-from overlace.planners.placement.problem import searched, total_cost
+from overlace.planners.placement.problem import search_problem, total_cost
 from overlace.planners.placement.ties import ties_between
 from overlace.planners.search.system import prices, seat
 from overlace.planners.search.walk import Search
@@ -45,7 +45,7 @@ def test_what_a_move_or_a_trade_is_said_to_save_is_what_it_saves(observation, mo
     c = data.draw(st.integers(0, observation.clients - 1))
     b = data.draw(st.sampled_from(np.flatnonzero(problem.may).tolist()))
     x = data.draw(st.integers(0, observation.clients - 1).filter(lambda x: x != c))
-    system = Search(searched(problem)).system
+    system = Search(search_problem(problem)).system
     out = np.zeros(len(problem.may))
 
     def saved(client, there):

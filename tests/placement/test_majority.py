@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.planners.placement.majority import balanced, fair_shares, place_communities, proportions
+from overlace.planners.placement.majority import balance, fair_shares, place_communities, proportions
 from tests.oracles.placement import algorithm_1
 
 
@@ -76,5 +76,5 @@ def test_equation_5_divides_all_messages_by_brokers():
 def test_who_arrives_goes_to_the_broker_with_the_lowest_load_and_who_is_there_stays():
     home = np.array([0, 1, 3, 3])
     region, may = np.array([0, 0, 0, 1]), np.ones(4, dtype=np.bool_)
-    after = balanced(home, np.array([0, 0, 0, 0]), region, may, np.array([5.0, 2.0, 4.0, 1.0]))
+    after = balance(home, np.array([0, 0, 0, 0]), region, may, np.array([5.0, 2.0, 4.0, 1.0]))
     assert after.tolist() == [0, 1, 2, 1]

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from overlace.arrays.wiring import links_of, wire
 from overlace.errors import BadOverlay, NothingBetter
-from overlace.planners.search.cut import desk_for, weigh
+from overlace.planners.search.cut import new_workspace, weigh
 from overlace.planners.search.links import best_join, descend, stand, steepest
 from overlace.planners.search.walk import Search
 from overlace.planners.search.wires import prices_of
 from overlace.planners.tree.exact import Exact
 from overlace.planners.tree.regraft import Regraft
-from overlace.planners.tree.setting import searched, setting_of
+from overlace.planners.tree.setting import search_problem, setting_of
 from overlace.testing import check_planner
 from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
@@ -27,7 +27,7 @@ def test_the_cost_of_joining_two_parts_is_equation_1(observation, weights, data)
     setting = setting_of(planner, observation)
     p = setting.problem
     slot = data.draw(st.integers(0, len(setting.start) - 1))
-    w, d = wire(len(p.toll), setting.start, prices_of(p.wires, setting.start)), desk_for(p)
+    w, d = wire(len(p.toll), setting.start, prices_of(p.wires, setting.start)), new_workspace(p)
     load, size, _ = weigh(p, w, d, slot)
     first, second = d.order[:size].tolist(), d.order[size:].tolist()
     a, b = setting.start[slot].tolist()
@@ -48,7 +48,7 @@ def test_what_a_descent_says_it_saved_it_saved_and_no_swap_is_left(observation, 
     planner = Regraft()
     setting = setting_of(planner, observation)
     p = setting.problem
-    rules = Search(searched(planner, observation, setting)).rules(len(setting.start), 0.0)
+    rules = Search(search_problem(planner, observation, setting)).rules(len(setting.start), 0.0)
     standing = stand(p, setting.start, rules)
     if way == "link by link":
         saved = descend(p, standing, rules, 1e-9, True)

@@ -14,31 +14,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from overlace.arrays.jit import Pairs
 from overlace.limits import option, same_option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress, Steps
-from overlace.planners.joint.objective import Objective, at_home, viewed
+from overlace.planners.joint.objective import Objective, apply_objective, drop_homeless
 from overlace.planners.joint.problem import JointLimits, in_messages, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
-from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, priced
+from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, price_anew
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.search.degrees import thin_out, too_many
 from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.greedy import move_greedily
-from overlace.planners.search.problem import Problem, renumbered
-from overlace.planners.search.walk import NO_LIMIT, Budget, Search, State, by_cost
+from overlace.planners.search.problem import Problem, renumber
+from overlace.planners.search.walk import NO_LIMIT, Budget, Kind, Search, State, by_cost
 from overlace.planners.tree import cost as tree_cost
 from overlace.stopping import asked
 
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
-BOTH: tuple[Any, ...] = ("clients", "links")
-KINDS: dict[str, tuple[Any, ...]] = {
-    "joint": (BOTH,), "alternating": (("links",), ("clients",)), "placement": (("clients",),), "tree": (("links",),),
-}  # fmt: skip
+BOTH: tuple[Kind, ...] = ("clients", "links")
+KINDS: dict[str, tuple[tuple[Kind, ...], ...]] = {
+    "joint": (BOTH,),
+    "alternating": (("links",), ("clients",)),
+    "placement": (("clients",),),
+    "tree": (("links",),),
+}
 """What each way changes, in turns."""
 WAYS = tuple(KINDS)
 WITHIN = "within degrees"
@@ -76,9 +79,13 @@ class Joint(JointLimits):
         tree_cost.check_weights(self.alpha, self.beta)
 
     def solve(
-        self, observation: Observation, seed: int = 0, *, progress: Progress | None = None,
+        self,
+        observation: Observation,
+        seed: int = 0,
+        *,
+        progress: Progress | None = None,
         ahead: Observation | None = None,
-    ) -> Plan:  # fmt: skip
+    ) -> Plan:
         """The best of the search over both and of its rivals, as steps that pay most first.
 
         With a forecast, plan and order are for the traffic ahead; what is written down is what steps would have saved.
@@ -91,7 +98,7 @@ class Joint(JointLimits):
         beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
         if ahead is not None:
             problem = self.problem(observation)
-            path, search = priced(problem, path), Search(problem)
+            path, search = price_anew(problem, path), Search(problem)
             for name in beside:
                 search.goto(found[name])
                 beside[name] = search.cost
@@ -99,10 +106,10 @@ class Joint(JointLimits):
 
     def problem(self, observation: Observation, plain: Observation | None = None) -> Problem:
         """What is searched: demand, costs and limits; of a forecast, limits count the plain traffic."""
-        seen, borne = viewed(observation, self.objective), None
+        seen, carried = apply_objective(observation, self.objective), None
         if plain is not None or self.objective in ("hops", "latency"):
-            borne = at_home(plain or observation)
-        problem = problem_of(seen, self.alpha, self.beta, self.weight, self, borne)
+            carried = drop_homeless(plain or observation)
+        problem = problem_of(seen, self.alpha, self.beta, self.weight, self, carried)
         if plain is not None:
             problem = in_messages(problem)
         return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
@@ -136,7 +143,7 @@ class Joint(JointLimits):
     def states(self, problem: Problem, seed: int, progress: Progress | None = None) -> dict[str, State]:
         """What each method finds within the budget."""
         budget = self._budget()
-        problem, number = renumbered(problem)
+        problem, number = renumber(problem)
         problem = replace(problem, least=self.min_step * Search(problem).first.cost)
         search = search_over(problem, budget, seed)
         found: dict[str, State] = {"as it is": search.first}
@@ -156,7 +163,7 @@ class Joint(JointLimits):
             if len(turns) == 1:
                 found[way] = find(search, budget, turns[0], draws, seed, rival)
             else:
-                state = alternating(search, budget)
+                state = alternate(search, budget)
                 for kinds in turns:
                     state = refine(search, state, budget, kinds, draws, seed, rival)
                 found[way] = state
@@ -173,7 +180,7 @@ class Joint(JointLimits):
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Demand x (alpha x links + beta x brokers), access, and the prices of what differs from today."""
-        homes, seen = overlay.homes(observation.clients), viewed(observation, self.objective)
+        homes, seen = overlay.homes(observation.clients), apply_objective(observation, self.objective)
         routed = tree_cost.cost(seen, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
         access = placement_cost.access(seen, homes, self.weight, "cost")
         before = observation.overlay
@@ -191,7 +198,7 @@ def _overlay_of(observation: Observation, state: State) -> Overlay:
     return replace(before, placement=placed, tree=state.links)
 
 
-def alternating(search: Search, budget: Budget) -> State:
+def alternate(search: Search, budget: Budget) -> State:
     """The rival: first one kind of change with a part of the budget, then the other with the rest, and so on."""
     best = search.first
     shares = (1.0,) if budget.both == NO_LIMIT else (0.5,) if search.large else (0.25, 0.5, 0.75)

@@ -17,9 +17,9 @@ from overlace.model import Classes, Flows, Network, Observation
 Objective = Literal["cost", "messages", "hops", "latency"]
 
 
-def viewed(observation: Observation, objective: Objective) -> Observation:
+def apply_objective(observation: Observation, objective: Objective) -> Observation:
     """The observation with links that cost what the objective counts, and classes that pay for it."""
-    observation = at_home(observation)
+    observation = drop_homeless(observation)
     network = observation.network
     if objective == "cost":
         return observation
@@ -38,7 +38,7 @@ def viewed(observation: Observation, objective: Objective) -> Observation:
     )
 
 
-def at_home(observation: Observation) -> Observation:
+def drop_homeless(observation: Observation) -> Observation:
     """The observation without clients that have no home.
 
     A class does not say who sends: what such a client sent still joins its receivers here, and is lost in replay.

@@ -13,7 +13,7 @@ from overlace.limits import PlannerLimits, option
 from overlace.model import PARTS, Observation
 from overlace.planners.search.limits import Limits
 from overlace.planners.search.problem import Problem, talking
-from overlace.planners.search.system import Demand, bill, rooted
+from overlace.planners.search.system import Demand, root_tree, traffic_cost
 from overlace.planners.search.wires import wires_over
 from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree.problem import classes_of
@@ -33,10 +33,14 @@ class JointLimits(PlannerLimits):
 
 
 def problem_of(
-    observation: Observation, alpha: float, beta: float, weight: tree_cost.Weight, caps: JointLimits,
-    borne: Observation | None = None,
-) -> Problem:  # fmt: skip
-    """The problem of an observation; `borne` is what brokers bear, where that is another. Refused where data misses."""
+    observation: Observation,
+    alpha: float,
+    beta: float,
+    weight: tree_cost.Weight,
+    caps: JointLimits,
+    carried: Observation | None = None,
+) -> Problem:
+    """The problem of an observation; `carried` is what brokers carry, where that is another."""
     network, overlay, classes = observation.network, observation.overlay, observation.classes
     if len(classes) == 0:
         raise NotObserved("joint: no traffic classes were observed. Ingest a log that says who received what.")
@@ -44,35 +48,47 @@ def problem_of(
         raise NotObserved("joint: there is no tree to start from. Ingest links that are wired.")
     tree_cost.class_costs(observation, overlay)  # refuses clients without homes and what is no tree
     demand = classes_of(observation, weight)
-    load = demand if borne is None and weight == "messages" else classes_of(borne or observation, "messages")
+    load = demand if carried is None and weight == "messages" else classes_of(carried or observation, "messages")
     candidates = _candidates(observation, caps)
     wires = wires_over(network.brokers, candidates, alpha * network.costs_of(candidates))
     node = beta * network.broker_cost
     home = observation.overlay.homes(observation.clients)
     links = np.sort(overlay.tree, axis=1).reshape(-1, 2)
     none = np.full(network.brokers, -1, dtype=np.int64)
-    tree = rooted(links, wires)
-    _, handled = bill(load, np.maximum(home, 0), tree, node, none, network.brokers)
-    limits, capped = _limits(observation, borne or observation, demand, home, handled, weight, caps)
+    tree = root_tree(links, wires)
+    _, handled = traffic_cost(load, np.maximum(home, 0), tree, node, none, network.brokers)
+    limits, capped = _limits(observation, carried or observation, demand, home, handled, weight, caps)
     degree = np.bincount(links.ravel(), minlength=network.brokers)
     most = network.max_degree if caps.max_degree is None else np.minimum(network.max_degree, caps.max_degree)
     stays = _stays(observation, tree.parent, caps)
     limits.may[:, list(caps.keep_brokers)] = False
     return Problem(
-        demand, wires, node, links, tree.parent.copy(), stays, np.maximum(most, degree), limits, capped,
-        _movable(observation, home, demand, limits, caps), limits.sent_cap, limits.handled_cap, load,
-        bool((~stays[tree.parent >= 0]).any() and len(candidates) > len(links)),
+        demand=demand,
+        wires=wires,
+        node=node,
+        links=links,
+        parent=tree.parent.copy(),
+        stays=stays,
+        max_degree=np.maximum(most, degree),
+        limits=limits,
+        capped=capped,
+        movable=_movable(observation, home, demand, limits, caps),
+        sent_goal=limits.sent_cap,
+        handled_goal=limits.handled_cap,
+        load=load,
+        rewires=bool((~stays[tree.parent >= 0]).any() and len(candidates) > len(links)),
         degree_goal=most if (most < degree).any() else None,
-    )  # fmt: skip
+    )
 
 
 def in_messages(problem: Problem) -> Problem:
     """The problem of a forecast with amounts in messages, as prices of changes are."""
     demand, limits = problem.demand, problem.limits
     return replace(
-        problem, demand=demand._replace(demand=demand.demand / PARTS),
+        problem,
+        demand=demand._replace(demand=demand.demand / PARTS),
         limits=limits._replace(amount=limits.amount / PARTS, talk=limits.talk / PARTS),
-    )  # fmt: skip
+    )
 
 
 def _candidates(observation: Observation, caps: JointLimits) -> Pairs:
@@ -107,11 +123,17 @@ def _stays(observation: Observation, parent: Ints, caps: JointLimits) -> Bools:
 
 
 def _limits(
-    observation: Observation, borne: Observation, demand: Demand, home: Ints, handled: Floats,
-    weight: tree_cost.Weight, caps: JointLimits,
-) -> tuple[Limits, bool]:  # fmt: skip
+    observation: Observation,
+    carried: Observation,
+    demand: Demand,
+    home: Ints,
+    handled: Floats,
+    weight: tree_cost.Weight,
+    caps: JointLimits,
+) -> tuple[Limits, bool]:
+    """(limits, whether what brokers handle is among them): no limit is tighter than what is there today."""
     network, placed = observation.network, home >= 0
-    n, sent = network.brokers, np.where(placed, borne.sent, 0).astype(np.float64)
+    n, sent = network.brokers, np.where(placed, carried.sent, 0).astype(np.float64)
     now = np.bincount(home[placed], weights=sent[placed], minlength=n)
     sent_cap = np.full(n, np.inf)
     if caps.sent_cap:
@@ -122,20 +144,30 @@ def _limits(
     if caps.handled_cap:
         handled_cap = np.minimum(handled_cap, caps.handled_cap * handled.max(initial=0.0))
     if caps.max_cut is not None:
-        handled_cap = np.minimum(handled_cap, caps.max_cut * borne.classes.demand.sum())
+        handled_cap = np.minimum(handled_cap, caps.max_cut * carried.classes.demand.sum())
     handled_cap = np.maximum(handled_cap, handled)
     where, may, access = _places(observation, home, caps.within_region)
     amount = _amount(observation, weight) if network.access_cost.size else np.zeros(observation.clients)
-    first = np.where(placed, home, 0)
-    amount = np.where(placed, amount, 0.0)
-    capped = bool(np.isfinite(handled_cap).any())
     talk = np.zeros(observation.clients)
     np.add.at(talk, demand.member, np.repeat(demand.demand, np.diff(demand.start)))
-    nearest = np.where(may, access, np.inf).min(axis=1)
-    return Limits(
-        first, sent, sent_cap, handled_cap, np.full(n, -1, dtype=np.int64), may, where, access, amount, talk, nearest,
-        np.arange(n), np.zeros(n, dtype=np.int64), 0.0, False,
-    ), capped  # fmt: skip
+    limits = Limits(
+        first=np.where(placed, home, 0),
+        sent=sent,
+        sent_cap=sent_cap,
+        handled_cap=handled_cap,
+        area=np.full(n, -1, dtype=np.int64),
+        may=may,
+        group=where,
+        access=access,
+        amount=np.where(placed, amount, 0.0),
+        talk=talk,
+        nearest=np.where(may, access, np.inf).min(axis=1),
+        place=np.arange(n),
+        region=np.zeros(n, dtype=np.int64),
+        leave=0.0,
+        inside=False,
+    )
+    return limits, bool(np.isfinite(handled_cap).any())
 
 
 def capacity_of(observation: Observation) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.planners.ordering import Change
 from overlace.planners.search.problem import Problem
-from overlace.planners.search.system import Demand, Tree, rooted
+from overlace.planners.search.system import Demand, Tree, root_tree
 
 TALKS, SWAPS, TOGETHER, ACCESS = range(4)
 """Places in the planner's REASONS."""
@@ -38,7 +38,7 @@ class Present:
         """(broker, share, share): where most of a client's partners are, and how many are nearer to there than here."""
         p = self.problem
         if self.tree is None:
-            self.tree = rooted(np.array(sorted(self.links), dtype=np.int64).reshape(-1, 2), p.wires)
+            self.tree = root_tree(np.array(sorted(self.links), dtype=np.int64).reshape(-1, 2), p.wires)
         weight = partners_at(p.demand, self.home, client, len(p.node))
         total = weight.sum()
         if not total:

@@ -11,7 +11,7 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadParameter
 from overlace.model import Observation
-from overlace.planners.placement.problem import Caps, Problem, problem_of, region_numbers, searched
+from overlace.planners.placement.problem import Caps, Problem, problem_of, region_numbers, search_problem
 from overlace.planners.search.problem import loads_at
 
 FIELDS = ("region_sent", "broker_sent", "region_handled", "broker_handled")
@@ -53,7 +53,7 @@ def handled_at_start(observation: Observation) -> tuple[Floats, Floats]:
 def loads_of(problem: Problem, home: Ints) -> tuple[Floats, Floats, Floats, Floats]:
     """(sent by broker, by region, handled by broker, by region) with these homes."""
     n, regions = len(problem.region), int(problem.region.max()) + 1
-    given = searched(problem)
+    given = search_problem(problem)
     limits = given.limits._replace(area=n + problem.region, sent_cap=np.zeros(n + regions))
     sent, handled = loads_at(limits, given.load, np.maximum(home, 0), given.links, given.wires)
     return sent[:n], sent[n:], handled[:n], handled[n:]

@@ -20,7 +20,7 @@ import numpy as np
 from overlace.arrays.jit import Ints, Pairs
 from overlace.errors import BadParameter
 from overlace.model import Observation, Progress
-from overlace.planners.placement.majority import Placed, balanced, fair_shares, place_communities, proportions
+from overlace.planners.placement.majority import Placed, balance, fair_shares, place_communities, proportions
 from overlace.planners.placement.modularity import communities_after, merges
 from overlace.planners.placement.planner import PlacementPlanner
 from overlace.planners.placement.problem import Problem, total_cost
@@ -99,7 +99,7 @@ class Community(PlacementPlanner):
         placed = place_communities(part, load, limit, self.test == "each", self.spill)
         wanted = np.full(len(origin), -1)
         wanted[placed_clients] = placed.region[community[placed_clients]]
-        home = balanced(origin, wanted, region, problem.may, problem.sent)
+        home = balance(origin, wanted, region, problem.may, problem.sent)
         moves = int((region[home[placed_clients]] != region[origin[placed_clients]]).sum())
         return Round(home, self._hops(problem, home), moves, amount, placed)
 

@@ -47,9 +47,13 @@ class Exact(WeighedPlacement):
 
     def _searching(self) -> Leiden:
         return Leiden(
-            weight=self.weight, distance=self.distance, move_cost=self.move_cost, region_sent=self.region_sent,
-            broker_sent=self.broker_sent, broker_handled=self.broker_handled,
-        )  # fmt: skip
+            weight=self.weight,
+            distance=self.distance,
+            move_cost=self.move_cost,
+            region_sent=self.region_sent,
+            broker_sent=self.broker_sent,
+            broker_handled=self.broker_handled,
+        )
 
     def problem(self, observation: Observation) -> Problem:
         """That of placement.leiden with the same caps."""
@@ -145,9 +149,14 @@ def state_at(problem: Problem, home: Ints) -> State:
     """A placement with its loads."""
     brokers, regions = len(problem.region), problem.region.max() + 1
     state = State(
-        home.copy(), np.zeros(brokers), np.zeros(regions), np.zeros(brokers), np.zeros(regions),
-        np.zeros(brokers + regions, dtype=np.int64), np.zeros(1, dtype=np.int64),
-    )  # fmt: skip
+        home=home.copy(),
+        broker_sent=np.zeros(brokers),
+        region_sent=np.zeros(regions),
+        broker_handled=np.zeros(brokers),
+        region_handled=np.zeros(regions),
+        stamp=np.zeros(brokers + regions, dtype=np.int64),
+        stamped=np.zeros(1, dtype=np.int64),
+    )
     for c in range(len(home)):
         if home[c] >= 0:
             state.broker_sent[home[c]] += problem.sent[c]

@@ -22,7 +22,7 @@ from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadParameter
 from overlace.model import Observation, Progress
-from overlace.planners.placement.majority import balanced
+from overlace.planners.placement.majority import balance
 from overlace.planners.placement.planner import PlacementPlanner
 from overlace.planners.placement.problem import Problem
 
@@ -59,7 +59,7 @@ class Interest(PlacementPlanner):
             np.add.at(overlap, (groups, region[origin[who]]), 1)
             _, chosen = linear_sum_assignment(overlap, maximize=True)
             wanted[who] = chosen[groups]
-        return balanced(origin, wanted, region, problem.may, problem.sent)
+        return balance(origin, wanted, region, problem.may, problem.sent)
 
     def _groups(self, start: Ints, topic: Ints, topics: int, who: Ints, k: int, seed: int, tell: Progress) -> Ints:
         best, least = np.zeros(len(who), dtype=np.int64), np.inf

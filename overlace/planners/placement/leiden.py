@@ -22,10 +22,10 @@ from overlace.errors import BadParameter, NothingBetter
 from overlace.model import Observation, Overlay, Progress, name_of
 from overlace.planners.placement.caps import FIELDS, caps_of, check_caps, loads_of
 from overlace.planners.placement.planner import WeighedPlacement
-from overlace.planners.placement.problem import Problem, check, problem_of, region_numbers, searched
+from overlace.planners.placement.problem import Problem, check, problem_of, region_numbers, search_problem
 from overlace.planners.placement.ties import Ties
 from overlace.planners.search.find import draws_for, find, search_over
-from overlace.planners.search.problem import renumbered
+from overlace.planners.search.problem import renumber
 from overlace.planners.search.walk import NO_BUDGET, Budget, by_cost
 
 DRAWS, FEWER, EACH = 3_000, 1_200, 15
@@ -77,7 +77,7 @@ class Leiden(WeighedPlacement):
 
     def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:
         """The better end of two searches, from communities and from the present placement."""
-        given, number = renumbered(searched(problem, across=self.across))
+        given, number = renumber(search_problem(problem, across=self.across))
         progress(0.05, "communities")
         budget = NO_BUDGET if self.max_moves is None else Budget(moves=self.max_moves)
         search = search_over(given, budget, seed)

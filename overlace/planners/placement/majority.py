@@ -83,7 +83,7 @@ def place_communities(part: Floats, load: Floats, limit: Floats, test_each: bool
 
 
 @kernel
-def balanced(home: Ints, wanted: Ints, region: Ints, may: Bools, load: Floats) -> Ints:
+def balance(home: Ints, wanted: Ints, region: Ints, may: Bools, load: Floats) -> Ints:
     """Phase 3: whoever comes from another region goes to its new region's broker with the lowest load.
 
     home[c] is client c's broker, wanted[c] the region it shall be in (-1: stays), load[c] what it sends.

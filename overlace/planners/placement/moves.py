@@ -10,14 +10,13 @@ saving.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.model import Observation, Overlay, Plan, Planner, Steps
 from overlace.planners.ordering import Ordering, changes_in
-from overlace.planners.placement.problem import Problem, searched
+from overlace.planners.placement.problem import Problem, search_problem
 from overlace.planners.search.walk import State
 
 REASONS = (
@@ -34,7 +33,7 @@ REASONS = (
 def plan_of(planner: Planner, observation: Observation, seed: int, problem: Problem, home: Ints) -> Plan:
     """The plan from the observed placement to these homes."""
     before = observation.overlay
-    given = searched(problem)
+    given = search_problem(problem)
     path = Ordering(given, State(np.where(home >= 0, home, given.limits.first), given.links)).path()
     client, start, gain = path.client, path.start, path.gain
     n, changes = len(client), changes_in(path)
@@ -50,12 +49,19 @@ def plan_of(planner: Planner, observation: Observation, seed: int, problem: Prob
     return Plan(planner, seed, before, after, changes, steps)
 
 
-def _shares(problem: Problem, home: Ints, client: Ints) -> Mapping[str, Any]:
+def _shares(problem: Problem, home: Ints, client: Ints) -> Mapping[str, Ints | Floats]:
     there, here, most, share, near, far = talk(problem, home, client)
     return {
-        "client": client, "from_broker": problem.origin[client], "to_broker": home[client],
-        "there": there, "here": here, "most_client": most, "most": share, "near": near, "far": far,
-    }  # fmt: skip
+        "client": client,
+        "from_broker": problem.origin[client],
+        "to_broker": home[client],
+        "there": there,
+        "here": here,
+        "most_client": most,
+        "most": share,
+        "near": near,
+        "far": far,
+    }
 
 
 @kernel(work=lambda problem, home, clients: 20 * len(clients) * (1 + len(problem.ties.other) // max(1, len(home))))

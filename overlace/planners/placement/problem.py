@@ -21,7 +21,7 @@ from overlace.planners.placement.ties import Ties, ties_of
 from overlace.planners.search import problem as search
 from overlace.planners.search.limits import Limits
 from overlace.planners.search.problem import loads_at
-from overlace.planners.search.system import Demand, rooted
+from overlace.planners.search.system import Demand, root_tree
 from overlace.planners.search.wires import wires_over
 
 
@@ -186,7 +186,7 @@ def total_cost(problem: Problem, home: Ints) -> float:
 # --- as the search takes it
 
 
-def searched(problem: Problem, *, across: bool = False) -> search.Problem:
+def search_problem(problem: Problem, *, across: bool = False) -> search.Problem:
     """Two clients that talk are a class of two on a tree that stays; loads above their caps are to come down to them.
 
     With `across` only a client that leaves its region is moved.
@@ -228,7 +228,7 @@ def searched(problem: Problem, *, across: bool = False) -> search.Problem:
         wires=wires,
         node=np.zeros(n),
         links=links,
-        parent=rooted(links, wires).parent,
+        parent=root_tree(links, wires).parent,
         stays=np.ones(n, dtype=np.bool_),
         max_degree=np.full(n, n),
         limits=limits,

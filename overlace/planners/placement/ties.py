@@ -39,11 +39,11 @@ def ties_between(clients: int, left: Ints, right: Ints, weight: Floats) -> Ties:
     _, by_far = group(far, clients)
     start, by_end = group(ends[by_far], clients)
     order = by_far[by_end]
-    return Ties(*summed(start, far[order], np.concatenate([weight, weight])[order]))
+    return Ties(*merge_rows(start, far[order], np.concatenate([weight, weight])[order]))
 
 
 @kernel(work=size)
-def summed(start: Ints, other: Ints, weight: Floats) -> tuple[Ints, Ints, Floats]:
+def merge_rows(start: Ints, other: Ints, weight: Floats) -> tuple[Ints, Ints, Floats]:
     """Rows that agree in both ends made one; others ascend within a group."""
     bounds = np.zeros(len(start), dtype=np.int64)
     kept = np.empty(len(other), dtype=np.int64)

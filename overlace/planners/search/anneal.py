@@ -22,14 +22,14 @@ from overlace.planners.search.problem import Problem, talking
 from overlace.planners.search.system import (
     System,
     Tree,
-    bill,
     find_open,
     full,
     hang,
     prices,
-    rooted,
+    root_tree,
     seat,
     shift,
+    traffic_cost,
     undo,
     work_of,
 )
@@ -99,13 +99,13 @@ class Walk(NamedTuple):
     over: Floats  # by how much what is handled is above what it should be: now, and at the best
 
 
-def annealed(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int) -> State:
+def anneal_state(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int) -> State:
     """The best state after so many draws, improved as far as single changes go."""
     p = search.problem
     each = best.cost / max(1, len(talking(p.demand)))
     if draws < 1 or len(best.links) < 1 or not each > 0:
         return best
-    now, run = opened(search, best, budget, kinds, seed)
+    now, run = start_annealing(search, best, budget, kinds, seed)
     hot = HOT * each * float(np.clip(draws / (LONG * max(1, len(p.movable))), LEAST, 1.0))
     run(draws, hot, COOLS if not best.over > 0.0 else COLDER)
     search.goto(State(now.best_home, now.best_links))
@@ -114,7 +114,7 @@ def annealed(search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...
     return min(best, search.state(), key=by_cost)
 
 
-def opened(
+def start_annealing(
     search: Search, best: State, budget: Budget, kinds: tuple[Kind, ...], seed: int
 ) -> tuple[Walk, Callable[[int, float, float], None]]:
     """(where it is, a function that draws so many changes while it cools from a heat to heat x cooling)."""
@@ -124,12 +124,22 @@ def opened(
     shares = (LINKS * links if clients else 1.0, EXCHANGES * clients)
     given = _given(search.problem, search.marginal, budget)
     p, area = search.problem, search.problem.limits.area
-    besides = search.cost - bill(p.demand, search.home, search.tree, p.node, area, len(search.system.loads.sent))[0]
-    figures = np.array([search.cost, search.cost, besides]), np.array([search.moved, search.swapped])
-    kept = best.home.copy(), best.links.copy(), drawing(seed)
+    besides = (
+        search.cost - traffic_cost(p.demand, search.home, search.tree, p.node, area, len(search.system.loads.sent))[0]
+    )
     system = search.system._replace(limits=search.system.limits._replace(handled_cap=p.handled_goal))
     over = np.full(2, excess(system.loads.handled, p.handled_goal) if p.capped else 0.0)
-    now = Walk(system, rooted(search.links, p.wires), search.links.copy(), *figures, *kept, over)
+    now = Walk(
+        system=system,
+        spare=root_tree(search.links, p.wires),
+        links=search.links.copy(),
+        cost=np.array([search.cost, search.cost, besides]),
+        changed=np.array([search.moved, search.swapped]),
+        best_home=best.home.copy(),
+        best_links=best.links.copy(),
+        random=drawing(seed),
+        over=over,
+    )
 
     def run(draws: int, hot: float, cooling: float) -> None:
         tree, brokers = now.system.tree, len(now.system.node)
@@ -145,11 +155,19 @@ def opened(
 
 def _given(p: Problem, marginal: float, budget: Budget) -> Given:
     return Given(
-        p.wires, nearest(p.wires, min(NEAR, len(p.node) - 1)), p.parent, p.stays, p.max_degree,
-        p.movable, p.load is not p.demand,
-        p.move_price + p.least, p.swap_price + p.least, marginal, (budget.moves, budget.swaps, budget.both),
-        p.limits.handled_cap,
-    )  # fmt: skip
+        wires=p.wires,
+        near=nearest(p.wires, min(NEAR, len(p.node) - 1)),
+        parent=p.parent,
+        stays=p.stays,
+        max_degree=p.max_degree,
+        movable=p.movable,
+        apart=p.load is not p.demand,
+        move_price=p.move_price + p.least,
+        swap_price=p.swap_price + p.least,
+        marginal=marginal,
+        most=(budget.moves, budget.swaps, budget.both),
+        handled_cap=p.limits.handled_cap,
+    )
 
 
 @kernel(work=lambda given, now, draws, *_: work_of(now.system, draws[2]), brief=COLD)
@@ -351,9 +369,9 @@ def _draw_link(given: Given, now: Walk, heat: float, fine: float) -> None:
     now.links[row, 0], now.links[row, 1] = min(x, y), max(x, y)
     grown, home = now.spare, system.seats.home
     hang(grown, now.links, given.wires)
-    after, handled = bill(system.demand, home, grown, system.node, limits.area, len(system.loads.handled))
+    after, handled = traffic_cost(system.demand, home, grown, system.node, limits.area, len(system.loads.handled))
     if given.apart:
-        _, handled = bill(system.loads.demand, home, grown, system.node, limits.area, len(handled))
+        _, handled = traffic_cost(system.loads.demand, home, grown, system.node, limits.area, len(handled))
     more = after - (now.cost[0] - now.cost[2]) + given.swap_price * change
     over = excess(handled, limits.handled_cap) if system.capped else 0.0
     if not _taken(now, more + given.marginal * change + fine * (over - now.over[0]), heat):

@@ -22,7 +22,7 @@ from overlace.planners.search.wires import price_of
 
 
 @by_address
-class Desk(NamedTuple):
+class Workspace(NamedTuple):
     """Room to work in, made once: one entry a node, or a class."""
 
     order: Ints  # the nodes of the first part from its end of the cut link outwards, then those of the second
@@ -41,19 +41,28 @@ class Desk(NamedTuple):
 
 
 @kernel
-def desk_for(p: Spans) -> Desk:
+def new_workspace(p: Spans) -> Workspace:
     """Room for a problem."""
     n, classes = len(p.toll), len(p.weight)
-    return Desk(
-        np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64),
-        np.zeros(n, dtype=np.int64), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n),
-        np.zeros(n, dtype=np.int64), np.zeros(classes, dtype=np.int64), np.zeros(classes, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )  # fmt: skip
+    return Workspace(
+        order=np.zeros(n, dtype=np.int64),
+        up=np.zeros(n, dtype=np.int64),
+        side=np.zeros(n, dtype=np.int64),
+        depth=np.zeros(n, dtype=np.int64),
+        rise=np.zeros(n),
+        length=np.zeros(n),
+        some=np.zeros(n),
+        all=np.zeros(n),
+        reach=np.zeros(n),
+        seen=np.zeros(n, dtype=np.int64),
+        tally=np.zeros(classes, dtype=np.int64),
+        crossing=np.zeros(classes, dtype=np.int64),
+        tick=np.zeros(1, dtype=np.int64),
+    )
 
 
 @kernel
-def spread(p: Spans, w: Wiring, d: Desk, slot: int) -> int:
+def spread(p: Spans, w: Wiring, d: Workspace, slot: int) -> int:
     """Fill order, up, side, depth, rise and length of both parts; returns the size of the first."""
     filled = 0
     size = 0
@@ -89,7 +98,7 @@ def spread(p: Spans, w: Wiring, d: Desk, slot: int) -> int:
 
 
 @kernel
-def find_crossing(p: Spans, d: Desk, size: int) -> int:
+def find_crossing(p: Spans, d: Workspace, size: int) -> int:
     """Fill crossing with the classes that have terminals in both parts; returns how many."""
     n = len(d.order)
     begin, end = (0, size) if 2 * size <= n else (size, n)
@@ -113,7 +122,7 @@ def find_crossing(p: Spans, d: Desk, size: int) -> int:
 
 
 @kernel
-def climb(p: Spans, d: Desk, k: int, side: int, weight: float) -> int:
+def climb(p: Spans, d: Workspace, k: int, side: int, weight: float) -> int:
     """Mark the ways from class k's terminals in a part to the cut link; returns where they first meet."""
     d.tick[0] += 1
     mark = d.tick[0]
@@ -135,7 +144,7 @@ def climb(p: Spans, d: Desk, k: int, side: int, weight: float) -> int:
 
 
 @kernel
-def weigh(p: Spans, w: Wiring, d: Desk, slot: int) -> tuple[float, int, int]:
+def weigh(p: Spans, w: Wiring, d: Workspace, slot: int) -> tuple[float, int, int]:
     """(load, size, crossing) of the cut at a slot: what crosses it, the first part's size; fills reach."""
     size = spread(p, w, d, slot)
     crossing = find_crossing(p, d, size)
@@ -162,7 +171,7 @@ def weigh(p: Spans, w: Wiring, d: Desk, slot: int) -> tuple[float, int, int]:
 
 
 @kernel
-def way(p: Spans, d: Desk, k: int, side: int, end: int) -> float:
+def way(p: Spans, d: Workspace, k: int, side: int, end: int) -> float:
     """What the way from a node of a part to class k's subtree in it costs."""
     low = climb(p, d, k, side, 0.0)
     mark = d.tick[0]
@@ -177,7 +186,7 @@ def way(p: Spans, d: Desk, k: int, side: int, end: int) -> float:
 
 
 @kernel
-def most_saved(p: Spans, w: Wiring, d: Desk, slot: int, crossing: int, a: int, b: int) -> tuple[int, float]:
+def most_saved(p: Spans, w: Wiring, d: Workspace, slot: int, crossing: int, a: int, b: int) -> tuple[int, float]:
     """(class, saving): who saves most when the link at a slot gives way to a-b; call after weigh."""
     if d.side[a] == 1:
         a, b = b, a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from overlace.arrays.draws import drawing
 from overlace.arrays.wiring import links_of
 from overlace.model import Progress
-from overlace.planners.search.anneal import LINKS, annealed
+from overlace.planners.search.anneal import LINKS, anneal_state
 from overlace.planners.search.groups import find_communities
 from overlace.planners.search.links import keep_trying, stand
 from overlace.planners.search.problem import Problem
@@ -62,11 +62,11 @@ def find_links(search: Search, budget: Budget, kicks: int, seed: int, progress: 
         def part(share: float, what: str, i: int = i) -> None:
             tell(0.9 * (i + share) / len(ends), what)
 
-        ends[i] = shaken(search, state, budget, kicks, seed, part)
+        ends[i] = kick_tree(search, state, budget, kicks, seed, part)
     return min(ends, key=by_cost)
 
 
-def shaken(
+def kick_tree(
     search: Search, best: State, budget: Budget, kicks: int, seed: int, progress: Progress | None = None
 ) -> State:
     """The best tree after so many kicks."""
@@ -93,25 +93,30 @@ def kicks_for(draws: int) -> int:
 
 
 def refine(
-    search: Search, state: State, budget: Budget, kinds: tuple[Kind, ...], draws: int, seed: int,
+    search: Search,
+    state: State,
+    budget: Budget,
+    kinds: tuple[Kind, ...],
+    draws: int,
+    seed: int,
     rival: State | None = None,
-) -> State:  # fmt: skip
+) -> State:
     """Annealed; where a rival is far better, first for a short while, and no longer where that brings nothing.
 
     One kind of change alone gets as many draws as it has among both.
     """
     if kinds == ("links",) and not search.problem.capped:
-        return shaken(search, state, budget, kicks_for(draws), seed)
+        return kick_tree(search, state, budget, kicks_for(draws), seed)
     share = 1.0 if len(kinds) > 1 else LINKS if kinds == ("links",) else 1 - LINKS
     if rival is not None and state.cost > FAR * rival.cost:
-        tried = annealed(search, state, budget, kinds, int(share * draws / TRIAL), seed)
+        tried = anneal_state(search, state, budget, kinds, int(share * draws / TRIAL), seed)
         if tried.lawful == state.lawful and tried.cost > state.cost * (1 - WORTH):
             return tried
         state = tried
     vain, few = 0, len(search.problem.movable) < FEW
     for turn in range(TURNS):
         before = by_cost(state)
-        state = annealed(search, state, budget, kinds, int(share * draws), seed + turn)
+        state = anneal_state(search, state, budget, kinds, int(share * draws), seed + turn)
         vain = 0 if by_cost(state) < before else vain + 1
         if not state.over > 0.0 or vain == (1 if few else VAIN) or asked():
             break

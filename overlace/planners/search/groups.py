@@ -354,7 +354,7 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
             begin = end
 
 
-def packed(system: System, community: Ints, movable: Ints, room: Floats) -> Ints:
+def pack_groups(system: System, community: Ints, movable: Ints, room: Floats) -> Ints:
     """Homes for all clients, community by community, the heaviest first, where there is room for what they send."""
     limits = system.limits
     amount = int(community.max(initial=-1)) + 1

@@ -35,10 +35,22 @@ def no_limits(home: Ints, brokers: int) -> Limits:
     clients = len(home)
     none, free, nobody = np.zeros(clients), np.full(brokers, np.inf), np.zeros(clients, dtype=np.int64)
     return Limits(
-        home, none, free, free, np.full(brokers, -1), np.ones((1, brokers), dtype=np.bool_), nobody,
-        np.zeros((1, brokers)), none, none, np.zeros(1), np.arange(brokers), np.zeros(brokers, dtype=np.int64), 0.0,
-        False,
-    )  # fmt: skip
+        first=home,
+        sent=none,
+        sent_cap=free,
+        handled_cap=free,
+        area=np.full(brokers, -1),
+        may=np.ones((1, brokers), dtype=np.bool_),
+        group=nobody,
+        access=np.zeros((1, brokers)),
+        amount=none,
+        talk=none,
+        nearest=np.zeros(1),
+        place=np.arange(brokers),
+        region=np.zeros(brokers, dtype=np.int64),
+        leave=0.0,
+        inside=False,
+    )
 
 
 @kernel(work=lambda load, cap: len(cap))

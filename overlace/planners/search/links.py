@@ -20,7 +20,7 @@ from overlace.arrays.draws import draw_below
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.vectors import fill
 from overlace.arrays.wiring import Wiring, attach, detach, links_of, wire
-from overlace.planners.search.cut import Desk, desk_for, weigh
+from overlace.planners.search.cut import Workspace, new_workspace, weigh
 from overlace.planners.search.spans import Spans
 from overlace.planners.search.wires import SPARSE, price_of, prices_of
 
@@ -41,7 +41,7 @@ class Standing(NamedTuple):
     """A tree under search."""
 
     wiring: Wiring
-    desk: Desk
+    workspace: Workspace
     fresh: Bools  # per slot: its link is not of the first tree
     waiting: Bools  # per slot: something around it has changed since it was looked at
     gain: Floats  # per slot: what the best swap saved when it was looked at
@@ -61,9 +61,16 @@ def stand(p: Spans, links: Pairs, rules: Rules) -> Standing:
         fresh[k] = not is_first(rules, links[k, 0], links[k, 1])
         state[0] += fresh[k]
     return Standing(
-        wire(n, links, prices_of(p.wires, links)), desk_for(p), fresh, np.ones(slots, dtype=np.bool_),
-        np.zeros(slots), np.full((slots, 3), -1), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), state,
-    )  # fmt: skip
+        wiring=wire(n, links, prices_of(p.wires, links)),
+        workspace=new_workspace(p),
+        fresh=fresh,
+        waiting=np.ones(slots, dtype=np.bool_),
+        gain=np.zeros(slots),
+        found=np.full((slots, 3), -1),
+        near=np.empty(n, dtype=np.int64),
+        far=np.empty(n, dtype=np.int64),
+        state=state,
+    )
 
 
 @kernel
@@ -85,7 +92,7 @@ def best_join(p: Spans, s: Standing, rules: Rules, slot: int, below: float) -> t
 
     a is -1 where no pair does.
     """
-    w, d, wires = s.wiring, s.desk, p.wires
+    w, d, wires = s.wiring, s.workspace, p.wires
     load, size, _ = weigh(p, w, d, slot)
     u, v = w.to[2 * slot + 1], w.to[2 * slot]
     current = load * w.price[slot] + d.reach[u] + d.reach[v]
@@ -175,7 +182,7 @@ def best_swap(p: Spans, s: Standing, rules: Rules, least: float, eager: bool) ->
 @kernel
 def swap(p: Spans, s: Standing, rules: Rules, slot: int, a: int, b: int) -> None:
     """Put a-b into a slot, and have the links around the loop looked at again."""
-    w, d = s.wiring, s.desk
+    w, d = s.wiring, s.workspace
     weigh(p, w, d, slot)
     for end in (a, b):
         x = end
@@ -259,7 +266,7 @@ def kick(p: Spans, s: Standing, rules: Rules, random: Ints, tries: int) -> float
     slot = draw_below(random, len(s.fresh))
     if rules.kept[slot]:
         return 0.0
-    w, d, wires = s.wiring, s.desk, p.wires
+    w, d, wires = s.wiring, s.workspace, p.wires
     load, size, _ = weigh(p, w, d, slot)
     u, v = w.to[2 * slot + 1], w.to[2 * slot]
     current = load * w.price[slot] + d.reach[u] + d.reach[v] + (rules.fee if s.fresh[slot] else 0.0)

@@ -11,7 +11,7 @@ from overlace.arrays.csr import group, sort_groups, take_groups
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
 from overlace.planners.search.limits import Limits
-from overlace.planners.search.system import Demand, bill, rooted
+from overlace.planners.search.system import Demand, root_tree, traffic_cost
 from overlace.planners.search.wires import Wires
 
 ROUNDS = 4
@@ -61,7 +61,9 @@ def demand_of(start: Ints, member: Ints, demand: Floats, clients: int) -> Demand
 def loads_at(limits: Limits, load: Demand, home: Ints, links: Pairs, wires: Wires) -> tuple[Floats, Floats]:
     """(sent, handled): what each broker and area bears when clients have these homes."""
     node = np.zeros(len(limits.area))
-    return sent_at(limits, home), bill(load, home, rooted(links, wires), node, limits.area, len(limits.sent_cap))[1]
+    return sent_at(limits, home), traffic_cost(
+        load, home, root_tree(links, wires), node, limits.area, len(limits.sent_cap)
+    )[1]
 
 
 def sent_at(limits: Limits, home: Ints) -> Floats:
@@ -77,7 +79,7 @@ def talking(demand: Demand) -> Ints:
     return np.unique(demand.member[paid])
 
 
-def renumbered(p: Problem) -> tuple[Problem, Ints]:
+def renumber(p: Problem) -> tuple[Problem, Ints]:
     """(the problem with its clients in an order that follows from the system alone, the old number of each).
 
     Who talks most comes first; clients are told apart by what they send, where they are and with whom they talk, then

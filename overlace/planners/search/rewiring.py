@@ -17,7 +17,7 @@ import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.wiring import Wiring, attach, detach, wire
-from overlace.planners.search.cut import Desk, desk_for, most_saved, weigh
+from overlace.planners.search.cut import Workspace, most_saved, new_workspace, weigh
 from overlace.planners.search.spans import Spans
 from overlace.planners.search.wires import price_of, prices_of
 
@@ -30,7 +30,7 @@ class Rewiring(NamedTuple):
     """Links that go and links that come; changed in place."""
 
     wiring: Wiring
-    desk: Desk
+    workspace: Workspace
     slots: Ints  # those whose links go, as many as are left
     added: Pairs  # the links that come
     left: Ints  # their rows, as many as are left
@@ -48,9 +48,17 @@ def rewiring(p: Spans, links: Pairs, goes: Ints, added: Pairs) -> Rewiring:
     then = wiring.degree[:brokers] - np.bincount(links[goes].ravel(), minlength=brokers)
     cap = np.maximum(p.cap, then + np.bincount(added.ravel(), minlength=brokers))
     return Rewiring(
-        wiring, desk_for(p), goes.astype(np.int64), np.ascontiguousarray(added), np.arange(many), np.full(many, np.inf),
-        np.full(many, -1), cap, np.maximum(cap, wiring.degree[:brokers]), np.array([many, 0, 0]),
-    )  # fmt: skip
+        wiring=wiring,
+        workspace=new_workspace(p),
+        slots=goes.astype(np.int64),
+        added=np.ascontiguousarray(added),
+        left=np.arange(many),
+        stale=np.full(many, np.inf),
+        seen=np.full(many, -1),
+        cap=cap,
+        allowed=np.maximum(cap, wiring.degree[:brokers]),
+        state=np.array([many, 0, 0]),
+    )
 
 
 @kernel
@@ -65,7 +73,7 @@ def best_add(p: Spans, r: Rewiring, slot: int, strict: bool) -> tuple[int, float
 
     strict leaves out links that exceed what brokers are allowed; else the least excess comes first.
     """
-    w, d = r.wiring, r.desk
+    w, d = r.wiring, r.workspace
     load, _, _ = weigh(p, w, d, slot)
     u, v = w.to[2 * slot + 1], w.to[2 * slot]
     current = load * w.price[slot] + d.reach[u] + d.reach[v]
@@ -144,7 +152,7 @@ def next_of_several(p: Spans, r: Rewiring) -> tuple[int, int, float]:
 @kernel
 def replace_link(p: Spans, r: Rewiring, pick: int, place: int) -> tuple[float, float, int, float]:
     """(gain, messages that crossed the link, who saves most, how much): carry out a swap."""
-    w, d, cap = r.wiring, r.desk, r.cap
+    w, d, cap = r.wiring, r.workspace, r.cap
     slot, row = r.slots[pick], r.left[place]
     a, b = r.added[row, 0], r.added[row, 1]
     load, _, crossing = weigh(p, w, d, slot)
@@ -172,7 +180,7 @@ def replace_link(p: Spans, r: Rewiring, pick: int, place: int) -> tuple[float, f
 @kernel
 def gain_of(p: Spans, links: Pairs, slot: int, a: int, b: int) -> tuple[float, float]:
     """(gain, messages that crossed the link): what a link a-b in the place of another saves."""
-    w, d = wire(len(p.toll), links, prices_of(p.wires, links)), desk_for(p)
+    w, d = wire(len(p.toll), links, prices_of(p.wires, links)), new_workspace(p)
     load, _, _ = weigh(p, w, d, slot)
     before = d.reach[w.to[2 * slot]] + d.reach[w.to[2 * slot + 1]]
     return load * (w.price[slot] - price_of(p.wires, a, b)) + before - d.reach[a] - d.reach[b], load
@@ -181,7 +189,7 @@ def gain_of(p: Spans, links: Pairs, slot: int, a: int, b: int) -> tuple[float, f
 @kernel
 def gains_in_order(p: Spans, links: Pairs, goes: Ints, added: Pairs) -> Floats:
     """What each of some swaps saves, carried out one after the other; every prefix of them must leave a tree."""
-    w, d = wire(len(p.toll), links, prices_of(p.wires, links)), desk_for(p)
+    w, d = wire(len(p.toll), links, prices_of(p.wires, links)), new_workspace(p)
     gains = np.empty(len(goes))
     for i in range(len(goes)):
         slot, a, b = goes[i], added[i, 0], added[i, 1]

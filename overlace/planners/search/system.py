@@ -45,7 +45,7 @@ class Tree(NamedTuple):
     degree: Ints
 
 
-def rooted(links: Pairs, wires: Wires) -> Tree:
+def root_tree(links: Pairs, wires: Wires) -> Tree:
     """The tree of these links, its root at broker 0."""
     n = len(links) + 1
     whole = np.zeros((4, n), dtype=np.int64)
@@ -105,7 +105,7 @@ class Seats(NamedTuple):
     many: NDArray[np.int32]  # (large classes, brokers)
 
 
-def seated(demand: Demand, home: Ints, brokers: int) -> Seats:
+def seat_all(demand: Demand, home: Ints, brokers: int) -> Seats:
     """Seats for these homes."""
     large = np.diff(demand.start) > brokers  # then to look at every broker is quicker
     row = np.where(large, np.cumsum(large) - 1, -1)
@@ -115,7 +115,7 @@ def seated(demand: Demand, home: Ints, brokers: int) -> Seats:
     return Seats(home, row, many)
 
 
-def scanned(demand: Demand, home: Ints) -> Seats:
+def scan_seats(demand: Demand, home: Ints) -> Seats:
     """Seats that share their homes with others, and count nothing."""
     return Seats(home, np.full(len(demand.demand), -1), np.zeros((0, 0), dtype=np.int32))
 
@@ -153,7 +153,7 @@ def class_homes(demand: Demand, seats: Seats, k: int, without: int, seen: Ints, 
 
 
 @kernel(work=lambda demand, home, tree, node, *_: 20 + 5 * len(demand.member) + len(node))
-def bill(demand: Demand, home: Ints, tree: Tree, node: Floats, area: Ints, loads: int) -> tuple[float, Floats]:
+def traffic_cost(demand: Demand, home: Ints, tree: Tree, node: Floats, area: Ints, loads: int) -> tuple[float, Floats]:
     """(cost, handled): what all classes pay, and the messages that pass each broker and each area."""
     n = len(node)
     start, member, weight = demand.start, demand.member, demand.demand
@@ -218,12 +218,19 @@ class Scratch(NamedTuple):
 
 def new_scratch(brokers: int, loads: int, classes: int, clients: int) -> Scratch:
     """Room for so many."""
-    row = np.zeros((4, brokers), dtype=np.float64)
+    chosen, who, to = np.zeros((3, max(clients, 2)), dtype=np.int64)
     return Scratch(
-        np.zeros((5, max(loads, brokers, 1)), dtype=np.int64), row[:2], row[2], row[3],
-        np.zeros(brokers, dtype=np.bool_), np.zeros((2, loads)), np.zeros(classes, dtype=np.int64),
-        *np.zeros((3, max(clients, 2)), dtype=np.int64),
-    )  # fmt: skip
+        work=np.zeros((5, max(loads, brokers, 1)), dtype=np.int64),
+        sums=np.zeros((2, brokers)),
+        out=np.zeros(brokers),
+        other=np.zeros(brokers),
+        open=np.zeros(brokers, dtype=np.bool_),
+        loads=np.zeros((2, loads)),
+        asked=np.zeros(classes, dtype=np.int64),
+        chosen=chosen,
+        who=who,
+        to=to,
+    )
 
 
 @by_address

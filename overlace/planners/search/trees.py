@@ -33,10 +33,10 @@ def within_limits(p: Spans, stay: Pairs, wanted: Pairs) -> tuple[Pairs, int]:
     both = np.concatenate([stay, wanted[np.lexsort((wanted[:, 1], wanted[:, 0], price))]])
     links = both[spanning_forest(n, both, np.arange(len(both)))]
     none: Ints = np.full(n, -1, dtype=np.int64)
-    return relieved(p, links, Rules(np.arange(len(links)) < len(stay), p.cap, none, n, 0.0))
+    return relieve_brokers(p, links, Rules(np.arange(len(links)) < len(stay), p.cap, none, n, 0.0))
 
 
-def relieved(p: Spans, links: Pairs, rules: Rules) -> tuple[Pairs, int]:
+def relieve_brokers(p: Spans, links: Pairs, rules: Rules) -> tuple[Pairs, int]:
     """(the tree with links taken from brokers that have too many, one that has yet, or -1)."""
     standing = stand(p, np.ascontiguousarray(links), rules)
     stuck = relieve(p, standing, rules)

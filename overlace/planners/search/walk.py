@@ -17,7 +17,7 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.arrays.wiring import links_of
 from overlace.planners.search.clients import chain, exchange, partners, relieve, sweep
-from overlace.planners.search.groups import NO_GROUPS, groups_of, move_groups, packed, return_groups
+from overlace.planners.search.groups import NO_GROUPS, groups_of, move_groups, pack_groups, return_groups
 from overlace.planners.search.limits import excess, fits
 from overlace.planners.search.links import Rules, Standing, best_swap, descend, stand, steepest, swap
 from overlace.planners.search.problem import Problem, sent_at
@@ -26,12 +26,12 @@ from overlace.planners.search.system import (
     Loads,
     System,
     Tree,
-    bill,
     new_scratch,
     reach_of,
-    rooted,
-    scanned,
-    seated,
+    root_tree,
+    scan_seats,
+    seat_all,
+    traffic_cost,
 )
 
 Kind = Literal["clients", "links"]
@@ -120,7 +120,7 @@ class Search:
     def goto(self, state: State) -> None:
         """Take up a state."""
         self._traded = self.problem.limits.first
-        self.seats = seated(self.problem.demand, state.home.copy(), len(self.problem.node))
+        self.seats = seat_all(self.problem.demand, state.home.copy(), len(self.problem.node))
         self.rewire(state.links)
         self._count()
 
@@ -143,18 +143,18 @@ class Search:
     def rewire(self, links: Pairs) -> None:
         """Take up other links; `goto` or `descend` must follow."""
         self.links = links
-        self.tree: Tree = rooted(links, self.problem.wires)
+        self.tree: Tree = root_tree(links, self.problem.wires)
         self._reach = None
 
     def _count(self) -> None:
         p = self.problem
         limits = p.limits
         loads = len(limits.sent_cap)
-        routed, handled = bill(p.demand, self.home, self.tree, p.node, limits.area, loads)
+        routed, handled = traffic_cost(p.demand, self.home, self.tree, p.node, limits.area, loads)
         seats = self.seats
         if p.load is not p.demand:
-            handled = bill(p.load, self.home, self.tree, p.node, limits.area, loads)[1]
-            seats = scanned(p.load, self.home)
+            handled = traffic_cost(p.load, self.home, self.tree, p.node, limits.area, loads)[1]
+            seats = scan_seats(p.load, self.home)
         sent = sent_at(limits, self.home)
         self.over = excess(sent, p.sent_goal) + (excess(handled, p.handled_goal) if p.capped else 0.0)
         self.lawful = fits(sent, limits.sent_cap) and (not p.capped or fits(handled, limits.handled_cap))
@@ -177,7 +177,7 @@ class Search:
     def routed(self) -> float:
         """What the ways of all messages cost now."""
         p = self.problem
-        return float(bill(p.demand, self.home, self.tree, p.node, p.limits.area, len(p.limits.sent_cap))[0])
+        return float(traffic_cost(p.demand, self.home, self.tree, p.node, p.limits.area, len(p.limits.sent_cap))[0])
 
     def descend(
         self, price: float, budget: Budget, kinds: tuple[Kind, ...], trade: bool = False, groups: bool = True
@@ -300,8 +300,8 @@ class Search:
         p = self.problem
         if not p.capped:
             return True
-        tree, limits = rooted(links, p.wires), p.limits
-        handled = bill(p.load, self.home, tree, p.node, limits.area, len(limits.handled_cap))[1]
+        tree, limits = root_tree(links, p.wires), p.limits
+        handled = traffic_cost(p.load, self.home, tree, p.node, limits.area, len(limits.handled_cap))[1]
         return fits(handled, limits.handled_cap)
 
     def top_gain(self, kinds: tuple[Kind, ...]) -> float:
@@ -331,7 +331,7 @@ class Search:
         self.spare = best
         for community in self.starts if "clients" in kinds else ():
             self.goto(State(self.first.home, links))
-            self.goto(State(packed(self.system, community, self.problem.movable, self.problem.sent_goal), links))
+            self.goto(State(pack_groups(self.system, community, self.problem.movable, self.problem.sent_goal), links))
             self.descend(0.0, NO_BUDGET, kinds, trade=True)
             if not by_cost(self.state()) < by_cost(replace(best, cost=FAR * best.cost)):
                 self.spare = min(self.spare, self.state(), key=by_cost) if budget.holds(self.state()) else self.spare
@@ -353,7 +353,10 @@ class Search:
 
     def _from_far(self, budget: Budget, kinds: tuple[Kind, ...]) -> State:
         """In a large system back from packed communities, and from where it is only if that is no great gain."""
-        begin, home = self.state(), packed(self.system, self.starts[-1], self.problem.movable, self.problem.sent_goal)
+        begin, home = (
+            self.state(),
+            pack_groups(self.system, self.starts[-1], self.problem.movable, self.problem.sent_goal),
+        )
         self.goto(State(home, begin.links))
         self.descend(0.0, NO_BUDGET, kinds)
         each = max(0.0, begin.cost - self.cost) / max(1, self.moved + self.swapped)
@@ -374,7 +377,7 @@ class Search:
         begin = self.state()
         self.marginal, ends = 0.0, [begin]
         self.goto(self.first)
-        starts = [packed(self.system, each, self.problem.movable, self.problem.sent_goal) for each in self.starts]
+        starts = [pack_groups(self.system, each, self.problem.movable, self.problem.sent_goal) for each in self.starts]
         for home in (*starts, begin.home):
             if by_cost(min(ends, key=by_cost)) < by_cost(replace(begin, cost=FAR * begin.cost)):
                 break

@@ -16,9 +16,9 @@ from typing import ClassVar
 
 from overlace.arrays.jit import Pairs
 from overlace.model import Observation, Progress
-from overlace.planners.tree.limits import begun
+from overlace.planners.tree.limits import start_within_limits
 from overlace.planners.tree.planner import TreePlanner, check_least
-from overlace.planners.tree.regraft import regrafted, smallest_gain
+from overlace.planners.tree.regraft import regraft_tree, smallest_gain
 from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
 from overlace.planners.tree.setting import Setting
 from overlace.planners.tree.tabu import Effort
@@ -43,10 +43,10 @@ class HubSafe(TreePlanner):
 
     def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
         """Where the rounds lead."""
-        setting = begun(setting)
+        setting = start_within_limits(setting)
         links = self.run(setting, seed, progress).links
         if self.finish:
-            links = regrafted(self, observation, setting, 0, seed, progress, links)
+            links = regraft_tree(self, observation, setting, 0, seed, progress, links)
         return links
 
     def run(self, setting: Setting, seed: int = 0, progress: Progress | None = None) -> Run:

@@ -11,7 +11,7 @@ from overlace.planners.search.links import Rules
 from overlace.planners.tree.setting import Setting
 
 
-def begun(setting: Setting) -> Setting:
+def start_within_limits(setting: Setting) -> Setting:
     """Where there is no tree yet, the one to start from is brought within the limits."""
     return setting if setting.built else setting._replace(start=within_limits(setting, setting.start))
 
@@ -21,9 +21,9 @@ def within_limits(setting: Setting, wanted: Pairs) -> Pairs:
     return _checked(setting, *trees.within_limits(setting.problem, setting.start[setting.kept], wanted))
 
 
-def relieved(setting: Setting, links: Pairs, rules: Rules) -> Pairs:
+def relieve_brokers(setting: Setting, links: Pairs, rules: Rules) -> Pairs:
     """The tree with links taken from brokers above their limits."""
-    return _checked(setting, *trees.relieved(setting.problem, links, rules), rules.most)
+    return _checked(setting, *trees.relieve_brokers(setting.problem, links, rules), rules.most)
 
 
 def _checked(setting: Setting, links: Pairs, stuck: int, most: int | None = None) -> Pairs:

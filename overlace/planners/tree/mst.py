@@ -55,9 +55,13 @@ class Mst(TreePlanner):
         changes = Changes(np.ones(2 * n), np.tile([-1, 1], n), rows[:, 0], rows[:, 1])
         gain = gains_in_order(setting.problem, setting.start, removed, new)
         args = {
-            "left_broker": new[:, 0], "right_broker": new[:, 1], "new": new_cost[added],
-            "from_broker": old[:, 0], "to_broker": old[:, 1], "old": old_cost[removed],
-        }  # fmt: skip
+            "left_broker": new[:, 0],
+            "right_broker": new[:, 1],
+            "new": new_cost[added],
+            "from_broker": old[:, 0],
+            "to_broker": old[:, 1],
+            "old": old_cost[removed],
+        }
         if progress:
             progress(1.0, "swaps")
         steps = Steps(np.arange(0, 2 * n + 1, 2), gain, np.ones(n), args)

@@ -19,9 +19,9 @@ import numpy as np
 
 from overlace.errors import NothingBetter
 from overlace.model import Facet, Observation, Plan, Progress
-from overlace.planners.tree.limits import begun
+from overlace.planners.tree.limits import start_within_limits
 from overlace.planners.tree.planner import TreePlanner, check_least
-from overlace.planners.tree.problem import nodes_tree, parted
+from overlace.planners.tree.problem import nodes_tree, split_nodes
 from overlace.planners.tree.regraft import smallest_gain
 from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
 from overlace.planners.tree.setting import Setting, setting_of
@@ -58,11 +58,11 @@ class Ocbr(TreePlanner):
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Swap by swap from the observed tree to where the rounds lead."""
-        setting = begun(setting_of(self, observation))
+        setting = start_within_limits(setting_of(self, observation))
         run = self.run(setting, seed, progress, observation if self.rehome else None)
         if not self.rehome:
             return plan_to(self, observation, seed, setting, run.links, progress)
-        wired, home = parted(run.links, observation.network.brokers)
+        wired, home = split_nodes(run.links, observation.network.brokers)
         bare = replace(self, max_swaps=None, min_gain=0.0)  # the rounds have minded them, links and clients together
         plan = plan_to(bare, observation, seed, setting, wired, progress, home=home)
         if self.min_gain > 0 and len(plan.steps) == 0:

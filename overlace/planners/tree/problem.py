@@ -64,7 +64,7 @@ def nodes_tree(overlay: Overlay, brokers: int, clients: int) -> Pairs:
     return np.ascontiguousarray(np.concatenate([overlay.tree, leaves]))
 
 
-def parted(links: Pairs, brokers: int) -> tuple[Pairs, Ints]:
+def split_nodes(links: Pairs, brokers: int) -> tuple[Pairs, Ints]:
     """(tree, homes): the links between brokers, and the broker of each client's node."""
     links = np.sort(links, axis=1)
     leaf = links[:, 1] >= brokers

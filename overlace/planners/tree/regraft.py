@@ -22,9 +22,9 @@ from overlace.arrays.jit import Pairs
 from overlace.model import Observation, Progress
 from overlace.planners.search.find import find_links
 from overlace.planners.search.walk import Budget, Search, State
-from overlace.planners.tree.limits import relieved
+from overlace.planners.tree.limits import relieve_brokers
 from overlace.planners.tree.planner import TreePlanner, check_least
-from overlace.planners.tree.setting import Setting, searched
+from overlace.planners.tree.setting import Setting, search_problem
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,26 @@ class Regraft(TreePlanner):
 
     def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
         """The best tree found."""
-        return regrafted(self, observation, setting, self.kicks, seed, progress)
+        return regraft_tree(self, observation, setting, self.kicks, seed, progress)
 
 
-def regrafted(
-    planner: TreePlanner, observation: Observation, setting: Setting, kicks: int, seed: int,
-    progress: Progress | None = None, start: Pairs | None = None,
-) -> Pairs:  # fmt: skip
+def regraft_tree(
+    planner: TreePlanner,
+    observation: Observation,
+    setting: Setting,
+    kicks: int,
+    seed: int,
+    progress: Progress | None = None,
+    start: Pairs | None = None,
+) -> Pairs:
     """The links of the best tree found, from the observed tree or from another one."""
     if len(setting.start) == 0:
         return setting.start
-    search = Search(searched(planner, observation, setting))
+    search = Search(search_problem(planner, observation, setting))
     budget = Budget() if planner.max_swaps is None or not setting.built else Budget(swaps=planner.max_swaps)
     begin = setting.start if start is None else np.sort(start, axis=1)
     search.goto(State(search.home, begin))
-    begin = relieved(setting, begin, search.rules(min(budget.swaps, len(begin)), search.problem.least))
+    begin = relieve_brokers(setting, begin, search.rules(min(budget.swaps, len(begin)), search.problem.least))
     search.goto(State(search.home, begin))
     return find_links(search, budget, kicks, seed, progress).links
 

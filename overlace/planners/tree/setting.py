@@ -48,7 +48,7 @@ def setting_of(planner: TreePlanner, observation: Observation, overlay: Overlay 
     return Setting(problem, np.ascontiguousarray(start), built, np.asarray(kept))
 
 
-def searched(planner: TreePlanner, observation: Observation, setting: Setting) -> search.Problem:
+def search_problem(planner: TreePlanner, observation: Observation, setting: Setting) -> search.Problem:
     """The problem as the search takes it: nobody moves, and every link that differs must save `min_gain`."""
     p = setting.problem
     demand = classes_of(observation, planner.weight)
@@ -58,11 +58,22 @@ def searched(planner: TreePlanner, observation: Observation, setting: Setting) -
         stays[a if parent[a] == b else b] = True
     home = np.maximum(observation.overlay.homes(observation.clients), 0)
     limits = no_limits(home, p.wires.brokers)
-    free, nobody = limits.sent_cap, np.empty(0, dtype=np.int64)
     return search.Problem(
-        demand, p.wires, p.toll, setting.start, parent, stays, p.cap, limits, False, nobody, free, free, demand,
+        demand=demand,
+        wires=p.wires,
+        node=p.toll,
+        links=setting.start,
+        parent=parent,
+        stays=stays,
+        max_degree=p.cap,
+        limits=limits,
+        capped=False,
+        movable=np.empty(0, dtype=np.int64),
+        sent_goal=limits.sent_cap,
+        handled_goal=limits.handled_cap,
+        load=demand,
         least=planner.min_gain if setting.built else 0.0,
-    )  # fmt: skip
+    )
 
 
 def all_links(network: Network) -> Pairs:

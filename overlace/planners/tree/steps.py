@@ -17,7 +17,7 @@ from overlace.errors import NothingBetter
 from overlace.model import Changes, Observation, Plan, Progress, Steps
 from overlace.planners.ordering import Ordering, Path, changes_in
 from overlace.planners.search.walk import NO_LIMIT, State
-from overlace.planners.tree.setting import Setting, searched
+from overlace.planners.tree.setting import Setting, search_problem
 
 REASONS: tuple[str, ...] = (
     "builds the tree: {links} links that cost {saved:g} together",
@@ -61,7 +61,7 @@ def plan_to(
     goal = State(np.maximum(before.homes(observation.clients), 0) if home is None else home, wanted)
     most = NO_LIMIT if planner.max_swaps is None else planner.max_swaps
     tell = progress and (lambda part, what: progress(0.9 + part / 10, what))
-    path = Ordering(searched(planner, observation, setting), goal, most).path(tell)
+    path = Ordering(search_problem(planner, observation, setting), goal, most).path(tell)
     ends = path.start[1:]
     ends = ends[: _worth(path.saves, ends, planner.min_gain)]
     if planner.min_gain > 0 and len(ends) == 0:
@@ -109,14 +109,19 @@ def _args(observation: Observation, path: Path, ends: Ints) -> dict[str, Ints | 
     mover = path.client[top]
     links = np.array([int((path.client[b:e] < 0).sum()) for b, e in both], dtype=np.int64)
     return {
-        "left_broker": np.where(mover >= 0, 0, path.new[top, 0]), "right_broker": path.new[top, 1],
+        "left_broker": np.where(mover >= 0, 0, path.new[top, 0]),
+        "right_broker": path.new[top, 1],
         "from_broker": np.where(mover >= 0, path.old[top, 1], path.old[top, 0]),
-        "to_broker": np.where(mover >= 0, path.new[top, 1], path.old[top, 1]), "saved": saved, "links": links,
+        "to_broker": np.where(mover >= 0, path.new[top, 1], path.old[top, 1]),
+        "saved": saved,
+        "links": links,
         "moved_client": np.maximum(mover, 0),
-        "one_client": members[first], "other_client": members[np.minimum(first + 1, len(members) - 1)],
-        "more": size - 2, "messages": classes.demand[at] if known.any() else np.zeros(len(top), dtype=np.int64),
+        "one_client": members[first],
+        "other_client": members[np.minimum(first + 1, len(members) - 1)],
+        "more": size - 2,
+        "messages": classes.demand[at] if known.any() else np.zeros(len(top), dtype=np.int64),
         "most": np.where(known, path.most[top], 0.0),  # a swap that no class crosses saves nothing for anybody
-    }  # fmt: skip
+    }
 
 
 def _built(planner: TreePlanner, observation: Observation, seed: int, wanted: Pairs) -> Plan:
@@ -138,6 +143,8 @@ def _joined(one: Plan, two: Plan) -> Plan:
     args = {name: np.concatenate([(none | dict(one.steps.args))[name], each]) for name, each in two.steps.args.items()}
     steps = Steps(
         np.concatenate([one.steps.start, two.steps.start[1:] + one.steps.start[-1]]),
-        np.concatenate([one.steps.gain, two.steps.gain]), np.concatenate([one.steps.reason, two.steps.reason]), args,
-    )  # fmt: skip
+        np.concatenate([one.steps.gain, two.steps.gain]),
+        np.concatenate([one.steps.reason, two.steps.reason]),
+        args,
+    )
     return Plan(one.planner, one.seed, one.before, two.after, Changes.joined([one.changes, two.changes]), steps)
