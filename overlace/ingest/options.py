@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from overlace.errors import BadParameter
 from overlace.ingest.events import Format, Settled
 from overlace.ingest.fields import UNITS, asked_columns, field_called
-from overlace.trace.store import HOUR_US, MINUTE_US
+from overlace.trace.store import HOUR_US, MINUTE_US, Trace
+
+KEPT = ("identity", "keep_topics", "pseudonymise", "reduce_only")
+"""Options that hold for all logs of a trace."""
 
 KEY_VARIABLE = "OVERLACE_KEY"
 BUCKETS = {"hour": HOUR_US, "minute": MINUTE_US}
@@ -79,3 +82,27 @@ class Options:
 
 FLAGS = {"unit": "--time-unit"}
 """Options whose flag is called otherwise."""
+
+
+def keep_settings(options: Options, base: Trace | None) -> Options:
+    """The options with those that hold for all logs of the trace as they were; refused if they were others."""
+    how = base.notes.get("how") if base else None
+    if not how or not base:
+        return options
+    for name in ("pseudonymise", "reduce_only"):
+        if getattr(options, name) and not how[name]:
+            flag = name.replace("_", "-")
+            raise BadParameter(f"--{flag}: the trace at {base.path} was made without. Ingest into a new trace.")
+    if how["pseudonymise"] and not options.pseudonymise:
+        raise BadParameter(f"the names in the trace at {base.path} are hidden: give --pseudonymise with the same key")
+    identity = options.identity or how["identity"]
+    if identity != (how["identity"] or identity):
+        raise BadParameter(
+            f"--identity {identity}: the trace at {base.path} has {how['identity']}, and that cannot change"
+        )
+    return replace(
+        options,
+        identity=identity,
+        keep_topics=options.keep_topics or how["keep_topics"],
+        reduce_only=how["reduce_only"],
+    )

@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlace.ingest.accounts import shown_mapping
 from overlace.ingest.events import EVENT, with_text_names
 from overlace.ingest.files import open_file
 from overlace.ingest.formats import parquet
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
-from overlace.ingest.sources import FORMATS, Source, look, shown_mapping
+from overlace.ingest.sources import FORMATS, Source, look
 
 LOOKS_RANDOM = re.compile(r"[0-9a-f]{12,}|auto-|mqttjs_|paho\d{6,}|mosq-\w{10,}|[0-9a-f]{8}-[0-9a-f]{4}-", re.I)
 
