@@ -20,7 +20,8 @@ A log line on its way, module by module:
         keys      which rows are one message
         messages  rows of one key as one message                                    Messages, under codes
       staging   what tasks answer, and what they leave for the next job             Arrow files; then Messages under ids
-      reduce    messages summed up by bucket, client, topic and audience            rows of `messages` and `traffic`
+      message_files  messages under ids, by day                                     rows of `messages`
+      reduce    messages summed up by bucket, client, topic and audience            rows of `traffic`
 
 What the driver makes of it:
 

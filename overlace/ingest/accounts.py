@@ -9,8 +9,9 @@ from typing import NamedTuple, TypedDict
 import pyarrow as pa
 
 from overlace.errors import BadTrace
+from overlace.ingest.fields import UNIT_WORDS
 from overlace.ingest.options import Options
-from overlace.ingest.sources import Source, bytes_waiting, shown_mapping
+from overlace.ingest.sources import Source, bytes_waiting
 from overlace.ingest.staging import Read, label
 from overlace.trace.tables import schema_of
 from overlace.trace.writer import Writer
@@ -189,3 +190,24 @@ def write_accounts(
     bodies = {digest: note["body"] for digest, note in noted.items() if "body" in note}
     table = sources_table(accounts, sources, base.read("sources") if base else None, bodies)
     writer.write("sources", table, replace=True)
+
+
+def shown_mapping(source: Source) -> list[str]:
+    """What was settled for a source, for people."""
+    mapping, lines = source.options.get("mapping"), []
+    if mapping is None:
+        return []
+    lines.append("; ".join(f"{field} from {', else '.join(names)}" for field, names in mapping.items()))
+    if source.options.get("unused"):
+        lines.append(f"not used: {', '.join(source.options['unused'])}")
+    unit = source.options.get("unit")
+    if unit:
+        lines.append(f"times that are numbers are {UNIT_WORDS[unit]} since 1970 (--time-unit)")
+    if source.options.get("zoneless"):
+        lines.append("times without a zone are taken as UTC")
+    group = source.options.get("group")
+    if group and source.format != "counts":
+        lines.append(f"rows that agree in {', '.join(group)} are one message (--group)")
+    elif "key" in mapping:
+        lines.append(f"rows that agree in {', else '.join(mapping['key'])} are one message")
+    return lines

@@ -72,9 +72,13 @@ def encode(batches: Sequence[pa.RecordBatch], job: Job, source: Source) -> Encod
         filled = np.where(events.broker.codes < 0, len(events.broker.names), events.broker.codes)
         names = pa.concat_arrays([events.broker.names, pa.array([broker], pa.string())])
         events.broker = rename(Coded(filled.astype(np.int32), names), lambda each: each)
+
+    # keys are made of names as they are logged
     grouping = source.options.get("group") or ()
     keys, keyed = keys_of(events, grouping) if grouping else events.keys()
     crossing = events.crossing()
+
+    # names: who is one client, which topics are folded, pseudonyms
     connection = identify(events, job.identity, crossing)
     topics = len(events.topic.names)
     if not job.keep_topics:
@@ -83,6 +87,7 @@ def encode(batches: Sequence[pa.RecordBatch], job: Job, source: Source) -> Encod
     if job.key:
         hide_names(events, job.key, crossing)
         counted = Counted(counted.rows, {reason: (at, "(hidden)") for reason, (at, _) in counted.samples.items()})
+
     of_messages = events.is_kind("message", "counts", "delivery")
     life = _life(events, job, of_messages, crossing, connection)
     messages, extra = group_messages(events, np.flatnonzero(of_messages), keys, keyed)

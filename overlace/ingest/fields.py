@@ -15,9 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overlace.arrays.text import (
-    Bytes,
-)
+from overlace.arrays.text import Bytes
 from overlace.errors import BadParameter, Unknown
 from overlace.ingest.events import Settled
 

@@ -20,13 +20,7 @@ from overlace.errors import BadTrace
 from overlace.trace.store import absolute, place
 
 HEAD = 4096
-PACKED = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"PK\x03\x04": "zip",
-}
+PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 
 
 def read_unpacked(path: str | Path, expected: str) -> bytes:

@@ -205,11 +205,7 @@ def read_life(job: Job, splits: Sequence[Parsed]) -> pa.Table:
 
 
 def write_history(
-    writer: Writer,
-    job: Job,
-    lives: Sequence[pa.Table],
-    sightings: Sequence[pa.Table],
-    names: Mapping[str, pa.Array],
+    writer: Writer, job: Job, lives: Sequence[pa.Table], sightings: Sequence[pa.Table], names: Mapping[str, pa.Array]
 ) -> None:
     """Write sessions, subscriptions and doubles of each source, from its events and who was seen in it."""
     rows: dict[str, list[tuple[str, pa.Table]]] = {"sessions": [], "subscriptions": [], "doubles": []}

@@ -52,7 +52,7 @@ def _name_hashes(names: pa.Array) -> Ints:
 
 @kernel(work=size)
 def group_keys(high: Ints, low: Ints, there: Bools) -> tuple[Ints, Ints]:
-    """(group, first): rows of one key are one group, number_sources as they come up, a row without a key is its own."""
+    """(group, first): rows of one key are one group, numbered as they come up, a row without a key is its own."""
     n = len(high)
     group = np.empty(n, dtype=np.int64)
     first = np.empty(n, dtype=np.int64)
@@ -69,7 +69,8 @@ def group_keys(high: Ints, low: Ints, there: Bools) -> tuple[Ints, Ints]:
             group[i] = groups
             groups += 1
             continue
-        if 2 * held >= size:
+
+        if 2 * held >= size:  # a larger table, all groups put in anew
             size *= 4
             slot = np.full(size, -1, dtype=np.int64)
             for g in range(groups):
@@ -78,6 +79,7 @@ def group_keys(high: Ints, low: Ints, there: Bools) -> tuple[Ints, Ints]:
                     while slot[at] >= 0:
                         at = (at + 1) & (size - 1)
                     slot[at] = g
+
         at = np.int64(mix(np.uint64(high[i])) & np.uint64(size - 1))
         found = -1
         while slot[at] >= 0:

@@ -75,6 +75,8 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
     if n < events.rows:
         start, members = take_groups(start, members, rows)
     at, client = events.at[rows], events.client.codes[rows]
+
+    # rows that publish, and the most receivers that one of them names: what repeats others is counted by these
     publishes = ~events.is_kind("delivery")[rows]
     every = events.lines[rows]
     lines = np.where(publishes, every, 0)
@@ -82,6 +84,8 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
     sizes = np.diff(start)
     kept = np.zeros((0, 2), np.int64)
     most = np.where(publishes, np.where(every > 1, np.minimum(sizes, 1), sizes), 0)
+
+    # rows of one key are one message; one row of it speaks for all
     head: Ints | slice = slice(None)
     if keyed[rows].any():
         own = keys[rows]
@@ -99,6 +103,7 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
             logged = np.logical_or.reduceat(logged, bounds[:-1])
         kept = own[head]
         kept[~keyed[rows][head]] = 0
+
     start, members = sort_groups(start, members)
     extra = extra_rows(lines, most, logged, np.diff(start))
     audience, audience_start, audience_members = distinct_sets(start, members, logged)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from overlace.errors import BadParameter
@@ -14,6 +14,10 @@ from overlace.limits import as_flag, option
 
 if TYPE_CHECKING:  # whoever only lists options loads no columns
     from overlace.ingest.events import Format, Settled
+    from overlace.trace.store import Trace
+
+KEPT = ("identity", "keep_topics", "pseudonymise", "reduce_only")
+"""Options that hold for all logs of a trace."""
 
 KEY_VARIABLE = "OVERLACE_KEY"
 BUCKETS = {"hour": 3_600_000_000, "minute": 60_000_000}
@@ -155,3 +159,27 @@ class TableOptions:
 def flag_of(name: str) -> str:
     """An option of a log as it is typed."""
     return next(str(each.metadata.get("flag", as_flag(name))) for each in fields(Options) if each.name == name)
+
+
+def keep_settings(options: Options, base: Trace | None) -> Options:
+    """The options with those that hold for all logs of the trace as they were; refused if they were others."""
+    how = base.notes.get("how") if base else None
+    if not how or not base:
+        return options
+    for name in ("pseudonymise", "reduce_only"):
+        if getattr(options, name) and not how[name]:
+            flag = name.replace("_", "-")
+            raise BadParameter(f"--{flag}: the trace at {base.path} was made without. Ingest into a new trace.")
+    if how["pseudonymise"] and not options.pseudonymise:
+        raise BadParameter(f"the names in the trace at {base.path} are hidden: give --pseudonymise with the same key")
+    identity = options.identity or how["identity"]
+    if identity != (how["identity"] or identity):
+        raise BadParameter(
+            f"--identity {identity}: the trace at {base.path} has {how['identity']}, and that cannot change"
+        )
+    return replace(
+        options,
+        identity=identity,
+        keep_topics=options.keep_topics or how["keep_topics"],
+        reduce_only=how["reduce_only"],
+    )

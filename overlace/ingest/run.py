@@ -29,7 +29,7 @@ from overlace.ingest.growth import new_sources
 from overlace.ingest.history import read_life, seen_in, write_history
 from overlace.ingest.links import write_links
 from overlace.ingest.notes import Note, note_sources, warn_of_bridges, warn_of_short_lived
-from overlace.ingest.options import BUCKETS, Options
+from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
 from overlace.ingest.reduce import Ids
 from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
 from overlace.ingest.splits import Split, scopes_of, split_tasks
@@ -67,7 +67,7 @@ def ingest_sources(
         with writing(out, break_lock=chosen.break_lock) as own:
             return ingest_sources(paths, out, runner, chosen, progress, own)
     base = writer.base
-    chosen = as_before(chosen, base)
+    chosen = keep_settings(chosen, base)
     key = chosen.key()
     if base is not None and chosen.bucket and base.rows("traffic") and BUCKETS[chosen.bucket] != base.bucket_us:
         raise BadParameter(f"--bucket {chosen.bucket}: the trace at {out} has other buckets, and they cannot change")
@@ -93,34 +93,6 @@ def ingest_sources(
         else:
             return done._replace(known=found.known)
         writer.restart()
-
-
-KEPT = ("identity", "keep_topics", "pseudonymise", "reduce_only")
-"""Options that hold for all logs of a trace."""
-
-
-def as_before(options: Options, base: Trace | None) -> Options:
-    """The options with those that hold for all logs of the trace as they were; refused if they were others."""
-    how = base.notes.get("how") if base else None
-    if not how or not base:
-        return options
-    for name in ("pseudonymise", "reduce_only"):
-        if getattr(options, name) and not how[name]:
-            flag = name.replace("_", "-")
-            raise BadParameter(f"--{flag}: the trace at {base.path} was made without. Ingest into a new trace.")
-    if how["pseudonymise"] and not options.pseudonymise:
-        raise BadParameter(f"the names in the trace at {base.path} are hidden: give --pseudonymise with the same key")
-    identity = options.identity or how["identity"]
-    if identity != (how["identity"] or identity):
-        raise BadParameter(
-            f"--identity {identity}: the trace at {base.path} has {how['identity']}, and that cannot change"
-        )
-    return replace(
-        options,
-        identity=identity,
-        keep_topics=options.keep_topics or how["keep_topics"],
-        reduce_only=how["reduce_only"],
-    )
 
 
 class _Ingest:

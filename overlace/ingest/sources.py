@@ -19,7 +19,6 @@ import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unfinished, Unknown
 from overlace.ingest.events import Format, Settled
-from overlace.ingest.fields import UNIT_WORDS
 from overlace.ingest.files import (
     HEAD,
     _refuse_encoding,
@@ -156,12 +155,14 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
         magic = raw.read(min(HEAD, info.size))
         raw.seek(max(0, info.size - HEAD))
         end = raw.read(min(HEAD, info.size))
+
     packed = _refuse_packed(path, magic)
     with open_file(path) as stream:
         sample = stream.read(SAMPLE) if info.size else b""
     head = sample[:HEAD]
     if not head.startswith(parquet.MAGIC):
         _refuse_encoding(path, head)
+
     name = form or guess(head.removeprefix(MARK))
     if name is None and b"\n" not in sample and not packed:
         raise Unfinished(f"{PurePosixPath(path).name}: its only line is unfinished, and waits for its end")
@@ -171,6 +172,7 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
             f"{path}: no known format ({', '.join(FORMATS)}) fits its first lines. Name one with --format, or leave "
             f"such files out with --skip '{'*' + kind if kind else PurePosixPath(path).name}'."
         )
+
     chosen = FORMATS[name]
     given = asked.for_format(chosen)
     if name == "parquet":
@@ -181,6 +183,7 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
     if chosen.one_broker and not settled.get("broker"):
         stem = strip_rotation(PurePosixPath(path).name).rpartition(".")
         settled["broker"] = stem[0] or stem[2]
+
     size, is_open = info.size, False
     if not packed and name != "parquet" and not chosen.lines and not end.endswith(b"\n"):
         size, is_open = _end_of(path, info.size, chosen, settled)
@@ -293,27 +296,6 @@ def settle_together(sources: Sequence[Source]) -> list[Source]:
 def bytes_waiting(source: Source) -> int:
     """Bytes of its last line, if that waits for its end."""
     return 0 if source.packed or source.format == "parquet" else source.disk[0] - source.size
-
-
-def shown_mapping(source: Source) -> list[str]:
-    """What was settled for a source, for people."""
-    mapping, lines = source.options.get("mapping"), []
-    if mapping is None:
-        return []
-    lines.append("; ".join(f"{field} from {', else '.join(names)}" for field, names in mapping.items()))
-    if source.options.get("unused"):
-        lines.append(f"not used: {', '.join(source.options['unused'])}")
-    unit = source.options.get("unit")
-    if unit:
-        lines.append(f"times that are numbers are {UNIT_WORDS[unit]} since 1970 (--time-unit)")
-    if source.options.get("zoneless"):
-        lines.append("times without a zone are taken as UTC")
-    group = source.options.get("group")
-    if group and source.format != "counts":
-        lines.append(f"rows that agree in {', '.join(group)} are one message (--group)")
-    elif "key" in mapping:
-        lines.append(f"rows that agree in {', else '.join(mapping['key'])} are one message")
-    return lines
 
 
 def first_and_last(source: Source) -> tuple[int, int] | None:

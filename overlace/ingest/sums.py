@@ -50,8 +50,7 @@ def sums_of(parsed: Sequence[Parsed], ids: Sequence[Ids]) -> Sums:
     """What the first job summed up already."""
     pairs = zip(parsed, ids, strict=True)
     return Sums(
-        [Summed(read.source, read.tail, partial_of(tables, own), 0, read.orphans) for (read, tables), own in pairs],
-        [],
+        [Summed(read.source, read.tail, partial_of(tables, own), 0, read.orphans) for (read, tables), own in pairs], []
     )
 
 

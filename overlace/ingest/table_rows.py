@@ -27,10 +27,7 @@ KINDS = {
 }
 """Columns that hold ids, and of what."""
 
-TRUTHS = {
-    **dict.fromkeys(("1", "true", "yes", "t", "y"), True),
-    **dict.fromkeys(("0", "false", "no", "f", "n"), False),
-}
+TRUTHS = {**dict.fromkeys(("1", "true", "yes", "t", "y"), True), **dict.fromkeys(("0", "false", "no", "f", "n"), False)}
 
 AMOUNTS = ("cost", "capacity", "latency_us", "max_degree", "bound_ms", "connections")
 """Columns that hold numbers from 0 on."""

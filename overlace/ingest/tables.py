@@ -52,12 +52,7 @@ def add_tables(
 
 
 def add_topology(
-    paths: Sequence[str],
-    out: str,
-    kind: str | None = None,
-    *,
-    wired: Wanted | None = None,
-    break_lock: bool = False,
+    paths: Sequence[str], out: str, kind: str | None = None, *, wired: Wanted | None = None, break_lock: bool = False
 ) -> tuple[Trace, dict[str, Counts], list[str]]:
     """The brokers and links of topology files merged into the trace, and what is wired of them.
 

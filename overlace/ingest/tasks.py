@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from overlace.arrays.csr import group as by_group
 from overlace.arrays.csr import sort_groups, take_groups
-from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Ints, kernel, size
 from overlace.ingest.encode import encode
 from overlace.ingest.files import hash_of
 from overlace.ingest.keys import group_keys
+from overlace.ingest.message_files import MessageFiles
 from overlace.ingest.messages import (
     Messages,
     audience_sizes,
@@ -30,7 +30,6 @@ from overlace.ingest.messages import (
     distinct_sets,
     extra_rows,
     heads_of,
-    masks_of,
     orphans_in,
     receivers_of,
     take,
@@ -46,17 +45,12 @@ from overlace.ingest.staging import (
     Read,
     answer,
     from_lists,
-    label,
     partial_tables,
     stage,
     stage_messages,
     staged,
     staged_messages,
 )
-from overlace.trace.store import DAY_US
-from overlace.trace.tables import TIME, conform
-from overlace.trace.traffic import NONE, UNLOGGED
-from overlace.trace.writer import write_groups
 
 FLUSH = 2_000_000
 """Messages that a task holds before it writes them."""
@@ -160,18 +154,18 @@ def finish(job: Job, tasks: Sequence[Sequence[Piece]], bridged: bool, shared: Se
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for task in batch["id"].to_pylist():
-                written = Written(job)
+                files = MessageFiles(job)
                 for piece in tasks[task]:
-                    yield _finish_piece(job, piece, bridged, shared, written)
-                    if written.rows >= FLUSH:
-                        yield from written.flush()
-                yield from written.flush()
+                    yield _finish_piece(job, piece, bridged, shared, files)
+                    if files.rows >= FLUSH:
+                        yield from files.flush()
+                yield from files.flush()
                 pa.default_memory_pool().release_unused()
 
     return run
 
 
-def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], written: Written) -> pa.RecordBatch:
+def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], files: MessageFiles) -> pa.RecordBatch:
     ids = Ids(*(staged(job, f"ids/{piece.name}-{kind}")["id"].to_numpy() for kind in Ids._fields))
     messages = put_under_ids(staged_messages(job, piece.name), ids)
     done = Finished(piece.source, piece.tail)
@@ -188,7 +182,7 @@ def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], 
     if bridged:
         messages = _with_bridged(job, piece.source, messages)
     if not job.reduce_only:
-        written.add(piece.source, piece.tail, messages)
+        files.add(piece.source, piece.tail, messages)
     return answer(done._asdict(), partial_tables(sum_up(messages, job.bucket_us)))
 
 
@@ -217,64 +211,6 @@ def _with_bridged(job: Job, source: int, messages: Messages) -> Messages:
     return messages._replace(audience=audience, start=start, members=members)
 
 
-class Written:
-    """Messages that a task writes: files by day, a row group a source."""
-
-    def __init__(self, job: Job) -> None:
-        self.job, self.rows = job, 0
-        self.days: dict[int, list[tuple[str, pa.Table]]] = {}
-
-    def add(self, source: int, tail: bool, messages: Messages) -> None:
-        """Take messages of a source, under ids."""
-        messages = take(messages, np.flatnonzero(~messages.counts)) if messages.counts.any() else messages
-        if len(messages.at) == 0:
-            return
-        identity = (self.job.sources[source].number << 40) | messages.offset
-        if (np.diff(identity) < 0).any():
-            order = np.argsort(identity, kind="stable")
-            identity, messages = identity[order], take(messages, order)
-        hashes = np.append(hash_groups(messages.start, messages.members), UNLOGGED)
-        masks = np.append(masks_of(messages.sets_start, np.arange(len(messages.sets)), messages.sets), NONE)
-        day = messages.at // DAY_US
-        table = message_table(identity, messages, hashes[messages.audience], masks[messages.attributes])
-        for each in np.unique(day):
-            own = table if day[0] == day[-1] == each and (day == each).all() else table.filter(pa.array(day == each))
-            self.days.setdefault(int(each), []).append((label(self.job.sources[source].digest, tail), own))
-        self.rows += len(identity)
-
-    def flush(self) -> Iterator[pa.RecordBatch]:
-        """Write what is there: an answer that names the files."""
-        parts = []
-        for day, tables in sorted(self.days.items()):
-            date = str(np.datetime64(day, "D"))
-            name = f"day={date}/{self.job.id}-{uuid.uuid4().hex[:8]}"
-            made = write_groups(self.job.trace, "messages", tables, name)
-            parts += [(part.path, part.rows, str(part.hash), part.source, part.group) for part in made]
-        self.days, self.rows = {}, 0
-        if parts:
-            yield answer(Finished(parts=parts)._asdict(), {})
-
-
-def message_table(identity: Ints, messages: Messages, audience: Ints, masks: Ints) -> pa.Table:
-    """Rows of the table `messages`."""
-    topic = messages.topic
-    return conform(
-        pa.table(
-            {
-                "message": identity,
-                "at": pa.array(messages.at).cast(TIME),
-                "client": messages.client,
-                "topic": pa.array(topic, mask=topic < 0),
-                "attributes": pa.array(masks, mask=masks == NONE),
-                "bytes": messages.bytes,
-                "audience": pa.array(audience, mask=messages.audience < 0),
-                "weight": messages.weight,
-            }
-        ),
-        "messages",
-    )
-
-
 # --- regroup -------------------------------------------------------------------------------------------
 
 
@@ -284,16 +220,17 @@ def regroup(job: Job, pieces: Sequence[Piece], parts: int) -> BatchFunction:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["id"].to_pylist():
-                written = Written(job)
-                yield from _regroup_part(job, pieces, number, parts, written)
-                yield from written.flush()
+                files = MessageFiles(job)
+                yield from _regroup_part(job, pieces, number, parts, files)
+                yield from files.flush()
 
     return run
 
 
 def _regroup_part(
-    job: Job, pieces: Sequence[Piece], number: int, parts: int, written: Written
+    job: Job, pieces: Sequence[Piece], number: int, parts: int, files: MessageFiles
 ) -> Iterator[pa.RecordBatch]:
+    """Join the messages of part `number` of all keys, and sum them up by source."""
     held, source, scope = [], [], []
     for piece in pieces:
         own = staged_messages(job, f"shared-{piece.name}")
@@ -305,19 +242,26 @@ def _regroup_part(
     n = len(every.at)
     if n == 0:
         return
+
+    # rows of one key in one scope are one message; one row of it speaks for all
     high = np.ascontiguousarray(every.key[:, 0] ^ (np.concatenate(scope).astype(np.int64) << 48))
     group, first = group_keys(high, np.ascontiguousarray(every.key[:, 1]), np.ones(n, bool))
     bounds, order = by_group(group, len(first))
     head = heads_of(bounds, order, every.at, every.client)
+
+    # its receivers are those that any of its rows names
     logged = every.audience >= 0
     start, members = receivers_of(every, order)
     start, members = sort_groups(start[bounds], members)
     lines, rows = (np.add.reduceat(each[order], bounds[:-1]) for each in (every.lines, every.rows))
     most = np.maximum.reduceat(every.most[order], bounds[:-1])
     any_logged = np.logical_or.reduceat(logged[order], bounds[:-1])
+
+    # rows that only repeat others, without those that were counted in their own split already
     extra = extra_rows(lines, most, any_logged, np.diff(start))
     before = extra_rows(every.lines, every.most, logged, audience_sizes(every))
     more = spread_extra(bounds, order, extra, before, every.lines)
+
     audience, start, members = distinct_sets(start, members, any_logged)
     whole = take(every, head)._replace(
         audience=audience, start=start, members=members, lines=lines, rows=rows, most=most
@@ -325,12 +269,14 @@ def _regroup_part(
     lost = whole.client < 0
     gone = np.zeros(n, bool)
     gone[order] = np.repeat(lost, np.diff(bounds))
+
+    # each message belongs to the source, or its tail, of the row that speaks for it
     for each in np.unique(origin):
         mine = np.flatnonzero((origin[head] == each) & ~lost)
         messages = compact_audiences(take(whole, mine))
         owner, tail = int(each) // 2, bool(each % 2)
         if not job.reduce_only:
-            written.add(owner, tail, messages)
+            files.add(owner, tail, messages)
         orphans = int(every.rows[(origin == each) & gone].sum())
         done = Finished(owner, tail, extra=int(more[origin == each].sum()), orphans=orphans)
         yield answer(done._asdict(), partial_tables(sum_up(messages, job.bucket_us)))

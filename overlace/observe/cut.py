@@ -101,7 +101,7 @@ def _weekdays(bucket: np.ndarray, messages: np.ndarray, boundary: int) -> str:
     shares = [float(messages[mine & weekend].sum() / max(messages[mine].sum(), 1)) for mine in halves]
     if abs(shares[0] - shares[1]) > 0.15:
         return (
-            f"{shares[0]:.0%} of the messages in the training window and {shares[1]:.0%} of those held out are from weekends: "
-            "the two parts may differ for that reason alone"
+            f"{shares[0]:.0%} of the messages in the training window and {shares[1]:.0%} of those held out are from "
+            "weekends: the two parts may differ for that reason alone"
         )
     return ""

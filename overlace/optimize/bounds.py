@@ -62,9 +62,7 @@ def assumptions(case: Case, planner: Joint) -> list[str]:
     limits, network = case.limits, case.observation.network
     lines = []
     if limits.placement is None and not planner.within_region and not places_known(network):
-        lines.append(
-            "any broker is taken to serve any client equally well; a table of access costs or --only limits that"
-        )
+        lines.append("any broker is taken to serve any client equally well; access costs or --only limit that")
     unwired = positions(case.observation.overlay.tree, network.links) < 0
     new = int((unwired[list(planner.may_wire)] if planner.wired_only else unwired).sum())
     which = "that --allow-link names" if limits.allow_link else "that are listed with a cost and not wired"

@@ -86,9 +86,9 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
     summary = summarise([(each.path, each.found[0].recipe.options, each.size) for each in logs if each.size])
     whole = all(each.whole for each in looked if each.found)
     commands = [Command(e.recipe.command(), e.recipe.makes, _counts(e.outcome), e.why) for e in found]
-    has = {**summary.pop("has"), **_table_facts(found)}
-    head = (first.path, first.lines, first.columns)
-    return Peek(_kinds(looked), *head, commands, choose, problem, whole=whole, **summary, facets=_facets(has))
+    has = {**summary.has, **_table_facts(found)}
+    kinds, facets = _kinds(looked), _facets(has)
+    return Peek(kinds, first.path, first.lines, first.columns, commands, choose, problem, *summary[:-1], whole, facets)
 
 
 def _as_given(path: str, paths: Sequence[str]) -> str:

@@ -105,8 +105,8 @@ class Judgement(Strict):
     )
     apart: list[GroupCost] = Field(
         default_factory=list,
-        description="of the objective's metric on the traffic that judges: messages of known clients, and those with one "
-        "that had no traffic before",
+        description="of the objective's metric on the traffic that judges: messages of known clients, and those "
+        "with one that had no traffic before",
     )
     baselines: list[Baseline] = Field(
         default_factory=list, description="for placement and tree: what a greedy way saves with as many changes"

@@ -113,11 +113,5 @@ def sniff(head: bytes) -> float:
 
 
 FORMAT = Format(
-    name="jsonl",
-    scope="line",
-    sniff=sniff,
-    read=read,
-    finished=is_finished,
-    settle=settle,
-    options=OPTIONS,
+    name="jsonl", scope="line", sniff=sniff, read=read, finished=is_finished, settle=settle, options=OPTIONS
 )

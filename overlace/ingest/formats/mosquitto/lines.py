@@ -13,17 +13,7 @@ from numpy.typing import NDArray
 
 from overlace.arrays.jit import Bools, Ints
 from overlace.arrays.lines import BLANK
-from overlace.ingest.formats.mosquitto.shapes import (
-    BAD,
-    CUT_SHORT,
-    GONE,
-    LEFT,
-    NO_TIME,
-    OTHER,
-    REASON,
-    SHAPES,
-    TAB,
-)
+from overlace.ingest.formats.mosquitto.shapes import BAD, CUT_SHORT, GONE, LEFT, NO_TIME, OTHER, REASON, SHAPES, TAB
 from overlace.ingest.lines import REASONS, SAMPLE, text_lines
 
 Numbers = NDArray[Any]  # of whatever width

@@ -168,6 +168,8 @@ def take_turns(
 ) -> tuple[Ints, tuple[Ints, Ints, Ints, Ints, Ints], tuple[Bools, Bools, Bools, Bools]]:
     """(entries, known, marks) of a log, in the order of the columns of Entries and, from `turn` on, of Sends."""
     code, client, topic, size = lines.code, lines.client, lines.topic, lines.size
+
+    # what is found: an entry a row, and of each send what Sends holds
     entry, entries = np.empty((most, RETAIN + 1), np.int64), 0
     turn, number = np.full(len(sent), -1, np.int64), np.zeros(len(sent), np.int64)
     base, since = np.full(len(sent), -1, np.int64), np.full(len(sent), -1, np.int64)
@@ -175,6 +177,7 @@ def take_turns(
     idle, behind = np.zeros(len(sent), np.bool_), np.zeros(len(sent), np.bool_)
     crowded, returned = np.zeros(len(sent), np.bool_), np.zeros(len(sent), np.bool_)
 
+    # what is known of each client so far
     clients = len(bridge)
     flight, last = np.zeros(clients, np.int64), np.full(clients, -1, np.int64)
     session, connected = np.full(clients, -1, np.int64), np.full(clients, -1, np.int64)
@@ -182,6 +185,7 @@ def take_turns(
     keeps_retain, goodbye = np.zeros(clients, np.bool_), np.zeros(clients, np.bool_)
     will, served = np.full(clients, UNSEEN, np.int64), np.full(clients, -1, np.int64)  # line of its will, last turn
 
+    # the entry of this turn, who went away in it, who came back in it, and the last send
     now, dead, returning, send = -1, -1, -1, -1
     for i in range(len(code)):
         what, who = code[i], client[i]
@@ -191,6 +195,7 @@ def take_turns(
             if lines.dup[i] == 1:
                 label[send] = REDELIVERY
                 continue
+
             if dead >= 0 and now < 0:  # a will that was not expected: none was seen to be given, or a late goodbye
                 mine = will[dead]
                 unseen = mine == UNSEEN and not goodbye[dead] and not owned[topic[i]]
@@ -198,6 +203,8 @@ def take_turns(
                     put(entry[entries], -1, i - 1, dead, lines, i)
                     entry[entries, QOS] = 2
                     now, entries = entries, entries + 1
+
+            # is it a send of the message that enters in this turn?
             fits = now >= 0 and size[i] == entry[now, SIZE] and (topic[i] == entry[now, TOPIC] or bridge[who])
             if lines.retain[i] == 1:  # only a client that asked for it sees that a message is to be retained
                 fits = fits and entry[now, RETAIN] == 1 and lines.qos[i] <= entry[now, QOS] and served[who] != now
@@ -208,6 +215,8 @@ def take_turns(
                 label[send] = BRIDGE
             elif lines.retain[i] == 1 and turn[send] < 0 and not keeps_retain[who]:
                 label[send] = RETAINED
+
+            # above QoS 0 it has a number, and counts as in flight until it is acknowledged
             if lines.qos[i] == 0:
                 base[send] = away[who] if returned[send] else UNSEEN
                 continue
@@ -242,6 +251,7 @@ def take_turns(
                     put(entry[entries], -1, i, who, lines, mine)
                     now, entries = entries, entries + 1
                     will[who] = NONE
+
             new = lines.enters[i]
             if new >= 0:
                 put(entry[entries], new, i, who, lines, new)

@@ -95,13 +95,6 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     raise BadTrace("a Parquet file cannot be read as lines")
 
 
-FORMAT = Format(
-    name="parquet",
-    scope="line",
-    sniff=sniff,
-    read=read,
-    keys="call",
-    options=OPTIONS,
-)
+FORMAT = Format(name="parquet", scope="line", sniff=sniff, read=read, keys="call", options=OPTIONS)
 
 __all__ = ["FORMAT", "MAGIC", "ROWS", "files_of", "read", "read_groups", "settle", "sniff", "span", "splits"]

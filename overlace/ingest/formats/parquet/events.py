@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.arrays.text import (
-    BEYOND,
-    MISSING,
-    TEXT,
-    UNREADABLE,
-    Small,
-    split_cells,
-)
+from overlace.arrays.text import BEYOND, MISSING, TEXT, UNREADABLE, Bytes, Small, split_cells
 from overlace.ingest.cells import LARGEST, LOOKS_LIKE_A_LIST, key_column, spans_of, text_at
 from overlace.ingest.events import TIME, Settled, events
 from overlace.ingest.fields import separator_of
@@ -46,14 +39,34 @@ from overlace.ingest.formats.parquet.values import (
 Column = TypeVar("Column", Ints, Bools, Small)
 
 
+class NameLists(NamedTuple):
+    """Names in lists: row i has names.codes[start[i]:start[i + 1]]; `there`: whether it has a list at all."""
+
+    start: Ints
+    names: Names
+    there: Bools
+
+    def at(self, rows: Ints) -> NameLists:
+        """The lists of some rows."""
+        sizes = np.diff(self.start)[rows]
+        codes = self.names.codes[places(self.start[rows], sizes)]
+        return NameLists(np.append(0, np.cumsum(sizes)), Names(codes, self.names.names), self.there[rows])
+
+    def column(self) -> pa.Array:
+        """As a column, null where there is none."""
+        missing = None if self.there.all() else pa.array(~self.there)
+        return pa.ListArray.from_arrays(pa.array(self.start.astype(np.int32)), name_column(self.names), mask=missing)
+
+
 def events_of(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     """Bad rows by reason, then an event a message; `before` rows of the table stand above these."""
+    # what each row says, and what is wrong with it: reason -> rows
     wrong: dict[str, Bools] = {}
     at = coalesce(rows, "at", times_in)
     called = {field: names[0] if len(names) == 1 else field for field, names in rows.options["mapping"].items()}
     n = len(at.state)
     offset = before + rows.skip + np.arange(n)
-    _note(wrong, at.state, "at", called, "a time before 1900 or after 2199", "not a time", "empty")
+    _note(wrong, at.state, called.get("at", "at"), "a time before 1900 or after 2199", "not a time", "empty")
     names = {field: Named(rows, field, n) for field in ("client", "topic", "broker")}
     for field, each in names.items():
         for code, reason in ((-1, "empty"), (BROKEN, "not UTF-8")):
@@ -61,37 +74,28 @@ def events_of(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
                 wrong[f"{called.get(field, field)}: {reason}"] = each.full.codes == code
     numbers = {field: coalesce(rows, field, numbers_in, n) for field in ("bytes", "weight")}
     for field, number in numbers.items():
-        _note(wrong, number.state, field, called, f"above {LARGEST:,}", "not a whole number of 0 or more", None)
-    start, receivers, there = _receivers(rows, n, called, wrong)
-    attributes = _attributes(rows, n, called, wrong)
+        _note(wrong, number.state, called.get(field, field), f"above {LARGEST:,}", "not a whole number of 0 or more")
+    receivers, attributes = _receivers(rows, n, wrong), _attributes(rows, wrong)
+
     bad = np.zeros(n, bool)
     for reason, which in wrong.items():
-        fresh = which & ~bad
-        if fresh.any():
-            at_rows = np.flatnonzero(fresh)
-            shown = [f"row {offset[at_rows[0]]:,}"] + [None] * (len(at_rows) - 1)
-            texts = pa.repeat(pa.scalar(reason), len(at_rows))
-            yield events(offset=offset[at_rows], kind="bad", reason=texts, sample=pa.array(shown, pa.string()))
+        yield from _bad(offset[which & ~bad], reason)
         bad |= which
-    keep = np.flatnonzero(~bad) if bad.any() else None
-    if n == 0 or (keep is not None and len(keep) == 0):
+    if bad.all():
         return
 
-    def kept(values: Column) -> Column:
-        return values if keep is None else values[keep]
+    # only the rows that can be read
+    keep = np.flatnonzero(~bad) if bad.any() else None
+    when, offset = (each if keep is None else each[keep] for each in (at.values, offset))
+    keys, keyed = _keys(rows, n, keep, names, at.values, numbers)
+    receivers = receivers if keep is None else receivers.at(keep)
 
-    when = kept(at.values)
-    keys, there_key = _keys(rows, n, keep, names, at.values, numbers)
-    if keep is not None:
-        sizes = np.diff(start)[keep]
-        bounds = np.append(0, np.cumsum(sizes))
-        receivers = Names(receivers.codes[places(start[keep], sizes)], receivers.names)
-        start, there, offset = bounds, there[keep], offset[keep]
+    # runs of rows of one message, each with the row that speaks for it
     alone = keys is None or bool(rows.columns_of("receivers"))  # rows with lists are joined like any others
-    run = np.arange(len(when) + 1) if alone or keys is None else runs_of(keys, there_key)
+    run = np.arange(len(when) + 1) if alone or keys is None else runs_of(keys, keyed)
     whole = len(run) > len(when)
     head = run[:-1] if whole else least_of_runs(run, when)
-    chosen = (None if whole else head) if keep is None else keep[head]  # rows that tell of their messages
+    chosen = (None if whole else head) if keep is None else keep[head]  # the rows that speak, among all
 
     def at_heads(values: Column) -> Column:
         return values if whole else values[head]
@@ -99,47 +103,49 @@ def events_of(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
     def at_chosen(values: Column) -> Column:
         return values if chosen is None else values[chosen]
 
+    # an event a run, with the receivers of all of its rows
     columns: dict[str, pa.Array | Ints] = {"at": pa.array(at_heads(when)).cast(TIME)}
     columns |= {field: name_column(each.at(chosen)) for field, each in names.items() if each.known}
     for field, number in numbers.items():
         if rows.columns_of(field):
             columns[field] = number_column(at_chosen(number.values), at_chosen(number.state))
-    logged = there if whole or there.all() else np.logical_or.reduceat(there, run[:-1])
-    bounds = pa.array((start if whole else start[run]).astype(np.int32))
-    columns["receivers"] = pa.ListArray.from_arrays(
-        bounds, name_column(receivers), mask=None if logged.all() else pa.array(~logged)
-    )
-    if attributes is not None:
-        taken = attributes if keep is None else attributes.take(pa.array(keep))
-        columns["attributes"] = taken if whole else taken.take(pa.array(head))
-    if keys is not None and (alone or not rows.options.get("sorted")):
-        columns["message"] = key_column(mix_words(at_heads(keys)), at_heads(there_key))
     if not whole:
+        logged = receivers.there if receivers.there.all() else np.logical_or.reduceat(receivers.there, run[:-1])
+        receivers = receivers._replace(start=receivers.start[run], there=logged)
         columns["rows"] = np.diff(run)
+    columns["receivers"] = receivers.column()
+    if attributes is not None:
+        columns["attributes"] = attributes if chosen is None else attributes.take(pa.array(chosen))
+    if keys is not None and (alone or not rows.options.get("sorted")):
+        columns["message"] = key_column(mix_words(at_heads(keys)), at_heads(keyed))
     yield events(offset=at_heads(offset), kind="message", **columns)
 
 
+def _bad(offset: Ints, reason: str) -> Iterator[pa.RecordBatch]:
+    """Rows that cannot be read; the first is the sample."""
+    if len(offset):
+        shown = [f"row {offset[0]:,}"] + [None] * (len(offset) - 1)
+        reasons = pa.repeat(pa.scalar(reason), len(offset))
+        yield events(offset=offset, kind="bad", reason=reasons, sample=pa.array(shown, pa.string()))
+
+
 def _note(
-    wrong: dict[str, Bools],
-    state: Small,
-    field: str,
-    called: Mapping[str, str],
-    beyond: str,
-    unreadable: str,
-    missing: str | None,
+    wrong: dict[str, Bools], state: Small, name: str, beyond: str, unreadable: str, missing: str | None = None
 ) -> None:
+    """Note which rows cannot be read, by reason."""
     for code, text in ((MISSING, missing), (UNREADABLE, unreadable), (BEYOND, beyond)):
         if text and (state == code).any():
-            wrong[f"{called.get(field, field)}: {text}"] = state == code
+            wrong[f"{name}: {text}"] = state == code
 
 
-def _receivers(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, Bools]) -> tuple[Ints, Names, Bools]:
-    """(start, names, there): who received each row, and whether the row says so."""
+def _receivers(rows: Rows, n: int, wrong: dict[str, Bools]) -> NameLists:
+    """Who received each row, if the row says so: of several columns the first that does counts."""
     parts = []
     for field in ("receivers", "receiver"):
-        parts += [_receivers_in(rows.column(name), field, name, rows.options, wrong) for name in rows.columns_of(field)]
+        parts += [_names_in(rows.column(name), field, name, rows.options, wrong) for name in rows.columns_of(field)]
     if not parts:
-        return np.zeros(n + 1, np.int64), Names(np.empty(0, np.int32), pa.array([], pa.string())), np.zeros(n, bool)
+        nobody = Names(np.empty(0, np.int32), pa.array([], pa.string()))
+        return NameLists(np.zeros(n + 1, np.int64), nobody, np.zeros(n, bool))
     start, names, there = parts[0]
     for more_start, more, more_there in parts[1:]:
         use = more_there & ~there
@@ -149,15 +155,13 @@ def _receivers(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, B
         begin = np.where(use, more_start[:-1] + len(names.codes), start[:-1])
         start = np.append(0, np.cumsum(sizes))
         names, there = Names(codes[places(begin, sizes)], together), there | more_there
-    return start, names, there
+    return NameLists(start, names, there)
 
 
-def _receivers_in(
-    values: pa.Array, field: str, name: str, options: Settled, wrong: dict[str, Bools]
-) -> tuple[Ints, Names, Bools]:
+def _names_in(values: pa.Array, field: str, name: str, options: Settled, wrong: dict[str, Bools]) -> NameLists:
+    """The names in each cell of a column: a list, text that may be split, or one name."""
     n = len(values)
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        there = ~nulls(values)
         sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         (codes,), names = number_names([values.flatten()])
         parent = np.repeat(np.arange(n), sizes)
@@ -165,48 +169,56 @@ def _receivers_in(
             wrong[f"{name}: not UTF-8"] = np.bincount(parent[codes == BROKEN], minlength=n) > 0
         keep = codes >= 0
         start = np.append(0, np.cumsum(np.bincount(parent[keep], minlength=n)))
-        return start, Names(codes[keep], names), there
+        return NameLists(start, Names(codes[keep], names), ~nulls(values))
+
     separator, suspects, single = separator_of(options)
-    inner = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     suspects = single if field == "receiver" else suspects
+    inner = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if not pa.types.is_integer(inner) and (len(separator) or len(suspects)):
-        coded = values if pa.types.is_dictionary(values.type) else as_text(values).dictionary_encode()
-        text, broken = text_of(coded.dictionary)
-        data, first, last = spans_of(text)
-        room = int((last - first)[first >= 0].sum()) + len(first)
-        kinds = np.full(len(first), TEXT, np.int8)
-        bounds, begin, end, state = split_cells(data, first, last, kinds, separator, suspects, room)
-        index = coded.indices.fill_null(len(text)).to_numpy(zero_copy_only=False).astype(np.int64)
-        odd = np.append(state == BEYOND, False)[index]
-        if odd.any():
-            wrong[LOOKS_LIKE_A_LIST.format(name)] = odd
-        if np.append(broken, False)[index].any():
-            wrong[f"{name}: not UTF-8"] = np.append(broken, False)[index]
-        if len(separator):
-            names = text_at(data, begin, end).dictionary_encode()
-            sizes = np.append(np.diff(bounds), 0)[index]
-            start = np.append(0, np.cumsum(sizes))
-            codes = names.indices.to_numpy()[places(np.append(bounds[:-1], 0)[index], sizes)]
-            there = sizes > 0 if field == "receiver" else index < len(text)
-            return start, Names(codes.astype(np.int32), names.dictionary), there
-        values = coded
+        values = values if pa.types.is_dictionary(values.type) else as_text(values).dictionary_encode()
+        split = _split_names(values, field, name, (separator, suspects), wrong)
+        if split is not None:
+            return split
+
     (codes,), names = number_names([values])
     if (codes == BROKEN).any():
         wrong[f"{name}: not UTF-8"] = codes == BROKEN
     known = codes >= 0
     if known.all():
-        return np.arange(n + 1), Names(codes, names), known
+        return NameLists(np.arange(n + 1), Names(codes, names), known)
     there = known if field == "receiver" else ~nulls(values)
-    return np.append(0, np.cumsum(known)), Names(codes[known], names), there
+    return NameLists(np.append(0, np.cumsum(known)), Names(codes[known], names), there)
 
 
-def _attributes(rows: Rows, n: int, called: Mapping[str, str], wrong: dict[str, Bools]) -> pa.Array | None:
-    names = rows.columns_of("attributes")
-    if not names:
+def _split_names(
+    coded: pa.DictionaryArray, field: str, name: str, marks: tuple[Bytes, Bytes], wrong: dict[str, Bools]
+) -> NameLists | None:
+    """Cells split at the separator, if there is one; else what looks like a list is wrong.
+
+    `marks` are the separator, and what makes a cell look like a list.
+    """
+    text, broken = text_of(coded.dictionary)
+    data, first, last = spans_of(text)
+    room = int((last - first)[first >= 0].sum()) + len(first)
+    kinds = np.full(len(first), TEXT, np.int8)
+    bounds, begin, end, state = split_cells(data, first, last, kinds, *marks, room)
+    index = coded.indices.fill_null(len(text)).to_numpy(zero_copy_only=False).astype(np.int64)
+    for reason, which in ((LOOKS_LIKE_A_LIST.format(name), state == BEYOND), (f"{name}: not UTF-8", broken)):
+        rows = np.append(which, False)[index]
+        if rows.any():
+            wrong[reason] = rows
+    if not len(marks[0]):
         return None
-    start, found, there = _receivers_in(rows.column(names[0]), "attributes", names[0], rows.options, wrong)
-    mask = None if there.all() else pa.array(~there)
-    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), name_column(found), mask=mask)
+    names = text_at(data, begin, end).dictionary_encode()
+    sizes = np.append(np.diff(bounds), 0)[index]
+    codes = names.indices.to_numpy()[places(np.append(bounds[:-1], 0)[index], sizes)]
+    there = sizes > 0 if field == "receiver" else index < len(text)
+    return NameLists(np.append(0, np.cumsum(sizes)), Names(codes.astype(np.int32), names.dictionary), there)
+
+
+def _attributes(rows: Rows, wrong: dict[str, Bools]) -> pa.Array | None:
+    names = rows.columns_of("attributes")
+    return _names_in(rows.column(names[0]), "attributes", names[0], rows.options, wrong).column() if names else None
 
 
 def _keys(

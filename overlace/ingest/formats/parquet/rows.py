@@ -11,19 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Ints
-from overlace.arrays.text import (
-    MISSING,
-)
+from overlace.arrays.text import MISSING
 from overlace.errors import NotSorted
 from overlace.ingest.events import Settled, in_one_piece
 from overlace.ingest.formats.parquet.files import key_ends
-from overlace.ingest.formats.parquet.values import (
-    Names,
-    Values,
-    integers,
-    number_names,
-    recode,
-)
+from overlace.ingest.formats.parquet.values import Names, Values, integers, number_names, recode
 
 HEAD_ROWS = 10_000
 """Rows read at once for the rest of a message that runs into the next row group."""
