@@ -82,13 +82,13 @@ def slices_of(edges: Ints, when: Ints, traffic: Traffic) -> Slices:
     which = np.full(len(first), -1)
     which[kept] = number
     joined = which[of] >= 0
-    (at, group), (said, said_bytes) = add_up([when[joined], which[of][joined]], [messages[joined], size[joined]])
+    (at, group), (demand, demand_bytes) = add_up([when[joined], which[of][joined]], [messages[joined], size[joined]])
     row = np.repeat(np.arange(len(of)), np.diff(bounds)[of])
     _, got = take_groups(bounds, others, of)
     apart = got != client[row]
     row, got = row[apart], got[apart]
     (then, a, b), (flown, flown_bytes) = add_up([when[row], client[row], got], [messages[row], size[row]])
-    classes, flows = (at, group, said, said_bytes), (then, a, b, flown, flown_bytes)
+    classes, flows = (at, group, demand, demand_bytes), (then, a, b, flown, flown_bytes)
     return Slices(edges[:-1], edges[1:], *take_groups(joins, members, one), classes, flows)
 
 
@@ -150,8 +150,8 @@ def expected(observation: Observation, slices: Slices, forecast: Forecast, seed:
     kept = np.rint(demand) > 0
     start, members = take_groups(start, members, np.flatnonzero(kept))
     classes = Classes(start, members, *(np.rint(each[kept]).astype(np.int64) for each in (demand, bytes_)))
-    heard = flown > 0
-    known = Flows(*(each[heard] for each in (one, two, flown, flown_bytes)))
+    positive = flown > 0
+    known = Flows(*(each[positive] for each in (one, two, flown, flown_bytes)))
     sent = [_sent(observation, slices, age, i) for i in (0, 1)]
     return replace(observation, classes=classes, flows=known, sent=sent[0], sent_bytes=sent[1])
 

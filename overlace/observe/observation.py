@@ -19,7 +19,7 @@ from overlace.model import Names, Network, Observation, Offers, Overlay, Request
 from overlace.observe.known import Known, known_in
 from overlace.observe.subscribers import read_subscribers
 from overlace.observe.sums import SUMS, Sums, finish, partial
-from overlace.observe.tables import NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, picked
+from overlace.observe.tables import NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, pick
 from overlace.observe.traffic import read_traffic, traffic_of
 from overlace.trace.store import Runner, Trace, here
 from overlace.trace.tables import Numbers
@@ -100,9 +100,9 @@ def network_of(trace: Trace, window: Window, known: Known) -> Network:
     where[known.number("client", clients["client"])] = np.maximum(known.number("region", clients["region"]), -1)
     access = columns(trace, "access", "region broker latency_us cost")
     near, far = known.number("region", access["region"]), known.number("broker", access["broker"])
-    told = (near >= 0) & (near < regions) & (far < n)
+    given = (near >= 0) & (near < regions) & (far < n)
     cost, latency = np.zeros((regions, n)), np.zeros((regions, n), dtype=np.int64)
-    cost[near[told], far[told]], latency[near[told], far[told]] = access["cost"][told], access["latency_us"][told]
+    cost[near[given], far[given]], latency[near[given], far[given]] = access["cost"][given], access["latency_us"][given]
     return Network(
         region=_regions(at, known.number("region", brokers["region"]), n, regions),
         broker_cost=column("cost", 1.0),
@@ -112,8 +112,8 @@ def network_of(trace: Trace, window: Window, known: Known) -> Network:
         link_cost=links["cost"],
         latency_us=links["latency_us"],
         client_region=where if len(clients["client"]) else (),
-        access_cost=cost if told.any() else np.empty((0, 0)),
-        access_latency_us=latency if told.any() else np.empty((0, 0)),
+        access_cost=cost if given.any() else np.empty((0, 0)),
+        access_latency_us=latency if given.any() else np.empty((0, 0)),
     )
 
 
@@ -121,7 +121,7 @@ def links_at_end(trace: Trace, window: Window, known: Known) -> Columns:
     """The links between brokers that are there at the end of the window."""
     rows = at_end(columns(trace, "links", "left right cost latency_us wired since until"), window)
     rows |= {end: known.number("broker", rows[end]) for end in ("left", "right")}
-    return picked(rows, np.maximum(rows["left"], rows["right"]) < known.counts["broker"])
+    return pick(rows, np.maximum(rows["left"], rows["right"]) < known.counts["broker"])
 
 
 def _candidates(trace: Trace, links: Columns, known: Known) -> Columns:
@@ -141,7 +141,7 @@ def _candidates(trace: Trace, links: Columns, known: Known) -> Columns:
             f"links have one. Give it: `overlace ingest FILE --table links --out {trace.path}` with left, right and "
             "cost."
         )
-    return picked(links, ~unknown)
+    return pick(links, ~unknown)
 
 
 def _listed(links: Pairs, trace: Trace, known: Known, most: int = 3) -> str:

@@ -51,7 +51,7 @@ class PairSums(NamedTuple):
         return self.key[taken], self.sums[taken, 0], self.sums[taken, 1]
 
 
-def no_pairs(size: int = 1 << 12) -> PairSums:
+def empty_pairs(size: int = 1 << 12) -> PairSums:
     """An empty table."""
     return PairSums(np.full(size, -1), np.zeros((size, 2), dtype=np.int64), 0)
 
@@ -67,7 +67,7 @@ def place_of(keys: Ints, key: int) -> int:
 
 
 @kernel
-def doubled(keys: Ints, sums: Ints) -> tuple[Ints, Ints]:
+def double_room(keys: Ints, sums: Ints) -> tuple[Ints, Ints]:
     """The same table with twice the room."""
     more = np.full(2 * len(keys), -1, dtype=np.int64)
     more_sums = np.zeros((2 * len(keys), 2), dtype=np.int64)
@@ -88,7 +88,7 @@ def add_pairs(pairs: PairSums, keys: Ints, deliveries: Ints, size: Ints) -> Pair
         place = place_of(key, keys[i])
         if key[place] == -1:
             if 2 * filled >= len(key):
-                key, sums = doubled(key, sums)
+                key, sums = double_room(key, sums)
                 place = place_of(key, keys[i])
             key[place] = keys[i]
             filled += 1
@@ -146,7 +146,7 @@ def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads:
             place = place_of(key, pair)
             if key[place] == -1:
                 if 2 * filled >= len(key):
-                    key, sums = doubled(key, sums)
+                    key, sums = double_room(key, sums)
                     place = place_of(key, pair)
                 key[place] = pair
                 filled += 1
@@ -176,14 +176,14 @@ def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads:
                 crossing += region[v] != region[tree.parent[v]]
                 v = tree.parent[v]
         if links:
-            caused(loads.clients, sender, links, crossing, messages, size)
+            add_caused(loads.clients, sender, links, crossing, messages, size)
             if rows.topic[row] >= 0:
-                caused(loads.topics, rows.topic[row], links, crossing, messages, size)
+                add_caused(loads.topics, rows.topic[row], links, crossing, messages, size)
     return PairSums(key, sums, filled)
 
 
 @kernel
-def caused(loads: Ints, caller: int, links: int, crossing: int, messages: int, size: int) -> None:
+def add_caused(loads: Ints, caller: int, links: int, crossing: int, messages: int, size: int) -> None:
     """Add to a caller what its row brought onto links, and onto links between two regions."""
     loads[caller, 0] += messages * links
     loads[caller, 1] += size * links
