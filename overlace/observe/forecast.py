@@ -73,6 +73,8 @@ def slices_of(edges: Ints, when: Ints, traffic: Traffic) -> Slices:
     fresh = np.ones(len(audience), dtype=np.bool_)
     fresh[1:] = (audience[1:] != audience[:-1]) | (client[1:] != client[:-1])
     of, first = np.cumsum(fresh) - 1, np.flatnonzero(fresh)  # one for each sender and audience
+
+    # classes: the sender among its receivers, numbered by who they are
     sender = client[first]
     bounds, others = sort_groups(*take_groups(traffic.start, traffic.receivers, audience[first]))
     kept, joins, members = with_sender(sender, bounds, others)
@@ -83,6 +85,8 @@ def slices_of(edges: Ints, when: Ints, traffic: Traffic) -> Slices:
     which[kept] = number
     joined = which[of] >= 0
     (at, group), (demand, demand_bytes) = add_up([when[joined], which[of][joined]], [messages[joined], size[joined]])
+
+    # flows: from the sender to every other receiver
     row = np.repeat(np.arange(len(of)), np.diff(bounds)[of])
     _, got = take_groups(bounds, others, of)
     apart = got != client[row]
@@ -137,6 +141,7 @@ def expected(observation: Observation, slices: Slices, forecast: Forecast, seed:
     )
     flows = [amount * _aged(each, age[at]) for each in (flown, flown_bytes)]
     start, members, ends = slices.start, slices.members, (sender, receiver)
+
     if forecast.blocks > 0 and len(sender):
         one, two, drawn, drawn_bytes = _blocks(observation.clients, sender, receiver, flows, forecast.blocks, seed)
         part = forecast.blocks / (1.0 - forecast.blocks)
@@ -146,6 +151,8 @@ def expected(observation: Observation, slices: Slices, forecast: Forecast, seed:
         start = np.append(start, start[-1] + 2 * np.arange(1, len(times) + 1))
         members = np.append(members, np.column_stack(pairs).reshape(-1))
         demand, bytes_ = (np.append(each, part * each.sum() * times / max(1, len(one))) for each in (demand, bytes_))
+
+    # whole numbers again: what rounds to nothing is left out
     (one, two), (flown, flown_bytes) = add_up(list(ends), [np.rint(each).astype(np.int64) for each in flows])
     kept = np.rint(demand) > 0
     start, members = take_groups(start, members, np.flatnonzero(kept))

@@ -182,6 +182,7 @@ def flow_sums(
     for fill in range(2):  # first count, then write
         flows = 0
         for c in range(people):
+            # the receivers of this sender, each once
             met = 0
             for r in range(first[c], first[c + 1]):
                 for k in range(start[order[r]], start[order[r] + 1]):
@@ -189,6 +190,8 @@ def flow_sums(
                         place[receivers[k]] = 0
                         found[met] = receivers[k]
                         met += 1
+
+            # their flows, in order of the receivers, and what each adds up to
             if fill:
                 found[:met].sort()
                 for k in range(met):
@@ -201,6 +204,7 @@ def flow_sums(
                         if receivers[k] != c:
                             sums[place[receivers[k]], 0] += messages[i]
                             sums[place[receivers[k]], 1] += size[i]
+
             for k in range(met):
                 place[found[k]] = -1
             flows += met

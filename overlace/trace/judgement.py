@@ -55,7 +55,7 @@ class GroupCost(Strict):
 
 
 class Interval(Strict):
-    """The share saved on the part that judges, with the interval that holds 95 % of what was drawn again."""
+    """The share saved on held-out traffic, with the interval that holds 95 % of what was drawn again."""
 
     share: float
     low: float
@@ -85,27 +85,27 @@ class Point(Strict):
     steps: Count
     moves: Count = Field(description="clients that have moved")
     links: Count = Field(description="links that are new; as many are gone")
-    own_cost: float = Field(description="the planner's own cost, on the part that planned")
-    metrics: dict[str, float] = Field(description="measured on the part that judges; the objective's metric first")
+    own_cost: float = Field(description="the planner's own cost, in the training window")
+    metrics: dict[str, float] = Field(description="measured on held-out traffic; the objective's metric first")
 
 
 class Judgement(Strict):
-    """How a plan did on the part that it was made from and on the part that it has not seen."""
+    """How a plan did in its training window and on held-out traffic."""
 
-    train: Window = Field(description="first and last microsecond (UTC) of the part that planned; half-open")
-    held_out: Window = Field(description="and of the part that judges")
+    train: Window = Field(description="first and last microsecond (UTC) of the training window; half-open")
+    held_out: Window = Field(description="and of held-out traffic")
     objective: str
     limits: dict[str, object] = Field(description="what the user asked for")
     metrics: list[Measure]
     saving: Interval | None = Field(description="of the objective's metric, the first one; for placement and tree")
     expected: Interval | None = Field(
         default=None,
-        description="the saving to expect, from plans made at earlier times of the part that planned; before anything "
-        "of the part that judges was looked at",
+        description="the saving to expect, from plans made at earlier times of the training window, before held-out "
+        "traffic was looked at",
     )
     apart: list[GroupCost] = Field(
         default_factory=list,
-        description="of the objective's metric on the part that judges: messages of known clients, and those with one "
+        description="of the objective's metric on held-out traffic: messages of known clients, and those with one "
         "that had no traffic before",
     )
     baselines: list[Baseline] = Field(
