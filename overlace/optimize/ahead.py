@@ -18,7 +18,7 @@ import numpy as np
 from overlace.arrays.jit import Floats
 from overlace.errors import OverlaceError
 from overlace.model import Observation, Overlay, Planner, Progress, name_of
-from overlace.observe.forecast import BLOCKS, HALF_LIVES, expected, half_life_of, sliced
+from overlace.observe.forecast import BLOCKS, HALF_LIVES, expect_traffic, half_life_of, read_slices
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.optimize.interval import PIECES, predicted, slices_of, sums_of, total
@@ -74,7 +74,7 @@ def look_ahead(
     if window == (0, 0):
         return NOTHING, None
     shares = BLOCKS[:1] if plain else BLOCKS
-    slices = sliced(trace, window, known)
+    slices = read_slices(trace, window, known)
     days = None if plain else half_life_of(slices, observation.clients)
     tell = progress or (lambda share, what: None)
     tried: list[tuple[Origin, dict[float, Tried]]] = []
@@ -99,7 +99,7 @@ def look_ahead(
     )
     if forecast == PLAIN_SUMS:
         return chosen, None
-    return chosen, expected(observation, slices, forecast, seed)
+    return chosen, expect_traffic(observation, slices, forecast, seed)
 
 
 METRIC = {
@@ -133,12 +133,12 @@ def wanted_for(run: Path, planner: Planner, seed: int, progress: Progress | None
             trace, parts.train, known, observation, planner, seed, metric, progress, keep=keep, only=only
         )
         return wanted_of(*found, keep, only)
-    slices = sliced(trace, parts.train, known)
+    slices = read_slices(trace, parts.train, known)
     forecast = Forecast(half_life_days=half_life_of(slices, observation.clients))
     if forecast == PLAIN_SUMS:
         return Wanted()
     looked = Ahead(forecast, len(HALF_LIVES), 0, 0.0, "", None, [])
-    return wanted_of(looked, expected(observation, slices, forecast, seed))
+    return wanted_of(looked, expect_traffic(observation, slices, forecast, seed))
 
 
 class Tried(NamedTuple):
@@ -166,11 +166,11 @@ def _tried(
     today = total(follows.stage, before, rows, trace.unit, metric)
     if not today > 0:
         return {}
-    slices = sliced(trace, observation.window, origin.known)
+    slices = read_slices(trace, observation.window, origin.known)
     found: dict[float, Tried] = {}
     for blocks in shares:
         forecast = Forecast(half_life_days=days, blocks=blocks)
-        ahead = observation if forecast == PLAIN_SUMS else expected(observation, slices, forecast, seed)
+        ahead = observation if forecast == PLAIN_SUMS else expect_traffic(observation, slices, forecast, seed)
         try:
             after = origin.planner.overlay(ahead, seed, plain=None if ahead is observation else observation)
         except OverlaceError:  # what was there by then cannot be planned for

@@ -21,7 +21,7 @@ from overlace.catalog import PLANNERS
 from overlace.errors import BadPlan, BadTrace, OverlaceError, Unknown
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
 from overlace.observe.cut import Cut, cut
-from overlace.observe.forecast import expected, sliced
+from overlace.observe.forecast import expect_traffic, read_slices
 from overlace.observe.known import known_as
 from overlace.observe.later import later
 from overlace.observe.observation import observe_with_names
@@ -133,8 +133,8 @@ def _again(
     start, known = replace(joined.newer, network=joined.network, overlay=after), known_as(trace, first_names)
     ahead, forecast = None, read_plan(folder).forecast
     if forecast is not None:
-        slices = sliced(trace, parts.train, known)
-        ahead = expected(start, slices, forecast, made.seed)
+        slices = read_slices(trace, parts.train, known)
+        ahead = expect_traffic(start, slices, forecast, made.seed)
     fresh = plan_for(joined.planner(made.planner, observation.network), start, ahead, made.seed)
     rest = later(trace, parts.held_out, known, start)
     rows = rest.rows()
