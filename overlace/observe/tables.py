@@ -94,6 +94,6 @@ def at_some_time(rows: Columns, window: Window) -> Columns:
     return pick(rows, (rows["since"] < end) & (rows["until"] > begin))
 
 
-def pick(rows: Columns, which: Bools) -> Columns:
-    """Some of the rows."""
+def pick(rows: Columns, which: Bools | Ints) -> Columns:
+    """Some of the rows, or all in another order."""
     return {name: each[which] for name, each in rows.items()}
