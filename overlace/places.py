@@ -101,7 +101,7 @@ def own_folder(base: Path, *names: str) -> Path:
     What leads to the base must be safe, and from the base on no link is followed. A folder of this user that others
     can read is closed to them; one that they can write to is refused, whatever is in it.
     """
-    _check_way(base.parent)
+    _check_parents(base.parent)
     _make(base)
     _check_folder(base)
     folder = base
@@ -116,13 +116,13 @@ def own_folder(base: Path, *names: str) -> Path:
     return folder
 
 
-def _check_way(path: Path, hops: int = 40) -> None:
+def _check_parents(path: Path, hops: int = 40) -> None:
     """Make what is missing, and see that nobody but this user and root can exchange a folder on the way."""
     for each in (*reversed(path.parents), path):
         _make(each)
         if each.is_symlink() and hops:
             _check_owner(each)
-            _check_way(Path(os.path.normpath(each.parent / os.readlink(each))), hops - 1)
+            _check_parents(Path(os.path.normpath(each.parent / os.readlink(each))), hops - 1)
         else:
             _check_folder(each)
 

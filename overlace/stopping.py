@@ -25,7 +25,7 @@ GRACE = 30.0
 """Seconds to find a clean way out after the first signal."""
 
 SETTLE = 1.0
-"""Seconds in which further signals are taken for the same wish: a closing terminal sends more than one."""
+"""Seconds in which further signals are taken for the same request: a closing terminal sends more than one."""
 
 AGAIN = 0.05
 """Seconds until the main thread is sent again a signal that it has not taken."""
@@ -50,8 +50,8 @@ class Watch:
         self.gently = 0
         self.asked = False
         self.over = threading.Event()
-        self.first: dict[int, Callable[[], None]] = {}
-        self.last: dict[int, Callable[[], None]] = {}
+        self.on_stop: dict[int, Callable[[], None]] = {}
+        self.on_end: dict[int, Callable[[], None]] = {}
 
 
 _watch = Watch()
@@ -79,25 +79,25 @@ def listening() -> Iterator[None]:
         return
     before, _watch = _watch, Watch()
     numbers = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
-    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    listened = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    ear = threading.Thread(target=_see_to_it, args=(_watch, reading, heard), daemon=True)
+    listener = threading.Thread(target=_enforce, args=(_watch, reading, listened), daemon=True)
     try:
-        ear.start()
-        for number in heard:
+        listener.start()
+        for number in listened:
             signal.signal(number, handle)
         yield
     finally:
-        for number in heard:
+        for number in listened:
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(woken)
         _watch.over.set()
         _watch = before
         os.close(writing)
-        if ear.ident is not None:
-            ear.join(SETTLE)  # no thread of ours is about while Python leaves
+        if listener.ident is not None:
+            listener.join(SETTLE)  # no thread of ours is about while Python leaves
 
 
 def handle(number: int, frame: FrameType | None) -> None:
@@ -163,15 +163,15 @@ def when_stopped(key: int, action: Callable[[], None] | None) -> None:
 
     For what the main thread waits for and would go on waiting for, such as a job elsewhere.
     """
-    _note(_watch.first, key, action)
+    _set_action(_watch.on_stop, key, action)
 
 
 def at_the_end(key: int, action: Callable[[], None] | None) -> None:
     """Do this before the process ends, whatever happened; None takes it back."""
-    _note(_watch.last, key, action)
+    _set_action(_watch.on_end, key, action)
 
 
-def _note(actions: dict[int, Callable[[], None]], key: int, action: Callable[[], None] | None) -> None:
+def _set_action(actions: dict[int, Callable[[], None]], key: int, action: Callable[[], None] | None) -> None:
     if action is None:
         actions.pop(key, None)
     else:
@@ -180,7 +180,7 @@ def _note(actions: dict[int, Callable[[], None]], key: int, action: Callable[[],
 
 def end_all() -> None:
     """Do what was asked for at the end, each once."""
-    _do_all(_watch.last)
+    _do_all(_watch.on_end)
 
 
 def _do_all(actions: dict[int, Callable[[], None]]) -> None:
@@ -190,24 +190,24 @@ def _do_all(actions: dict[int, Callable[[], None]]) -> None:
             action()
 
 
-def _let_go(watch: Watch) -> None:
+def _cancel_waits(watch: Watch) -> None:
     """Cancel what the main thread waits for, again and again: a job may be about to begin."""
-    while watch.first and not watch.over.is_set():
-        for action in list(watch.first.values()):
+    while watch.on_stop and not watch.over.is_set():
+        for action in list(watch.on_stop.values()):
             with suppress(Exception):
                 action()
         watch.over.wait(SETTLE)
 
 
-def _see_to_it(watch: Watch, reading: int, heard: list[int]) -> None:
-    """See to it that a signal is obeyed, from a thread that sleeps until one comes.
+def _enforce(watch: Watch, reading: int, listened: list[int]) -> None:
+    """Have a signal obeyed, from a thread that sleeps until one comes.
 
     The system may give a signal to any thread, and then a main thread that waits for an answer does not wake up:
     it is sent the signal again. What it waits for is let go. If all that does not help in time, we leave hard.
     """
     since = None
     while got := os.read(reading, 1):
-        if got[0] not in heard:
+        if got[0] not in listened:
             continue
         if not (watch.gently and got[0] == signal.SIGINT):
             break
@@ -217,14 +217,14 @@ def _see_to_it(watch: Watch, reading: int, heard: list[int]) -> None:
     if not got:
         os.close(reading)
         return
-    threading.Thread(target=_let_go, args=(watch,), daemon=True).start()
+    threading.Thread(target=_cancel_waits, args=(watch,), daemon=True).start()
     deadline = time.monotonic() + GRACE
     while watch.signal is None and time.monotonic() < deadline and not watch.over.wait(AGAIN):
         signal.pthread_kill(threading.main_thread().ident or 0, got[0])
     if watch.over.wait(max(0.0, deadline - time.monotonic())):
         os.close(reading)
         return
-    _do_all(watch.last)
+    _do_all(watch.on_end)
     with suppress(OSError, ValueError):
         cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar may have hidden it
         os.write(2, cursor + b"stopped\n")

@@ -66,6 +66,11 @@ class Steps(Record):
     def __len__(self) -> int:
         return len(self.gain)
 
+    def first(self, k: int) -> Steps:
+        """The first k of them."""
+        args = {name: values[:k] for name, values in self.args.items()}
+        return Steps(self.start[: k + 1], self.gain[:k], self.reason[:k], args)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -126,10 +131,9 @@ class Plan(Record):
         if not 0 <= k <= len(self.steps):
             raise BadPlan(f"cannot keep {k} steps: the plan has {len(self.steps)}")
         changes = self.changes.between(0, int(self.steps.start[k]))
-        args = {name: values[:k] for name, values in self.steps.args.items()}
-        steps = Steps(self.steps.start[: k + 1], self.steps.gain[:k], self.steps.reason[:k], args)
         beside = self.beside if k == len(self.steps) else {}  # those had as many changes as the whole plan
-        return Plan(self.planner, self.seed, self.before, self.before.apply(changes), changes, steps, beside)
+        after = self.before.apply(changes)
+        return Plan(self.planner, self.seed, self.before, after, changes, self.steps.first(k), beside)
 
     def inverse(self) -> Plan:
         """The plan that takes this one back, last step first."""

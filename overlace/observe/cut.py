@@ -57,7 +57,7 @@ def cut(trace: Trace, train: float = 0.7) -> Cut:
 
 
 def cut_at(trace: Trace, until: int) -> Cut:
-    """The boundary at a given time: what comes before plans, the rest judges."""
+    """The boundary at a given time: what comes before is the training window, the rest is held out."""
     begin, end = trace.span()
     if begin == end:
         raise BadTrace("the trace holds no traffic, so there is nothing to cut in time. Leave out --train-until.")
@@ -70,13 +70,13 @@ def cut_at(trace: Trace, until: int) -> Cut:
     if not 0 < before < total:
         where = "after" if before else "before"
         raise BadParameter(
-            f"train-until {shown(until)} is {where} all traffic, which runs from {shown(begin)} to {shown(end)}. Name "
-            "a time between them."
+            f"train-until {format_time(until)} is {where} all traffic, which runs from {format_time(begin)} to "
+            f"{format_time(end)}. Name a time between them."
         )
     return Cut((begin, until), (until, end), before / total, _weekdays(bucket, messages, until))
 
 
-def shown(micro: int) -> str:
+def format_time(micro: int) -> str:
     """A time in an error or a line for people, UTC."""
     at = dt.datetime.fromtimestamp(micro / 1e6, dt.UTC)
     return at.strftime("%Y-%m-%d %H:%M" if micro % 60_000_000 == 0 else "%Y-%m-%d %H:%M:%S.%f")

@@ -46,6 +46,25 @@ DRAWS = 20_000, 200_000
 """Pairs that are drawn: four for each flow up to the first, one for each flow up to the second."""
 
 
+class ClassSlices(NamedTuple):
+    """How much of each class there was in each slice of time."""
+
+    when: Ints
+    which: Ints
+    messages: Ints
+    bytes: Ints
+
+
+class FlowSlices(NamedTuple):
+    """How much of each flow there was in each slice of time."""
+
+    when: Ints
+    sender: Ints
+    receiver: Ints
+    messages: Ints
+    bytes: Ints
+
+
 class Slices(NamedTuple):
     """Traffic by slices of time: which classes and flows there were when, and how much of each."""
 
@@ -53,11 +72,11 @@ class Slices(NamedTuple):
     end: Ints
     start: Ints  # members[start[k]:start[k + 1]] are the clients of class k
     members: Ints
-    classes: tuple[Ints, Ints, Ints, Ints]  # slice, class, messages, bytes
-    flows: tuple[Ints, Ints, Ints, Ints, Ints]  # slice, sender, receiver, messages, bytes
+    classes: ClassSlices
+    flows: FlowSlices
 
 
-def sliced(trace: Trace, window: tuple[int, int], known: Known) -> Slices:
+def read_slices(trace: Trace, window: tuple[int, int], known: Known) -> Slices:
     """The traffic of a window by days, from its end back; clients as an observation numbers them."""
     begin, end = window
     width = max(DAY_US // trace.bucket_us, 1) * trace.bucket_us
@@ -73,6 +92,8 @@ def slices_of(edges: Ints, when: Ints, traffic: Traffic) -> Slices:
     fresh = np.ones(len(audience), dtype=np.bool_)
     fresh[1:] = (audience[1:] != audience[:-1]) | (client[1:] != client[:-1])
     of, first = np.cumsum(fresh) - 1, np.flatnonzero(fresh)  # one for each sender and audience
+
+    # classes: the sender among its receivers, numbered by who they are
     sender = client[first]
     bounds, others = sort_groups(*take_groups(traffic.start, traffic.receivers, audience[first]))
     kept, joins, members = with_sender(sender, bounds, others)
@@ -82,14 +103,16 @@ def slices_of(edges: Ints, when: Ints, traffic: Traffic) -> Slices:
     which = np.full(len(first), -1)
     which[kept] = number
     joined = which[of] >= 0
-    (at, group), (said, said_bytes) = add_up([when[joined], which[of][joined]], [messages[joined], size[joined]])
+    keys, sums = add_up([when[joined], which[of][joined]], [messages[joined], size[joined]])
+    classes = ClassSlices(*keys, *sums)
+
+    # flows: from the sender to every other receiver
     row = np.repeat(np.arange(len(of)), np.diff(bounds)[of])
     _, got = take_groups(bounds, others, of)
     apart = got != client[row]
     row, got = row[apart], got[apart]
-    (then, a, b), (flown, flown_bytes) = add_up([when[row], client[row], got], [messages[row], size[row]])
-    classes, flows = (at, group, said, said_bytes), (then, a, b, flown, flown_bytes)
-    return Slices(edges[:-1], edges[1:], *take_groups(joins, members, one), classes, flows)
+    keys, sums = add_up([when[row], client[row], got], [messages[row], size[row]])
+    return Slices(edges[:-1], edges[1:], *take_groups(joins, members, one), classes, FlowSlices(*keys, *sums))
 
 
 def half_life_of(slices: Slices, clients: int) -> float | None:
@@ -122,23 +145,24 @@ def weights(ends: Ints, moment: int, half_life: float | None) -> Floats:
     return np.asarray(0.5 ** (np.maximum(moment - ends, 0) / (half_life * DAY_US)))
 
 
-def expected(observation: Observation, slices: Slices, forecast: Forecast, seed: int = 0) -> Observation:
+def expect_traffic(observation: Observation, slices: Slices, forecast: Forecast, seed: int = 0) -> Observation:
     """The observation with the traffic to expect after its window, in thousandths of a message.
 
     All amounts together are what they were. Who is connected where, and what links cost, stays as it is.
     """
     age = weights(slices.end, int(slices.end.max(initial=0)), forecast.half_life_days)
-    when, which, messages, size = slices.classes
-    at, sender, receiver, flown, flown_bytes = slices.flows
-    amount = PARTS * (1.0 - forecast.blocks)
+    when, which = slices.classes.when, slices.classes.which
+    at, sender, receiver, *amounts = slices.flows
+    scale = PARTS * (1.0 - forecast.blocks)
     demand, bytes_ = (
-        np.bincount(which, weights=amount * _aged(each, age[when]), minlength=len(slices.start) - 1)
-        for each in (messages, size)
+        np.bincount(which, weights=scale * _age(each, age[when]), minlength=len(slices.start) - 1)
+        for each in (slices.classes.messages, slices.classes.bytes)
     )
-    flows = [amount * _aged(each, age[at]) for each in (flown, flown_bytes)]
+    flows = [scale * _age(each, age[at]) for each in amounts]
     start, members, ends = slices.start, slices.members, (sender, receiver)
+
     if forecast.blocks > 0 and len(sender):
-        one, two, drawn, drawn_bytes = _blocks(observation.clients, sender, receiver, flows, forecast.blocks, seed)
+        one, two, drawn, drawn_bytes = _blocks(observation.clients, sender, receiver, flows, seed)
         part = forecast.blocks / (1.0 - forecast.blocks)
         ends = np.append(sender, one), np.append(receiver, two)
         flows = [np.append(flows[0], part * drawn), np.append(flows[1], part * drawn_bytes)]
@@ -146,17 +170,22 @@ def expected(observation: Observation, slices: Slices, forecast: Forecast, seed:
         start = np.append(start, start[-1] + 2 * np.arange(1, len(times) + 1))
         members = np.append(members, np.column_stack(pairs).reshape(-1))
         demand, bytes_ = (np.append(each, part * each.sum() * times / max(1, len(one))) for each in (demand, bytes_))
+
+    # whole numbers again: what rounds to nothing is left out
     (one, two), (flown, flown_bytes) = add_up(list(ends), [np.rint(each).astype(np.int64) for each in flows])
     kept = np.rint(demand) > 0
     start, members = take_groups(start, members, np.flatnonzero(kept))
     classes = Classes(start, members, *(np.rint(each[kept]).astype(np.int64) for each in (demand, bytes_)))
-    heard = flown > 0
-    known = Flows(*(each[heard] for each in (one, two, flown, flown_bytes)))
-    sent = [_sent(observation, slices, age, i) for i in (0, 1)]
-    return replace(observation, classes=classes, flows=known, sent=sent[0], sent_bytes=sent[1])
+    positive = flown > 0
+    known = Flows(*(each[positive] for each in (one, two, flown, flown_bytes)))
+    sent, sent_bytes = (
+        _sent(plain, sender, each, _age(each, age[at]))
+        for plain, each in zip((observation.sent, observation.sent_bytes), amounts, strict=True)
+    )
+    return replace(observation, classes=classes, flows=known, sent=sent, sent_bytes=sent_bytes)
 
 
-def _aged(amount: Ints, age: Floats) -> Floats:
+def _age(amount: Ints, age: Floats) -> Floats:
     """Amounts by their age and plainly, all together as much as they were."""
     decayed = amount * age
     total = float(decayed.sum())
@@ -165,19 +194,14 @@ def _aged(amount: Ints, age: Floats) -> Floats:
     return np.asarray((1 - PLAIN) * decayed * (amount.sum() / total) + PLAIN * amount)
 
 
-def _sent(observation: Observation, slices: Slices, age: Floats, which: int) -> Ints:
+def _sent(plain: Ints, sender: Ints, amount: Ints, aged: Floats) -> Ints:
     """What each client is expected to send: as much of what it sent as its flows are expected to grow or fall by."""
-    at, sender, amount = slices.flows[0], slices.flows[1], slices.flows[3 + which]
-    then, now = (
-        np.bincount(sender, weights=each, minlength=observation.clients)
-        for each in (amount.astype(np.float64), _aged(amount, age[at]))
-    )
-    plain = observation.sent if which == 0 else observation.sent_bytes
+    then, now = (np.bincount(sender, weights=each, minlength=len(plain)) for each in (amount.astype(np.float64), aged))
     return np.rint(PARTS * plain * np.divide(now, then, out=np.ones_like(now), where=then > 0)).astype(np.int64)
 
 
 def _blocks(
-    clients: int, sender: Ints, receiver: Ints, flows: list[Floats], share: float, seed: int
+    clients: int, sender: Ints, receiver: Ints, flows: list[Floats], seed: int
 ) -> tuple[Ints, Ints, Floats, Floats]:
     """(sender, receiver, messages, bytes): flows whose receiver is another one of its community, by their traffic.
 

@@ -17,7 +17,7 @@ from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Ints
 from overlace.arrays.masks import MOST_BITS
 from overlace.model import Names
-from overlace.observe.tables import Columns, Window, at_end, at_some_time, begun, bounds, columns
+from overlace.observe.tables import Columns, Window, at_end, at_some_time, before_end, bounds, columns
 from overlace.observe.traffic import read_traffic
 from overlace.trace.store import Trace
 from overlace.trace.traffic import Traffic
@@ -117,7 +117,7 @@ def _seen(trace: Trace, window: Window, traffic: Traffic) -> dict[str, Ints]:
     """The ids, by kind, of what the traffic named by the end of a window, and of what the tables say that was there."""
     receivers = take_groups(traffic.start, traffic.receivers, _distinct([traffic.audience]))[1]
     sessions, asked, offered = (
-        begun(columns(trace, table, f"client {also} since until"), window)
+        before_end(columns(trace, table, f"client {also} since until"), window)
         for table, also in (
             ("sessions", "broker"),
             ("subscriptions", "topic attributes"),
@@ -147,7 +147,7 @@ def _seen(trace: Trace, window: Window, traffic: Traffic) -> dict[str, Ints]:
 
 def _gone(brokers: Columns, window: Window) -> Ints:
     """Brokers that had left by the end of a window, as their table says."""
-    return np.setdiff1d(begun(brokers, window)["broker"], at_end(brokers, window)["broker"])
+    return np.setdiff1d(before_end(brokers, window)["broker"], at_end(brokers, window)["broker"])
 
 
 def _distinct(parts: Iterable[Ints]) -> Ints:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from overlace.arrays.jit import Ints, Pairs
+from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadTrace
 from overlace.model import Names, Network, Observation, Offers, Overlay, Requests, check_tree, name_of
 from overlace.observe.known import Known, known_in
 from overlace.observe.subscribers import read_subscribers
 from overlace.observe.sums import SUMS, Sums, finish, partial
-from overlace.observe.tables import NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, picked
+from overlace.observe.tables import NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, pick
 from overlace.observe.traffic import read_traffic, traffic_of
 from overlace.trace.store import Runner, Trace, here
 from overlace.trace.tables import Numbers
@@ -93,16 +93,7 @@ def network_of(trace: Trace, window: Window, known: Known) -> Network:
         return values
 
     degree = column("max_degree", -1)
-    clients = at_some_time(columns(trace, "clients", "client region since until"), window)
-    order = np.argsort(clients["since"], kind="stable")  # the last is where it is
-    clients = {name: each[order] for name, each in clients.items()}
-    where = np.full(known.counts["client"], -1)
-    where[known.number("client", clients["client"])] = np.maximum(known.number("region", clients["region"]), -1)
-    access = columns(trace, "access", "region broker latency_us cost")
-    near, far = known.number("region", access["region"]), known.number("broker", access["broker"])
-    told = (near >= 0) & (near < regions) & (far < n)
-    cost, latency = np.zeros((regions, n)), np.zeros((regions, n), dtype=np.int64)
-    cost[near[told], far[told]], latency[near[told], far[told]] = access["cost"][told], access["latency_us"][told]
+    cost, latency = _access(trace, known)
     return Network(
         region=_regions(at, known.number("region", brokers["region"]), n, regions),
         broker_cost=column("cost", 1.0),
@@ -111,17 +102,42 @@ def network_of(trace: Trace, window: Window, known: Known) -> Network:
         links=np.column_stack([links["left"], links["right"]]),
         link_cost=links["cost"],
         latency_us=links["latency_us"],
-        client_region=where if len(clients["client"]) else (),
-        access_cost=cost if told.any() else np.empty((0, 0)),
-        access_latency_us=latency if told.any() else np.empty((0, 0)),
+        client_region=_client_regions(trace, window, known),
+        access_cost=cost,
+        access_latency_us=latency,
     )
+
+
+def _client_regions(trace: Trace, window: Window, known: Known) -> Ints:
+    """The region of each client, -1 where it is not known; empty where nobody's is."""
+    rows = at_some_time(columns(trace, "clients", "client region since until"), window)
+    if not len(rows["client"]):
+        return np.empty(0, dtype=np.int64)
+    rows = pick(rows, np.argsort(rows["since"], kind="stable"))  # the last is where it is
+    region = np.full(known.counts["client"], -1)
+    region[known.number("client", rows["client"])] = np.maximum(known.number("region", rows["region"]), -1)
+    return region
+
+
+def _access(trace: Trace, known: Known) -> tuple[Floats, Ints]:
+    """(cost, latency) between each region and each broker; both empty where nothing is known."""
+    brokers, regions = known.counts["broker"], known.counts["region"]
+    rows = columns(trace, "access", "region broker latency_us cost")
+    region, broker = known.number("region", rows["region"]), known.number("broker", rows["broker"])
+    given = (region >= 0) & (region < regions) & (broker < brokers)
+    if not given.any():
+        return np.empty((0, 0)), np.empty((0, 0), dtype=np.int64)
+    cost, latency = np.zeros((regions, brokers)), np.zeros((regions, brokers), dtype=np.int64)
+    cost[region[given], broker[given]] = rows["cost"][given]
+    latency[region[given], broker[given]] = rows["latency_us"][given]
+    return cost, latency
 
 
 def links_at_end(trace: Trace, window: Window, known: Known) -> Columns:
     """The links between brokers that are there at the end of the window."""
     rows = at_end(columns(trace, "links", "left right cost latency_us wired since until"), window)
     rows |= {end: known.number("broker", rows[end]) for end in ("left", "right")}
-    return picked(rows, np.maximum(rows["left"], rows["right"]) < known.counts["broker"])
+    return pick(rows, np.maximum(rows["left"], rows["right"]) < known.counts["broker"])
 
 
 def _candidates(trace: Trace, links: Columns, known: Known) -> Columns:
@@ -141,7 +157,7 @@ def _candidates(trace: Trace, links: Columns, known: Known) -> Columns:
             f"links have one. Give it: `overlace ingest FILE --table links --out {trace.path}` with left, right and "
             "cost."
         )
-    return picked(links, ~unknown)
+    return pick(links, ~unknown)
 
 
 def _listed(links: Pairs, trace: Trace, known: Known, most: int = 3) -> str:

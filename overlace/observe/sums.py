@@ -182,16 +182,19 @@ def flow_sums(
     for fill in range(2):  # first count, then write
         flows = 0
         for c in range(people):
-            heard = 0
+            # the receivers of this sender, each once
+            met = 0
             for r in range(first[c], first[c + 1]):
                 for k in range(start[order[r]], start[order[r] + 1]):
                     if receivers[k] != c and place[receivers[k]] < 0:
                         place[receivers[k]] = 0
-                        found[heard] = receivers[k]
-                        heard += 1
+                        found[met] = receivers[k]
+                        met += 1
+
+            # their flows, in order of the receivers, and what each adds up to
             if fill:
-                found[:heard].sort()
-                for k in range(heard):
+                found[:met].sort()
+                for k in range(met):
                     place[found[k]] = flows + k
                     sender[flows + k] = c
                     receiver[flows + k] = found[k]
@@ -201,9 +204,10 @@ def flow_sums(
                         if receivers[k] != c:
                             sums[place[receivers[k]], 0] += messages[i]
                             sums[place[receivers[k]], 1] += size[i]
-            for k in range(heard):
+
+            for k in range(met):
                 place[found[k]] = -1
-            flows += heard
+            flows += met
         if not fill:
             sender = np.empty(flows, dtype=np.int64)
             receiver = np.empty(flows, dtype=np.int64)

@@ -80,20 +80,20 @@ def bounds(window: Window) -> Window:
 def at_end(rows: Columns, window: Window) -> Columns:
     """The rows that hold at the end of a window."""
     _, end = bounds(window)
-    return picked(rows, (rows["since"] < end) & (rows["until"] >= end))
+    return pick(rows, (rows["since"] < end) & (rows["until"] >= end))
 
 
-def begun(rows: Columns, window: Window) -> Columns:
+def before_end(rows: Columns, window: Window) -> Columns:
     """The rows that began before the end of a window."""
-    return picked(rows, rows["since"] < bounds(window)[1])
+    return pick(rows, rows["since"] < bounds(window)[1])
 
 
 def at_some_time(rows: Columns, window: Window) -> Columns:
     """The rows that hold at some time of a window."""
     begin, end = bounds(window)
-    return picked(rows, (rows["since"] < end) & (rows["until"] > begin))
+    return pick(rows, (rows["since"] < end) & (rows["until"] > begin))
 
 
-def picked(rows: Columns, which: Bools) -> Columns:
-    """Some of the rows."""
+def pick(rows: Columns, which: Bools | Ints) -> Columns:
+    """Some of the rows, or all in another order."""
     return {name: each[which] for name, each in rows.items()}

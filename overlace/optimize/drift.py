@@ -22,7 +22,7 @@ from overlace.errors import BadPlan, BadTrace, OverlaceError, Unknown
 from overlace.limits import Limits
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
 from overlace.observe.cut import Cut, cut
-from overlace.observe.forecast import expected, sliced
+from overlace.observe.forecast import expect_traffic, read_slices
 from overlace.observe.known import known_as
 from overlace.observe.later import later
 from overlace.observe.observation import observe_with_names
@@ -143,8 +143,8 @@ def _saved_on(stands: Standing, trace: Trace, parts: Cut, metric: str) -> float:
     made, forecast = stands.made, stands.document.forecast
     ahead = None
     if forecast is not None:
-        slices = sliced(trace, parts.train, known)
-        ahead = expected(start, slices, forecast, made.seed)
+        slices = read_slices(trace, parts.train, known)
+        ahead = expect_traffic(start, slices, forecast, made.seed)
     fresh = plan_for(joined.planner(made.planner, stands.observation.network), start, ahead, made.seed)
     rest = later(trace, parts.held_out, known, start)
     rows = rest.rows()

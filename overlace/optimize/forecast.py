@@ -18,7 +18,7 @@ import numpy as np
 from overlace.arrays.jit import Floats
 from overlace.errors import OverlaceError
 from overlace.model import Observation, Overlay, Planner, Progress, name_of
-from overlace.observe.forecast import BLOCKS, HALF_LIVES, expected, half_life_of, sliced
+from overlace.observe.forecast import BLOCKS, HALF_LIVES, expect_traffic, half_life_of, read_slices
 from overlace.observe.known import known_as
 from overlace.observe.later import Later, later
 from overlace.optimize.case import Training, metric_of
@@ -79,7 +79,7 @@ def choose_forecast(
     if window == (0, 0):
         return NOTHING, None
     shares = BLOCKS[:1] if plain else BLOCKS
-    slices = sliced(trace, window, known)
+    slices = read_slices(trace, window, known)
     days = None if plain else half_life_of(slices, observation.clients)
     tell = progress or (lambda share, what: None)
     tried: list[tuple[Origin, dict[float, Tried]]] = []
@@ -105,7 +105,7 @@ def choose_forecast(
     )
     if forecast == PLAIN_SUMS:
         return chosen, None
-    return chosen, expected(observation, slices, forecast, seed)
+    return chosen, expect_traffic(observation, slices, forecast, seed)
 
 
 def target_of(outlook: Outlook, ahead: Observation | None, stays: Stays = NOBODY) -> Target:
@@ -124,12 +124,12 @@ def target_for(run: Path, planner: Planner, seed: int, progress: Progress | None
         keep, only = (tuple(name_of("client", c, names) for c in ids) for ids in (planner.keep, planner.only))
         stays = Stays(keep, only)
         return target_of(*choose_forecast(training, planner, seed, metric, stays, progress=progress), stays)
-    slices = sliced(trace, parts.train, training.known)
+    slices = read_slices(trace, parts.train, training.known)
     forecast = Forecast(half_life_days=half_life_of(slices, observation.clients))
     if forecast == PLAIN_SUMS:
         return Target()
     outlook = Outlook(forecast, len(HALF_LIVES), 0, 0.0, "", None, [])
-    return target_of(outlook, expected(observation, slices, forecast, seed))
+    return target_of(outlook, expect_traffic(observation, slices, forecast, seed))
 
 
 class Tried(NamedTuple):
@@ -157,10 +157,10 @@ def _try_blocks(
     today = total(follows.stage, before, rows, trace.unit, metric)
     if not today > 0:
         return {}
-    slices = sliced(trace, observation.window, origin.known)
+    slices = read_slices(trace, observation.window, origin.known)
     found: dict[float, Tried] = {}
     for forecast in forecasts:
-        ahead = observation if forecast == PLAIN_SUMS else expected(observation, slices, forecast, seed)
+        ahead = observation if forecast == PLAIN_SUMS else expect_traffic(observation, slices, forecast, seed)
         try:
             after = origin.planner.overlay(ahead, seed, plain=None if ahead is observation else observation)
         except OverlaceError:  # what was there by then cannot be planned for

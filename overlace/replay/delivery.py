@@ -10,7 +10,7 @@ are the same for every cut; the rate is false positives / received (R6: §5.1 ha
 nothing is received it is 0. Combinations that no channel holds share one channel, -1 here. Where no
 requests are known there is one subscriber per offered combination.
 
-`delivery` counts exactly. `sampled` plays §5.1's simulation, and the two agree within its standard error.
+`delivery` counts exactly. `sample` plays §5.1's simulation, and the two agree within its standard error.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _channels(tally: Tally, cut: Cut, published: Ints, subscribers: Ints, hits: 
     tally.add("combinations", "channel", cut.channel[:-1], np.bincount(cut.place, minlength=len(cut.channel))[:-1])
 
 
-def sampled(
+def sample(
     observation: Observation, overlay: Overlay, subscribers: int = 10_000, messages: int = 10_000, seed: int = 0
 ) -> Sampled:
     """PART10 §5.1: draw subscribers and messages, deliver each message, count what was not wanted.

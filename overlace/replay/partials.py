@@ -14,6 +14,7 @@ import pyarrow as pa
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints
 from overlace.trace.tables import arrow, numbers
+from overlace.trace.traffic import add_up as add_rows
 
 PARTIAL: pa.Schema = pa.schema(
     [
@@ -73,13 +74,8 @@ class Sums:
             family = self._metrics.index(metric) * len(self._scopes) + self._scopes.index(scope)
             rows = self._order[self._start[family] : self._start[family + 1]]
         key, other, amount = (column[rows] for column in self._numbers)
-        order = np.lexsort((other, key))
-        key, other, amount = key[order], other[order], amount[order]
-        fresh = np.ones(len(key), dtype=np.bool_)
-        fresh[1:] = (key[1:] != key[:-1]) | (other[1:] != other[:-1])
-        if len(key):
-            amount = np.add.reduceat(amount, np.flatnonzero(fresh))
-        return key[fresh], other[fresh], amount
+        (key, other), (amount,) = add_rows([key, other], [amount])
+        return key, other, amount
 
     def dense(self, metric: str, scope: str, size: int) -> Ints:
         """The amounts of keys 0 to size - 1."""

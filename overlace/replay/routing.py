@@ -37,7 +37,7 @@ from overlace.errors import BadOverlay, NotObserved, Unknown
 from overlace.metrics import Metrics
 from overlace.model import Network, Observation, Overlay, name_of
 from overlace.replay.partials import Partials, Sums, add_up
-from overlace.replay.subtrees import BROKER, CALLER, OVERALL, Loads, PairSums, add_pairs, no_pairs, paths, route
+from overlace.replay.subtrees import BROKER, CALLER, OVERALL, Loads, PairSums, add_pairs, empty_pairs, paths, route
 from overlace.replay.tally import N, Tally, share, shares, totals
 from overlace.trace.traffic import rows_of
 
@@ -85,7 +85,7 @@ class Routing(Record):
             np.zeros((len(self.site), len(CALLER)), dtype=np.int64),
             np.zeros((0, len(CALLER)), dtype=np.int64),
         )
-        rows, pairs = Partials(), no_pairs()
+        rows, pairs = Partials(), empty_pairs()
         for batch in batches:
             traffic = rows_of(batch)
             topics = int(traffic.topic.max(initial=-1)) + 1
@@ -95,7 +95,7 @@ class Routing(Record):
             pairs = route(traffic, self.tree, region, self.site, self.home, loads, pairs)
             if pairs.filled > MOST_PAIRS:
                 self._add_deliveries(rows, pairs)
-                pairs = no_pairs()
+                pairs = empty_pairs()
         self._add_deliveries(rows, pairs)
         self._add_loads(rows, loads)
         yield rows.batch()
@@ -120,11 +120,11 @@ class Routing(Record):
         rows.add("touching", "broker", way.touching)
         rows.add("crossing", "broker", way.crossing)
         latency = way.length + self.access_us[left] + self.access_us[right]
-        key, count, _ = add_pairs(no_pairs(), latency, deliveries, size).columns()
+        key, count, _ = add_pairs(empty_pairs(), latency, deliveries, size).columns()
         rows.add("latency_us", "bin", count, key)
         _, region = self.regions
         low, high = np.minimum(region[a], region[b]), np.maximum(region[a], region[b])
-        key, *sums = add_pairs(no_pairs(), low * len(region) + high, deliveries, size).columns()
+        key, *sums = add_pairs(empty_pairs(), low * len(region) + high, deliveries, size).columns()
         for metric, amount in zip(("deliveries", "delivered_bytes"), sums, strict=True):
             rows.add(metric, "region pair", amount, *np.divmod(key, len(region)))
 

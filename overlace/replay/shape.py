@@ -194,6 +194,7 @@ def longest_way(at: Ints, near: Ints, most: int) -> tuple[int, int, bool]:
     longest = searches = 0
     left = n
     while left and searches < most:
+        # in turn the highest upper and the lowest lower bound, then the best linked
         source = -1
         for v in range(n):
             if not open_[v]:
@@ -204,6 +205,7 @@ def longest_way(at: Ints, near: Ints, most: int) -> tuple[int, int, bool]:
             gain = upper[v] - upper[source] if searches % 2 else lower[source] - lower[v]
             if gain > 0 or (gain == 0 and at[v + 1] - at[v] > at[source + 1] - at[source]):
                 source = v
+
         distance[:] = -1
         search(at, near, source, distance, queue)
         searches += 1
@@ -211,6 +213,8 @@ def longest_way(at: Ints, near: Ints, most: int) -> tuple[int, int, bool]:
         longest = max(longest, farthest)
         open_[source] = False
         left -= 1
+
+        # what its distances say of all others; whoever cannot be farther than the farthest is done
         for v in range(n):
             if open_[v]:
                 lower[v] = max(lower[v], farthest - distance[v], distance[v])

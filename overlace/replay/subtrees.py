@@ -51,7 +51,7 @@ class PairSums(NamedTuple):
         return self.key[taken], self.sums[taken, 0], self.sums[taken, 1]
 
 
-def no_pairs(size: int = 1 << 12) -> PairSums:
+def empty_pairs(size: int = 1 << 12) -> PairSums:
     """An empty table."""
     return PairSums(np.full(size, -1), np.zeros((size, 2), dtype=np.int64), 0)
 
@@ -67,7 +67,7 @@ def place_of(keys: Ints, key: int) -> int:
 
 
 @kernel
-def doubled(keys: Ints, sums: Ints) -> tuple[Ints, Ints]:
+def double_room(keys: Ints, sums: Ints) -> tuple[Ints, Ints]:
     """The same table with twice the room."""
     more = np.full(2 * len(keys), -1, dtype=np.int64)
     more_sums = np.zeros((2 * len(keys), 2), dtype=np.int64)
@@ -88,7 +88,7 @@ def add_pairs(pairs: PairSums, keys: Ints, deliveries: Ints, size: Ints) -> Pair
         place = place_of(key, keys[i])
         if key[place] == -1:
             if 2 * filled >= len(key):
-                key, sums = doubled(key, sums)
+                key, sums = double_room(key, sums)
                 place = place_of(key, keys[i])
             key[place] = keys[i]
             filled += 1
@@ -117,6 +117,8 @@ def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads:
         overall[0] += messages
         overall[1] += size
         at = site[sender] if 0 <= sender < len(site) else -1
+
+        # the sites of its receivers, each once, and how many receivers are there
         found[0] = at
         terminals, lost = 1, 0
         for k in range(rows.start[row], rows.start[row + 1]):
@@ -134,11 +136,14 @@ def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads:
                 found[terminals] = there
                 terminals += 1
             count[there] += 1
+
         overall[3] += messages * lost
         if at < 0:
             overall[4] += messages
             continue
         brokers[home[at], 0] += messages
+
+        # deliveries by pair of sites; the first and the last home in the tree's order span the subtree
         first = last = tree.position[home[at]]
         for i in range(1, terminals):
             there = found[i]
@@ -146,7 +151,7 @@ def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads:
             place = place_of(key, pair)
             if key[place] == -1:
                 if 2 * filled >= len(key):
-                    key, sums = doubled(key, sums)
+                    key, sums = double_room(key, sums)
                     place = place_of(key, pair)
                 key[place] = pair
                 filled += 1
@@ -154,6 +159,8 @@ def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads:
             sums[place, 1] += size * count[there]
             first = min(first, tree.position[home[there]])
             last = max(last, tree.position[home[there]])
+
+        # the top of the subtree, which has no link towards the root in it
         top = common_ancestor(tree, tree.order[first], tree.order[last])
         touched[top] = row
         region_touched[region[top]] = row
@@ -162,6 +169,8 @@ def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads:
         brokers[top, 3] += messages
         brokers[top, 4] += size
         regions[region[top]] += messages
+
+        # from every home upwards until somebody was there before: each broker of the subtree once
         links = crossing = 0
         for i in range(terminals):
             v = home[found[i]]
@@ -175,15 +184,16 @@ def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads:
                 links += 1
                 crossing += region[v] != region[tree.parent[v]]
                 v = tree.parent[v]
+
         if links:
-            caused(loads.clients, sender, links, crossing, messages, size)
+            add_caused(loads.clients, sender, links, crossing, messages, size)
             if rows.topic[row] >= 0:
-                caused(loads.topics, rows.topic[row], links, crossing, messages, size)
+                add_caused(loads.topics, rows.topic[row], links, crossing, messages, size)
     return PairSums(key, sums, filled)
 
 
 @kernel
-def caused(loads: Ints, caller: int, links: int, crossing: int, messages: int, size: int) -> None:
+def add_caused(loads: Ints, caller: int, links: int, crossing: int, messages: int, size: int) -> None:
     """Add to a caller what its row brought onto links, and onto links between two regions."""
     loads[caller, 0] += messages * links
     loads[caller, 1] += size * links
@@ -210,6 +220,7 @@ def paths(tree: Rooted, link_length: Ints, left: Ints, right: Ints, deliveries: 
     from_root = np.zeros(brokers, dtype=np.int64)
     for v in tree.order[1:]:
         from_root[v] = from_root[tree.parent[v]] + link_length[v]
+
     hops = np.zeros(brokers, dtype=np.int64)
     touching = np.zeros(brokers, dtype=np.int64)
     crossing = np.zeros(brokers, dtype=np.int64)
@@ -227,7 +238,8 @@ def paths(tree: Rooted, link_length: Ints, left: Ints, right: Ints, deliveries: 
         crossing[a] += amount
         crossing[b] += amount
         crossing[top] -= 2 * amount
-    for i in range(brokers - 1, 0, -1):
+
+    for i in range(brokers - 1, 0, -1):  # from the leaves upwards
         v = tree.order[i]
         touching[tree.parent[v]] += touching[v]
         crossing[tree.parent[v]] += crossing[v]

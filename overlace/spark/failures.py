@@ -40,12 +40,12 @@ def explained_failures() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if received() is not None or not of_spark(error):
+        if received() is not None or not is_of_spark(error):
             raise
-        raise explained(error) from None
+        raise explain(error) from None
 
 
-def of_spark(error: BaseException) -> bool:
+def is_of_spark(error: BaseException) -> bool:
     """Whether an error came from Spark or from a gateway that is gone."""
     if isinstance(error, OverlaceError):
         return False
@@ -63,10 +63,10 @@ def _through_py4j(error: BaseException) -> bool:
     return False
 
 
-def explained(error: BaseException) -> OverlaceError:
+def explain(error: BaseException) -> OverlaceError:
     """An error of Spark as one of ours. To be called while the JVM lives, if it still does."""
     text = words_of(error)
-    made = from_text(text) if text else gone()
+    made = from_text(text) if text else explain_silence()
     made.add_note(text or log_tail())
     return made
 
@@ -86,9 +86,9 @@ def words_of(error: BaseException) -> str:
     return "" if re.fullmatch(BARE, text) or any(mark in text for mark in LOST) else text
 
 
-def gone() -> OverlaceError:
+def explain_silence() -> OverlaceError:
     """The JVM does not answer: why, by its last words and how it ended."""
-    known = _of_the_machine(log_tail())
+    known = _read_machine(log_tail())
     if known:
         return known
     words = "; ".join(filter(None, (how_it_ended(), _short(last_words()))))
@@ -97,10 +97,10 @@ def gone() -> OverlaceError:
 
 def from_text(text: str) -> OverlaceError:
     """The words of Spark as one of our errors."""
-    return _of_a_task(text) or _of_an_executor(text) or _of_the_machine(text) or _of_spark(text)
+    return _read_task(text) or _read_executor(text) or _read_machine(text) or _read_cause(text)
 
 
-def _of_a_task(text: str) -> OverlaceError | None:
+def _read_task(text: str) -> OverlaceError | None:
     """What our own code said in a task, of the kind that it was."""
     said = re.findall(r"^\s*(?:[\w.]+: )?overlace\.(?:\w+\.)*(\w+): (.*)$", text, re.MULTILINE)
     if not said:
@@ -117,7 +117,7 @@ def _of_a_task(text: str) -> OverlaceError | None:
 ELSEWHERE = "choose another Python with PYSPARK_PYTHON or --conf spark.pyspark.python=PATH"
 
 
-def _of_an_executor(text: str) -> OverlaceError | None:
+def _read_executor(text: str) -> OverlaceError | None:
     """What the Python of an executor lacks even to begin with a task."""
     place = re.search(r"\(TID \d+\) \((\S+) executor (\S+)\): ", text)
     who = f"executor {place[2]} on {place[1]}" if place else "an executor"
@@ -141,7 +141,7 @@ def _of_an_executor(text: str) -> OverlaceError | None:
     return None
 
 
-def _of_the_machine(text: str) -> OverlaceError | None:
+def _read_machine(text: str) -> OverlaceError | None:
     """What the machine lacks: memory, space, permission, a master that answers."""
     if re.search(r"OutOfMemoryError|GC overhead limit|\bMemoryError\b|ArrowMemoryError|exit code.{0,6}137", text):
         return SparkFailed(f"Spark ran out of memory. {FEWER} Its log: {log_to_read()}")
@@ -171,7 +171,7 @@ def _of_the_machine(text: str) -> OverlaceError | None:
     return None
 
 
-def _of_spark(text: str) -> OverlaceError:
+def _read_cause(text: str) -> OverlaceError:
     """Anything else: the last cause that is named."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not re.match(r"\s*(at |\.\.\. \d+)", line)]
     named = [
@@ -180,7 +180,7 @@ def _of_spark(text: str) -> OverlaceError:
     condition = [line for line in lines if re.match(r"\[[A-Z_.0-9]+\] ", line)]
     stopped = "stopped SparkContext" in text or re.search(r'SparkEnv\$?\.get\(\)" is null', text)
     if stopped or not (condition or named):  # the caller's words only: the JVM may have written down why
-        known = _of_the_machine(log_tail())
+        known = _read_machine(log_tail())
         if known:
             return known
     best = (condition[:1] or named[-1:] or lines[:1] or ["it did not say why"])[0]

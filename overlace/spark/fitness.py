@@ -59,7 +59,7 @@ def look(version: str) -> About:
     return {"host": host, "path": sys.executable, "python": python, "found": found, "lacks": lacks}
 
 
-def fitted(function: BatchFunction, names: list[str], types: list[pa.DataType], version: str) -> BatchFunction:
+def check_first(function: BatchFunction, names: list[str], types: list[pa.DataType], version: str) -> BatchFunction:
     """A batch function that first looks whether it can be run; its rows have one column more, `UNFIT`."""
     packed = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
 

@@ -18,8 +18,8 @@ from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.ingest.staging import ANSWER, Job, answer, answers, stage, staged
 from overlace.model import Progress
-from overlace.spark.watch import watched
-from overlace.spark.work import numbered, run_on
+from overlace.spark.watch import watch_jobs
+from overlace.spark.work import number_tasks, run_on
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, BatchFunction, Part, Trace, absolute
 from overlace.trace.tables import TIME, conform
 from overlace.trace.traffic import NONE, Messages, Reduction, audience_hashes, merge, reduce
@@ -50,18 +50,18 @@ def generate(
         bucket_us = HOUR_US if workload.days > 1 else MINUTE_US
         job = Job(trace=out, staging=writer.staging, sources=(), bucket_us=bucket_us, id=writer.id)
         pieces = -(-workload.messages // piece)
-        with watched(spark, tell, "making messages", 0.05, 0.8):
-            told = answers(run_on(numbered(spark, pieces), make(workload, job, piece), ANSWER))
-        told.sort(key=lambda each: int(each.about["number"]))
+        with watch_jobs(spark, tell, "making messages", 0.05, 0.8):
+            done = answers(run_on(number_tasks(spark, pieces), make(workload, job, piece), ANSWER))
+        done.sort(key=lambda each: int(each.about["number"]))
         tell(0.8, f"making messages: {workload.messages:,} messages")
         parts = [
             Part(path, rows, int(hashed), "", group)
-            for each in told
+            for each in done
             for path, rows, hashed, group in each.about["parts"]
         ]
         writer.add("messages", sorted(parts, key=lambda part: part.path.rpartition("/")[0]))
         tell(0.8, "merging")
-        merged = _merged(job, [each.about["token"] for each in told])
+        merged = _merge_staged(job, [each.about["token"] for each in done])
         tell(0.9, f"merging: {merged.traffic.num_rows:,} rows of traffic")
         writer.write("traffic", merged.traffic)
         writer.write("audiences", merged.audiences)
@@ -127,7 +127,7 @@ def _write(job: Job, messages: Messages, identity: Ints, token: str) -> list[Par
     return parts
 
 
-def _merged(job: Job, tokens: Sequence[str]) -> Reduction:
+def _merge_staged(job: Job, tokens: Sequence[str]) -> Reduction:
     """All staged reductions as one, a few at a time."""
     held: list[Reduction] = []
     for token in tokens:

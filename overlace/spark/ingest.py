@@ -14,8 +14,8 @@ from overlace.ingest.staging import ANSWER, BatchFunction
 from overlace.model import Progress
 from overlace.spark.failures import explained_failures
 from overlace.spark.session import session
-from overlace.spark.watch import watched
-from overlace.spark.work import numbered, run_on
+from overlace.spark.watch import watch_jobs
+from overlace.spark.work import number_tasks, run_on
 from overlace.trace.writer import Writer, writing
 
 Logs = str | Sequence[str] | DataFrame
@@ -55,8 +55,8 @@ def spark_runner(spark: SparkSession, progress: Progress | None = None) -> Runne
     tell = progress or (lambda share, what: None)
 
     def run(function: BatchFunction, tasks: int, stage: str, begin: float, end: float) -> pa.Table:
-        with watched(spark, tell, stage, begin, end):
-            return run_on(numbered(spark, tasks), function, ANSWER)
+        with watch_jobs(spark, tell, stage, begin, end):
+            return run_on(number_tasks(spark, tasks), function, ANSWER)
 
     return Runner(run, spark.sparkContext.defaultParallelism)
 

@@ -20,7 +20,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 
 import overlace
-from overlace.spark.failures import ELSEWHERE, UnfitExecutor, explained, of_spark, words_of
+from overlace.spark.failures import ELSEWHERE, UnfitExecutor, explain, is_of_spark, words_of
 from overlace.spark.fitness import About, look
 from overlace.spark.jvm import NoSpark
 from overlace.spark.session import is_local
@@ -114,9 +114,9 @@ def ask(spark: SparkSession, executor: str) -> Answer:
         about: About = _bound_to(spark, executor).mapPartitions(answer).collect()[0]
         return {"executor": executor, **about, "sure": True}
     except Exception as error:
-        if not of_spark(error):
+        if not is_of_spark(error):
             raise
-        host, why = re.search(r"\((\S+) executor \S+\): ", words_of(error)), explained(error)
+        host, why = re.search(r"\((\S+) executor \S+\): ", words_of(error)), explain(error)
         return {
             "executor": executor,
             "host": host[1] if host else "?",

@@ -82,14 +82,14 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
     gateway = launch(conf)
     try:
         with explained_failures(), own_handlers():
-            context = SparkContext(gateway=gateway, conf=completed(conf, gateway))
+            context = SparkContext(gateway=gateway, conf=complete_conf(conf, gateway))
             when_stopped(
                 id(gateway), context.cancelAllJobs
             )  # who waits for rows waits for the job to end, come what may
             chosen = conf if is_local(master) else context.getConf()
             context.pythonExec = chosen.get("spark.pyspark.python") or context.pythonExec
             if not is_local(master):
-                context.addPyFile(str(packed(work_folder())))
+                context.addPyFile(str(pack_package(work_folder())))
             return SparkSession(context)
     except BaseException:
         with finishing():
@@ -97,7 +97,7 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
         raise
 
 
-def completed(conf: SparkConf, gateway: JavaGateway) -> SparkConf:
+def complete_conf(conf: SparkConf, gateway: JavaGateway) -> SparkConf:
     """A configuration with what the JVM was started with; ours come before that on `local`, after it elsewhere."""
     found = SparkConf(_jvm=gateway.jvm).setAll(conf.getAll())
     ours = {**EMBEDDED, "spark.sql.warehouse.dir": (work_folder() / "warehouse").as_uri()}
@@ -141,7 +141,7 @@ def own_handlers() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def packed(folder: Path) -> Path:
+def pack_package(folder: Path) -> Path:
     """This package as a zip that executors import, made in a folder that is ours: what lies about is never sent."""
     root = Path(str(files("overlace")))
     target = folder / "overlace.zip"

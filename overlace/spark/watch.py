@@ -15,7 +15,7 @@ PATIENCE = 5.0  # seconds for the last look: a JVM that hangs must not hold us
 
 
 @contextmanager
-def watched(spark: SparkSession, progress: Progress, stage: str, begin: float, end: float) -> Iterator[None]:
+def watch_jobs(spark: SparkSession, progress: Progress, stage: str, begin: float, end: float) -> Iterator[None]:
     """While the block runs, say how many tasks of its jobs are done, between two shares of the whole."""
     progress(begin, stage)
     tracker, over = spark.sparkContext.statusTracker(), threading.Event()

@@ -11,13 +11,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import overlace
 from overlace.spark.failures import explained_failures
-from overlace.spark.fitness import UNFIT, fitted
+from overlace.spark.fitness import UNFIT, check_first
 from overlace.spark.probe import check_executors, refuse_unfit
 from overlace.spark.session import is_local
 from overlace.trace.store import BatchFunction
 
 
-def numbered(spark: SparkSession, tasks: int) -> DataFrame:
+def number_tasks(spark: SparkSession, tasks: int) -> DataFrame:
     """The numbers from 0 in column `id`, a task each: nothing to shuffle, and no two by chance in one task."""
     return spark.range(0, tasks, 1, max(tasks, 1))
 
@@ -28,7 +28,7 @@ def run_on(frame: DataFrame, function: BatchFunction, schema: pa.Schema) -> pa.T
         if runs_this_python(frame.sparkSession):
             return frame.mapInArrow(function, from_arrow_schema(schema)).toArrow()
         check_executors(frame.sparkSession)
-        checked = fitted(function, schema.names, schema.types, overlace.__version__)
+        checked = check_first(function, schema.names, schema.types, overlace.__version__)
         asked = pa.schema([*(each.with_nullable(True) for each in schema), pa.field(UNFIT, pa.string())])
         done = frame.mapInArrow(checked, from_arrow_schema(asked)).toArrow()
         refuse_unfit(json.loads(each) for each in done[UNFIT].unique().to_pylist() if each)

@@ -86,7 +86,7 @@ def take(folder: str, break_lock: bool = False) -> Lock:
                     continue
             if free and _is_at(held, path):
                 return Lock(path, held)
-            told = _read(held)
+            writer = _read(held)
         except BaseException:
             os.close(held)
             raise
@@ -95,7 +95,7 @@ def take(folder: str, break_lock: bool = False) -> Lock:
         os.close(held)
         if not free and not break_lock:
             raise Busy(
-                f"{folder} is being written by {_shown(told)}. Try again when it has ended; if it is gone, "
+                f"{folder} is being written by {_describe(writer)}. Try again when it has ended; if it is gone, "
                 "--break-lock takes the lock from it."
             )
 
@@ -149,16 +149,16 @@ def _remove(path: str, held: int) -> None:
 def _read(held: int) -> dict[str, object]:
     """What a lock says of its owner; nothing if that is not yet written."""
     try:
-        told = json.loads(os.pread(held, 1 << 16, 0))
+        writer = json.loads(os.pread(held, 1 << 16, 0))
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return writer if isinstance(writer, dict) else {}
 
 
-def _is_dead(told: dict[str, object]) -> bool:
+def _is_dead(writer: dict[str, object]) -> bool:
     """Whether a process of this machine is known to have ended."""
-    process = told.get("process")
-    if told.get("host") != socket.gethostname() or not isinstance(process, int) or process <= 0:
+    process = writer.get("process")
+    if writer.get("host") != socket.gethostname() or not isinstance(process, int) or process <= 0:
         return False
     try:
         os.kill(process, 0)
@@ -169,9 +169,9 @@ def _is_dead(told: dict[str, object]) -> bool:
     return False
 
 
-def _shown(told: dict[str, object]) -> str:
+def _describe(writer: dict[str, object]) -> str:
     """An owner, for people."""
-    if "process" not in told:
+    if "process" not in writer:
         return "another process"
-    command = f" ({told['command']})" if told.get("command") else ""
-    return f"process {told['process']} on {told.get('host', '?')} since {told.get('since', '?')}{command}"
+    command = f" ({writer['command']})" if writer.get("command") else ""
+    return f"process {writer['process']} on {writer.get('host', '?')} since {writer.get('since', '?')}{command}"

@@ -82,20 +82,20 @@ def check_reasons(plan: Plan) -> None:
         try:
             plan.why(i)
         except (LookupError, ValueError, TypeError) as error:
-            said = " ".join(f"{type(error).__name__} {error}".split())
-            raise BadPlan(f"reason: step {i + 1} cannot be explained by the arguments that are there: {said}") from None
+            why = " ".join(f"{type(error).__name__} {error}".split())
+            raise BadPlan(f"reason: step {i + 1} cannot be explained by the arguments that are there: {why}") from None
 
 
 def _equal(*fields: Field) -> None:
-    for field, said, given in fields:
-        if said != given:
-            raise BadPlan(f"{field}: {said}, but the columns give {given}")
+    for field, stated, given in fields:
+        if stated != given:
+            raise BadPlan(f"{field}: {stated}, but the columns give {given}")
 
 
-def _near(field: str, said: float, given: float, *others: float) -> None:
-    most = max(1.0, abs(said), *map(abs, others))
-    if not abs(said - given) <= NEAR * most:  # also where a sum is no number
-        raise BadPlan(f"{field}: {said!r}, but the gains of the columns give {float(given)!r}")
+def _near(field: str, stated: float, given: float, *others: float) -> None:
+    most = max(1.0, abs(stated), *map(abs, others))
+    if not abs(stated - given) <= NEAR * most:  # also where a sum is no number
+        raise BadPlan(f"{field}: {stated!r}, but the gains of the columns give {float(given)!r}")
 
 
 def _check_step(line: StepLine, i: int, columns: Columns, most: int, names: dict[tuple[str, int], str]) -> None:

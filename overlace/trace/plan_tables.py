@@ -53,14 +53,15 @@ class Counts(NamedTuple):
     old_links: int = 0  # and that go
 
     def __str__(self) -> str:
-        said = [
-            *([counted(self.moves, "client moves", "clients move")] if self.moves else []),
-            *([counted(self.links, "link changes", "links change")] if self.links else []),
-            *([counted(self.combinations, "combination changes", "combinations change")] if self.combinations else []),
-            *([counted(self.new_links, "link added", "links added")] if self.new_links else []),
-            *([counted(self.old_links, "link removed", "links removed")] if self.old_links else []),
-        ]
-        return ", ".join(said) or "nothing changes"
+        words = (
+            ("client moves", "clients move"),
+            ("link changes", "links change"),
+            ("combination changes", "combinations change"),
+            ("link added", "links added"),
+            ("link removed", "links removed"),
+        )
+        counts = [counted(number, *each) for number, each in zip(self, words, strict=True) if number]
+        return ", ".join(counts) or "nothing changes"
 
 
 def count_changes(changes: Changes) -> Counts:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from overlace.errors import BadParameter, BadPlan, Unknown
-from overlace.model import Changes, Names, Observation, Overlay, Plan, Planner, Steps
+from overlace.model import Changes, Names, Observation, Overlay, Plan, Planner
 from overlace.trace.judgement import Judgement
 from overlace.trace.plan_checks import check_document, check_ids, check_reasons, listed_steps
 from overlace.trace.plan_file import MOST_LISTED, MOVES, ChangeLine, Forecast, Newcomers, PlanFile
@@ -253,11 +253,7 @@ def cut_plan(
         raise BadPlan(f"{path} has {document.steps_total} steps; cannot keep {steps}")
     end = int(all_steps.start[steps])
     after = after.apply(changes.between(end, len(changes)).inverse())
-    args = {name: values[:steps] for name, values in all_steps.args.items()}
-    kept = Columns(
-        changes.between(0, end),
-        Steps(all_steps.start[: steps + 1], all_steps.gain[:steps], all_steps.reason[:steps], args),
-    )
+    kept = Columns(changes.between(0, end), all_steps.first(steps))
     cut = document.model_dump() | {
         "digest": "",
         "after": after.digest(),

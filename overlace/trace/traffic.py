@@ -242,21 +242,12 @@ def _by_bucket(traffic: pa.Table) -> list[Ints]:
 
 def receivers_of(audiences: pa.Table) -> tuple[Ints, Ints]:
     """(start, receivers) of a table of audiences."""
-    lists = audiences["receivers"].combine_chunks()
-    if isinstance(lists, pa.ChunkedArray):
-        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    values = lists.values.to_numpy(zero_copy_only=False).astype(np.int64)
-    return offsets - offsets[0], values[offsets[0] : offsets[-1]]
+    start, receivers = groups(audiences["receivers"])
+    return start, receivers.astype(np.int64)
 
 
 def _integers(table: pa.Table, name: str) -> Ints:
-    values = table[name]
-    if pa.types.is_timestamp(values.type):
-        values = values.cast(pa.int64())
-    if values.null_count:
-        values = values.cast(pa.int64()).fill_null(NONE)
-    return np.ascontiguousarray(values.to_numpy(), dtype=np.int64)
+    return numbers(table[name], NONE).astype(np.int64, copy=False)
 
 
 def traffic_table(keys: Sequence[Ints], sums: Sequence[Ints]) -> pa.Table:

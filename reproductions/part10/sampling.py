@@ -8,7 +8,7 @@ from overlace.planners.channels.strategy2 import Strategy2
 from overlace.planners.channels.strategy3 import Strategy3
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.channels.strategy31 import Strategy31
-from overlace.replay.delivery import delivery, sampled
+from overlace.replay.delivery import delivery, sample
 from overlace.report.charts import Row
 from reproductions.part10.curves import Setup, Strategy
 from reproductions.part10.strategy_3 import thesis
@@ -40,7 +40,7 @@ def sampling(seeds: int, progress: Progress) -> Measured:
         online.join(0, len(online.kinds))
         overlay = Overlay(channels=online.pairs)
         exact = delivery(observation, overlay).of("false_positive_rate")
-        draws = [sampled(observation, overlay, SUBSCRIBERS, MESSAGES, seed) for seed in range(seeds)]
+        draws = [sample(observation, overlay, SUBSCRIBERS, MESSAGES, seed) for seed in range(seeds)]
         within = [abs(each.rate - exact) <= 2 * each.standard_error for each in draws]
         rows.append(
             {

@@ -18,11 +18,11 @@ import overlace
 from overlace.places import fresh_folder
 from overlace.spark import generate as generating
 from overlace.spark.failures import UnfitExecutor, from_text
-from overlace.spark.fitness import UNFIT, fitted
+from overlace.spark.fitness import UNFIT, check_first
 from overlace.spark.ingest import spark_runner
 from overlace.spark.probe import refuse_unfit
-from overlace.spark.session import find_master, packed
-from overlace.spark.work import numbered
+from overlace.spark.session import find_master, pack_package
+from overlace.spark.work import number_tasks
 from overlace.workloads.sites import Sites
 from tests.jvm.cluster import python_without
 from tests.jvm.test_ingest import made_up, written
@@ -42,14 +42,14 @@ def rows(*ids):
 
 @given(st.lists(st.lists(st.integers(-9, 9))))
 def test_a_fit_python_gives_the_rows_of_the_function_and_says_nothing(ids):
-    checked = fitted(double, SCHEMA.names, SCHEMA.types, overlace.__version__)
+    checked = check_first(double, SCHEMA.names, SCHEMA.types, overlace.__version__)
     done = list(checked(iter(rows(*ids))))
     assert [batch["id"].to_pylist() for batch in done] == [[2 * each for each in batch] for batch in ids]
     assert all(each is None for batch in done for each in batch[UNFIT].to_pylist())
 
 
 def test_another_version_of_overlace_is_unfit():
-    (done,) = fitted(double, SCHEMA.names, SCHEMA.types, "999.0")(iter(rows([1], [2])))
+    (done,) = check_first(double, SCHEMA.names, SCHEMA.types, "999.0")(iter(rows([1], [2])))
     with pytest.raises(UnfitExecutor, match=rf"lacks overlace \({overlace.__version__} there, 999.0 here\)"):
         refuse_unfit(map(json.loads, done[UNFIT].to_pylist()))
 
@@ -72,7 +72,7 @@ def test_a_python_without_anything_of_ours_can_still_say_so(tmp_path):
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as writer:
         writer.write_batch(rows([1])[0])
-    checked = fitted(overlace.model.Overlay, SCHEMA.names, SCHEMA.types, overlace.__version__)
+    checked = check_first(overlace.model.Overlay, SCHEMA.names, SCHEMA.types, overlace.__version__)
     (tmp_path / "function").write_bytes(cloudpickle.dumps((checked, sink.getvalue().to_pybytes())))
     python = python_without(tmp_path / "venv", "numba", "llvmlite")
     done = subprocess.run(
@@ -169,14 +169,14 @@ def test_the_package_is_sent_from_a_fresh_folder_and_never_from_what_lies_about(
     planted.write_bytes(b"planted")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = fresh_folder()
-    sent = packed(folder)
+    sent = pack_package(folder)
     assert sent.parent == folder != planted.parent
     with zipfile.ZipFile(sent) as archive:
         names = {each for each in archive.namelist() if each.endswith(".py")}
         assert names == {str(Path("overlace") / path.relative_to(root)) for path in root.rglob("*.py")}
         assert all(archive.read(each) == (root.parent / each).read_bytes() for each in names)
     with pytest.raises(FileExistsError):
-        packed(folder)  # nor from what was put there in the meantime
+        pack_package(folder)  # nor from what was put there in the meantime
 
 
 def where(batches):
@@ -194,7 +194,7 @@ def test_every_number_has_a_task_of_its_own(spark, tmp_path, monkeypatch):
     """A hash puts six of 560 into one task, and leaves others with nothing to do."""
     from pyspark.sql.functions import spark_partition_id
 
-    spread = numbered(spark, 560).groupBy(spark_partition_id()).count().toArrow()
+    spread = number_tasks(spark, 560).groupBy(spark_partition_id()).count().toArrow()
     assert spread["count"].to_pylist() == [1] * 560
     told = spark_runner(spark).run(where, 12, "", 0.0, 1.0)["about"].to_pylist()
     assert sorted((each["task"], each["ids"]) for each in map(json.loads, told)) == [(i, [i]) for i in range(12)]

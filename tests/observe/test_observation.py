@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadOverlay, BadParameter, BadTrace
 from overlace.observe.cut import cut
 from overlace.observe.observation import names_in, observe
-from overlace.observe.tables import at_end, at_some_time, begun
+from overlace.observe.tables import at_end, at_some_time, before_end
 from overlace.observe.traffic import traffic_of
 from overlace.trace.store import DAY_US, HOUR_US
 from overlace.trace.tables import TIME
@@ -278,7 +278,7 @@ def test_a_row_holds_from_its_first_moment_up_to_its_last(tmp_path):
     assert at_end(rows, (5, 10))["n"].tolist() == [0, 1, 3]
     assert at_some_time(rows, (5, 10))["n"].tolist() == [0, 1, 3]
     assert at_some_time(rows, (4, 10))["n"].tolist() == [0, 1, 3, 4]
-    assert begun(rows, (5, 10))["n"].tolist() == [0, 1, 3, 4]
+    assert before_end(rows, (5, 10))["n"].tolist() == [0, 1, 3, 4]
 
 
 def test_a_subscription_that_comes_later_in_a_bucket_hears_nothing_in_a_window_that_ends_before_it(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadObservation, BadOverlay, NotObserved
 from overlace.model import Observation, Offers, Overlay, Requests
 from overlace.planners.channels.cost import cost
-from overlace.replay.delivery import delivery, inside, sampled
+from overlace.replay.delivery import delivery, inside, sample
 from overlace.testing import three_publishers
 
 
@@ -125,9 +125,9 @@ def test_the_sampled_rate_agrees_with_the_exact_one(drawn, seed):
     """PART10 §5.1 against R6: within five standard errors, and a little for rates near 0 and 1."""
     observation, overlay = drawn
     exact = delivery(observation, overlay).of("false_positive_rate")
-    seen = sampled(observation, overlay, subscribers=3000, messages=3000, seed=seed)
+    seen = sample(observation, overlay, subscribers=3000, messages=3000, seed=seed)
     assert abs(seen.rate - exact) <= 5 * seen.standard_error + 0.005
-    assert seen == sampled(observation, overlay, subscribers=3000, messages=3000, seed=seed)
+    assert seen == sample(observation, overlay, subscribers=3000, messages=3000, seed=seed)
 
 
 def test_the_standard_error_is_the_spread_over_seeds():
@@ -135,7 +135,7 @@ def test_the_standard_error_is_the_spread_over_seeds():
     observation = Observation(offers=Offers(range(30), draw.integers(1, 255, 30), messages=draw.integers(1, 9, 30)))
     overlay = Overlay(channels=[(c, c % 7) for c in range(1, 200)])
     exact = delivery(observation, overlay).of("false_positive_rate")
-    runs = [sampled(observation, overlay, 200, 100, seed) for seed in range(300)]
+    runs = [sample(observation, overlay, 200, 100, seed) for seed in range(300)]
     rates = np.array([run.rate for run in runs])
     errors = np.array([run.standard_error for run in runs])
     assert rates.mean() == pytest.approx(exact, abs=0.005)
@@ -153,7 +153,7 @@ def test_what_cannot_be_delivered_is_said():
     with pytest.raises(BadObservation, match="40 attributes, too many"):
         delivery(Observation(offers=Offers([7], [(1 << 40) - 1])), Overlay())
     with pytest.raises(NotObserved, match="advertisements"):
-        sampled(Observation(), Overlay())
+        sample(Observation(), Overlay())
     silent = replace(three_publishers(), offers=replace(three_publishers().offers, messages=[0, 0, 0]))
     with pytest.raises(NotObserved, match="messages out of 0"):
-        sampled(silent, Overlay())
+        sample(silent, Overlay())

@@ -100,7 +100,7 @@ def test_a_judged_curve_is_kept_documented_and_under_the_digest(tmp_path):
     assert list(document["judged"]["curve"][0]["metrics"]) == ["cost", "mean_hops"]
     schema = PlanFile.model_json_schema()
     jsonschema.validate(document, schema)
-    assert "the part that judges" in schema["$defs"]["Point"]["properties"]["metrics"]["description"]
+    assert "held-out traffic" in schema["$defs"]["Point"]["properties"]["metrics"]["description"]
     document["judged"]["curve"][0]["metrics"]["cost"] = 1.0
     write_json(tmp_path / "a/plan.json", document)
     with pytest.raises(BadPlan, match="it was altered"):
