@@ -40,7 +40,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.arrays.text import TEXT, Bytes, hash_spans, read_times
+from overlace.arrays.numbers import read_times
+from overlace.arrays.text import TEXT, Bytes, hash_spans
 from overlace.ingest.columns import key_column, names_of, spans_of, text_at
 from overlace.ingest.events import TIME, Blocks, Format, events
 from overlace.ingest.lines import bad, ignored, read_lines
