@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from dataclasses import Field, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,25 +19,27 @@ from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadObservation, OverlaceError
 from overlace.views import draw
 
+Array = NDArray[Any]  # of a type that is known only when it is there
+
 if TYPE_CHECKING:  # to a type checker, a field that is set from anything like an array and read as one
 
     class IntColumn:
         """Integers."""
 
-        def __get__(self, record: Any, kind: Any) -> Ints: ...
-        def __set__(self, record: Any, values: ArrayLike) -> None: ...
+        def __get__(self, record: object, kind: type) -> Ints: ...
+        def __set__(self, record: object, values: ArrayLike) -> None: ...
 
     class FloatColumn:
         """Floats."""
 
-        def __get__(self, record: Any, kind: Any) -> Floats: ...
-        def __set__(self, record: Any, values: ArrayLike) -> None: ...
+        def __get__(self, record: object, kind: type) -> Floats: ...
+        def __set__(self, record: object, values: ArrayLike) -> None: ...
 
     class TextColumn:
         """Strings."""
 
-        def __get__(self, record: Any, kind: Any) -> NDArray[np.str_]: ...
-        def __set__(self, record: Any, values: ArrayLike) -> None: ...
+        def __get__(self, record: object, kind: type) -> NDArray[np.str_]: ...
+        def __set__(self, record: object, values: ArrayLike) -> None: ...
 
 else:
     IntColumn = FloatColumn = TextColumn = np.ndarray
@@ -52,7 +54,7 @@ def column(dtype: type, *, matrix: bool = False, pairs: bool = False) -> Any:
     )
 
 
-def frozen(values: ArrayLike, dtype: type, ndim: int = 1) -> NDArray[Any]:
+def frozen(values: ArrayLike, dtype: type, ndim: int = 1) -> Array:
     """The values as a read-only array of their own; ValueError if they are not of this type.
 
     Numbers are never bent: 0.7 is no integer, and neither is 2**64.
@@ -64,14 +66,14 @@ def frozen(values: ArrayLike, dtype: type, ndim: int = 1) -> NDArray[Any]:
         raise ValueError(f"expected {ndim} dimension(s), found shape {given.shape}")
     if given.dtype == dtype and given.flags.c_contiguous and given.flags.owndata and not given.flags.writeable:
         return given
-    array: NDArray[Any] = np.array(given, dtype=dtype, order="C") if _fits(given, dtype) else _refuse(given, dtype)
+    array: Array = np.array(given, dtype=dtype, order="C") if _fits(given, dtype) else _refuse(given, dtype)
     if np.issubdtype(dtype, np.floating):
         array += 0.0  # -0.0 is 0.0
     array.setflags(write=False)
     return array
 
 
-def _fits(given: NDArray[Any], dtype: type) -> bool:
+def _fits(given: Array, dtype: type) -> bool:
     if given.size == 0 or given.dtype == dtype:
         return True
     if np.issubdtype(dtype, np.str_):
@@ -82,23 +84,24 @@ def _fits(given: NDArray[Any], dtype: type) -> bool:
         return not np.issubdtype(given.dtype, np.complexfloating)
     limits = np.iinfo(dtype)
     if np.issubdtype(given.dtype, np.floating):
-        whole = np.isfinite(given).all() and bool((given == np.floor(given)).all())
+        whole = bool(np.isfinite(given).all()) and bool((given == np.floor(given)).all())
         return whole and bool((given >= limits.min).all() and (given < float(limits.max) + 1).all())
     return int(given.max()) <= limits.max and int(given.min()) >= limits.min
 
 
-def _refuse(given: NDArray[Any], dtype: type) -> NDArray[Any]:
+def _refuse(given: Array, dtype: type) -> NoReturn:
     raise ValueError(f"expected {np.dtype(dtype).name} values, found {given.dtype}, such as {given.flat[0]!r}")
 
 
 class Record:
     """A frozen dataclass of arrays: compared by content, pickled through its constructor."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
     fault: ClassVar[type[OverlaceError]] = BadObservation
     """What a constructor raises."""
 
     def __post_init__(self) -> None:
-        for each in fields(cast(Any, self)):
+        for each in fields(self):
             if "dtype" in each.metadata:
                 value = getattr(self, each.name)
                 try:
@@ -114,7 +117,7 @@ class Record:
         object.__setattr__(self, name, value if dtype is None else frozen(value, dtype, ndim))
 
     def _values(self) -> Iterator[tuple[str, Any]]:
-        for each in fields(cast(Any, self)):
+        for each in fields(self):
             yield each.name, getattr(self, each.name)
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +127,7 @@ class Record:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         plain = (dict(value) if isinstance(value, Mapping) else value for _, value in self._values())
         return (type(self), tuple(plain))
 
@@ -167,7 +170,7 @@ def _same(mine: Any, theirs: Any) -> bool:
     return bool(mine == theirs)
 
 
-def _feed(state: Any, value: Any) -> None:
+def _feed(state: hashlib.blake2b, value: object) -> None:
     if isinstance(value, Record):
         for name, part in value._values():
             state.update(name.encode() + b"=")

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from overlace.arrays.jit import Bools, Ints
 from overlace.arrays.json import scan_lists
+from overlace.arrays.numbers import read_times, read_whole
 from overlace.arrays.text import (
     BEYOND,
     LIST,
@@ -26,8 +27,6 @@ from overlace.arrays.text import (
     gather_spans,
     hash_spans,
     number_spans,
-    read_times,
-    read_whole,
     split_cells,
 )
 from overlace.ingest.events import TIME, Settled, events

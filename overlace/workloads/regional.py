@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from overlace.errors import Unknown
 from overlace.model import Network, Observation, Overlay
 from overlace.workloads.composition import Composition
 from overlace.workloads.random_clients import RandomClients
@@ -30,6 +31,8 @@ def regional(
     seed: int = 0,
 ) -> Observation:
     """An observation after the recipe above; `talk` is composition, small-world or random."""
+    if talk not in TALK:
+        raise Unknown("workload", talk, TALK)
     least, most = brokers // regions, -(-brokers // regions)
     made = TALK[talk](messages, clients, regions=regions, brokers=brokers, least=least, most=most, seed=seed)
     rng = np.random.default_rng([seed, 77])

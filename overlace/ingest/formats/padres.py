@@ -39,7 +39,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.arrays.text import TEXT, hash_spans, read_times
+from overlace.arrays.numbers import read_times
+from overlace.arrays.text import TEXT, hash_spans
 from overlace.ingest.cells import key_column, names_of, spans_of, text_at
 from overlace.ingest.events import TIME, Blocks, Format, Settled, events
 from overlace.ingest.lines import TextLines, bad, ignored, read_lines

@@ -13,13 +13,11 @@ instances only, and `most_pairs` refuses others.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import coo_array, vstack
+from scipy.sparse import coo_array, csr_array, vstack
 
-from overlace.arrays.jit import Ints, Pairs
+from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.errors import BadParameter, NothingBetter
 from overlace.model import Observation
 from overlace.planners.mesh.interests import interests_of
@@ -40,7 +38,7 @@ def least_links(observation: Observation, most_pairs: int = MOST_PAIRS) -> int:
     known, at = np.unique(member, return_inverse=True)
     per_member = _rows(at, np.tile(row, 2), np.ones(2 * len(row)), len(known), len(pairs))
     needed = np.concatenate([size[several] - 1, np.ones(len(known))])
-    return _least(np.ones(len(pairs)), -vstack([per_topic, per_member]), -needed, None, None)
+    return _least(np.ones(len(pairs)), -vstack([per_topic, per_member]), -needed)
 
 
 def least_star_links(observation: Observation, cap: int | None = None, most_pairs: int = MOST_PAIRS) -> int:
@@ -92,11 +90,13 @@ def sharing(observation: Observation, most_pairs: int) -> tuple[Pairs, Ints, Int
     return np.column_stack([known // observation.clients, known % observation.clients]), row, np.concatenate(topic)
 
 
-def _rows(row: Ints, column: Ints, value: Any, rows: int, columns: int) -> Any:
+def _rows(row: Ints, column: Ints, value: Floats, rows: int, columns: int) -> csr_array:
     return coo_array((value, (row, column)), shape=(rows, columns)).tocsr()
 
 
-def _least(weight: Any, upper: Any, limit: Any, equal: Any, given: Any) -> int:
+def _least(
+    weight: Floats, upper: csr_array, limit: Floats, equal: csr_array | None = None, given: Floats | None = None
+) -> int:
     if len(weight) == 0:
         return 0
     found = linprog(weight, upper, limit, equal, given, bounds=(0, 1), method="highs-ipm")

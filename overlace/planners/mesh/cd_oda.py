@@ -10,47 +10,34 @@ Departs: neighbours are counted anew only for who might be next, by bounds that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, kernel
-from overlace.model import Observation, Plan, Progress
-from overlace.planners.mesh.interests import Interests, Ties, check_ties
-from overlace.planners.mesh.planner import MeshPlanner
+from overlace.planners.mesh.interests import Interests
 from overlace.planners.mesh.stars import (
-    STAR_REASONS,
+    StarPlanner,
     Stars,
     first_of,
     link_star,
     rank,
-    ranks,
+    rank_all,
     room_for_links,
-    star_plan,
 )
 
 
 @dataclass(frozen=True)
-class CdOda(MeshPlanner):
+class CdOda(StarPlanner):
     """Stars around the clients with most neighbours: diameter 2, few links, a high maximum degree."""
 
-    ties: Ties = field(
-        default="lowest", metadata={"help": "who is chosen among equals: the lowest id, or a random one"}
-    )
+    name: ClassVar[str] = "mesh.cd-oda"
     paper: ClassVar[str] = "TDCD17 (1)"
-    REASONS: ClassVar[tuple[str, ...]] = STAR_REASONS
 
-    def __post_init__(self) -> None:
-        check_ties(self.ties)
-
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """Star by star; then what the old mesh had beyond that goes."""
-        return star_plan(self, "mesh.cd-oda", observation, seed, self.ties, _choose, progress)
-
-
-def _choose(given: Interests) -> Stars:
-    return stars_by_neighbours(given, False, False, len(given.start))
+    def choose(self, given: Interests) -> Stars:
+        """By the most neighbours (1)."""
+        return stars_by_neighbours(given, False, False, len(given.start))
 
 
 @kernel
@@ -76,7 +63,7 @@ def stars_by_neighbours(given: Interests, weighted: bool, itself: bool, cap: int
         most[v] = min(weight[v] - waiting[v] + 1, clients)
         if weight[v] > 0 and least[v] - 1 <= cap:
             key[v] = density(weight[v], least[v], most[v], weighted, itself)
-    best, who, top = ranks(key)
+    best, who, top = rank_all(key)
     centre = np.empty(min(clients, topics), dtype=np.int64)
     done, joined = np.zeros_like(centre), np.zeros_like(centre)
     start = np.zeros(len(centre) + 1, dtype=np.int64)

@@ -11,43 +11,34 @@ in the order of the interests and the links.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import kernel
-from overlace.model import Observation, Plan, Progress
-from overlace.planners.mesh.interests import Interests, Ties, check_ties
-from overlace.planners.mesh.planner import MeshPlanner
+from overlace.planners.mesh.interests import Interests
 from overlace.planners.mesh.stars import (
-    STAR_REASONS,
+    StarPlanner,
     Stars,
     first_of,
     link_star,
     rank,
-    ranks,
+    rank_all,
     room_for_links,
-    star_plan,
 )
 
 
 @dataclass(frozen=True)
-class CdOda1(MeshPlanner):
+class CdOda1(StarPlanner):
     """Stars around the clients whose topics have most subscribers: diameter 2, a high maximum degree."""
 
-    ties: Ties = field(
-        default="lowest", metadata={"help": "who is chosen among equals: the lowest id, or a random one"}
-    )
+    name: ClassVar[str] = "mesh.cd-oda-1"
     paper: ClassVar[str] = "TDCD17 (2)"
-    REASONS: ClassVar[tuple[str, ...]] = STAR_REASONS
 
-    def __post_init__(self) -> None:
-        check_ties(self.ties)
-
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """Star by star; then what the old mesh had beyond that goes."""
-        return star_plan(self, "mesh.cd-oda-1", observation, seed, self.ties, stars_by_weight, progress)
+    def choose(self, given: Interests) -> Stars:
+        """By the greatest weight (2)."""
+        return stars_by_weight(given)
 
 
 @kernel
@@ -62,7 +53,7 @@ def stars_by_weight(given: Interests) -> Stars:
             key[v] += subscribers[given.topic[i]]
         if key[v] == 0:
             key[v] = -np.inf
-    best, who, top = ranks(key)
+    best, who, top = rank_all(key)
     centre = np.empty(min(clients, topics), dtype=np.int64)
     done, joined = np.zeros_like(centre), np.zeros_like(centre)
     start = np.zeros(len(centre) + 1, dtype=np.int64)

@@ -40,12 +40,14 @@ def interests_of(observation: Observation, planner: str) -> Interests:
     return both_ways(pairs, observation.clients, observation.topics)
 
 
-def shuffled(observation: Observation, planner: str, seed: int) -> tuple[Interests, Ints]:
-    """(interests, who): the same with the clients in a random order; client i of them is client who[i] of ours.
+def interests_by_ties(observation: Observation, planner: str, ties: Ties, seed: int) -> tuple[Interests, Ints]:
+    """(interests, who): client i of them is client who[i] of ours; in a random order if ties are.
 
     A planner that gives ties to the lowest id then gives them to a random one.
     """
-    interests_of(observation, planner)
+    given = interests_of(observation, planner)
+    if ties == "lowest":
+        return given, np.arange(observation.clients)
     who = np.random.default_rng(seed).permutation(observation.clients)
     place = np.empty(observation.clients, dtype=np.int64)
     place[who] = np.arange(observation.clients)

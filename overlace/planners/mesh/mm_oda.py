@@ -29,7 +29,7 @@ from overlace.planners.mesh.greedy_merge import (
     merging,
     open_topics,
 )
-from overlace.planners.mesh.interests import Ties, check_ties, interests_of, shuffled
+from overlace.planners.mesh.interests import Ties, check_ties, interests_by_ties
 from overlace.planners.mesh.planner import MeshPlanner
 
 
@@ -48,11 +48,7 @@ class MmOda(MeshPlanner):
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Maximum degree by maximum degree, a step for each link; then what the old mesh had beyond that goes."""
-        who = np.arange(observation.clients)
-        if self.ties == "random":
-            given, who = shuffled(observation, "mesh.mm-oda", seed)
-        else:
-            given = interests_of(observation, "mesh.mm-oda")
+        given, who = interests_by_ties(observation, "mesh.mm-oda", self.ties, seed)
         state = merging(given)
         degree = np.zeros(observation.clients, dtype=np.int64)
         links, most, total = 0, 0, max(int(len(given.member) - (np.diff(given.first) > 0).sum()), 1)

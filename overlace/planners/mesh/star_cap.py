@@ -28,9 +28,9 @@ from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links
 from overlace.planners.mesh.interests import Interests, interests_of
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.prune import needed_links
-from overlace.planners.mesh.stars import STAR_REASONS
+from overlace.planners.mesh.stars import StarPlanner
 from overlace.planners.mesh.steps import Wanted, mesh_plan
-from overlace.planners.mesh.td_cd_oda import stars_of_few
+from overlace.planners.mesh.td_cd_oda import TdCdOda
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class StarCap(MeshPlanner):
     budget: float | None = field(
         default=None, metadata={"help": "most average degree; without a cap, the least cap within it is looked for"}
     )
-    REASONS: ClassVar[tuple[str, ...]] = STAR_REASONS
+    REASONS: ClassVar[tuple[str, ...]] = StarPlanner.REASONS
 
     def __post_init__(self) -> None:
         if self.cap is not None and self.cap < 1:
@@ -123,8 +123,7 @@ def star_bound(given: Interests) -> int:
 
 def few_subscribers(given: Interests) -> tuple[Pairs, Ints]:
     """(hubs, order) of TD-CD-ODA's stars."""
-    rows = np.empty((len(given.start) - 1, 4), np.int32 if len(given.member) < 2**31 else np.int64)
-    return first_centres(given, stars_of_few(given, True, rows).centre)
+    return first_centres(given, TdCdOda().choose(given).centre)
 
 
 def stars_under(

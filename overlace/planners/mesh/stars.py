@@ -12,17 +12,16 @@ the components of its topics at once: the gain of a star is known without lookin
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.model import Observation, Plan, Planner, Progress
-from overlace.planners.mesh.interests import Ids, Interests, Ties, interests_of, shuffled
+from overlace.model import Observation, Plan, Progress
+from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_by_ties
+from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
-
-STAR_REASONS = ("{client} becomes the centre of {topics} topics: {links} links join all their subscribers", REMOVED)
 
 
 class Stars(NamedTuple):
@@ -35,36 +34,46 @@ class Stars(NamedTuple):
     leaf: Ids
 
 
-def star_plan(
-    planner: Planner,
-    name: str,
-    observation: Observation,
-    seed: int,
-    ties: Ties,
-    choose: Callable[[Interests], Stars],
-    progress: Progress | None,
-) -> Plan:
-    """The plan of a planner that chooses whole clients as centres."""
-    if progress:
-        progress(0.0, "stars")
-    if ties == "random":
-        interests, who = shuffled(observation, name, seed)
-        stars = choose(interests)
-        stars = stars._replace(centre=who[stars.centre], leaf=who[stars.leaf].astype(np.int32))
-    else:
-        stars = choose(interests_of(observation, name))
-    if progress:
-        progress(0.7, "steps")
-    left = np.repeat(stars.centre.astype(np.int32), np.diff(stars.start))
-    args = {"client": stars.centre, "topics": stars.topics}
-    plan = mesh_plan(planner, observation, seed, Wanted(left, stars.leaf, stars.start, args, stars.joined))
-    if progress:
-        progress(1.0, "steps")
-    return plan
+@dataclass(frozen=True)
+class StarPlanner(MeshPlanner):
+    """A planner that chooses whole clients as centres."""
+
+    ties: Ties = field(
+        default="lowest", metadata={"help": "who is chosen among equals: the lowest id, or a random one"}
+    )
+    name: ClassVar[str]
+    REASONS: ClassVar[tuple[str, ...]] = (
+        "{client} becomes the centre of {topics} topics: {links} links join all their subscribers",
+        REMOVED,
+    )
+
+    def __post_init__(self) -> None:
+        check_ties(self.ties)
+
+    def choose(self, given: Interests) -> Stars:
+        """The stars, in order."""
+        raise NotImplementedError
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """Star by star; then what the old mesh had beyond that goes."""
+        if progress:
+            progress(0.0, "stars")
+        given, who = interests_by_ties(observation, self.name, self.ties, seed)
+        stars = self.choose(given)
+        if self.ties == "random":
+            stars = stars._replace(centre=who[stars.centre], leaf=who[stars.leaf].astype(np.int32))
+        if progress:
+            progress(0.7, "steps")
+        left = np.repeat(stars.centre.astype(np.int32), np.diff(stars.start))
+        args = {"client": stars.centre, "topics": stars.topics}
+        plan = mesh_plan(self, observation, seed, Wanted(left, stars.leaf, stars.start, args, stars.joined))
+        if progress:
+            progress(1.0, "steps")
+        return plan
 
 
 @kernel
-def ranks(key: Floats) -> tuple[Floats, Ints, Floats]:
+def rank_all(key: Floats) -> tuple[Floats, Ints, Floats]:
     """(best, who, top): the best key of each 64 clients and whose it is, and the best of each 64 of these."""
     blocks = (len(key) + 63) // 64
     best, who = np.full(blocks, -np.inf), np.full(blocks, -1)
@@ -103,11 +112,11 @@ def rank(key: Floats, best: Floats, who: Ints, top: Floats, v: int, new: float) 
     elif new == best[b]:
         who[b] = min(who[b], v)
     elif who[b] == v:
-        fall(key, best, who, top, b)
+        rank_block(key, best, who, top, b)
 
 
 @kernel
-def fall(key: Floats, best: Floats, who: Ints, top: Floats, b: int) -> None:
+def rank_block(key: Floats, best: Floats, who: Ints, top: Floats, b: int) -> None:
     """Look through a block whose best has fallen."""
     old = best[b]
     best[b], who[b] = -np.inf, -1

@@ -21,40 +21,29 @@ from numpy.typing import NDArray
 
 from overlace.arrays.jit import kernel
 from overlace.errors import BadParameter
-from overlace.model import Observation, Plan, Progress
-from overlace.planners.mesh.interests import Interests, Ties, check_ties
-from overlace.planners.mesh.planner import MeshPlanner
-from overlace.planners.mesh.stars import STAR_REASONS, Stars, fall, first_of, ranks, room_for_links, star_plan
+from overlace.planners.mesh.interests import Interests
+from overlace.planners.mesh.stars import StarPlanner, Stars, first_of, rank_all, rank_block, room_for_links
 
 
 @dataclass(frozen=True)
-class TdCdOda(MeshPlanner):
+class TdCdOda(StarPlanner):
     """Stars around the clients whose topics have the fewest subscribers: diameter 2, low maximum degree."""
 
-    ties: Ties = field(
-        default="lowest", metadata={"help": "who is chosen among equals: the lowest id, or a random one"}
-    )
     size: Literal["start", "left"] = field(
         default="start", metadata={"help": "what q divides by: a client's topics at the start, or those left (R2)"}
     )
+    name: ClassVar[str] = "mesh.td-cd-oda"
     paper: ClassVar[str] = "TDCD17 Algorithm 1"
-    REASONS: ClassVar[tuple[str, ...]] = STAR_REASONS
 
     def __post_init__(self) -> None:
-        check_ties(self.ties)
+        super().__post_init__()
         if self.size not in ("start", "left"):
             raise BadParameter(f"size is {self.size!r}: expected start or left")
 
-    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
-        """Star by star; then what the old mesh had beyond that goes."""
-        by_start = self.size == "start"
-
-        def choose(given: Interests) -> Stars:
-            """Sums stay below the subscribers of all topics."""
-            rows = np.empty((observation.clients, 4), np.int32 if len(given.member) < 2**31 else np.int64)
-            return stars_of_few(given, by_start, rows)
-
-        return star_plan(self, "mesh.td-cd-oda", observation, seed, self.ties, choose, progress)
+    def choose(self, given: Interests) -> Stars:
+        """By the least topic distribution."""
+        rows = np.empty((len(given.start) - 1, 4), np.int32 if len(given.member) < 2**31 else np.int64)  # room for sums
+        return stars_of_few(given, self.size == "start", rows)
 
 
 @kernel
@@ -73,7 +62,7 @@ def stars_of_few(given: Interests, by_start: bool, state: NDArray[np.int32]) -> 
             state[v, 0] += subscribers[given.topic[i]]
         if state[v, 0] > 0:  # R1: who has no topic left is not chosen
             key[v] = -state[v, 0] / state[v, 1]  # A1:4: the least q has the greatest key
-    best, who, top = ranks(key)
+    best, who, top = rank_all(key)
     centre = np.empty(min(clients, topics), dtype=np.int64)
     done, joined = np.zeros_like(centre), np.zeros_like(centre)
     start = np.zeros(len(centre) + 1, dtype=np.int64)
@@ -109,7 +98,7 @@ def stars_of_few(given: Interests, by_start: bool, state: NDArray[np.int32]) -> 
                 elif new == best[b]:
                     who[b] = min(who[b], u)
                 elif who[b] == u:
-                    fall(key, best, who, top, b)
+                    rank_block(key, best, who, top, b)
         centre[stars], start[stars + 1] = v, links
         stars += 1
     return Stars(centre[:stars], done[:stars], joined[:stars], start[: stars + 1], leaf[:links])

@@ -21,9 +21,9 @@ from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.arrays.lists import add_link, link_ends, no_links
 from overlace.errors import BadParameter
 from overlace.model import Observation, Plan, Progress
-from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of, next_shared, shuffled
+from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_by_ties, next_shared
 from overlace.planners.mesh.planner import MeshPlanner
-from overlace.planners.mesh.stars import first_of, rank, ranks, room_for_links
+from overlace.planners.mesh.stars import first_of, rank, rank_all, room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 
 
@@ -47,11 +47,7 @@ class TwoDOda(MeshPlanner):
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Topic by topic; then what the old mesh had beyond that goes."""
-        who = np.arange(observation.clients)
-        if self.ties == "random":
-            given, who = shuffled(observation, "mesh.2d-oda", seed)
-        else:
-            given = interests_of(observation, "mesh.2d-oda")
+        given, who = interests_by_ties(observation, "mesh.2d-oda", self.ties, seed)
         if progress:
             progress(0.0, "stars")
         centre, topic, start, leaf = stars_by_topic(given, self.weight == "left")
@@ -79,7 +75,7 @@ def stars_by_topic(given: Interests, only_left: bool) -> tuple[Ints, Ints, Ints,
     for v in range(clients):
         i = nearest(given, v, left, apart)
         key[v] = weight[v] / apart[i] if i >= 0 else -np.inf
-    best, who, top = ranks(key)
+    best, who, top = rank_all(key)
     centre, topic = np.empty(topics, dtype=np.int64), np.empty(topics, dtype=np.int64)
     start = np.zeros(topics + 1, dtype=np.int64)
     links, seen = no_links(clients, room_for_links(given)), np.full(clients, -1, dtype=np.int64)

@@ -13,18 +13,15 @@ from numpy.typing import NDArray
 from overlace.arrays.hashing import mixed
 from overlace.arrays.jit import Bools, Ints, kernel, size
 from overlace.arrays.lines import is_utf8
+from overlace.arrays.numbers import EARLIEST, LATEST, read_times, read_whole
 from overlace.arrays.text import (
     BEYOND,
-    EARLIEST,
     FINE,
-    LATEST,
     MISSING,
     TEXT,
     UNREADABLE,
     Small,
     hash_spans,
-    read_times,
-    read_whole,
 )
 from overlace.ingest.cells import LARGEST, spans_of
 from overlace.ingest.events import Settled
