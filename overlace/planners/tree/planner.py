@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,8 +18,10 @@ from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.setting import Setting, setting_of
 from overlace.planners.tree.steps import REASONS, plan_to
 
+T = TypeVar("T")
 
-def option(default: Any, help: str, **more: Any) -> Any:
+
+def option(default: T, help: str, **more: str) -> T:
     """A field with its help."""
     return field(default=default, metadata={"help": help, **more})
 
