@@ -72,7 +72,8 @@ def check_value(each: dataclasses.Field[Any], hint: Any, value: Any) -> None:
     elif kind in (int, float):
         right = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
         right = right and math.isfinite(value) and _is_within(each.metadata, value)
-        wanted = f"a {'whole ' if kind is int else ''}number{_range_of(each.metadata)}"
+        limits = range_of(each.metadata)
+        wanted = f"a {'whole ' if kind is int else ''}number{' of ' if limits[:1].isdigit() else ' '}{limits}".strip()
     else:
         right, wanted = isinstance(value, kind), {str: "a text", bool: "true or false"}.get(kind, str(kind))
     if not right:
@@ -85,11 +86,10 @@ def _is_within(metadata: Mapping[str, Any], value: float) -> bool:
     return bool(low and value <= metadata.get("most", value) and value < metadata.get("below", math.inf))
 
 
-def _range_of(metadata: Mapping[str, Any]) -> str:
+def range_of(metadata: Mapping[str, Any]) -> str:
     """An option's range in words."""
-    words = {"least": "of {:g} or more", "above": "above {:g}", "most": "at most {:g}", "below": "below {:g}"}
-    found = [text.format(metadata[key]) for key, text in words.items() if key in metadata]
-    return f" {', '.join(found)}" if found else ""
+    words = {"least": "{:g} or more", "above": "above {:g}", "most": "at most {:g}", "below": "below {:g}"}
+    return ", ".join(text.format(metadata[key]) for key, text in words.items() if key in metadata)
 
 
 class Given:

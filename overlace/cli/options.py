@@ -22,7 +22,7 @@ import typer
 
 from overlace.cli.console import err, shown
 from overlace.errors import BadParameter, Unknown
-from overlace.limits import Split, as_flag, make_options
+from overlace.limits import Split, as_flag, make_options, range_of
 
 if TYPE_CHECKING:
     from overlace.model import Names, Planner
@@ -136,6 +136,7 @@ def _annotation(field: dataclasses.Field[Any], hint: Any, panel: str | None) -> 
     """A field's type and option for typer."""
     (kind, optional), about, default = _without_none(hint), field.metadata, field.default
     text, flag = about.get("help", ""), about.get("flag", as_flag(field.name))
+    text += f"; {limits}" if (limits := range_of(about)) else ""
     names, parser, metavar = [flag], None, about.get("metavar")
     if "read" in about:
         kind = list[str] if get_origin(kind) in (tuple, abc.Mapping) else str

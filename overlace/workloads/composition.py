@@ -8,13 +8,14 @@ scale-free. A parameter is a topic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.workloads.services import Services, Wiring
 
 
@@ -22,9 +23,9 @@ from overlace.workloads.services import Services, Wiring
 class Composition(Services):
     """Services with input and output parameters: a scale-free network of clients."""
 
-    inputs: int = field(default=3, metadata={"help": "input parameters of a service, at most"})
-    outputs: int = field(default=3, metadata={"help": "output parameters of a service, at most"})
-    fresh: float = field(default=0.5, metadata={"help": "chance that a parameter is a new one"})
+    inputs: int = option(3, "input parameters of a service, at most")
+    outputs: int = option(3, "output parameters of a service, at most")
+    fresh: float = option(0.5, "chance that a parameter is a new one")
 
     def __post_init__(self) -> None:
         super().__post_init__()

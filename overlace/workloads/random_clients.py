@@ -6,13 +6,14 @@ The paper does not print how many; the default gives the modularity that it prin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from overlace.arrays.draws import scattered
 from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.workloads.services import Services, Wiring
 
 LISTENS = 31
@@ -22,7 +23,7 @@ LISTENS = 31
 class RandomClients(Services):
     """Clients that listen to others at random."""
 
-    degree: int = field(default=4, metadata={"help": "others that a client listens to"})
+    degree: int = option(4, "others that a client listens to")
 
     def __post_init__(self) -> None:
         super().__post_init__()

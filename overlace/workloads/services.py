@@ -11,7 +11,7 @@ part of the messages is the same however the work is cut. Messages are spread ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from overlace.arrays.draws import remainder, uniform, word_at
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Classes, Flows, Observation, Overlay
 from overlace.workloads.backbone import Layout, Start, layout, sizes, start_homes
 from overlace.workloads.sites import DAY_US, MONDAY_US, leave_out
@@ -56,18 +57,18 @@ class Wiring(NamedTuple):
 class Services:
     """What every client network of CC12 needs; `wiring` is what they differ in."""
 
-    messages: int = field(default=20_000, metadata={"help": "how many messages"})
-    clients: int = field(default=200, metadata={"help": "how many clients (services)"})
-    length: int = field(default=5, metadata={"help": "messages that a composition triggers"})
-    regions: int = field(default=8, metadata={"help": "how many regions besides the backbone"})
-    brokers: int = field(default=45, metadata={"help": "how many brokers besides the backbone's"})
-    least: int = field(default=3, metadata={"help": "brokers of a region, at least"})
-    most: int = field(default=8, metadata={"help": "brokers of a region, at most (the same as least: equal regions)"})
-    start: Start = field(default="balanced", metadata={"help": "clients anywhere, or in some regions only"})
-    share: float = field(default=0.375, metadata={"help": "concentrated start: share of regions that hold clients"})
-    days: int = field(default=10, metadata={"help": "days that the log spans"})
-    latency_us: int = field(default=10_000, metadata={"help": "latency of a link between brokers"})
-    seed: int = field(default=0, metadata={"help": "same seed, same trace"})
+    messages: int = option(20_000, "how many messages")
+    clients: int = option(200, "how many clients (services)")
+    length: int = option(5, "messages that a composition triggers")
+    regions: int = option(8, "how many regions besides the backbone")
+    brokers: int = option(45, "how many brokers besides the backbone's")
+    least: int = option(3, "brokers of a region, at least")
+    most: int = option(8, "brokers of a region, at most (the same as least: equal regions)")
+    start: Start = option("balanced", "clients anywhere, or in some regions only")
+    share: float = option(0.375, "concentrated start: share of regions that hold clients")
+    days: int = option(10, "days that the log spans")
+    latency_us: int = option(10_000, "latency of a link between brokers")
+    seed: int = option(0, "same seed, same trace")
 
     def __post_init__(self) -> None:
         least = {"messages": 1, "clients": 2, "length": 1, "regions": 1, "least": 1, "days": 1, "latency_us": 0}

@@ -15,7 +15,7 @@ audiences differ from message to message), `scatter` (every message has an audie
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from overlace.arrays.csr import group, take_groups
 from overlace.arrays.draws import scattered, uniform
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.errors import BadParameter
+from overlace.limits import option
 
 MONDAY_US = 1_767_571_200_000_000  # 2026-01-05T00:00Z
 HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
@@ -51,21 +52,21 @@ class World(NamedTuple):
 class Sites:
     """The parameters; everything else follows from them."""
 
-    messages: int = field(default=200_000, metadata={"help": "how many messages"})
-    regions: int = field(default=6, metadata={"help": "how many regions"})
-    brokers: int = field(default=4, metadata={"help": "brokers in each region"})
-    clients: int = field(default=600, metadata={"help": "how many clients"})
-    topics: int = field(default=300, metadata={"help": "how many topics"})
-    subscribers: int = field(default=5, metadata={"help": "mean subscribers of a topic"})
-    days: int = field(default=14, metadata={"help": "days that the log spans"})
-    locality: float = field(default=0.85, metadata={"help": "share of a topic's subscribers from its own region"})
-    at_home: float = field(default=0.5, metadata={"help": "share of clients connected in the region they live in"})
-    zipf: float = field(default=1.0, metadata={"help": "how fast rates fall off with rank"})
-    loud: float = field(default=0.0, metadata={"help": "share of all messages that one client sends (hard: 0.6)"})
-    fan_out: int = field(default=0, metadata={"help": "subscribers of the largest topic (hard: 10000)"})
-    turns: float = field(default=0.0, metadata={"help": "share of topics whose subscribers take turns at random"})
-    scatter: bool = field(default=False, metadata={"help": "every message has an audience of its own"})
-    seed: int = field(default=0, metadata={"help": "same seed, same trace"})
+    messages: int = option(200_000, "how many messages")
+    regions: int = option(6, "how many regions")
+    brokers: int = option(4, "brokers in each region")
+    clients: int = option(600, "how many clients")
+    topics: int = option(300, "how many topics")
+    subscribers: int = option(5, "mean subscribers of a topic")
+    days: int = option(14, "days that the log spans")
+    locality: float = option(0.85, "share of a topic's subscribers from its own region")
+    at_home: float = option(0.5, "share of clients connected in the region they live in")
+    zipf: float = option(1.0, "how fast rates fall off with rank")
+    loud: float = option(0.0, "share of all messages that one client sends (hard: 0.6)")
+    fan_out: int = option(0, "subscribers of the largest topic (hard: 10000)")
+    turns: float = option(0.0, "share of topics whose subscribers take turns at random")
+    scatter: bool = option(False, "every message has an audience of its own")
+    seed: int = option(0, "same seed, same trace")
 
     def __post_init__(self) -> None:
         least = {"messages": 1, "regions": 1, "brokers": 1, "clients": 2, "topics": 1, "subscribers": 1, "days": 1}

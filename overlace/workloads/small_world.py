@@ -7,12 +7,13 @@ prints for this network (q = 0.65; `python -m reproductions cc12` shows ours). A
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.workloads.services import Services, Wiring
 
 
@@ -20,9 +21,9 @@ from overlace.workloads.services import Services, Wiring
 class SmallWorld(Services):
     """Clients that listen to their neighbours on a ring and to a few others."""
 
-    k: int = field(default=4, metadata={"help": "neighbours on the ring that a client listens to; even"})
-    m: int = field(default=160, metadata={"help": "pairs of clients drawn for a link across"})
-    p: float = field(default=0.5, metadata={"help": "chance that a drawn pair is linked"})
+    k: int = option(4, "neighbours on the ring that a client listens to; even")
+    m: int = option(160, "pairs of clients drawn for a link across")
+    p: float = option(0.5, "chance that a drawn pair is linked")
 
     def __post_init__(self) -> None:
         super().__post_init__()

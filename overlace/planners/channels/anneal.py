@@ -11,13 +11,14 @@ Keeps: (3.1); every limit, at every moment; D is never above that of strategy 4 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
@@ -43,13 +44,8 @@ class Piece(NamedTuple):
 class Anneal:
     """Searches the whole cut at once, within the limits: slow, and a reference for the online strategies."""
 
-    sweeps: int = field(
-        default=4000, metadata={"help": "moves drawn per combination; 0: only the merging and the moves that help"}
-    )
-    heat: float = field(
-        default=1.0,
-        metadata={"help": "the temperature at the start, in messages received per combination; above 0"},
-    )
+    sweeps: int = option(4000, "moves drawn per combination; 0: only the merging and the moves that help")
+    heat: float = option(1.0, "the temperature at the start, in messages received per combination; above 0")
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = REASONS

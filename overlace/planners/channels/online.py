@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
@@ -136,16 +137,13 @@ class Joining(ABC):
 class InOrder(Joining):
     """A strategy that depends on the order in which a newcomer visits the channels."""
 
-    order: Literal["descending", "random"] = field(
-        default="descending",
-        metadata={"help": "how a newcomer visits the channels: descending (largest first) or random"},
+    order: Literal["descending", "random"] = option(
+        "descending", "how a newcomer visits the channels: descending (largest first) or random"
     )
-    ties: Literal["oldest", "newest", "least"] = field(
-        default="oldest",
-        metadata={
-            "help": "which of equally large channels is visited first: the oldest (lowest id), the newest, or the one "
-            "with the least combination on offer"
-        },
+    ties: Literal["oldest", "newest", "least"] = option(
+        "oldest",
+        "which of equally large channels is visited first: the oldest (lowest id), the newest, or the one "
+        "with the least combination on offer",
     )
 
     def __post_init__(self) -> None:

@@ -16,12 +16,13 @@ Keeps: (3.1); every limit, after every join, leave and step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.moves import attempt, improve, relieve
@@ -33,12 +34,10 @@ from overlace.planners.channels.partition import HELD, Partition, arrive, draw, 
 class Strategy4(Joining):
     """Repairs what a newcomer breaks at the least traffic, then tries some local moves."""
 
-    effort: int = field(
-        default=150,
-        metadata={
-            "help": "local moves tried after each join and leave (0: only repair); "
-            "150 take about half a millisecond at ten attributes"
-        },
+    effort: int = option(
+        150,
+        "local moves tried after each join and leave (0: only repair); "
+        "150 take about half a millisecond at ten attributes",
     )
 
     def __post_init__(self) -> None:

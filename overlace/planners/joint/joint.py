@@ -13,7 +13,7 @@ Keeps: a tree after every step; no broker above its degree, sent or handled limi
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -52,16 +52,15 @@ WITHIN = "within degrees"
 class Joint(JointLimits):
     """Re-homes clients and rewires brokers together, within one budget of changes."""
 
-    objective: Objective = field(
-        default="cost",
-        metadata={"help": "what a message pays: the cost of its links, 1 a link, or hops or latency per receiver"},
+    objective: Objective = option(
+        "cost", "what a message pays: the cost of its links, 1 a link, or hops or latency per receiver"
     )
-    alpha: float = field(default=1.0, metadata={"help": "what a unit of link cost counts; 0 or more"})
-    beta: float = field(default=0.0, metadata={"help": "what a unit of broker cost counts; 0 or more"})
-    weight: tree_cost.Weight = field(default="messages", metadata={"help": "what traffic weighs: messages or bytes"})
+    alpha: float = option(1.0, "what a unit of link cost counts", least=0)
+    beta: float = option(0.0, "what a unit of broker cost counts", least=0)
+    weight: tree_cost.Weight = option("messages", "what traffic weighs: messages or bytes")
     move_price: float = option(0.0, "what a moved client costs, in units of the cost", least=0)
     swap_price: float = option(0.0, "what a changed link costs, in units of the cost", least=0)
-    method: Method = field(default="best", metadata={"help": "the best of all, or one of them alone"})
+    method: Method = option("best", "the best of all, or one of them alone")
     effort: int = same_option("effort")
     facets: ClassVar[tuple[Facet, ...]] = ("placement", "tree")
     paper: ClassVar[str] = ""

@@ -10,9 +10,10 @@ Reads: R3, ties to the lowest id, or random. R8, (3) as printed counts the clien
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
+from overlace.limits import option
 from overlace.planners.mesh.cd_oda import stars_by_neighbours
 from overlace.planners.mesh.interests import Interests
 from overlace.planners.mesh.stars import StarPlanner, Stars
@@ -22,7 +23,7 @@ from overlace.planners.mesh.stars import StarPlanner, Stars
 class CdOda2(StarPlanner):
     """Stars around the densest clients: diameter 2 with few links, a high maximum degree."""
 
-    itself: bool = field(default=True, metadata={"help": "count a client among its own neighbours, as (3) does (R8)"})
+    itself: bool = option(True, "count a client among its own neighbours, as (3) does (R8)")
     name: ClassVar[str] = "mesh.cd-oda-2"
     paper: ClassVar[str] = "TDCD17 (3)"
 

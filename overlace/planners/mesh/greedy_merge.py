@@ -15,12 +15,13 @@ that of the pairs of one level, which are put in a random order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
+from overlace.limits import option
 from overlace.model import Observation, Plan, Planner, Progress
 from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of, next_shared
 from overlace.planners.mesh.planner import MeshPlanner
@@ -34,9 +35,7 @@ LINK_REASONS = ("{left_client} and {right_client} join {joined} components of th
 class GreedyMerge(MeshPlanner):
     """The link that joins most topic components, again and again: few links, low degrees, long ways."""
 
-    ties: Ties = field(
-        default="lowest", metadata={"help": "which link is chosen among equals: the lowest ids, or a random one"}
-    )
+    ties: Ties = option("lowest", "which link is chosen among equals: the lowest ids, or a random one")
     paper: ClassVar[str] = "TDCD17 §III"
     REASONS: ClassVar[tuple[str, ...]] = LINK_REASONS
 

@@ -16,7 +16,7 @@ Keeps: the diameter of every topic is at most the bound; the cap, or NothingBett
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy as np
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.arrays.lists import Links, add_link, are_linked, link_ends, no_links
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.caps import CapTooLow, least_solved, too_low
 from overlace.planners.mesh.interests import Ids, Interests, interests_of, next_shared
@@ -40,11 +41,9 @@ DEEP = 4
 class HubTree(MeshPlanner):
     """A bound on every topic's diameter, and links shared by topics; longer ways mostly need fewer links."""
 
-    diameter: int = field(default=4, metadata={"help": "longest way between two subscribers of a topic; 2 or more"})
-    spread: float = field(
-        default=0.2, metadata={"help": "topics that a link must serve more for each link its ends have; 0 or more"}
-    )
-    cap: int | None = field(default=None, metadata={"help": "most links a client may have; none: unlimited"})
+    diameter: int = option(4, "longest way between two subscribers of a topic; 2 or more")
+    spread: float = option(0.2, "topics that a link must serve more for each link its ends have; 0 or more")
+    cap: int | None = option(None, "most links a client may have; none: unlimited")
     REASONS: ClassVar[tuple[str, ...]] = ("{links} links bring all of {topic} within {ways} steps", REMOVED)
 
     def __post_init__(self) -> None:

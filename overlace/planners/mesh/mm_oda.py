@@ -12,12 +12,13 @@ Departs: as GM, level by level and without a queue of pairs; each new maximum de
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
+from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.greedy_merge import (
     LINK_REASONS,
@@ -37,9 +38,7 @@ from overlace.planners.mesh.planner import MeshPlanner
 class MmOda(MeshPlanner):
     """GM that keeps the maximum degree as low as it can at every link."""
 
-    ties: Ties = field(
-        default="lowest", metadata={"help": "who is chosen among equals: the lowest ids, or random ones"}
-    )
+    ties: Ties = option("lowest", "who is chosen among equals: the lowest ids, or random ones")
     paper: ClassVar[str] = "Onus, Richa 2009"
     REASONS: ClassVar[tuple[str, ...]] = LINK_REASONS
 

@@ -10,7 +10,7 @@ Keeps: every topic connected. Diameters are small by chance, not by rule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, kernel
 from overlace.arrays.lists import add_link, are_linked, link_ends, no_links
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Ids, Interests, interests_of
 from overlace.planners.mesh.planner import MeshPlanner
@@ -31,7 +32,7 @@ from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan, ordered
 class RandomMesh(MeshPlanner):
     """Random links for each topic, as gossip draws them: a baseline."""
 
-    degree: int = field(default=6, metadata={"help": "links that a client dials for in each topic; 1 or more"})
+    degree: int = option(6, "links that a client dials for in each topic; 1 or more")
     REASONS: ClassVar[tuple[str, ...]] = ("{links} random links of {topic}", REMOVED)
 
     def __post_init__(self) -> None:

@@ -14,13 +14,14 @@ Keeps: every topic has a diameter of at most 2; the cap, or NothingBetter that s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, Pairs
 from overlace.errors import BadParameter, NothingBetter
+from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.capped import centres_under, first_centres
 from overlace.planners.mesh.caps import CapTooLow, least_solved, too_low
@@ -37,13 +38,9 @@ from overlace.planners.mesh.td_cd_oda import TdCdOda
 class StarCap(MeshPlanner):
     """A star for each topic under a degree cap: diameter 2, the maximum degree you choose, few links."""
 
-    cap: int | None = field(
-        default=None, metadata={"help": "most links a client may have; unlimited with effort 0 is CD-ODA-II"}
-    )
-    effort: int = field(default=0, metadata={"help": "annealing steps, each moves a centre; 0: none, and no pruning"})
-    budget: float | None = field(
-        default=None, metadata={"help": "most average degree; without a cap, the least cap within it is looked for"}
-    )
+    cap: int | None = option(None, "most links a client may have; unlimited with effort 0 is CD-ODA-II")
+    effort: int = option(0, "annealing steps, each moves a centre; 0: none, and no pruning")
+    budget: float | None = option(None, "most average degree; without a cap, the least cap within it is looked for")
     REASONS: ClassVar[tuple[str, ...]] = StarPlanner.REASONS
 
     def __post_init__(self) -> None:

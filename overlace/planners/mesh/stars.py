@@ -12,12 +12,13 @@ the components of its topics at once: the gain of a star is known without lookin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_by_ties
 from overlace.planners.mesh.planner import MeshPlanner
@@ -38,9 +39,7 @@ class Stars(NamedTuple):
 class StarPlanner(MeshPlanner):
     """A planner that chooses whole clients as centres."""
 
-    ties: Ties = field(
-        default="lowest", metadata={"help": "who is chosen among equals: the lowest id, or a random one"}
-    )
+    ties: Ties = option("lowest", "who is chosen among equals: the lowest id, or a random one")
     name: ClassVar[str]
     REASONS: ClassVar[tuple[str, ...]] = (
         "{client} becomes the centre of {topics} topics: {links} links join all their subscribers",

@@ -13,7 +13,7 @@ sums of its subscribers, so the work is in the order of the interests and the li
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from overlace.arrays.jit import kernel
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.planners.mesh.interests import Interests
 from overlace.planners.mesh.stars import StarPlanner, Stars, first_of, rank_all, rank_block, room_for_links
 
@@ -29,8 +30,8 @@ from overlace.planners.mesh.stars import StarPlanner, Stars, first_of, rank_all,
 class TdCdOda(StarPlanner):
     """Stars around the clients whose topics have the fewest subscribers: diameter 2, low maximum degree."""
 
-    size: Literal["start", "left"] = field(
-        default="start", metadata={"help": "what q divides by: a client's topics at the start, or those left (R2)"}
+    size: Literal["start", "left"] = option(
+        "start", "what q divides by: a client's topics at the start, or those left (R2)"
     )
     name: ClassVar[str] = "mesh.td-cd-oda"
     paper: ClassVar[str] = "TDCD17 Algorithm 1"

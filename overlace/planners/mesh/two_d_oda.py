@@ -12,7 +12,7 @@ Departs: who is not linked yet is kept for every (client, topic) and lowered lin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.arrays.lists import add_link, link_ends, no_links
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_by_ties, next_shared
 from overlace.planners.mesh.planner import MeshPlanner
@@ -31,11 +32,9 @@ from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 class TwoDOda(MeshPlanner):
     """A star for each topic around the client of the greatest topic density: diameter 2."""
 
-    ties: Ties = field(
-        default="lowest", metadata={"help": "who is chosen among equals: the lowest id, or a random one"}
-    )
-    weight: Literal["left", "all"] = field(
-        default="left", metadata={"help": "which topics of a client its weight adds up: those left, or all (R6)"}
+    ties: Ties = option("lowest", "who is chosen among equals: the lowest id, or a random one")
+    weight: Literal["left", "all"] = option(
+        "left", "which topics of a client its weight adds up: those left, or all (R6)"
     )
     paper: ClassVar[str] = "TDCD17 (4)"
     REASONS: ClassVar[tuple[str, ...]] = ("{client} becomes the centre of {topic}: {links} links join it", REMOVED)

@@ -12,13 +12,14 @@ Keeps: no client whose loss takes a topic apart; the cap, or NothingBetter that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.capped import choose_hub, no_loads, put_hub
 from overlace.planners.mesh.caps import least_solved, too_low
@@ -32,9 +33,9 @@ from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 class TwoHub(MeshPlanner):
     """Several hubs for each topic, so that no client's loss takes a topic apart: diameter 2, twice the links."""
 
-    hubs: int = field(default=2, metadata={"help": "hubs of each topic; it survives the loss of one fewer; 1 or more"})
-    cap: int | None = field(default=None, metadata={"help": "most links a client may have; none: unlimited"})
-    effort: int = field(default=100_000, metadata={"help": "annealing steps, each moves a hub; 0: none"})
+    hubs: int = option(2, "hubs of each topic; it survives the loss of one fewer; 1 or more")
+    cap: int | None = option(None, "most links a client may have; none: unlimited")
+    effort: int = option(100_000, "annealing steps, each moves a hub; 0: none")
     REASONS: ClassVar[tuple[str, ...]] = ("{client} becomes a hub of {topics} topics: {links} new links", REMOVED)
 
     def __post_init__(self) -> None:

@@ -12,13 +12,14 @@ Departs: steps come best gain first; the paper gives no order. Loads are not cap
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Observation, Progress
 from overlace.planners.placement.majority import Placed, balance, fair_shares, place_communities, proportions
 from overlace.planners.placement.modularity import communities_after, merges
@@ -42,20 +43,20 @@ class Round(NamedTuple):
 class Community(PlacementPlanner):
     """The paper's three phases: communities by modularity to the region where most of each already is."""
 
-    overload: float = field(default=1.2, metadata={"help": "a region is overloaded above this times its share V(s)"})
-    test: Literal["each", "queue"] = field(
-        default="each", metadata={"help": "test overload before each placement (R3) or only at A1:5, as printed"}
+    overload: float = option(1.2, "a region is overloaded above this times its share V(s)")
+    test: Literal["each", "queue"] = option(
+        "each", "test overload before each placement (R3) or only at A1:5, as printed"
     )
-    proportion: Literal["community", "region"] = field(
-        default="community", metadata={"help": "(3) by the community's clients (R1) or the region's, as printed"}
+    proportion: Literal["community", "region"] = option(
+        "community", "(3) by the community's clients (R1) or the region's, as printed"
     )
-    brokers: Literal["regions", "all"] = field(
-        default="regions", metadata={"help": "V(s) is a share of the regions' brokers (R10) or of all, as printed"}
+    brokers: Literal["regions", "all"] = option(
+        "regions", "V(s) is a share of the regions' brokers (R10) or of all, as printed"
     )
-    spill: bool = field(default=True, metadata={"help": "what fits nowhere goes where most room is (R4)"})
-    redivide: bool = field(default=True, metadata={"help": "cut communities smaller while that pays (R5, R6)"})
-    performance: Literal["hops", "saved"] = field(
-        default="hops", metadata={"help": "Rp is relative to the mean hops, or to the hops that the plan saves (R6)"}
+    spill: bool = option(True, "what fits nowhere goes where most room is (R4)")
+    redivide: bool = option(True, "cut communities smaller while that pays (R5, R6)")
+    performance: Literal["hops", "saved"] = option(
+        "hops", "Rp is relative to the mean hops, or to the hops that the plan saves (R6)"
     )
     paper: ClassVar[str] = "CC12 Algorithm 1"
 

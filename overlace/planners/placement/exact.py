@@ -9,7 +9,7 @@ Keeps: nothing that respects the caps costs less. Refused where there would be m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.trees import common_ancestor
 from overlace.errors import BadObservation, BadParameter, NothingBetter
+from overlace.limits import option
 from overlace.model import Observation, Overlay, Progress
 from overlace.planners.placement.leiden import Leiden
 from overlace.planners.placement.modularity import strengths
@@ -28,17 +29,13 @@ from overlace.planners.placement.problem import Problem, total_cost
 class Exact(WeighedPlacement):
     """Tries all placements that can still be the best: for tiny cases, and to check the others."""
 
-    move_cost: float = field(default=0.0, metadata={"help": "price of a client that leaves its region; 0 or more"})
-    region_sent: float | None = field(
-        default=None, metadata={"help": "cap on what a region's clients send, times its fair share (5)"}
+    move_cost: float = option(0.0, "price of a client that leaves its region; 0 or more")
+    region_sent: float | None = option(None, "cap on what a region's clients send, times its fair share (5)")
+    broker_sent: float | None = option(None, "cap on what a broker's clients send, times its fair share")
+    broker_handled: float | None = option(
+        None, "cap on what a broker handles, times the largest such load at the start"
     )
-    broker_sent: float | None = field(
-        default=None, metadata={"help": "cap on what a broker's clients send, times its fair share"}
-    )
-    broker_handled: float | None = field(
-        default=None, metadata={"help": "cap on what a broker handles, times the largest such load at the start"}
-    )
-    most: int = field(default=2_000_000, metadata={"help": "branches to look at before it gives up (exit 3)"})
+    most: int = option(2_000_000, "branches to look at before it gives up (exit 3)")
 
     def __post_init__(self) -> None:
         if self.most < 1:

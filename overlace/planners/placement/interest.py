@@ -12,7 +12,7 @@ Keeps: nobody moves inside a region; clients that subscribe to nothing stay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy.optimize import linear_sum_assignment
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadParameter
+from overlace.limits import option
 from overlace.model import Observation, Progress
 from overlace.planners.placement.majority import balance
 from overlace.planners.placement.planner import PlacementPlanner
@@ -34,11 +35,9 @@ SAMPLE = 400
 class Interest(PlacementPlanner):
     """Clients with similar subscriptions to the same region: the baseline that CC12 compares with."""
 
-    method: Literal["k-means", "k-medoids"] = field(
-        default="k-means", metadata={"help": "how clients are put into groups"}
-    )
-    rounds: int = field(default=50, metadata={"help": "rounds of the grouping, at most"})
-    restarts: int = field(default=5, metadata={"help": "how often it starts anew; the best grouping counts"})
+    method: Literal["k-means", "k-medoids"] = option("k-means", "how clients are put into groups")
+    rounds: int = option(50, "rounds of the grouping, at most")
+    restarts: int = option(5, "how often it starts anew; the best grouping counts")
     paper: ClassVar[str] = "CC12 (6)"
 
     def __post_init__(self) -> None:

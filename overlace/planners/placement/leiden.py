@@ -12,13 +12,14 @@ Where `max_moves` binds, a move has the price at which the moves just fit.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from overlace.arrays.communities import communities_at
 from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter, NothingBetter
+from overlace.limits import option
 from overlace.model import Observation, Overlay, Progress, name_of
 from overlace.planners.placement.caps import FIELDS, caps_of, check_caps, loads_of
 from overlace.planners.placement.planner import WeighedPlacement
@@ -39,32 +40,24 @@ MOST_CLIENTS = 20_000
 class Leiden(WeighedPlacement):
     """Communities by Leiden under caps, then local search on messages x distance and moves."""
 
-    move_cost: float = field(default=0.0, metadata={"help": "price of a client that leaves its region; 0 or more"})
-    max_moves: int | None = field(default=None, metadata={"help": "clients that may change their home"})
-    across: bool = field(default=False, metadata={"help": "max_moves counts only moves across regions, as CC12 (2)"})
-    region_sent: float | None = field(
-        default=1.2, metadata={"help": "cap on what a region's clients send, times its fair share (5)"}
+    move_cost: float = option(0.0, "price of a client that leaves its region; 0 or more")
+    max_moves: int | None = option(None, "clients that may change their home")
+    across: bool = option(False, "max_moves counts only moves across regions, as CC12 (2)")
+    region_sent: float | None = option(1.2, "cap on what a region's clients send, times its fair share (5)")
+    broker_sent: float | None = option(1.5, "cap on what a broker's clients send, times its fair share")
+    region_handled: float | None = option(
+        None, "cap on what a region handles, times the largest such load at the start"
     )
-    broker_sent: float | None = field(
-        default=1.5, metadata={"help": "cap on what a broker's clients send, times its fair share"}
-    )
-    region_handled: float | None = field(
-        default=None, metadata={"help": "cap on what a region handles, times the largest such load at the start"}
-    )
-    broker_handled: float | None = field(
-        default=1.0, metadata={"help": "cap on what a broker handles, times the largest such load at the start"}
-    )
-    max_region_sent: float | None = field(default=None, metadata={"help": "the same caps in messages of the window"})
-    max_broker_sent: float | None = field(default=None, metadata={"help": "see max_region_sent"})
-    max_region_handled: float | None = field(default=None, metadata={"help": "see max_region_sent"})
-    max_broker_handled: float | None = field(default=None, metadata={"help": "see max_region_sent"})
-    keep: tuple[int, ...] = field(default=(), metadata={"help": "clients that stay", "ids": "client"})
-    only: tuple[int, ...] = field(default=(), metadata={"help": "the only clients that may move", "ids": "client"})
-    within_region: bool = field(default=False, metadata={"help": "nobody leaves its region"})
-    effort: int = field(default=1, metadata={"help": "how long to anneal; 0: only local search"})
-    strict: bool = field(
-        default=False, metadata={"help": "refuse (exit 3) if a cap broken at the start is still broken at the end"}
-    )
+    broker_handled: float | None = option(1.0, "cap on what a broker handles, times the largest such load at the start")
+    max_region_sent: float | None = option(None, "the same caps in messages of the window")
+    max_broker_sent: float | None = option(None, "see max_region_sent")
+    max_region_handled: float | None = option(None, "see max_region_sent")
+    max_broker_handled: float | None = option(None, "see max_region_sent")
+    keep: tuple[int, ...] = option((), "clients that stay", ids="client")
+    only: tuple[int, ...] = option((), "the only clients that may move", ids="client")
+    within_region: bool = option(False, "nobody leaves its region")
+    effort: int = option(1, "how long to anneal; 0: only local search")
+    strict: bool = option(False, "refuse (exit 3) if a cap broken at the start is still broken at the end")
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.move_cost) and self.move_cost >= 0):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from overlace.arrays.jit import Ints
 from overlace.errors import BadPlan
+from overlace.limits import option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.placement.moves import REASONS, plan_of
@@ -53,12 +54,8 @@ class PlacementPlanner:
 class WeighedPlacement(PlacementPlanner):
     """A planner of homes that may count bytes for messages, and costs or latencies for hops."""
 
-    weight: placement_cost.Weight = field(
-        default="messages", metadata={"help": "what a flow weighs: its messages or its bytes"}
-    )
-    distance: placement_cost.Distance = field(
-        default="hops", metadata={"help": "what a link counts: one hop, its cost, or its latency"}
-    )
+    weight: placement_cost.Weight = option("messages", "what a flow weighs: its messages or its bytes")
+    distance: placement_cost.Distance = option("hops", "what a link counts: one hop, its cost, or its latency")
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Messages (or bytes) x distance between homes."""

@@ -11,13 +11,14 @@ Knows, at each master, a neighbourhood and the classes that pass it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from overlace.arrays.jit import Pairs
+from overlace.limits import option
 from overlace.model import Observation, Progress
 from overlace.planners.tree.limits import start_within_limits
-from overlace.planners.tree.planner import TreePlanner, check_least
+from overlace.planners.tree.planner import TreePlanner
 from overlace.planners.tree.regraft import regraft_tree, smallest_gain
 from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
 from overlace.planners.tree.setting import Setting
@@ -28,18 +29,10 @@ from overlace.planners.tree.tabu import Effort
 class HubSafe(TreePlanner):
     """OCBR's rounds with an exact or regrafting local step; each master knows only its neighbourhood."""
 
-    rounds: int | None = field(default=None, metadata={"help": "most rounds; 1 or more"})
-    locks: Locks = field(
-        default="relaxed", metadata={"help": "paper: whole neighbourhoods; relaxed: masters may share a neighbour"}
-    )
-    finish: bool = field(
-        default=False, metadata={"help": "regraft over the whole tree when the rounds are over (knows the whole tree)"}
-    )
+    rounds: int | None = option(None, "most rounds", least=1)
+    locks: Locks = option("relaxed", "paper: whole neighbourhoods; relaxed: masters may share a neighbour")
+    finish: bool = option(False, "regraft over the whole tree when the rounds are over (knows the whole tree)")
     paper: ClassVar[str] = "OCBR07 §3.1"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, rounds=1)
 
     def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
         """Where the rounds lead."""

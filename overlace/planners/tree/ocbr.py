@@ -12,15 +12,16 @@ Reads: R1 to R9 (docs/papers/OCBR07.md). With `rehome` a master's own clients ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from overlace.errors import NothingBetter
+from overlace.limits import option
 from overlace.model import Facet, Observation, Plan, Progress
 from overlace.planners.tree.limits import start_within_limits
-from overlace.planners.tree.planner import TreePlanner, check_least
+from overlace.planners.tree.planner import TreePlanner
 from overlace.planners.tree.problem import nodes_tree, split_nodes
 from overlace.planners.tree.regraft import smallest_gain
 from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
@@ -33,28 +34,15 @@ from overlace.planners.tree.tabu import Effort
 class Ocbr(TreePlanner):
     """Brokers rearrange their neighbourhoods by tabu search, in rounds; each knows only its neighbourhood."""
 
-    iterations: int = field(default=20, metadata={"help": "iterations n of a master's search (F3:6); 1 or more"})
-    samples: int = field(
-        default=20,
-        metadata={"help": "swaps N looked at in each (F3:8); should grow with the largest degree (R4); 1 or more"},
-    )
-    tenure: int | None = field(
-        default=7, metadata={"help": "iterations for which a swapped link is tabu (R3); 0 or more"}
-    )
-    rounds: int | None = field(default=None, metadata={"help": "most rounds; 1 or more"})
-    locks: Locks = field(
-        default="paper", metadata={"help": "paper: whole neighbourhoods; relaxed: masters may share a neighbour (R6)"}
-    )
-    rehome: bool = field(
-        default=False, metadata={"help": "a master's own clients may move to its neighbours, where caps let them (R5)"}
-    )
+    iterations: int = option(20, "iterations n of a master's search (F3:6)", least=1)
+    samples: int = option(20, "swaps N looked at in each (F3:8); should grow with the largest degree (R4)", least=1)
+    tenure: int | None = option(7, "iterations for which a swapped link is tabu (R3)", least=0)
+    rounds: int | None = option(None, "most rounds", least=1)
+    locks: Locks = option("paper", "paper: whole neighbourhoods; relaxed: masters may share a neighbour (R6)")
+    rehome: bool = option(False, "a master's own clients may move to its neighbours, where caps let them (R5)")
     facets: ClassVar[tuple[Facet, ...]] = ("tree", "placement")
     paper: ClassVar[str] = "OCBR07 Figure 3"
     REASONS: ClassVar[tuple[str, ...]] = (*REASONS, MOVED)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, iterations=1, samples=1, tenure=0, rounds=1)
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Swap by swap from the observed tree to where the rounds lead."""

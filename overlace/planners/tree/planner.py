@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from overlace.arrays.jit import Pairs
-from overlace.errors import BadOverlay, BadParameter, BadPlan
+from overlace.errors import BadOverlay, BadPlan
+from overlace.limits import check_options, option, same_option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress, check_tree
 from overlace.planners.search.spans import Spans
 from overlace.planners.tree import cost as tree_cost
@@ -18,38 +18,25 @@ from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.setting import Setting, setting_of
 from overlace.planners.tree.steps import REASONS, plan_to
 
-T = TypeVar("T")
-
-
-def option(default: T, help: str, **more: str) -> T:
-    """A field with its help."""
-    return field(default=default, metadata={"help": help, **more})
-
 
 @dataclass(frozen=True)
 class TreePlanner:
     """A planner is the tree it wants: `wanted` says which, all else stands here."""
 
-    alpha: float = option(1.0, "what a unit of link cost counts in (1); 0 or more")
-    beta: float = option(0.0, "what a unit of broker cost counts in (1); 0 or more")
+    alpha: float = option(1.0, "what a unit of link cost counts in (1)", least=0)
+    beta: float = option(0.0, "what a unit of broker cost counts in (1)", least=0)
     weight: tree_cost.Weight = option("messages", "what a traffic class weighs: its messages or its bytes")
-    max_degree: int | None = option(
-        None, "most links of a broker, besides its own limit in the table brokers; 1 or more"
-    )
-    max_swaps: int | None = option(None, "most links that are replaced; 0 or more")
-    min_gain: float = option(0.0, "what each replaced link must save, even where a limit asks for it; 0 or more")
+    max_degree: int | None = option(None, "most links of a broker, besides its own limit in the table brokers", least=1)
+    max_swaps: int | None = same_option("max_swaps")
+    min_gain: float = option(0.0, "what each replaced link must save, even where a limit asks for it", least=0)
     keep: tuple[int, ...] = option((), "wired links between these brokers stay as they are", ids="broker")
     facets: ClassVar[tuple[Facet, ...]] = ("tree",)
     paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = REASONS
 
     def __post_init__(self) -> None:
+        check_options(self)
         tree_cost.check_weights(self.alpha, self.beta)
-        if self.weight not in ("messages", "bytes"):
-            raise BadParameter(f"weight is {self.weight!r}; expected messages or bytes")
-        check_least(self, max_degree=1, max_swaps=0)
-        if not (math.isfinite(self.min_gain) and self.min_gain >= 0):
-            raise BadParameter(f"min_gain is {self.min_gain}; expected a number of 0 or more")
 
     def problem(self, observation: Observation, overlay: Overlay, *, clients: bool = False) -> Spans:
         """The search problem with this planner's weights and limits."""
@@ -89,11 +76,3 @@ def check_wanted(links: ArrayLike, brokers: int) -> Pairs:
     except BadOverlay as error:
         raise BadPlan(f"wanted returned no tree: {error}") from None
     return found
-
-
-def check_least(planner: object, **least: int) -> None:
-    """Refuse whole numbers below their least; None is unlimited."""
-    for name, bound in least.items():
-        value = getattr(planner, name)
-        if value is not None and value < bound:
-            raise BadParameter(f"{name} is {value}; expected {bound} or more")

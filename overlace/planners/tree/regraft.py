@@ -13,17 +13,18 @@ links that must stay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import Pairs
+from overlace.limits import option
 from overlace.model import Observation, Progress
 from overlace.planners.search.find import find_links
 from overlace.planners.search.walk import Budget, Search, State
 from overlace.planners.tree.limits import relieve_brokers
-from overlace.planners.tree.planner import TreePlanner, check_least
+from overlace.planners.tree.planner import TreePlanner
 from overlace.planners.tree.setting import Setting, search_problem
 
 
@@ -31,12 +32,8 @@ from overlace.planners.tree.setting import Setting, search_problem
 class Regraft(TreePlanner):
     """Takes links out and joins the parts where it is cheapest; knows the whole tree and all classes."""
 
-    kicks: int = field(default=300, metadata={"help": "how often to kick the tree and search again; 0 or more"})
+    kicks: int = option(300, "how often to kick the tree and search again", least=0)
     paper: ClassVar[str] = "beyond OCBR07"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, kicks=0)
 
     def wanted(self, observation: Observation, setting: Setting, seed: int, progress: Progress | None = None) -> Pairs:
         """The best tree found."""
