@@ -86,7 +86,10 @@ class Point(Strict):
     moves: Count = Field(description="clients that have moved")
     links: Count = Field(description="links that are new; as many are gone")
     own_cost: float = Field(description="the planner's own cost, on the training window")
-    metrics: dict[str, float] = Field(description="measured on the traffic that judges; the objective's metric first")
+    metrics: dict[str, float] = Field(
+        description="measured on held-out traffic, or in the training window where nothing is held out; the objective's "
+        "metric first"
+    )
 
 
 class Judgement(Strict):

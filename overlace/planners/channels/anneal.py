@@ -17,8 +17,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
-from overlace.errors import BadParameter
-from overlace.limits import option
+from overlace.limits import check_options, option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
@@ -44,17 +43,14 @@ class Piece(NamedTuple):
 class Anneal:
     """Searches the whole cut at once, within the limits: slow, and a reference for the online strategies."""
 
-    sweeps: int = option(4000, "moves drawn per combination; 0: only the merging and the moves that help")
-    heat: float = option(1.0, "the temperature at the start, in messages received per combination; above 0")
+    sweeps: int = option(4000, "moves drawn per combination; 0: only the merging and the moves that help", least=0)
+    heat: float = option(1.0, "the temperature at the start, in messages received per combination", above=0)
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = REASONS
 
     def __post_init__(self) -> None:
-        if self.sweeps < 0:
-            raise BadParameter(f"sweeps is {self.sweeps}: expected 0 or more")
-        if not (math.isfinite(self.heat) and self.heat > 0):
-            raise BadParameter(f"heat is {self.heat}: expected a number above 0")
+        check_options(self)
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """The best cut found."""

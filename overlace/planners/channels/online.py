@@ -10,8 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
-from overlace.errors import BadParameter
-from overlace.limits import option
+from overlace.limits import check_options, option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
@@ -147,10 +146,7 @@ class InOrder(Joining):
     )
 
     def __post_init__(self) -> None:
-        if self.order not in ("descending", "random"):
-            raise BadParameter(f"order is {self.order!r}: expected descending or random")
-        if self.ties not in TIES:
-            raise BadParameter(f"ties is {self.ties!r}: expected oldest, newest or least")
+        check_options(self)
 
     @property
     def options(self) -> tuple[bool, int]:

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
-from overlace.errors import BadParameter
-from overlace.limits import option
+from overlace.limits import check_options, option
 from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.moves import attempt, improve, relieve
@@ -38,11 +37,11 @@ class Strategy4(Joining):
         150,
         "local moves tried after each join and leave (0: only repair); "
         "150 take about half a millisecond at ten attributes",
+        least=0,
     )
 
     def __post_init__(self) -> None:
-        if self.effort < 0:
-            raise BadParameter(f"effort is {self.effort}: expected 0 or more")
+        check_options(self)
 
     def online(self, observation: Observation, seed: int = 0) -> Online:
         """Channels that publishers of the observation's offers join and leave, one by one."""

@@ -23,7 +23,7 @@ import numpy as np
 from overlace.arrays.jit import Ints, kernel
 from overlace.limits import option
 from overlace.model import Observation, Plan, Planner, Progress
-from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_of, next_shared
+from overlace.planners.mesh.interests import Ids, Interests, Ties, interests_of, next_shared
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
@@ -38,9 +38,6 @@ class GreedyMerge(MeshPlanner):
     ties: Ties = option("lowest", "which link is chosen among equals: the lowest ids, or a random one")
     paper: ClassVar[str] = "TDCD17 §III"
     REASONS: ClassVar[tuple[str, ...]] = LINK_REASONS
-
-    def __post_init__(self) -> None:
-        check_ties(self.ties)
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Level by level, a step for each link; then what the old mesh had beyond that goes."""

@@ -23,7 +23,6 @@ import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.arrays.lists import Links, add_link, are_linked, link_ends, no_links
-from overlace.errors import BadParameter
 from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.caps import CapTooLow, least_solved, too_low
@@ -41,18 +40,10 @@ DEEP = 4
 class HubTree(MeshPlanner):
     """A bound on every topic's diameter, and links shared by topics; longer ways mostly need fewer links."""
 
-    diameter: int = option(4, "longest way between two subscribers of a topic; 2 or more")
-    spread: float = option(0.2, "topics that a link must serve more for each link its ends have; 0 or more")
-    cap: int | None = option(None, "most links a client may have; none: unlimited")
+    diameter: int = option(4, "longest way between two subscribers of a topic", least=2)
+    spread: float = option(0.2, "topics that a link must serve more for each link its ends have", least=0)
+    cap: int | None = option(None, "most links a client may have", least=1)
     REASONS: ClassVar[tuple[str, ...]] = ("{links} links bring all of {topic} within {ways} steps", REMOVED)
-
-    def __post_init__(self) -> None:
-        if self.diameter < 2:
-            raise BadParameter(f"diameter is {self.diameter}: expected 2 or more")
-        if not self.spread >= 0:
-            raise BadParameter(f"spread is {self.spread}: expected 0 or more")
-        if self.cap is not None and self.cap < 1:
-            raise BadParameter(f"cap is {self.cap}: expected 1 or more links, or none for unlimited")
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Topic by topic; then what the old mesh had beyond that goes."""

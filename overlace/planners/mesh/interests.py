@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.arrays.pairs import sort_pairs
-from overlace.errors import BadParameter, NotObserved
+from overlace.errors import NotObserved
 from overlace.model import Observation
 
 Ties = Literal["lowest", "random"]
@@ -87,9 +87,3 @@ def next_shared(given: Interests, u: int, v: int, i: int, j: int) -> tuple[int, 
         else:
             return i, j
     return end_i, end_j
-
-
-def check_ties(ties: str) -> None:
-    """Refuse what is no rule for ties."""
-    if ties not in ("lowest", "random"):
-        raise BadParameter(f"ties is {ties!r}: expected lowest or random")

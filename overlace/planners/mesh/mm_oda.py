@@ -30,7 +30,7 @@ from overlace.planners.mesh.greedy_merge import (
     merging,
     open_topics,
 )
-from overlace.planners.mesh.interests import Ties, check_ties, interests_by_ties
+from overlace.planners.mesh.interests import Ties, interests_by_ties
 from overlace.planners.mesh.planner import MeshPlanner
 
 
@@ -41,9 +41,6 @@ class MmOda(MeshPlanner):
     ties: Ties = option("lowest", "who is chosen among equals: the lowest ids, or random ones")
     paper: ClassVar[str] = "Onus, Richa 2009"
     REASONS: ClassVar[tuple[str, ...]] = LINK_REASONS
-
-    def __post_init__(self) -> None:
-        check_ties(self.ties)
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Maximum degree by maximum degree, a step for each link; then what the old mesh had beyond that goes."""

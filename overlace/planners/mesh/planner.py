@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from overlace.limits import check_options
 from overlace.model import Facet, Observation, Overlay
 from overlace.planners.mesh import cost as mesh_cost
 
@@ -15,6 +16,9 @@ class MeshPlanner:
 
     facets: ClassVar[tuple[Facet, ...]] = ("mesh",)
     paper: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """clients x components too many + links."""

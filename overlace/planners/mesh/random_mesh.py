@@ -20,7 +20,6 @@ from overlace.arrays.draws import below
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, kernel
 from overlace.arrays.lists import add_link, are_linked, link_ends, no_links
-from overlace.errors import BadParameter
 from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Ids, Interests, interests_of
@@ -32,12 +31,8 @@ from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan, ordered
 class RandomMesh(MeshPlanner):
     """Random links for each topic, as gossip draws them: a baseline."""
 
-    degree: int = option(6, "links that a client dials for in each topic; 1 or more")
+    degree: int = option(6, "links that a client dials for in each topic", least=1)
     REASONS: ClassVar[tuple[str, ...]] = ("{links} random links of {topic}", REMOVED)
-
-    def __post_init__(self) -> None:
-        if self.degree < 1:
-            raise BadParameter(f"degree is {self.degree}: expected 1 or more links")
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Topic by topic; then what the old mesh had beyond that goes."""

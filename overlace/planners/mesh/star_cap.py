@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, Pairs
-from overlace.errors import BadParameter, NothingBetter
+from overlace.errors import NothingBetter
 from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.capped import centres_under, first_centres
@@ -38,18 +38,12 @@ from overlace.planners.mesh.td_cd_oda import TdCdOda
 class StarCap(MeshPlanner):
     """A star for each topic under a degree cap: diameter 2, the maximum degree you choose, few links."""
 
-    cap: int | None = option(None, "most links a client may have; unlimited with effort 0 is CD-ODA-II")
-    effort: int = option(0, "annealing steps, each moves a centre; 0: none, and no pruning")
-    budget: float | None = option(None, "most average degree; without a cap, the least cap within it is looked for")
+    cap: int | None = option(None, "most links a client may have; unlimited with effort 0 is CD-ODA-II", least=1)
+    effort: int = option(0, "annealing steps, each moves a centre; 0: none, and no pruning", least=0)
+    budget: float | None = option(
+        None, "most average degree; without a cap, the least cap within it is looked for", above=0
+    )
     REASONS: ClassVar[tuple[str, ...]] = StarPlanner.REASONS
-
-    def __post_init__(self) -> None:
-        if self.cap is not None and self.cap < 1:
-            raise BadParameter(f"cap is {self.cap}: expected 1 or more links, or none for unlimited")
-        if self.effort < 0:
-            raise BadParameter(f"effort is {self.effort}: expected 0 or more annealing steps")
-        if self.budget is not None and not self.budget > 0:
-            raise BadParameter(f"budget is {self.budget}: expected an average degree above 0")
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Centre by centre; then what the old mesh had beyond that goes."""

@@ -20,7 +20,7 @@ import numpy as np
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
-from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_by_ties
+from overlace.planners.mesh.interests import Ids, Interests, Ties, interests_by_ties
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 
@@ -45,9 +45,6 @@ class StarPlanner(MeshPlanner):
         "{client} becomes the centre of {topics} topics: {links} links join all their subscribers",
         REMOVED,
     )
-
-    def __post_init__(self) -> None:
-        check_ties(self.ties)
 
     def choose(self, given: Interests) -> Stars:
         """The stars, in order."""

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlace.arrays.jit import kernel
-from overlace.errors import BadParameter
 from overlace.limits import option
 from overlace.planners.mesh.interests import Interests
 from overlace.planners.mesh.stars import StarPlanner, Stars, first_of, rank_all, rank_block, room_for_links
@@ -35,11 +34,6 @@ class TdCdOda(StarPlanner):
     )
     name: ClassVar[str] = "mesh.td-cd-oda"
     paper: ClassVar[str] = "TDCD17 Algorithm 1"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.size not in ("start", "left"):
-            raise BadParameter(f"size is {self.size!r}: expected start or left")
 
     def choose(self, given: Interests) -> Stars:
         """By the least topic distribution."""

@@ -19,10 +19,9 @@ import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.arrays.lists import add_link, link_ends, no_links
-from overlace.errors import BadParameter
 from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
-from overlace.planners.mesh.interests import Ids, Interests, Ties, check_ties, interests_by_ties, next_shared
+from overlace.planners.mesh.interests import Ids, Interests, Ties, interests_by_ties, next_shared
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import first_of, rank, rank_all, room_for_links
 from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
@@ -38,11 +37,6 @@ class TwoDOda(MeshPlanner):
     )
     paper: ClassVar[str] = "TDCD17 (4)"
     REASONS: ClassVar[tuple[str, ...]] = ("{client} becomes the centre of {topic}: {links} links join it", REMOVED)
-
-    def __post_init__(self) -> None:
-        check_ties(self.ties)
-        if self.weight not in ("left", "all"):
-            raise BadParameter(f"weight is {self.weight!r}: expected left or all")
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Topic by topic; then what the old mesh had beyond that goes."""

@@ -18,7 +18,6 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
-from overlace.errors import BadParameter
 from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.capped import choose_hub, no_loads, put_hub
@@ -33,18 +32,10 @@ from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
 class TwoHub(MeshPlanner):
     """Several hubs for each topic, so that no client's loss takes a topic apart: diameter 2, twice the links."""
 
-    hubs: int = option(2, "hubs of each topic; it survives the loss of one fewer; 1 or more")
-    cap: int | None = option(None, "most links a client may have; none: unlimited")
-    effort: int = option(100_000, "annealing steps, each moves a hub; 0: none")
+    hubs: int = option(2, "hubs of each topic; it survives the loss of one fewer", least=1)
+    cap: int | None = option(None, "most links a client may have", least=1)
+    effort: int = option(100_000, "annealing steps, each moves a hub; 0: none", least=0)
     REASONS: ClassVar[tuple[str, ...]] = ("{client} becomes a hub of {topics} topics: {links} new links", REMOVED)
-
-    def __post_init__(self) -> None:
-        if self.hubs < 1:
-            raise BadParameter(f"hubs is {self.hubs}: expected 1 or more")
-        if self.cap is not None and self.cap < 1:
-            raise BadParameter(f"cap is {self.cap}: expected 1 or more links, or none for unlimited")
-        if self.effort < 0:
-            raise BadParameter(f"effort is {self.effort}: expected 0 or more annealing steps")
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """Hub by hub; then what the old mesh had beyond that goes."""

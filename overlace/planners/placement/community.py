@@ -18,7 +18,6 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
-from overlace.errors import BadParameter
 from overlace.limits import option
 from overlace.model import Observation, Progress
 from overlace.planners.placement.majority import Placed, balance, fair_shares, place_communities, proportions
@@ -43,7 +42,7 @@ class Round(NamedTuple):
 class Community(PlacementPlanner):
     """The paper's three phases: communities by modularity to the region where most of each already is."""
 
-    overload: float = option(1.2, "a region is overloaded above this times its share V(s)")
+    overload: float = option(1.2, "a region is overloaded above this times its share V(s)", above=0)
     test: Literal["each", "queue"] = option(
         "each", "test overload before each placement (R3) or only at A1:5, as printed"
     )
@@ -59,10 +58,6 @@ class Community(PlacementPlanner):
         "hops", "Rp is relative to the mean hops, or to the hops that the plan saves (R6)"
     )
     paper: ClassVar[str] = "CC12 Algorithm 1"
-
-    def __post_init__(self) -> None:
-        if not self.overload > 0:
-            raise BadParameter(f"overload is {self.overload}; expected a number above 0")
 
     def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:
         """Phases 1 to 3 and the loop; the seed is not used."""

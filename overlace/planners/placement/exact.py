@@ -16,7 +16,7 @@ import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.trees import common_ancestor
-from overlace.errors import BadObservation, BadParameter, NothingBetter
+from overlace.errors import BadObservation, NothingBetter
 from overlace.limits import option
 from overlace.model import Observation, Overlay, Progress
 from overlace.planners.placement.leiden import Leiden
@@ -29,17 +29,16 @@ from overlace.planners.placement.problem import Problem, total_cost
 class Exact(WeighedPlacement):
     """Tries all placements that can still be the best: for tiny cases, and to check the others."""
 
-    move_cost: float = option(0.0, "price of a client that leaves its region; 0 or more")
+    move_cost: float = option(0.0, "price of a client that leaves its region", least=0)
     region_sent: float | None = option(None, "cap on what a region's clients send, times its fair share (5)")
     broker_sent: float | None = option(None, "cap on what a broker's clients send, times its fair share")
     broker_handled: float | None = option(
         None, "cap on what a broker handles, times the largest such load at the start"
     )
-    most: int = option(2_000_000, "branches to look at before it gives up (exit 3)")
+    most: int = option(2_000_000, "branches to look at before it gives up (exit 3)", least=1)
 
     def __post_init__(self) -> None:
-        if self.most < 1:
-            raise BadParameter(f"most is {self.most}; expected 1 or more")
+        super().__post_init__()
         self._searching()
 
     def _searching(self) -> Leiden:

@@ -20,7 +20,6 @@ from scipy.optimize import linear_sum_assignment
 
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints, kernel
-from overlace.errors import BadParameter
 from overlace.limits import option
 from overlace.model import Observation, Progress
 from overlace.planners.placement.majority import balance
@@ -36,14 +35,9 @@ class Interest(PlacementPlanner):
     """Clients with similar subscriptions to the same region: the baseline that CC12 compares with."""
 
     method: Literal["k-means", "k-medoids"] = option("k-means", "how clients are put into groups")
-    rounds: int = option(50, "rounds of the grouping, at most")
-    restarts: int = option(5, "how often it starts anew; the best grouping counts")
+    rounds: int = option(50, "maximum rounds of the grouping", least=1)
+    restarts: int = option(5, "how often it starts anew; the best grouping counts", least=1)
     paper: ClassVar[str] = "CC12 (6)"
-
-    def __post_init__(self) -> None:
-        for name in ("rounds", "restarts"):
-            if getattr(self, name) < 1:
-                raise BadParameter(f"{name} is {getattr(self, name)}; expected 1 or more")
 
     def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:
         """Groups by interest, one a region."""

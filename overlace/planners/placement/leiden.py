@@ -19,7 +19,7 @@ import numpy as np
 from overlace.arrays.communities import communities_at
 from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter, NothingBetter
-from overlace.limits import option
+from overlace.limits import option, same_option
 from overlace.model import Observation, Overlay, Progress, name_of
 from overlace.planners.placement.caps import FIELDS, caps_of, check_caps, loads_of
 from overlace.planners.placement.planner import WeighedPlacement
@@ -40,8 +40,8 @@ MOST_CLIENTS = 20_000
 class Leiden(WeighedPlacement):
     """Communities by Leiden under caps, then local search on messages x distance and moves."""
 
-    move_cost: float = option(0.0, "price of a client that leaves its region; 0 or more")
-    max_moves: int | None = option(None, "clients that may change their home")
+    move_cost: float = option(0.0, "price of a client that leaves its region", least=0)
+    max_moves: int | None = same_option("max_moves")
     across: bool = option(False, "max_moves counts only moves across regions, as CC12 (2)")
     region_sent: float | None = option(1.2, "cap on what a region's clients send, times its fair share (5)")
     broker_sent: float | None = option(1.5, "cap on what a broker's clients send, times its fair share")
@@ -56,16 +56,11 @@ class Leiden(WeighedPlacement):
     keep: tuple[int, ...] = option((), "clients that stay", ids="client")
     only: tuple[int, ...] = option((), "the only clients that may move", ids="client")
     within_region: bool = option(False, "nobody leaves its region")
-    effort: int = option(1, "how long to anneal; 0: only local search")
+    effort: int = option(1, "how long to anneal; 0: only local search", least=0)
     strict: bool = option(False, "refuse (exit 3) if a cap broken at the start is still broken at the end")
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.move_cost) and self.move_cost >= 0):
-            raise BadParameter(f"move_cost is {self.move_cost}; expected a number of 0 or more")
-        if self.max_moves is not None and self.max_moves < 0:
-            raise BadParameter(f"max_moves is {self.max_moves}; expected 0 or more, or none")
-        if self.effort < 0:
-            raise BadParameter(f"effort is {self.effort}; expected 0 or more")
+        super().__post_init__()
         check_caps(self._caps())
 
     def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:

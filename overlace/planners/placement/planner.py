@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from overlace.arrays.jit import Ints
 from overlace.errors import BadPlan
-from overlace.limits import option
+from overlace.limits import check_options, option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.placement.moves import REASONS, plan_of
@@ -24,6 +24,9 @@ class PlacementPlanner:
     facets: ClassVar[tuple[Facet, ...]] = ("placement",)
     paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = REASONS
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def problem(self, observation: Observation) -> Problem:
         """The observation ready to be searched; refused, saying what is missing, where it cannot be."""
