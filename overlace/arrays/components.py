@@ -1,4 +1,4 @@
-"""What hangs together: union-find over links, also within groups of nodes, and Kruskal's forest."""
+"""Connected components: union-find over links, also within groups of nodes, and Kruskal's forest."""
 
 from __future__ import annotations
 

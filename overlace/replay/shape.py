@@ -1,4 +1,4 @@
-"""The shape of a mesh: degrees, and how each topic hangs together (TDCD17 §II, Tables I to VI).
+"""The shape of a mesh: degrees, and how each topic is connected (TDCD17 §II, Tables I to VI).
 
 A topic's subgraph is its subscribers and the links between two of them. The mesh is topic-connected when
 every such subgraph is one component. A topic's diameter is the longest of the shortest ways between two

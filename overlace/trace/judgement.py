@@ -87,8 +87,8 @@ class Point(Strict):
     links: Count = Field(description="links that are new; as many are gone")
     own_cost: float = Field(description="the planner's own cost, on the training window")
     metrics: dict[str, float] = Field(
-        description="measured on held-out traffic, or in the training window where nothing is held out; the objective's "
-        "metric first"
+        description="measured on held-out traffic, or in the training window where nothing is held out; the "
+        "objective's metric first"
     )
 
 

@@ -261,7 +261,7 @@ def test_a_cap_that_two_of_a_topic_forbid_names_the_client_and_with_names_by_its
     with pytest.raises(CapTooLow, match="client c0 shares topics of two subscribers with 3 clients") as refused:
         HubTree(diameter=6, cap=2).solve(observation)
     assert refused.value.least == 3
-    assert "client ann shares" in refused.value.said({"client": ["ann", "bob", "cid", "dan"]})
+    assert "client ann shares" in refused.value.sentence({"client": ["ann", "bob", "cid", "dan"]})
 
 
 def test_random_links_give_everybody_the_degree_in_each_topic():

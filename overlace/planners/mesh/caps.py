@@ -34,7 +34,7 @@ class CapTooLow(NothingBetter):
         kind, key, why = self.who
         return f"{kind} {name_of(kind, key, names)} {why}"
 
-    def said(self, names: Names | None = None) -> str:
+    def sentence(self, names: Names | None = None) -> str:
         """The error with the names of a system."""
         return (
             f"{self.planner}: no mesh was found under a cap of {self.cap}. {self.why(names)}; the least cap found is "
@@ -42,7 +42,7 @@ class CapTooLow(NothingBetter):
         )
 
     def __str__(self) -> str:
-        return self.said()
+        return self.sentence()
 
 
 def least_solved(highest: Callable[[int], int], low: int, high: int) -> int:

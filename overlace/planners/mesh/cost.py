@@ -1,4 +1,4 @@
-"""What a mesh costs: first that every topic hangs together, then few links (TDCD17 §II).
+"""What a mesh costs: first that every topic is connected, then few links (TDCD17 §II).
 
 A mesh is topic-connected when the subscribers of each topic are one component, linked only to one
 another. Each component too many weighs as much as all clients, more than the link that would join it.

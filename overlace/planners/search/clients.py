@@ -36,7 +36,7 @@ RELIEF = 200_000
 
 
 @kernel
-def _less(a: float, b: float) -> bool:
+def _is_less(a: float, b: float) -> bool:
     """Whether one cost is below another, rounding aside."""
     return bool(a < b - CLOSE * max(1.0, abs(b)))
 
@@ -66,7 +66,7 @@ def sweep(system: System, reach: Floats, clients: Ints, price: float, room: int)
         for _ in range(TRIED):
             best = -1
             for b in range(len(out)):
-                if open_to[b] and _less(out[b], out[here]) and (best < 0 or _less(out[b], out[best])):
+                if open_to[b] and _is_less(out[b], out[here]) and (best < 0 or _is_less(out[b], out[best])):
                     best = b
             if best < 0:
                 break
@@ -102,7 +102,7 @@ def relieve(system: System, clients: Ints, sent: Floats, handled: Floats, price:
         for _ in range(tries):
             best = -1
             for b in range(len(out)):
-                if open_to[b] and (best < 0 or _less(out[b], out[best])):
+                if open_to[b] and (best < 0 or _is_less(out[b], out[best])):
                     best = b
             if best < 0:
                 break
@@ -185,8 +185,8 @@ def exchange(system: System, clients: Ints, others: Ints, price: float, room: in
         find_open(system, c, 1)
         best = -1
         for b in range(n):
-            wanted = not open_to[b] and may[b] and _less(out[b], out[here])
-            if wanted and (best < 0 or _less(out[b], out[best])):
+            wanted = not open_to[b] and may[b] and _is_less(out[b], out[here])
+            if wanted and (best < 0 or _is_less(out[b], out[best])):
                 best = b
         if best < 0:
             continue
@@ -249,11 +249,11 @@ def chain(system: System, clients: Ints, others: Ints, price: float, room: int) 
             find_open(system, goes, 1)
             best, ends, may = -1, -1, limits.may[limits.group[goes]]
             for b in range(len(out)):
-                pays = b != here and may[b] and _less(out[b], out[here] + wins)
+                pays = b != here and may[b] and _is_less(out[b], out[here] + wins)
                 if pays and added + changes + added_by(limits, goes, here, b) <= room:
-                    if open_to[b] and count > 0 and (ends < 0 or _less(out[b], out[ends])):
+                    if open_to[b] and count > 0 and (ends < 0 or _is_less(out[b], out[ends])):
                         ends = b
-                    if not open_to[b] and (best < 0 or _less(out[b], out[best])):
+                    if not open_to[b] and (best < 0 or _is_less(out[b], out[best])):
                         best = b
             there = ends if ends >= 0 else best
             if there < 0:
