@@ -1,4 +1,4 @@
-"""Where should a client connect that the log has not seen? By what it subscribes to.
+"""Where should a client connect without traffic in the log? By what it subscribes to.
 
 It will hear what others with the same interests hear. So the traffic expected for it is that of the known clients, each
 weighted by the share of subscriptions it has in common with the newcomer, (6) of CC12; the broker with the shortest way

@@ -187,7 +187,7 @@ def total_cost(problem: Problem, home: Ints) -> float:
 
 
 def search_problem(problem: Problem, *, across: bool = False) -> search.Problem:
-    """Two clients that talk are a class of two on a tree that stays; loads above their caps are to come down to them.
+    """Two clients that talk are a class of two on a tree that stays; loads above their caps have to come down to them.
 
     With `across` only a client that leaves its region is moved.
     """
