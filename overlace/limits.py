@@ -209,7 +209,8 @@ def make_options(
     notes, values = [], {}
     for key, value in document.items():
         if key in renamed:
-            notes.append(f"{key} is called {renamed[key]} now; the old name will go with the next release")
+            old, new = as_flag(key), as_flag(renamed[key])
+            notes.append(f"{old} ({key} in overlace.toml) is called {new} now; the old name goes with the next release")
         if renamed.get(key) in document:
             raise BadParameter(f"{key} and {renamed[key]} are the same option: give one of them")
         name = renamed.get(key, key)

@@ -136,7 +136,9 @@ def test_the_log_is_cut_in_one_place():
 def test_old_names_work_and_are_noted(tmp_path, monkeypatch, capsys):
     (limits, goal), notes = make_options([Limits, Goal], {"could_wire": ["a:b"], "seed": 3})
     assert (limits.allow_link, goal.seed) == (("a:b",), 3)
-    assert notes == ["could_wire is called allow_link now; the old name will go with the next release"]
+    assert notes == [
+        "--could-wire (could_wire in overlace.toml) is called --allow-link now; the old name goes with the next release"
+    ]
     with pytest.raises(BadParameter, match="the same option"):
         make_options([Limits], {"could_wire": ["a:b"], "allow_link": ["c:d"]})
     got = []
@@ -151,7 +153,7 @@ def test_old_names_work_and_are_noted(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(options.err, "print", told.append)
     app(["--could-wire", "a:b"], standalone_mode=False)
     assert got == [Limits(allow_link=("a:b",))]
-    assert "could_wire is called allow_link now" in told[0]
+    assert "is called --allow-link now" in told[0]
     app(["--help"], standalone_mode=False)
     assert "could-wire" not in capsys.readouterr().out
 

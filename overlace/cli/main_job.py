@@ -46,7 +46,7 @@ def optimize_command(
 
 SHORTER = (
     "this takes a while; --effort 10 searches a tenth as long, --forecast plain skips choosing a forecast, --budget "
-    "bounds the changes, and Ctrl-C ends with the best plan so far"
+    "limits the changes, and Ctrl-C ends with the best plan so far"
 )
 """How a long run can be shortened."""
 
