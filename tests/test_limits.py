@@ -99,10 +99,11 @@ def test_a_number_out_of_range_is_refused_with_the_range(each):
             assert getattr(kind(**{each.name: each.metadata[name]}), each.name) == each.metadata[name]
 
 
-@pytest.mark.parametrize("each", NUMBERS, ids=lambda each: each.name)
+OF_JOINT = {each.name for each in dataclasses.fields(Joint)}
+
+
+@pytest.mark.parametrize("each", [each for each in NUMBERS if each.name in OF_JOINT], ids=lambda each: each.name)
 def test_planners_refuse_what_users_may_not_ask_for(each):
-    if each.name not in {f.name for f in dataclasses.fields(Joint)}:
-        pytest.skip("joint has no such field")
     low = each.metadata.get("least", each.metadata.get("above", 0)) - 1
     with pytest.raises(BadParameter, match=each.name):
         Joint(**{each.name: low})
@@ -136,9 +137,8 @@ def test_the_log_is_cut_in_one_place():
 def test_old_names_work_and_are_noted(tmp_path, monkeypatch, capsys):
     (limits, goal), notes = make_options([Limits, Goal], {"could_wire": ["a:b"], "seed": 3})
     assert (limits.allow_link, goal.seed) == (("a:b",), 3)
-    assert notes == [
-        "--could-wire (could_wire in overlace.toml) is called --allow-link now; the old name goes with the next release"
-    ]
+    (note,) = notes
+    assert note.startswith("--could-wire (could_wire in overlace.toml) is called --allow-link now; the old name goes")
     with pytest.raises(BadParameter, match="the same option"):
         make_options([Limits], {"could_wire": ["a:b"], "allow_link": ["c:d"]})
     got = []
