@@ -7,11 +7,13 @@ that have it share the field. To add one, add a line here and use it.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from overlace.errors import BadParameter, Unknown
 
@@ -59,25 +61,48 @@ def check_options(given: Any) -> None:
 
 def check_value(each: dataclasses.Field[Any], hint: Any, value: Any) -> None:
     """Refuse a value that is not of the field's type or out of its range."""
-    kinds = [kind for kind in get_args(hint) if kind is not type(None)] if type(None) in get_args(hint) else [hint]
-    if value is None and len(kinds) < len(get_args(hint)):
+    kind, optional = without_none(hint)
+    if value is None and optional:
         return
-    kind = kinds[0]
     if get_origin(kind) is Literal:
         right, wanted = value in get_args(kind), f"one of {', '.join(map(str, get_args(kind)))}"
     elif get_origin(kind) is tuple:
-        texts = get_args(kind)[0] is str
-        right = isinstance(value, tuple) and all(isinstance(one, str if texts else Real) for one in value)
-        wanted = "a list of names or patterns" if texts else "a list of numbers"
+        right, wanted = isinstance(value, tuple), "a list of names or patterns"
+        if get_args(kind)[0] is not str:
+            wanted = "a list of numbers, from 0" if "ids" in each.metadata else "a list of numbers"
+            right = right and all(_is_number(one, get_args(kind)[0]) for one in value)
+            right = right and ("ids" not in each.metadata or min(value, default=0) >= 0)
+        else:
+            right = right and all(isinstance(one, str) for one in value)
     elif kind in (int, float):
-        right = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
-        right = right and math.isfinite(value) and _is_within(each.metadata, value)
+        right = _is_number(value, kind) and _is_within(each.metadata, value)
         limits = range_of(each.metadata)
         wanted = f"a {'whole ' if kind is int else ''}number{' of ' if limits[:1].isdigit() else ' '}{limits}".strip()
     else:
-        right, wanted = isinstance(value, kind), {str: "a text", bool: "true or false"}.get(kind, str(kind))
+        right = isinstance(value, get_origin(kind) or kind)
+        wanted = {str: "a text", bool: "true or false"}.get(kind, "a mapping")
     if not right:
-        raise BadParameter(f"{each.name} is {value!r}; expected {wanted}")
+        shown = (
+            repr(value) if isinstance(value, Real) and not isinstance(value, bool) else json.dumps(value, default=str)
+        )
+        raise BadParameter(f"{each.name} is {shown}; expected {wanted}")
+
+
+def without_none(hint: Any) -> tuple[Any, bool]:
+    """(type, optional): a type without its None."""
+    if get_origin(hint) not in (Union, UnionType):
+        return hint, False
+    rest = [each for each in get_args(hint) if each is not type(None)]
+    return rest[0], len(rest) < len(get_args(hint))
+
+
+def _is_number(value: object, kind: type) -> bool:
+    """Whether a value is a whole number (int) or any number (float) that fits into eight bytes."""
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, Integral):
+        return -(2**63) <= int(value) < 2**63
+    return kind is float and isinstance(value, Real) and math.isfinite(value)
 
 
 def _is_within(metadata: Mapping[str, Any], value: float) -> bool:
@@ -195,30 +220,30 @@ def as_document(*options: Limits | Goal) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def make_options(
-    kinds: Iterable[type[Made]], document: Mapping[str, Any], where: str = "options"
-) -> tuple[list[Made], list[str]]:
-    """(an instance of each class, notes on old names) from a flat mapping of options; unknown keys are refused."""
-    owner = {each.name: kind for kind in kinds for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    renamed = {
-        each.metadata["formerly"]: each.name
-        for kind in dict.fromkeys(owner.values())
-        for each in dataclasses.fields(kind)  # type: ignore[arg-type]
-        if "formerly" in each.metadata
-    }
-    notes, values = [], {}
+def rename_old(kinds: Iterable[type[Any]], document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """(the options under their present names, a note on each old one)."""
+    every = [each for kind in kinds for each in dataclasses.fields(kind)]
+    renamed = {each.metadata["formerly"]: each.name for each in every if "formerly" in each.metadata}
+    notes, found = [], {}
     for key, value in document.items():
-        if key in renamed:
-            old, new = as_flag(key), as_flag(renamed[key])
-            notes.append(f"{old} ({key} in overlace.toml) is called {new} now; the old name goes with the next release")
-        if renamed.get(key) in document:
-            raise BadParameter(f"{key} and {renamed[key]} are the same option: give one of them")
         name = renamed.get(key, key)
-        if name not in owner:
-            raise Unknown(f"key in {where}", key, owner)
-        values[name] = tuple(value) if isinstance(value, list) else value
-    made = [
+        if name != key:
+            old, new = as_flag(key), as_flag(name)
+            notes.append(f"{old} ({key} in overlace.toml) is called {new} now; the old name goes with the next release")
+        if name in found:
+            raise BadParameter(f"{as_flag(key)} and {as_flag(name)} are the same option: give one of them")
+        found[name] = value
+    return found, notes
+
+
+def make_options(kinds: Iterable[type[Made]], document: Mapping[str, Any], where: str = "options") -> list[Made]:
+    """An instance of each class from a flat mapping of options; unknown keys are refused."""
+    owner = {each.name: kind for kind in kinds for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    unknown = [key for key in document if key not in owner]
+    if unknown:
+        raise Unknown(f"key in {where}", unknown[0], owner)
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+    return [
         kind(**{name: value for name, value in values.items() if owner[name] is kind})
         for kind in dict.fromkeys(owner.values())
     ]
-    return made, notes

@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 import pickle
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 import typer
@@ -111,10 +111,67 @@ def test_planners_refuse_what_users_may_not_ask_for(each):
 
 def test_choices_and_lists_are_checked():
     for kind, wrong in ((Goal, {"objective": "costs"}), (Limits, {"placement": "home"}), (Limits, {"keep": "a"})):
-        with pytest.raises(BadParameter, match=f"{next(iter(wrong))} is '.*'; expected (one of|a list of names)"):
+        with pytest.raises(BadParameter, match=f'{next(iter(wrong))} is ".*"; expected (one of|a list of names)'):
             kind(**wrong)
     with pytest.raises(BadParameter, match="keep is"):
         Limits(keep=(1,))
+
+
+def test_none_is_taken_only_where_a_field_may_be_none():
+    """A law over every field of every planner and of the user's options."""
+    for kind in (Limits, Goal, *PLANNERS.values()):
+        hints = get_type_hints(kind)
+        for each in dataclasses.fields(kind):
+            if each.metadata and type(None) not in get_args(hints[each.name]):
+                with pytest.raises(BadParameter, match=f"{each.name} is null; expected"):
+                    kind(**{each.name: None})
+
+
+def test_numbers_fit_into_eight_bytes_and_ids_are_none_below_zero():
+    for kind in (Goal, *PLANNERS.values()):
+        for each in dataclasses.fields(kind):
+            if isinstance(each.default, int) and not isinstance(each.default, bool) and each.metadata:
+                with pytest.raises(BadParameter, match=each.name):
+                    kind(**{each.name: 2**63})
+            for wrong in ((1.5,), (True,), (-1,), [1]) if "ids" in each.metadata else ():
+                with pytest.raises(BadParameter, match=f"{each.name} is .*; expected a list of numbers, from 0"):
+                    kind(**{each.name: wrong})
+
+
+def test_what_is_wrong_is_called_as_it_was_given(tmp_path):
+    file = tmp_path / "overlace.toml"
+    for text, says in (("budget = -1", "budget is -1; expected"), ("train_until = 08:00:00", "train_until"),
+                       ("objective = 'unlimited'", "objective is \"unlimited\"; expected one of"),
+                       ("keep = 'unlimited'", "keep is \"unlimited\"; expected a list"),
+                       ("min_gain = 'unlimited'", "min_gain is \"unlimited\"; expected a number"),
+                       ("survive = true", "survive is true; expected a whole number")):  # fmt: skip
+        file.write_text(text + "\n")
+        if text.startswith("train"):
+            assert read_options([Goal], file, {})[0][0].train_until == "08:00:00"  # refused where times are read
+            continue
+        with pytest.raises(BadParameter, match=f"overlace.toml: {says}"):
+            read_options([Limits, Goal], file, {})
+    with pytest.raises(BadParameter, match="^--budget is -1; expected a whole number of 0 or more"):
+        read_options([Limits, Goal], None, {"budget": -1})
+
+
+@pytest.mark.parametrize("wrong", [{"max_bad": 5}, {"max_bad": "10%"}, {"header": "no"}, {"group": "sender,at"},
+                                   {"delimiter": ""}, {"identity": ""}, {"map": ["a"]}])  # fmt: skip
+def test_options_of_logs_are_checked_in_python_too(wrong):
+    with pytest.raises(BadParameter, match=next(iter(wrong)).replace("_", "[-_]")):
+        Options(**wrong)
+
+
+def test_what_means_nothing_for_tables_is_refused():
+    both, wired = {"both_ways": True}, {"wired": "mst"}
+    for wrong in (
+        {"table": "sessions", **both},
+        {"topology": True, **both},
+        {"table": "links", "topology": True},
+        wired,
+    ):
+        with pytest.raises(BadParameter):
+            TableOptions(**wrong)
 
 
 def test_what_was_given_is_known_also_where_it_is_the_default():
@@ -135,12 +192,16 @@ def test_the_log_is_cut_in_one_place():
 
 
 def test_old_names_work_and_are_noted(tmp_path, monkeypatch, capsys):
-    (limits, goal), notes = make_options([Limits, Goal], {"could_wire": ["a:b"], "seed": 3})
+    (limits, goal), notes = read_options([Limits, Goal], None, {"could_wire": ["a:b"], "seed": 3})
     assert (limits.allow_link, goal.seed) == (("a:b",), 3)
     (note,) = notes
     assert note.startswith("--could-wire (could_wire in overlace.toml) is called --allow-link now; the old name goes")
     with pytest.raises(BadParameter, match="the same option"):
-        make_options([Limits], {"could_wire": ["a:b"], "allow_link": ["c:d"]})
+        read_options([Limits], None, {"could_wire": ["a:b"], "allow_link": ["c:d"]})
+    file = tmp_path / "overlace.toml"
+    for written, typed in (("could_wire", "allow_link"), ("allow_link", "could_wire")):  # what is typed comes first
+        file.write_text(f"{written} = ['c:d']\n")
+        assert read_options([Limits], file, {typed: ["a:b"]})[0] == [Limits(allow_link=("a:b",))]
     got = []
 
     @options_from(Limits)
@@ -169,7 +230,7 @@ def test_unlimited_may_be_typed_and_wins_over_a_file(tmp_path):
 @given(st.dictionaries(st.text(max_size=12), st.one_of(st.none(), st.integers(), st.floats(), st.text(max_size=4))))
 def test_any_document_is_taken_or_refused_in_a_line(document):
     try:
-        (limits, goal), _ = make_options([Limits, Goal], document)
+        limits, goal = make_options([Limits, Goal], document)
     except (BadParameter, Unknown):
         return
     check_options(limits)
@@ -180,7 +241,7 @@ def test_what_is_written_down_can_be_read_again():
     limits, goal = Limits(budget=3, keep=("a", "b"), max_cut=0.5), Goal(objective="hops", seed=7)
     document = as_document(limits, goal)
     del document["train_until"]
-    assert make_options([Limits, Goal], document)[0] == [limits, goal]
+    assert make_options([Limits, Goal], document) == [limits, goal]
 
 
 def test_fields_of_one_name_and_meaning_have_one_help():

@@ -86,7 +86,7 @@ err = Harmless(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="the result as JSON on standard output")]
 Force = Annotated[bool, typer.Option("--force", help="replace what is there")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="same seed, same result")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="same seed, same result")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder", metavar="RUN")]
 PlanPath = Annotated[Path, typer.Argument(help="a plan folder, or its plan.json", metavar="PLAN")]
 Master = Annotated[str, typer.Option(help="where Spark runs: local[*], spark://host:7077, ...")]

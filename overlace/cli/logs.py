@@ -15,7 +15,7 @@ from overlace.cli.console import AsJson, Conf, Master, answer, bar, err, setting
 from overlace.cli.options import options_from
 from overlace.cli.tables import ingest_tables, summary, trace_lines
 from overlace.errors import BadParameter
-from overlace.ingest.options import Options, TableOptions, flag_of
+from overlace.ingest.options import Options, TableOptions, flag_of, read_share
 
 Logs = Annotated[list[str], typer.Argument(help="files or folders of a log", metavar="LOG...")]
 
@@ -118,6 +118,7 @@ def _account_line(name: str, lines: int, kept: int, ignored: int, bad: int, dupl
 def refuse_for_tables(options: Options) -> None:
     """Options of logs mean nothing for tables and topologies."""
     for each in fields(options):
-        of_tables = each.name in ("map", "delimiter", "header", "max_bad", "break_lock")
-        if not of_tables and getattr(options, each.name) != each.default:
+        of_tables = each.name in ("map", "delimiter", "header", "break_lock")
+        unset = (each.default, read_share(each.metadata["typed"])) if "typed" in each.metadata else (each.default,)
+        if not of_tables and getattr(options, each.name) not in unset:
             raise BadParameter(f"{flag_of(each.name)} works on logs, not on tables and topologies. Leave it out.")

@@ -14,6 +14,7 @@ import types
 from collections import abc
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import date
+from datetime import time as clock
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -22,7 +23,7 @@ import typer
 
 from overlace.cli.console import err, shown
 from overlace.errors import BadParameter, Unknown
-from overlace.limits import Split, as_flag, make_options, range_of
+from overlace.limits import Split, as_flag, make_options, range_of, rename_old, without_none
 
 if TYPE_CHECKING:
     from overlace.model import Names, Planner
@@ -45,7 +46,7 @@ def options_from(
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters.values()
         slots = {each.annotation: each.name for each in own if each.annotation in classes}
-        panels = {each: each.__name__ for each in classes if len(classes) > 1}
+        panels = {each: getattr(each, "PANEL", each.__name__) for each in classes if len(classes) > 1}
         flags = [flag for each in classes for flag in parameters_of(each, panels.get(each), only)]
 
         def run(**typed: Any) -> None:
@@ -100,21 +101,36 @@ def read_options(
 ) -> tuple[list[Any], list[str]]:
     """(an instance of each class, notes) from a TOML file, if there is one, with what was typed on top."""
     document: dict[str, Any] = {}
+    notes: list[str] = []
     if path is not None:
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            document, notes = rename_old(classes, read_toml(path))
+            document = plain_values(classes, document)
+            make_options(classes, document, str(path))  # what is wrong in the file is wrong anyway
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, BadParameter) as error:
             raise BadParameter(f"{path}: {error}") from None
-        make_options(classes, plain_values(document), str(path))  # what is wrong in the file is wrong anyway
-    if typed.keys() & Split.EITHER:  # what was typed takes the place of either
+    given, more = rename_old(classes, typed)
+    if given.keys() & Split.EITHER:  # what was typed takes the place of either
         document = {key: value for key, value in document.items() if key not in Split.EITHER}
-    return make_options(classes, plain_values({**document, **typed}), str(path or "options"))
+    try:
+        return make_options(classes, {**document, **plain_values(classes, given)}), [*notes, *more]
+    except BadParameter as error:
+        name, said, rest = str(error).partition(" is ")
+        raise BadParameter(f"{as_flag(name)}{said}{rest}" if said and name in given else str(error)) from None
 
 
-def plain_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as fields take them: unlimited is None, and a date of TOML is the text of it."""
-    plain = {key: value.isoformat() if isinstance(value, date) else value for key, value in document.items()}
-    return {key: None if isinstance(value, str) and value == UNLIMITED else value for key, value in plain.items()}
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file says; a date is the text of it."""
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    return {key: value.isoformat() if isinstance(value, date | clock) else value for key, value in document.items()}
+
+
+def plain_values(classes: Sequence[type[Any]], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as fields take them: of a number that may be None, unlimited is."""
+    hints = {name: hint for each in classes for name, hint in get_type_hints(each).items()}
+    may = {name for name, hint in hints.items() if without_none(hint) in ((int, True), (float, True))}
+    unlimited = {key for key, value in document.items() if isinstance(value, str) and value == UNLIMITED and key in may}
+    return {key: None if key in unlimited else value for key, value in document.items()}
 
 
 def parameters_of(kind: type[Any], panel: str | None = None, only: Sequence[str] = ()) -> list[inspect.Parameter]:
@@ -134,7 +150,7 @@ def parameters_of(kind: type[Any], panel: str | None = None, only: Sequence[str]
 
 def _annotation(field: dataclasses.Field[Any], hint: Any, panel: str | None) -> Any:
     """A field's type and option for typer."""
-    (kind, optional), about, default = _without_none(hint), field.metadata, field.default
+    (kind, optional), about, default = without_none(hint), field.metadata, field.default
     text, flag = about.get("help", ""), about.get("flag", as_flag(field.name))
     text += f"; {limits}" if (limits := range_of(about)) else ""
     names, parser, metavar = [flag], None, about.get("metavar")
@@ -156,14 +172,6 @@ def _annotation(field: dataclasses.Field[Any], hint: Any, panel: str | None) -> 
         text += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
     option = typer.Option(*names, help=text, show_default=False, parser=parser, metavar=metavar, rich_help_panel=panel)
     return Annotated[Any if parser else kind | None, option]
-
-
-def _without_none(hint: Any) -> tuple[Any, bool]:
-    """(type, optional): a type without its None."""
-    if get_origin(hint) in (Union, types.UnionType):
-        rest = [each for each in get_args(hint) if each is not type(None)]
-        return rest[0], len(rest) < len(get_args(hint))
-    return hint, False
 
 
 def _or_unlimited(kind: Any) -> Callable[[str], Any]:
@@ -188,7 +196,7 @@ def make_planner(planner: type[Planner], given: Mapping[str, Any], names: Names,
         value = given.get(field.name)
         if value is None:
             continue
-        hint, _ = _without_none(hints[field.name])
+        hint, _ = without_none(hints[field.name])
         if get_origin(hint) is tuple:
             kind = field.metadata.get("ids")
             value = ids_of(kind, value, names, counts) if kind else _plain(hint, value)

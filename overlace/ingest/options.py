@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from overlace.errors import BadParameter
 from overlace.ingest.formats import NAMES
-from overlace.limits import as_flag, option
+from overlace.limits import as_flag, check_options, option
 
 if TYPE_CHECKING:  # whoever only lists options loads no columns
     from overlace.ingest.events import Format, Settled
@@ -48,15 +48,17 @@ def read_share(text: str) -> float:
     try:
         value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise BadParameter(f"{text!r}: expected a share such as 1% or 0.01") from None
+        raise BadParameter(f"--max-bad {text!r}: expected a share such as 1% or 0.01") from None
     if not 0 <= value <= 1:
-        raise BadParameter(f"{text!r}: expected a share from 0 to 100%")
+        raise BadParameter(f"--max-bad {text!r}: expected a share from 0 to 100%")
     return value
 
 
 @dataclass(frozen=True)
 class Options:
     """How to read a log."""
+
+    PANEL: ClassVar[str] = "Logs"
 
     format: str | None = option(None, f"{', '.join(NAMES)} (default: detected)")
     map: Mapping[str, str | Sequence[str]] = option(
@@ -87,7 +89,13 @@ class Options:
     bucket: str | None = option(None, "width of a bucket: hour or minute (default: by the span of the log)")
     strict: bool = option(False, "fail on the first line that cannot be read")
     max_bad: float = option(
-        1.0, "fail above this share of bad lines (default: 10%)", metavar="SHARE", read=read_share, typed="10%"
+        1.0,
+        "fail above this share of bad lines (default: 10%)",
+        metavar="SHARE",
+        read=read_share,
+        typed="10%",
+        least=0,
+        most=1,
     )
     skip: tuple[str, ...] = option((), "leave files of this pattern in folders out: '*.md'", metavar="PATTERN")
     break_lock: bool = option(False, "take the trace's lock from a writer that is gone")
@@ -95,6 +103,10 @@ class Options:
     def __post_init__(self) -> None:
         from overlace.ingest.fields import UNITS
 
+        check_options(self)
+        for each in fields(self):
+            if getattr(self, each.name) == "":
+                raise BadParameter(f"{flag_of(each.name)}: expected a text, found nothing")
         if self.unit is not None and self.unit not in UNITS:
             raise BadParameter(f"--time-unit {self.unit!r}: expected one of {', '.join(UNITS)}")
         if self.bucket is not None and self.bucket not in BUCKETS:
@@ -138,6 +150,8 @@ class Options:
 class TableOptions:
     """Files that are no logs: a table, or a topology."""
 
+    PANEL: ClassVar[str] = "Tables and topologies"
+
     table: str | None = option(
         None, "the files are this table: brokers links clients sessions subscriptions interests ..."
     )
@@ -152,7 +166,9 @@ class TableOptions:
     def __post_init__(self) -> None:
         if self.wired and (self.table or not self.topology):
             raise BadParameter("--wired goes with --topology")
-        if self.both_ways and not (self.table or self.topology):
+        if self.table and self.topology:
+            raise BadParameter("--table and --topology: files are one or the other")
+        if self.both_ways and self.table != "interests":
             raise BadParameter("--both-ways goes with --table interests")
 
 

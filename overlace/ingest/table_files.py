@@ -43,14 +43,15 @@ def read_table_file(
         rows = _read(path, table, options)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise BadTrace(f"{path}: cannot be read as a table: {str(error).splitlines()[0]}") from None
-    asked = dict(options.get("map") or {})
-    for column in asked.values():
+    asked, known = dict(options.get("map") or {}), schema_of("subscriptions" if table == "interests" else table).names
+    for name, column in asked.items():
+        if name not in known:
+            raise Unknown(f"column of the table {table}", name, known)
         if column not in rows.column_names:
             raise Unknown("column", column, rows.column_names)
     back = {column: name for name, column in asked.items()}
     names = [back.get(name, name.strip().lower()) for name in rows.column_names]
     if asked:
-        known = {*asked, *schema_of("subscriptions" if table == "interests" else table).names}
         used = [i for i, name in enumerate(names) if name in known]
         left_out = [name for name in rows.column_names if name not in {rows.column_names[i] for i in used}]
         if left_out:

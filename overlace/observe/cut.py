@@ -70,7 +70,7 @@ def cut_at(trace: Trace, until: int) -> Cut:
     if not 0 < before < total:
         where = "after" if before else "before"
         raise BadParameter(
-            f"train-until {format_time(until)} is {where} all traffic, which runs from {format_time(begin)} to "
+            f"--train-until {format_time(until)} is {where} all traffic, which runs from {format_time(begin)} to "
             f"{format_time(end)}. Name a time between them."
         )
     return Cut((begin, until), (until, end), before / total, _weekdays(bucket, messages, until))
@@ -88,8 +88,10 @@ def read_time(text: str) -> int:
         at = dt.datetime.fromisoformat(text.strip())
     except ValueError:
         raise BadParameter(
-            f"train-until is {text!r}; expected a date and time such as 2026-11-16T08:00 or 2026-11-16T08:00:00+01:00"
+            f"--train-until is {text!r}; expected a date and time such as 2026-11-16T08:00 or 2026-11-16T08:00:00+01:00"
         ) from None
+    if not 1 < at.year < 9999:  # the first and the last year may be another one in UTC
+        raise BadParameter(f"--train-until is {text!r}; expected a year from 2 to 9998")
     at = at if at.tzinfo else at.replace(tzinfo=dt.UTC)
     return (at - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
 

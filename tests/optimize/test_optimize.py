@@ -370,7 +370,7 @@ def test_options_come_from_a_file_and_flags_win(tmp_path):
     assert (goal.objective, limits.budget, limits.keep) == ("hops", 9, ("a*",))
     assert (limits.given, goal.given) == ({"budget", "keep"}, {"objective"})
     file.write_text("seed = 5\nkeep = 'a*'\n")
-    with pytest.raises(BadParameter, match="keep is 'a\\*'; expected a list"):
+    with pytest.raises(BadParameter, match='keep is "a\\*"; expected a list'):
         read(file, {})
     file.write_text("seed = 5\n")
     assert read(file, {})[1].seed == 5
@@ -380,7 +380,7 @@ def test_options_come_from_a_file_and_flags_win(tmp_path):
     file.write_text("bugdet = 7\n")
     with pytest.raises(Unknown, match="budget"):
         read(file, {})
-    with pytest.raises(BadParameter, match="max_cut"):
+    with pytest.raises(BadParameter, match="--max-cut is 3.0"):
         read(None, {"max_cut": 3.0})
 
 
