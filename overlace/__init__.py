@@ -7,13 +7,13 @@ starts no JVM, and loads nouns and planners when they are asked for: a command h
 first slow import.
 """
 
+import types
+import typing
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from overlace import ingest, views
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from overlace.catalog import PLANNERS
     from overlace.metrics import Metrics
     from overlace.model import (
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-class Verb(ModuleType):
+class Verb(types.ModuleType):
     """A package that is also what it does: `from overlace import ingest; ingest(logs, "trace")`."""
 
-    def __call__(self, *args: object, **named: object) -> Any:
+    def __call__(self, *args: object, **named: object) -> typing.Any:
         """Do it, on Spark."""
         name = self.__name__.rpartition(".")[2]
         return getattr(import_module(f"overlace.spark.{name}"), name)(*args, **named)
@@ -48,8 +48,6 @@ ingest.__class__ = Verb
 
 def _draw(noun: object) -> str | None:
     """What a notebook shows: parts of the report, which is loaded then and not before."""
-    from importlib import import_module
-
     html: str | None = import_module("overlace.report.notebook").noun_html(noun)
     return html
 
@@ -75,14 +73,22 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     """A noun or a planner, which are all that begins with a capital letter."""
-    for module in ("model", "metrics", "catalog") if name[0].isupper() else ():
-        found = getattr(import_module(f"overlace.{module}"), name, None)
-        if found is not None:
-            return found
+    if name in __all__:
+        module = {"PLANNERS": "catalog", "Metrics": "metrics"}.get(name, "model")
+        return getattr(import_module(f"overlace.{module}"), name)
+    planners = _planner_classes() if name[:1].isupper() else {}
+    if name in planners:
+        return planners[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_planner_classes()})
+
+
+def _planner_classes() -> "dict[str, type[Planner]]":
+    """The planners by class."""
+    planners: dict[str, type[Planner]] = import_module("overlace.catalog").PLANNERS
+    return {each.__name__: each for each in planners.values()}

@@ -23,11 +23,11 @@ from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.mesh.two_d_oda import TwoDOda
 from overlace.planners.mesh.two_hub import TwoHub
 from overlace.planners.placement.community import Community
-from overlace.planners.placement.exact import Exact as ExactPlacement
+from overlace.planners.placement.exact import ExactPlacement
 from overlace.planners.placement.interest import Interest
 from overlace.planners.placement.leiden import Leiden
 from overlace.planners.placement.stay import Stay
-from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.gomory_hu import GomoryHu
 from overlace.planners.tree.hub_safe import HubSafe
 from overlace.planners.tree.mst import Mst
@@ -59,7 +59,7 @@ PLANNERS: dict[str, type[Planner]] = {
     "placement.interest": Interest,
     "placement.leiden": Leiden,
     "placement.stay": Stay,
-    "tree.exact": Exact,
+    "tree.exact": ExactTree,
     "tree.gomory-hu": GomoryHu,
     "tree.hub-safe": HubSafe,
     "tree.mst": Mst,

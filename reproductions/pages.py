@@ -57,12 +57,13 @@ def rewrite(selection: str | None, out: Path) -> dict[str, Result]:
 
 
 def render(key: str, name: str, out: Path) -> tuple[str, Result]:
-    """The page that follows from the rows in OUT/KEY, with the seeds and pictures of the page that is there."""
+    """The page that follows from the rows in OUT/KEY, with the seeds and pictures' titles of the page there."""
     item, old = ITEMS[key][name], (out / key / f"{name}.md").read_text(encoding="utf-8")
     command = re.search(r"--seeds (\d+)`", old)
     seeds = int(command[1]) if command else None
     result = item.result(read_measured(out / key, name), seeds or item.seeds)
-    return page(key, name, result, re.findall(r"^!\[.*$", old, re.MULTILINE), seeds), result
+    titles = re.findall(r"^!\[(.*)\]\(", old, re.MULTILINE)
+    return page(key, name, result, titles, seeds), result
 
 
 def _run(item: Item, seeds: int | None, progress: Progress | None, begin: float, share: float, name: str) -> Result:
@@ -74,7 +75,7 @@ def _run(item: Item, seeds: int | None, progress: Progress | None, begin: float,
 
 def _write(folder: Path, key: str, name: str, result: Result, seeds: int | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = [f"{name}{'' if i == 0 else f'-{i + 1}'}.svg" for i in range(len(result.charts))]
+    pictures = picture_names(name, len(result.charts))
     for old in folder.glob(f"{name}*.svg"):
         if old.name.removesuffix(".svg").removeprefix(name).lstrip("-").isdigit() and old.name not in pictures:
             old.unlink()
@@ -89,8 +90,13 @@ def _write(folder: Path, key: str, name: str, result: Result, seeds: int | None)
         facts = json.dumps(dict(result.facts), indent=1, ensure_ascii=False)
         (folder / f"{name}.facts.json").write_text(f"{facts}\n", encoding="utf-8")
     rows = read_measured(folder, name).rows  # so that the page follows from the file, to the last digit
-    shown = [f"![{chart.title}]({path})" for chart, path in zip(result.charts, pictures, strict=True)]
-    (folder / f"{name}.md").write_text(page(key, name, replace(result, rows=rows), shown, seeds), encoding="utf-8")
+    titles = [chart.title for chart in result.charts]
+    (folder / f"{name}.md").write_text(page(key, name, replace(result, rows=rows), titles, seeds), encoding="utf-8")
+
+
+def picture_names(name: str, count: int) -> list[str]:
+    """The files of an item's pictures, in the order of its charts."""
+    return [f"{name}{'' if i == 0 else f'-{i + 1}'}.svg" for i in range(count)]
 
 
 def read_measured(folder: Path, name: str) -> Measured:
@@ -119,8 +125,8 @@ def _value(text: str) -> object:
         return text
 
 
-def page(key: str, name: str, result: Result, pictures: Sequence[str] = (), seeds: int | None = None) -> str:
-    """The page of an item, in Markdown."""
+def page(key: str, name: str, result: Result, titles: Sequence[str] = (), seeds: int | None = None) -> str:
+    """The page of an item, in Markdown, with a picture for each title."""
     command = f"python -m reproductions {key}/{name}" + (f" --seeds {seeds}" if seeds else "")
     parts = [f"# {key.upper()}: {result.title}", f"`{command}`"]
     if result.rows:
@@ -128,7 +134,8 @@ def page(key: str, name: str, result: Result, pictures: Sequence[str] = (), seed
         rows = [head, ["---"] * len(head), *([cell(row[each]) for each in head] for row in result.rows)]
         parts.append("\n".join("| " + " | ".join(row) + " |" for row in rows))
     parts += [f"- {note}" if len(result.notes) > 1 else note for note in result.notes]
-    parts += pictures
+    pictures = picture_names(name, len(titles))
+    parts += [f"![{title}]({picture})" for title, picture in zip(titles, pictures, strict=True)]
     return "\n\n".join(parts).replace("\n\n- ", "\n- ").replace("\n- ", "\n\n- ", 1) + "\n"
 
 

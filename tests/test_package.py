@@ -38,10 +38,14 @@ def test_every_noun_and_every_planner_can_be_imported_from_the_package():
     assert overlace.PLANNERS is PLANNERS
     assert overlace.Joint is Joint
     for planner in PLANNERS.values():
-        assert getattr(overlace, planner.__name__).__name__ == planner.__name__
+        assert getattr(overlace, planner.__name__) is planner
+        assert planner.__name__ in dir(overlace)
+    assert set(overlace.__all__) <= set(dir(overlace))
 
 
-@pytest.mark.parametrize("name", ["Nothing", "nothing", "__wrapped__", "observed"])
+@pytest.mark.parametrize(
+    "name", ["Nothing", "nothing", "__wrapped__", "observed", "Any", "TYPE_CHECKING", "Unknown", ""]
+)
 def test_what_is_neither_is_refused(name):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
         getattr(overlace, name)

@@ -28,7 +28,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.fixture(autouse=True)
-def heard():
+def default_signals():
     """Signals that are not ignored, as they are where a shell started the tests in the background."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
@@ -147,7 +147,7 @@ def test_the_first_ctrl_c_asks_and_the_second_stops():
         os.kill(os.getpid(), signal.SIGINT)
         assert asked()
         assert received() is None
-        os.kill(os.getpid(), signal.SIGINT)  # at once: the same wish
+        os.kill(os.getpid(), signal.SIGINT)  # at once: the same request
         assert received() is None
         until(lambda: time.monotonic() - stopping._watch.since > SETTLE)
         with pytest.raises(Stopped):

@@ -14,7 +14,6 @@ import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.pairs import as_pairs
-from overlace.errors import BadParameter
 from overlace.limits import option
 from overlace.workloads.services import Services, Wiring
 
@@ -23,17 +22,9 @@ from overlace.workloads.services import Services, Wiring
 class Composition(Services):
     """Services with input and output parameters: a scale-free network of clients."""
 
-    inputs: int = option(3, "input parameters of a service, at most")
-    outputs: int = option(3, "output parameters of a service, at most")
-    fresh: float = option(0.5, "chance that a parameter is a new one")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("inputs", "outputs"):
-            if getattr(self, name) < 1:
-                raise BadParameter(f"{name} is {getattr(self, name)}; expected 1 or more")
-        if not 0 < self.fresh < 1:
-            raise BadParameter(f"fresh is {self.fresh}; expected a chance above 0 and below 1")
+    inputs: int = option(3, "input parameters of a service, at most", least=1)
+    outputs: int = option(3, "output parameters of a service, at most", least=1)
+    fresh: float = option(0.5, "chance that a parameter is a new one", above=0, below=1)
 
     def wiring(self) -> Wiring:
         """Inputs and outputs, drawn slot by slot."""

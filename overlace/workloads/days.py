@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints
-from overlace.errors import BadParameter
+from overlace.limits import check_options, option
 from overlace.model import Classes, Observation
 from overlace.workloads.square import Talk, square
 
@@ -24,22 +24,18 @@ from overlace.workloads.square import Talk, square
 class Days:
     """A workload of so many windows, the same for the same fields."""
 
-    brokers: int = 60
-    clients: int = 240
-    classes: int = 240
-    windows: int = 48
-    period: int = 8
-    swing: float = 1.0
-    turnover: float = 0.02
-    top: int = 2_000
-    seed: int = 0
+    brokers: int = option(60, "how many brokers", least=1)
+    clients: int = option(240, "how many clients", least=2)
+    classes: int = option(240, "how many classes", least=1)
+    windows: int = option(48, "how many windows", least=1)
+    period: int = option(8, "windows of a day", least=1)
+    swing: float = option(1.0, "how much louder a class is at its hour", least=0)
+    turnover: float = option(0.02, "share of classes replaced after each window", least=0, most=1)
+    top: int = option(2_000, "messages of the first class in an average window", least=1)
+    seed: int = option(0, "same seed, same traffic", least=0)
 
     def __post_init__(self) -> None:
-        for name, least in (("brokers", 1), ("clients", 2), ("classes", 1), ("windows", 1), ("period", 1)):
-            if getattr(self, name) < least:
-                raise BadParameter(f"{name} is {getattr(self, name)}; expected {least} or more")
-        if not 0 <= self.turnover <= 1:
-            raise BadParameter(f"turnover is {self.turnover}; expected a share from 0 to 1")
+        check_options(self)
 
     def observation(self) -> Observation:
         """The network, the clients and the first tree; its classes are those of an average window."""

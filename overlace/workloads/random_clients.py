@@ -23,12 +23,12 @@ LISTENS = 31
 class RandomClients(Services):
     """Clients that listen to others at random."""
 
-    degree: int = option(4, "others that a client listens to")
+    degree: int = option(4, "others that a client listens to", least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.degree < self.clients:
-            raise BadParameter(f"degree is {self.degree}; expected 1 to below the {self.clients} clients")
+        if self.degree >= self.clients:
+            raise BadParameter(f"degree is {self.degree}; expected less than the {self.clients} clients")
 
     def wiring(self) -> Wiring:
         """Distinct others for each client."""

@@ -23,7 +23,7 @@ from overlace.arrays.draws import remainder, uniform, word_at
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter
-from overlace.limits import option
+from overlace.limits import check_options, option
 from overlace.model import Classes, Flows, Observation, Overlay
 from overlace.workloads.backbone import Layout, Start, layout, sizes, start_homes
 from overlace.workloads.sites import DAY_US, MONDAY_US, leave_out
@@ -57,28 +57,21 @@ class Wiring(NamedTuple):
 class Services:
     """What every client network of CC12 needs; `wiring` is what they differ in."""
 
-    messages: int = option(20_000, "how many messages")
-    clients: int = option(200, "how many clients (services)")
-    length: int = option(5, "messages that a composition triggers")
-    regions: int = option(8, "how many regions besides the backbone")
-    brokers: int = option(45, "how many brokers besides the backbone's")
-    least: int = option(3, "brokers of a region, at least")
-    most: int = option(8, "brokers of a region, at most (the same as least: equal regions)")
+    messages: int = option(20_000, "how many messages", least=1)
+    clients: int = option(200, "how many clients (services)", least=2)
+    length: int = option(5, "messages that a composition triggers", least=1)
+    regions: int = option(8, "how many regions besides the backbone", least=1)
+    brokers: int = option(45, "how many brokers besides the backbone's", least=1)
+    least: int = option(3, "brokers of a region, at least", least=1)
+    most: int = option(8, "brokers of a region, at most (the same as least: equal regions)", least=1)
     start: Start = option("balanced", "clients anywhere, or in some regions only")
-    share: float = option(0.375, "concentrated start: share of regions that hold clients")
-    days: int = option(10, "days that the log spans")
-    latency_us: int = option(10_000, "latency of a link between brokers")
-    seed: int = option(0, "same seed, same trace")
+    share: float = option(0.375, "concentrated start: share of regions that hold clients", above=0, most=1)
+    days: int = option(10, "days that the log spans", least=1)
+    latency_us: int = option(10_000, "latency of a link between brokers", least=0, most=2_000_000_000)
+    seed: int = option(0, "same seed, same trace", least=0)
 
     def __post_init__(self) -> None:
-        least = {"messages": 1, "clients": 2, "length": 1, "regions": 1, "least": 1, "days": 1, "latency_us": 0}
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise BadParameter(f"{name} is {getattr(self, name)}; expected {low} or more")
-        if not 0 < self.share <= 1:
-            raise BadParameter(f"share is {self.share}; expected a share above 0, up to 1")
-        if self.start not in ("balanced", "concentrated"):
-            raise BadParameter(f"start is {self.start!r}; expected balanced or concentrated")
+        check_options(self)
         sizes(self.regions, self.brokers, self.least, self.most, np.random.default_rng(0))
 
     def wiring(self) -> Wiring:

@@ -26,7 +26,7 @@ from overlace.arrays.csr import group, take_groups
 from overlace.arrays.draws import scattered, uniform
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.errors import BadParameter
-from overlace.limits import option
+from overlace.limits import check_options, option
 
 MONDAY_US = 1_767_571_200_000_000  # 2026-01-05T00:00Z
 HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
@@ -50,32 +50,26 @@ class World(NamedTuple):
 
 @dataclass(frozen=True)
 class Sites:
-    """The parameters; everything else follows from them."""
+    """Brokers in several regions; clients with skewed rates and mostly local topics, over days."""
 
-    messages: int = option(200_000, "how many messages")
-    regions: int = option(6, "how many regions")
-    brokers: int = option(4, "brokers in each region")
-    clients: int = option(600, "how many clients")
-    topics: int = option(300, "how many topics")
-    subscribers: int = option(5, "mean subscribers of a topic")
-    days: int = option(14, "days that the log spans")
-    locality: float = option(0.85, "share of a topic's subscribers from its own region")
-    at_home: float = option(0.5, "share of clients connected in the region they live in")
-    zipf: float = option(1.0, "how fast rates fall off with rank")
-    loud: float = option(0.0, "share of all messages that one client sends (hard: 0.6)")
-    fan_out: int = option(0, "subscribers of the largest topic (hard: 10000)")
-    turns: float = option(0.0, "share of topics whose subscribers take turns at random")
+    messages: int = option(200_000, "how many messages", least=1)
+    regions: int = option(6, "how many regions", least=1)
+    brokers: int = option(4, "brokers in each region", least=1)
+    clients: int = option(600, "how many clients", least=2)
+    topics: int = option(300, "how many topics", least=1)
+    subscribers: int = option(5, "mean subscribers of a topic", least=1)
+    days: int = option(14, "days that the log spans", least=1)
+    locality: float = option(0.85, "share of a topic's subscribers from its own region", least=0, most=1)
+    at_home: float = option(0.5, "share of clients connected in the region they live in", least=0, most=1)
+    zipf: float = option(1.0, "how fast rates fall off with rank", least=0)
+    loud: float = option(0.0, "share of all messages that one client sends (hard: 0.6)", least=0, most=1)
+    fan_out: int = option(0, "subscribers of the largest topic (hard: 10000)", least=0)
+    turns: float = option(0.0, "share of topics whose subscribers take turns at random", least=0, most=1)
     scatter: bool = option(False, "every message has an audience of its own")
-    seed: int = option(0, "same seed, same trace")
+    seed: int = option(0, "same seed, same trace", least=0)
 
     def __post_init__(self) -> None:
-        least = {"messages": 1, "regions": 1, "brokers": 1, "clients": 2, "topics": 1, "subscribers": 1, "days": 1}
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise BadParameter(f"{name} is {getattr(self, name)}; expected {low} or more")
-        for name in ("locality", "at_home", "loud", "turns"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise BadParameter(f"{name} is {getattr(self, name)}; expected a share from 0 to 1")
+        check_options(self)
         if self.fan_out > self.clients:
             raise BadParameter(f"fan_out is {self.fan_out}; there are only {self.clients} clients")
 

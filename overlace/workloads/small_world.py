@@ -21,18 +21,14 @@ from overlace.workloads.services import Services, Wiring
 class SmallWorld(Services):
     """Clients that listen to their neighbours on a ring and to a few others."""
 
-    k: int = option(4, "neighbours on the ring that a client listens to; even")
-    m: int = option(160, "pairs of clients drawn for a link across")
-    p: float = option(0.5, "chance that a drawn pair is linked")
+    k: int = option(4, "neighbours on the ring that a client listens to; even", least=2)
+    m: int = option(160, "pairs of clients drawn for a link across", least=0)
+    p: float = option(0.5, "chance that a drawn pair is linked", least=0, most=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k < 2 or self.k % 2 or self.k >= self.clients:
-            raise BadParameter(f"k is {self.k}; expected an even number from 2 to below the {self.clients} clients")
-        if self.m < 0:
-            raise BadParameter(f"m is {self.m}; expected 0 or more")
-        if not 0 <= self.p <= 1:
-            raise BadParameter(f"p is {self.p}; expected a chance from 0 to 1")
+        if self.k % 2 or self.k >= self.clients:
+            raise BadParameter(f"k is {self.k}; expected an even number below the {self.clients} clients")
 
     def wiring(self) -> Wiring:
         """The ring and the links across."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from overlace.model import Planner, Progress
-from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.hub_safe import HubSafe
 from overlace.planners.tree.mst import Mst
 from overlace.planners.tree.ocbr import Ocbr
@@ -32,7 +32,7 @@ def planners(beta: float) -> dict[str, Planner]:
 def ratios(brokers: int, beta: float, seeds: int) -> dict[str, list[float]]:
     """Cost / optimum of every planner on every instance; `initial` is the tree to start from."""
     found: dict[str, list[float]] = {"initial": []}
-    exact = Exact(beta=beta)
+    exact = ExactTree(beta=beta)
     for seed in range(seeds):
         observation = lottery(brokers, seed=seed)
         least = exact.cost(observation, exact.solve(observation).after)

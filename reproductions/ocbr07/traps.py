@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.model import Classes, Network, Observation, Overlay, Planner, Progress
-from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.hub_safe import HubSafe
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
@@ -37,7 +37,7 @@ def traps(seeds: int, progress: Progress) -> Measured:
     for brokers in (4, 6, 8, 10, 12, 14):
         observation = ring(brokers, 10.0 * brokers)
         row: dict[str, object] = {"brokers": brokers, "dear link": 10 * brokers}
-        least = Exact().cost(observation, Exact().solve(observation).after)
+        least = ExactTree().cost(observation, ExactTree().solve(observation).after)
         planners: dict[str, Planner] = {
             "ocbr / optimum": Ocbr(samples=100, iterations=100),
             "hub-safe / optimum": HubSafe(),

@@ -28,7 +28,7 @@ def rows(first, count, **more):
     return b"".join(row(i, **more) for i in range(first, first + count))
 
 
-def said(trace):
+def content_of(trace):
     """What a trace says of its log, by name: messages, traffic and the accounts of the lines."""
     counts = trace.read("sources").to_pylist()
     bad = {}
@@ -83,7 +83,7 @@ def test_whenever_it_is_read_the_trace_is_what_the_bytes_say_that_are_there(log,
                     options = {"header": note["settled"].get("header")} if kind == "csv" else {}
                 once = ingest([copy], at / f"once{i}", format=kind, reduce_only=reduce_only, **options).trace
                 if same_reading(grown, once):
-                    assert said(grown) == said(once)
+                    assert content_of(grown) == content_of(once)
 
 
 def same_reading(one, other):

@@ -42,7 +42,7 @@ def some(observation):
 
 
 @given(observations(least=1).filter(some), st.sampled_from([0.0, 0.5]))
-def test_the_bill_is_the_planners_cost(observation, beta):
+def test_the_traffic_cost_is_the_planners_cost(observation, beta):
     from overlace.planners.joint.joint import Joint
 
     p = problem(observation, beta)

@@ -39,8 +39,8 @@ class Daemon:
                 },
             )  # fmt: skip
 
-    def said(self, pattern):
-        """What the log has to a pattern, once it has it."""
+    def wait_for(self, pattern):
+        """What the log has for a pattern, once it has it."""
         until(lambda: self.process.poll() is not None or re.search(pattern, self.log.read_text(errors="replace")))
         found = re.search(pattern, self.log.read_text(errors="replace"))
         assert found, self.log.read_text(errors="replace")[-2000:]
@@ -71,7 +71,7 @@ class Cluster:
         self.home = self.folder / "home"
         self.home.mkdir()
         master = self._started("master", "master.Master", "--port", "0")
-        self.url = master.said(r"Starting Spark master at (spark://\S+)")
+        self.url = master.wait_for(r"Starting Spark master at (spark://\S+)")
 
     def _started(self, name, kind, *words, **environment):
         self.daemons.append(Daemon(self.folder / name, kind, *words, HOME=str(self.home), **environment))
@@ -88,7 +88,7 @@ class Cluster:
     def joined(*workers):
         """Wait until the master knows these workers."""
         for each in workers:
-            each.said(r"(Successfully registered with master)")
+            each.wait_for(r"(Successfully registered with master)")
 
     def settings(self, cores):
         """What makes a session wait for all of them."""

@@ -21,11 +21,11 @@ from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.traces import trace_of
 
 
-def optimized(folder, **wishes):
+def optimized(folder, **options):
     """A run, its one part, and the plan as it was written."""
     trace_of(folder / "trace", log(), NAMES, **TABLES)
     asked = {"placement": "anywhere", "allow_link": ("plant*:*",), "sent_cap": 0, "handled_cap": 0, "effort": 1}
-    found = optimize(str(folder / "trace"), folder / "run", *options_of(**asked | wishes))
+    found = optimize(str(folder / "trace"), folder / "run", *options_of(**asked | options))
     return found, found.parts[0], read_plan(found.parts[0].solved.folder)
 
 
@@ -78,7 +78,7 @@ def test_a_long_plan_is_measured_at_few_points(monkeypatch, tmp_path):
     )
 
 
-def test_where_nothing_is_held_out_the_curve_is_of_the_part_that_planned(tmp_path):
+def test_where_nothing_is_held_out_the_curve_is_of_the_training_window(tmp_path):
     _, part, document = optimized(tmp_path, train=1)
     curve = document.judged.curve
     assert (curve[0].metrics["cost"], curve[-1].metrics["cost"]) == (part.before, part.after)

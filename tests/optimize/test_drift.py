@@ -56,8 +56,8 @@ def make(path, sent, homes=HOMES, links=ROW, names=NAMES):
 def run(tmp_path):
     """A run whose plan moves p to b and changes no link."""
     trace = make(tmp_path / "trace", THEN, names={**NAMES, "client": NAMES["client"][:N]})
-    wishes = options_of(placement="anywhere", train=1, keep=KEEP, max_swaps=0, sent_cap=0, handled_cap=0, effort=0)
-    optimize(trace, tmp_path / "run", *wishes)
+    options = options_of(placement="anywhere", train=1, keep=KEEP, max_swaps=0, sent_cap=0, handled_cap=0, effort=0)
+    optimize(trace, tmp_path / "run", *options)
     return tmp_path / "run"
 
 
@@ -89,12 +89,12 @@ def test_the_share_of_messages_from_clients_that_the_plan_never_saw(run, newer):
     assert drift(run, newer(THEN, name="same")).unseen == 0
 
 
-def test_clients_that_came_up_only_in_the_part_that_judged_were_not_seen_either(tmp_path, newer):
+def test_clients_that_came_up_only_in_held_out_traffic_are_new_too(tmp_path, newer):
     late = [(47 * HOUR_US, N, 0, 100, [Q])] * 3
     early = [(i % 24 * HOUR_US, who, 0, 100, [to]) for who, to, count in THEN for i in range(count)]
     trace_of(tmp_path / "trace", early + late, NAMES, **tables_of())
-    wishes = options_of(placement="anywhere", train=0.7, min_gain=0, effort=0)
-    optimize(str(tmp_path / "trace"), tmp_path / "late", *wishes)
+    options = options_of(placement="anywhere", train=0.7, min_gain=0, effort=0)
+    optimize(str(tmp_path / "trace"), tmp_path / "late", *options)
     assert drift(tmp_path / "late", newer()).unseen == pytest.approx(30 / 100)
 
 
@@ -146,8 +146,8 @@ def test_a_client_without_a_session_is_where_the_run_had_it(run, newer):
 def test_links_that_are_in_place(tmp_path, newer):
     """All clients are kept: the plan wires a-b in place of a-hub or hub-b, which saves a link to each message."""
     trace = make(tmp_path / "trace", THEN)
-    wishes = options_of(train=1, max_moves=0, allow_link=("a:b",), sent_cap=0, handled_cap=0, effort=0)
-    (part,) = optimize(trace, tmp_path / "run", *wishes).parts
+    options = options_of(train=1, max_moves=0, allow_link=("a:b",), sent_cap=0, handled_cap=0, effort=0)
+    (part,) = optimize(trace, tmp_path / "run", *options).parts
     after = load_plan(part.solved.folder, {"joint": Joint}).after.tree.tolist()
     assert [A, B] in after
     other = [A, HUB] if [B, HUB] in after else [B, HUB]
@@ -166,8 +166,8 @@ def test_links_that_are_in_place(tmp_path, newer):
 
 def test_a_link_that_only_the_newer_trace_has_costs_what_that_says(tmp_path, newer):
     trace = make(tmp_path / "trace", THEN, links=ROW[:2])
-    wishes = options_of(placement="anywhere", train=1, keep=KEEP, sent_cap=0, handled_cap=0, effort=0)
-    optimize(trace, tmp_path / "run", *wishes)
+    options = options_of(placement="anywhere", train=1, keep=KEEP, sent_cap=0, handled_cap=0, effort=0)
+    optimize(trace, tmp_path / "run", *options)
     found = drift(tmp_path / "run", newer(links=[(A, HUB, False), (B, HUB, True), (A, B, True)]), overlay="applied")
     assert (found.before, found.after) == (90, 30 * 1 + 30 * 1)
 

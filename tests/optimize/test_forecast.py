@@ -1,4 +1,4 @@
-"""What is planned for is chosen inside the part that plans; newcomers go by a rule; what is promised is said first."""
+"""What is planned for is chosen inside the training window; newcomers go by a rule; what is promised is said first."""
 
 import json
 import re
@@ -142,9 +142,9 @@ def test_what_is_held_out_changes_nothing_that_was_chosen(tmp_path):
             return [(7, 0), (5, 2)] * 9 if late and day >= 15 else turning(day, rng)
 
         trace = system(tmp_path / name, talk, 12, homes=ENDS)
-        wishes = options_of(**FREE, train_until="1970-01-15")
+        options = options_of(**FREE, train_until="1970-01-15")
         try:
-            (part,) = optimize(trace, tmp_path / f"run-{name}", *wishes).parts
+            (part,) = optimize(trace, tmp_path / f"run-{name}", *options).parts
         except Refused as error:
             (part,) = error.answer.parts
         document = part.solved.document
@@ -167,9 +167,9 @@ def test_a_gap_is_named_with_its_likely_cause(tmp_path):
         return ([(0, 2), (1, 3), (8, 0)] if day >= 14 else [(0, 4), (1, 5), (2, 3)]) * 12
 
     trace = system(tmp_path / "t", talk, 9, homes=[0, 0, 0, 0, 3, 3, 3, 3, 1])
-    wishes = options_of(**FREE, only=("c00", "c01"))
+    options = options_of(**FREE, only=("c00", "c01"))
     try:
-        found = optimize(trace, tmp_path / "run", *wishes)
+        found = optimize(trace, tmp_path / "run", *options)
     except Refused as error:
         found = error.answer
     (note,) = [each for each in found.notes if "Likely why" in each]
@@ -261,9 +261,9 @@ def test_ids_say_nothing(tmp_path):
             tmp_path / name, messages, names, **TABLES, sessions={"client": range(16), "broker": homes},
             notes={"sources": {"a": {}}},
         )  # fmt: skip
-        wishes = options_of(**FREE | {"sent_cap": 1.1, "handled_cap": 1.0})
+        options = options_of(**FREE | {"sent_cap": 1.1, "handled_cap": 1.0})
         try:
-            (part,) = optimize(str(trace.path), tmp_path / f"run-{name}", *wishes).parts
+            (part,) = optimize(str(trace.path), tmp_path / f"run-{name}", *options).parts
         except Refused as error:
             (part,) = error.answer.parts
         document = part.solved.document

@@ -25,10 +25,10 @@ from tests.traces import trace_of
 @settings(max_examples=40, deadline=None)
 def test_limits_bind_or_it_is_said_who_forbids_them(wants, degree, diameter):
     observation = observed(wants)
-    wishes = options_of(max_degree=degree, max_diameter=diameter, effort=1)
+    options = options_of(max_degree=degree, max_diameter=diameter, effort=1)
     said = ""
     try:
-        chosen = choose_mesh(observation, *wishes)
+        chosen = choose_mesh(observation, *options)
     except NothingBetter as error:
         said = str(error)
     if said:

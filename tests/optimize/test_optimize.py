@@ -75,9 +75,9 @@ def trace(tmp_path):
     return str(tmp_path / "trace")
 
 
-def test_a_plan_is_judged_on_traffic_that_it_has_not_seen(trace, tmp_path):
-    wishes = options_of(placement="anywhere", allow_link=("plant*:*",), sent_cap=None, handled_cap=None, effort=5)
-    found = optimize(trace, tmp_path / "run", *wishes)
+def test_a_plan_is_judged_on_held_out_traffic(trace, tmp_path):
+    options = options_of(placement="anywhere", allow_link=("plant*:*",), sent_cap=None, handled_cap=None, effort=5)
+    found = optimize(trace, tmp_path / "run", *options)
     (part,) = found.parts
     assert part.after < part.before
     assert part.saving.low <= part.saving.share <= part.saving.high
@@ -91,8 +91,8 @@ def test_a_plan_is_judged_on_traffic_that_it_has_not_seen(trace, tmp_path):
 
 
 def test_the_plan_file_says_how_it_was_judged(trace, tmp_path):
-    wishes = options_of(placement="anywhere", sent_cap=None, effort=2, budget=5)
-    (part,) = optimize(trace, tmp_path / "run", *wishes).parts
+    options = options_of(placement="anywhere", sent_cap=None, effort=2, budget=5)
+    (part,) = optimize(trace, tmp_path / "run", *options).parts
     document = read_plan(part.solved.folder)
     assert document == part.solved.document
     assert document.trace == json.loads((tmp_path / "run" / "run.json").read_text())["trace_digest"]
@@ -112,12 +112,12 @@ def test_the_plan_file_says_how_it_was_judged(trace, tmp_path):
 def test_on_a_long_log_plans_from_earlier_times_are_judged_too(trace, tmp_path):
     long = log(hours=20 * 24)
     trace_of(tmp_path / "long", long, NAMES, **TABLES)
-    wishes = options_of(placement="anywhere", sent_cap=None, effort=1)
-    (part,) = optimize(str(tmp_path / "long"), tmp_path / "run", *wishes).parts
+    options = options_of(placement="anywhere", sent_cap=None, effort=1)
+    (part,) = optimize(str(tmp_path / "long"), tmp_path / "run", *options).parts
     assert part.saving.origins > 1
     assert part.saving.slices > 6
     assert part.saving.low <= part.saving.share <= part.saving.high
-    (short,) = optimize(trace, tmp_path / "short", *wishes).parts
+    (short,) = optimize(trace, tmp_path / "short", *options).parts
     assert short.saving.origins > 1  # there too, at hours instead of days
 
 
@@ -145,8 +145,8 @@ def test_no_broker_may_carry_more_deliveries_than_the_user_allows(tmp_path):
 
 
 def test_without_places_nobody_leaves_its_region_and_it_says_what_that_costs(trace, tmp_path):
-    wishes = options_of(effort=2, sent_cap=None, handled_cap=None, max_swaps=0)
-    found = optimize(trace, tmp_path / "run", *wishes)
+    options = options_of(effort=2, sent_cap=None, handled_cap=None, max_swaps=0)
+    found = optimize(trace, tmp_path / "run", *options)
     region = np.array(TABLES["brokers"]["region"])
     observation, _ = read_observation(tmp_path / "run")
     after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
@@ -166,8 +166,8 @@ def test_what_is_held_out_changes_no_plan(tmp_path):
     plans = []
     for name, late in (("a", None), ("b", [0, 15])):
         trace_of(tmp_path / name, log(late=late), NAMES, **TABLES)
-        wishes = options_of(placement="anywhere", effort=3, min_gain=0.0, train=0.5)
-        optimize(str(tmp_path / name), tmp_path / f"run-{name}", *wishes)
+        options = options_of(placement="anywhere", effort=3, min_gain=0.0, train=0.5)
+        optimize(str(tmp_path / name), tmp_path / f"run-{name}", *options)
         (path,) = (tmp_path / f"run-{name}" / "plans").glob("*/plan.json")
         plans.append(json.loads(path.read_text()))
     assert plans[0]["steps"] == plans[1]["steps"]
@@ -180,10 +180,10 @@ def test_what_is_held_out_changes_no_plan(tmp_path):
 
 
 def test_the_same_trace_and_seed_give_the_same_bytes(trace, tmp_path):
-    wishes = options_of(placement="anywhere", effort=3, budget=6)
+    options = options_of(placement="anywhere", effort=3, budget=6)
     texts = []
     for name in ("one", "two"):
-        optimize(trace, tmp_path / name, *wishes)
+        optimize(trace, tmp_path / name, *options)
         (path,) = (tmp_path / name / "plans").glob("*/plan.json")
         texts.append(path.read_bytes())
     assert texts[0] == texts[1]
@@ -248,8 +248,8 @@ def test_a_share_of_deliveries_that_today_exceeds_is_said_too(trace, tmp_path):
 
 @pytest.mark.parametrize("objective", ["hops", "latency", "bytes", "messages"])
 def test_limits_are_checked_in_what_the_planner_counts(objective, trace, tmp_path):
-    wishes = options_of(objective=objective, placement="anywhere", effort=1, handled_cap=1.0, sent_cap=0, min_gain=0.0)
-    found = optimize(trace, tmp_path / "run", *wishes)
+    options = options_of(objective=objective, placement="anywhere", effort=1, handled_cap=1.0, sent_cap=0, min_gain=0.0)
+    found = optimize(trace, tmp_path / "run", *options)
     assert not [line for line in found.bounds if "above handled-cap" in line]
 
 
@@ -300,8 +300,8 @@ def test_plans_from_earlier_times_only_widen_the_interval():
 
 def test_what_stays_stays(trace, tmp_path):
     keep = ("c0*", "broker:plant-3", "link:hub:plant-0")
-    wishes = options_of(placement="anywhere", allow_link=("*:*",), keep=keep, sent_cap=None, effort=3)
-    found = optimize(trace, tmp_path / "run", *wishes)
+    options = options_of(placement="anywhere", allow_link=("*:*",), keep=keep, sent_cap=None, effort=3)
+    found = optimize(trace, tmp_path / "run", *options)
     observation, _ = read_observation(tmp_path / "run")
     after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
     homes = [overlay.homes(16) for overlay in (observation.overlay, after)]
@@ -330,8 +330,8 @@ def test_a_refusal_brings_what_was_found(trace, tmp_path):
 
 def test_drift_on_the_same_traffic_sees_what_was_promised_whatever_is_paid_for(trace, tmp_path):
     for objective in ("cost", "bytes", "hops"):
-        wishes = options_of(objective=objective, placement="anywhere", effort=1, train=1, sent_cap=0, handled_cap=0)
-        optimize(trace, tmp_path / objective, *wishes)
+        options = options_of(objective=objective, placement="anywhere", effort=1, train=1, sent_cap=0, handled_cap=0)
+        optimize(trace, tmp_path / objective, *options)
         found = drift(tmp_path / objective, trace)
         assert found.seen == pytest.approx(found.predicted)
 
@@ -409,8 +409,8 @@ def trace_of_run_of(trace, tmp_path):
 
 
 def test_drift_compares_what_was_promised_with_what_newer_traffic_shows(trace, tmp_path):
-    wishes = options_of(placement="anywhere", sent_cap=None, handled_cap=None, effort=3)
-    optimize(trace, tmp_path / "run", *wishes)
+    options = options_of(placement="anywhere", sent_cap=None, handled_cap=None, effort=3)
+    optimize(trace, tmp_path / "run", *options)
     names = {"broker": BROKERS[::-1], "client": ["new", *NAMES["client"]]}
     turned = [(at, sender + 1, topic, size, [c + 1 for c in to]) for at, sender, topic, size, to in log(seed=5)]
     turned += [(hour * HOUR_US, 0, 0, 100, [1, 2]) for hour in (1, 110) for _ in range(5)]
@@ -474,9 +474,9 @@ def test_a_link_that_is_listed_with_a_cost_could_be_wired_and_one_without_could_
     links = {**LINKS, "cost": LINKS["cost"] if priced else pa.nulls(len(LINKS["left"]), pa.float64())}
     trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "links": links})
     given = {"max_moves": 0, "sent_cap": 0, "handled_cap": 0, "effort": 1, "min_gain": 0}
-    wishes = options_of(placement="anywhere", **given)
+    options = options_of(placement="anywhere", **given)
     try:
-        found = optimize(str(tmp_path / "trace"), tmp_path / "run", *wishes)
+        found = optimize(str(tmp_path / "trace"), tmp_path / "run", *options)
     except Refused as error:
         found = error.answer
     new = len(LINKS["left"]) - sum(LINKS["wired"])
@@ -506,9 +506,9 @@ def test_limits_that_do_not_hold_on_later_traffic_are_said(tmp_path):
     """After the cut twelve write to c00 alone, and nobody else: some brokers send more than they may."""
     late = [(hour * HOUR_US + i, c, 0, 10, [0]) for hour in range(100, 120) for i, c in enumerate(range(4, 16))]
     trace_of(tmp_path / "trace", [each for each in log() if each[0] < 100 * HOUR_US] + late * 3, NAMES, **TABLES)
-    wishes = options_of(placement="anywhere", effort=0, train_until="1970-01-05T04:00", min_gain=0, max_cut=0.9)
+    options = options_of(placement="anywhere", effort=0, train_until="1970-01-05T04:00", min_gain=0, max_cut=0.9)
     try:
-        found = optimize(str(tmp_path / "trace"), tmp_path / "run", *wishes)
+        found = optimize(str(tmp_path / "trace"), tmp_path / "run", *options)
     except Refused as error:
         found = error.answer
     said = [note for note in found.notes if note.startswith("on held-out traffic, clients of ")]
@@ -560,14 +560,14 @@ def test_what_could_be_lifted_is_named_whole():
 @pytest.mark.parametrize("moment", ["choosing a forecast", "planning placement and tree", "judging", "asking what"])
 def test_ctrl_c_leaves_the_best_plan_so_far_judged_and_says_so(trace, tmp_path, moment, monkeypatch):
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in a shell: not ignored, as in a job in the background
-    wishes = options_of(placement="anywhere", sent_cap=None, handled_cap=None, effort=5, budget=3)
+    options = options_of(placement="anywhere", sent_cap=None, handled_cap=None, effort=5, budget=3)
 
     def press(share, what):
         if what.startswith(moment) and not asked():
             os.kill(os.getpid(), signal.SIGINT)
 
     with listening():
-        found = optimize(trace, tmp_path / "run", *wishes, progress=press)
+        found = optimize(trace, tmp_path / "run", *options, progress=press)
         assert received() is None
     assert found.stopped
     (part,) = found.parts
@@ -614,8 +614,8 @@ def test_all_say_the_same_and_count_alike(trace, tmp_path, overlace):
 
 
 def test_the_greedy_baseline_is_what_a_replay_of_its_overlay_saves(trace, tmp_path):
-    wishes = options_of(placement="anywhere", effort=3, budget=5, sent_cap=None, handled_cap=None)
-    (part,) = optimize(trace, tmp_path / "run", *wishes).parts
+    options = options_of(placement="anywhere", effort=3, budget=5, sent_cap=None, handled_cap=None)
+    (part,) = optimize(trace, tmp_path / "run", *options).parts
     observation, names = read_observation(tmp_path / "run")
     opened, parts = trace_of_run(tmp_path / "run")
     follows = later(opened, parts.held_out, known_as(opened, names), observation)

@@ -19,8 +19,8 @@ NETWORK = Network(region=[0, 0, 0, 0], links=[[0, 1], [0, 2], [0, 3], [1, 2], [1
 TREE = Overlay(tree=[[0, 3], [1, 3], [2, 3]]).tree  # rows 2, 4 and 5
 
 
-def kept(**wishes):
-    return scope_of(Limits(**wishes), NETWORK, TREE, 4, NAMES)
+def kept(**options):
+    return scope_of(Limits(**options), NETWORK, TREE, 4, NAMES)
 
 
 def test_without_keep_and_only_nothing_is_held():
@@ -105,8 +105,8 @@ ALL = {0, 1, 2, 3}
 )
 def test_a_plan_changes_nothing_else_of_a_kind_that_only_names(only, clients, brokers, links):
     observation = crossing()
-    wishes = options_of(only=only, placement="anywhere", allow_link=("*:*",), sent_cap=0, handled_cap=0, effort=5)
-    plan = joint_planner(observation, NAMES, *wishes, "message").solve(observation)
+    options = options_of(only=only, placement="anywhere", allow_link=("*:*",), sent_cap=0, handled_cap=0, effort=5)
+    plan = joint_planner(observation, NAMES, *options, "message").solve(observation)
     assert plan.gain > 0
     homes = [overlay.homes(4) for overlay in (observation.overlay, plan.after)]
     moved = np.flatnonzero(homes[0] != homes[1])
@@ -118,10 +118,10 @@ def test_a_plan_changes_nothing_else_of_a_kind_that_only_names(only, clients, br
 
 def test_a_kind_is_shut_off_by_its_own_limit():
     observation = crossing()
-    wishes = options_of(
+    options = options_of(
         only=("link:hub:plant-*",), max_moves=0, placement="anywhere", allow_link=("*:*",), sent_cap=0, handled_cap=0
     )
-    plan = joint_planner(observation, NAMES, *wishes, "message").solve(observation)
+    plan = joint_planner(observation, NAMES, *options, "message").solve(observation)
     assert (plan.after.placement == observation.overlay.placement).all()
     assert len(plan.steps) > 0
 
@@ -134,10 +134,10 @@ def test_optimize_takes_only_by_brokers_and_links(tmp_path):
         "brokers": {"broker": range(4), "region": [0] * 4, "cost": [1.0] * 4},
     }  # fmt: skip
     trace_of(tmp_path / "trace", messages, NAMES, **tables)
-    wishes = options_of(
+    options = options_of(
         only=("broker:plant-[01]", "link:plant-0:hub"), placement="anywhere", sent_cap=0, handled_cap=0, effort=1
     )
-    (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", *wishes).parts
+    (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", *options).parts
     document = part.solved.document
     planner = Joint(**{k: tuple(v) if isinstance(v, list) else v for k, v in document.parameters.items()})
     assert planner.keep_brokers == (2, 3)

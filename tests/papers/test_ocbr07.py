@@ -8,7 +8,7 @@ import pytest
 from networkx.algorithms.approximation import steiner_tree
 
 from overlace.model import Classes, Network, Observation, Overlay
-from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.hub_safe import HubSafe
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
@@ -45,7 +45,7 @@ def test_section_2_one_class_is_the_steiner_tree_problem(seed):
         network=Network(links=links, link_cost=cost),
         classes=Classes.of([range(4)], [1]),
     )
-    plan = Exact().solve(observation)
+    plan = ExactTree().solve(observation)
     least = plan.planner.cost(observation, plan.after)
     graph = nx.Graph()
     graph.add_weighted_edges_from((int(a), int(b), int(c)) for (a, b), c in zip(links, cost, strict=True))
@@ -67,4 +67,4 @@ def test_a_ring_traps_every_local_rearrangement():
     observation = ring(8, 80.0)
     assert len(Ocbr(samples=50, iterations=50).solve(observation).steps) == 0
     assert len(HubSafe().solve(observation).steps) == 0
-    assert Regraft().solve(observation).gain == Exact().solve(observation).gain > 0
+    assert Regraft().solve(observation).gain == ExactTree().solve(observation).gain > 0

@@ -10,7 +10,7 @@ from overlace.errors import BadParameter, NothingBetter, NotObserved
 from overlace.model import Flows, Observation, Overlay
 from overlace.planners.placement.caps import handled_at_start, loads_of
 from overlace.planners.placement.cost import cost
-from overlace.planners.placement.exact import Exact
+from overlace.planners.placement.exact import ExactPlacement
 from overlace.planners.placement.frontier import frontier
 from overlace.planners.placement.leiden import Leiden, leiden_communities
 from overlace.planners.placement.problem import search_problem, total_cost
@@ -95,7 +95,7 @@ def test_no_load_is_worse_than_its_cap_and_the_start_after_any_step(observation,
 @settings(max_examples=15)
 @given(placements(clients=5, most_regions=2), st.sampled_from([0.0, 2.0]))
 def test_brute_force_is_never_beaten_and_the_exact_planner_meets_it(observation, move_cost):
-    exact = Exact(move_cost=move_cost, broker_sent=1.5)
+    exact = ExactPlacement(move_cost=move_cost, broker_sent=1.5)
     limit = exact._searching().problem(observation).broker_sent
     best = best_cost(observation, exact, lambda h: (sent_loads(observation, list(h))[0] <= limit + 1e-9).all())
     if best is None:
@@ -119,7 +119,7 @@ def test_the_exact_planner_moves_whoever_only_takes_room():
         overlay=overlay,
         network=replace(observation.network, client_region=[0, 0, 0], access_cost=[[100, 0, 100]]),
     )
-    exact = Exact(broker_sent=2.0)
+    exact = ExactPlacement(broker_sent=2.0)
     plan = check_planner(exact, dear)
     limit = exact._searching().problem(dear).broker_sent
     best = best_cost(dear, exact, lambda h: (sent_loads(dear, list(h))[0] <= limit + 1e-9).all())
@@ -139,7 +139,7 @@ def test_on_tiny_cases_the_search_meets_brute_force_most_of_the_time():
             flows=Flows(pairs[:, 0], pairs[:, 1], rng.integers(1, 9, len(pairs))),
             sent=rng.integers(1, 4, 7),
         )
-        exact = Exact(broker_sent=1.5)
+        exact = ExactPlacement(broker_sent=1.5)
         try:
             best = exact.cost(observation, exact.solve(observation).after)
         except NothingBetter:

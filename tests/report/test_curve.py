@@ -21,8 +21,8 @@ def judged(tmp_path_factory):
     """(plan file, page, text) of an optimized run."""
     folder = tmp_path_factory.mktemp("judged")
     trace_of(folder / "trace", log(), NAMES, **TABLES)
-    wishes = options_of(placement="anywhere", allow_link=("plant*:*",), sent_cap=0, handled_cap=0, effort=1)
-    found = optimize(str(folder / "trace"), folder / "run", *wishes)
+    options = options_of(placement="anywhere", allow_link=("plant*:*",), sent_cap=0, handled_cap=0, effort=1)
+    found = optimize(str(folder / "trace"), folder / "run", *options)
     text = found.report.read_text(encoding="utf-8")
     return read_plan(found.parts[0].solved.folder), Page(text), text
 

@@ -9,7 +9,7 @@ from overlace.errors import NothingBetter
 from overlace.planners.placement.bound import lower_bound
 from overlace.planners.placement.community import Community
 from overlace.planners.placement.cost import cost
-from overlace.planners.placement.exact import Exact
+from overlace.planners.placement.exact import ExactPlacement
 from overlace.planners.placement.leiden import Leiden
 from overlace.workloads.small_world import SmallWorld
 from reproductions import ITEMS
@@ -95,7 +95,7 @@ def test_a_peak_comes_out_if_it_is_one_of_those_printed(small):
 @settings(max_examples=15)
 @given(placements(clients=5, most_regions=2))
 def test_nothing_within_the_caps_costs_less_than_the_bound(observation):
-    planner = Exact(broker_sent=2.0, region_sent=1.5)
+    planner = ExactPlacement(broker_sent=2.0, region_sent=1.5)
     try:
         best = planner.cost(observation, planner.solve(observation).after)
     except NothingBetter:

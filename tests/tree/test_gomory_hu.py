@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from overlace.errors import BadObservation
 from overlace.model import Classes, Network, Observation, Overlay
-from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.gomory_hu import GomoryHu
 from overlace.planners.tree.regraft import Regraft
 from overlace.testing import check_planner
@@ -20,9 +20,9 @@ from tests.strategies import observations
 def test_the_gomory_hu_tree_is_optimal_where_all_costs_are_equal(observation):
     equal = replace(observation, network=Network(region=range(observation.network.brokers)))
     plan = check_planner(GomoryHu(), equal)
-    best = Exact().solve(equal)
+    best = ExactTree().solve(equal)
     assert plan.gain == pytest.approx(best.gain)
-    brokers = Exact(beta=2).solve(equal)
+    brokers = ExactTree(beta=2).solve(equal)
     assert GomoryHu(beta=2).solve(equal).gain == pytest.approx(brokers.gain)
 
 

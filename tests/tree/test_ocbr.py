@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadOverlay, BadParameter, NothingBetter
 from overlace.model import Classes, Network, Observation, Overlay, check_tree
 from overlace.planners.tree.cost import cost
-from overlace.planners.tree.exact import Exact, price_matrix, tree_total
+from overlace.planners.tree.exact import ExactTree, price_matrix, tree_total
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.setting import setting_of
@@ -27,7 +27,7 @@ def test_the_laws_hold_and_the_cost_never_grows(observation, locks, tenure):
     planner = Ocbr(samples=50, locks=locks, tenure=tenure, beta=0.5)
     plan = check_planner(planner, observation)
     assert plan.gain >= 0
-    best = Exact(beta=0.5).solve(observation)
+    best = ExactTree(beta=0.5).solve(observation)
     assert plan.gain <= best.gain + 1e-9 * max(1, best.gain)
 
 

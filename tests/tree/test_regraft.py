@@ -10,7 +10,7 @@ from overlace.planners.search.cut import new_workspace, weigh
 from overlace.planners.search.links import best_join, descend, stand, steepest
 from overlace.planners.search.walk import Search
 from overlace.planners.search.wires import prices_of
-from overlace.planners.tree.exact import Exact
+from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.setting import search_problem, setting_of
 from overlace.testing import check_planner
@@ -63,7 +63,7 @@ def test_what_a_descent_says_it_saved_it_saved_and_no_swap_is_left(observation, 
 @pytest.mark.parametrize("seed", range(4))
 def test_regraft_reaches_the_optimum_of_small_networks(seed):
     observation = lottery(10, seed=seed)
-    best, found = Exact(beta=1).solve(observation), Regraft(beta=1).solve(observation, seed)
+    best, found = ExactTree(beta=1).solve(observation), Regraft(beta=1).solve(observation, seed)
     assert found.gain == pytest.approx(best.gain)
 
 

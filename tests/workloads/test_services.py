@@ -94,6 +94,9 @@ def test_the_tables_conform(kind):
         (SmallWorld, {"k": 3}), (SmallWorld, {"p": 2.0}), (SmallWorld, {"m": -1}), (Composition, {"fresh": 0.0}),
         (Composition, {"inputs": 0}), (RandomClients, {"degree": 200}), (SmallWorld, {"messages": 0}),
         (SmallWorld, {"brokers": 9}), (SmallWorld, {"share": 0.0}), (SmallWorld, {"start": "nowhere"}),
+        (SmallWorld, {"k": 0}), (SmallWorld, {"p": float("nan")}), (Composition, {"fresh": 1.0}),
+        (Composition, {"outputs": 1.5}), (RandomClients, {"degree": 0}), (SmallWorld, {"seed": -1}),
+        (SmallWorld, {"latency_us": 2**31}),
     ],
 )  # fmt: skip
 def test_parameters_out_of_range_are_refused(kind, bad):

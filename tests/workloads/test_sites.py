@@ -72,7 +72,13 @@ def test_the_tables_of_the_world_conform_and_the_wired_links_are_a_tree():
     assert wired.num_rows == 6 * 4 - 1
 
 
-@pytest.mark.parametrize("bad", [{"messages": 0}, {"clients": 1}, {"locality": 1.5}, {"fan_out": 10**9}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({"messages": 0}, {"messages": 1.5}, {"clients": 1}, {"clients": True}, {"locality": 1.5}, {"seed": -1}),
+        *({"fan_out": 10**9}, {"fan_out": -1}, {"zipf": float("nan")}, {"zipf": -1}, {"loud": float("inf")}),
+    ],
+)
 def test_parameters_out_of_range_are_refused(bad):
     with pytest.raises(BadParameter, match=next(iter(bad))):
         Sites(**bad)

@@ -75,6 +75,6 @@ def test_days_come_back_and_drift():
     assert known(still.traffic()[0]) == known(still.traffic()[-1])
     first, last = (known(moving.traffic()[t]) for t in (0, -1))
     assert len(first & last) < len(first) / 2
-    for bad in ({"turnover": 2}, {"period": 0}, {"brokers": 0}):
+    for bad in ({"turnover": 2}, {"period": 0}, {"brokers": 0}, {"swing": float("nan")}, {"seed": -1}):
         with pytest.raises(BadParameter, match=next(iter(bad))):
             Days(**bad)

@@ -26,7 +26,7 @@ from overlace.planners.placement.problem import Problem, total_cost
 
 
 @dataclass(frozen=True)
-class Exact(WeighedPlacement):
+class ExactPlacement(WeighedPlacement):
     """Tries all placements that can still be the best: for tiny cases, and to check the others."""
 
     move_cost: float = option(0.0, "price of a client that leaves its region", least=0)

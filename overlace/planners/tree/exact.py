@@ -30,7 +30,7 @@ MOST = 14
 
 
 @dataclass(frozen=True)
-class Exact(TreePlanner):
+class ExactTree(TreePlanner):
     """The cheapest tree there is, for up to 14 brokers; knows the whole tree and all classes."""
 
     paper: ClassVar[str] = "beyond OCBR07"
