@@ -35,7 +35,7 @@ from overlace.ingest.sources import Source, first_and_last, refuse_changed, sett
 from overlace.ingest.splits import Split, scopes_of, split_tasks
 from overlace.ingest.staging import HERE, Answer, Job, Parsed, Read, Runner, answers, by_source, in_process
 from overlace.ingest.sums import Summed, Sums, finish_messages, stage_ids, stage_shared, sums_of, write_traffic
-from overlace.ingest.tails import Crossed, find_crossed, keys_by_log, widen_sources, with_cut, write_keys
+from overlace.ingest.tails import Crossed, keys_by_log, refuse_crossed, widen_sources, with_cut, write_keys
 from overlace.ingest.tasks import Piece, parse
 from overlace.model import Progress
 from overlace.trace.names import names_table, number_names
@@ -178,7 +178,7 @@ class _Ingest:
         for source in self.job.sources:
             refuse_changed(source)
         if self.base:
-            find_crossed(self.base, self.job.sources, keys_by_log(self.job, parsed), noted, self.same)
+            refuse_crossed(self.base, self.job.sources, keys_by_log(self.job, parsed), noted, self.same)
         several = self._several(parsed)
         if several and not self.job.staged:  # keys that the first bytes did not show
             self.job = replace(self.job, staged=True)

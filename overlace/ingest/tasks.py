@@ -80,12 +80,12 @@ def _parse_split(job: Job, split: Split) -> Iterator[pa.RecordBatch]:
     source = job.sources[split.source]
     batches, count = source.read(split.begin, split.end)
     held: list[pa.RecordBatch] = []
-    lines = size = chunks = 0
+    lines = done = chunks = 0
     for batch in batches:
         held.append(batch)
-        if source.form.scope == "line" and count.size - size >= CHUNK:
+        if source.form.scope == "line" and count.size - done >= CHUNK:
             yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
-            held, lines, size, chunks = [], count.lines, count.size, chunks + 1
+            held, lines, done, chunks = [], count.lines, count.size, chunks + 1
     yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
 
 
@@ -198,9 +198,7 @@ def _with_bridged(job: Job, source: int, messages: Messages) -> Messages:
     found = np.flatnonzero(messages.offset[order[at]] == offset)
     new_start, new = from_lists(mine["receivers"].take(pa.array(found)))
     logged = messages.audience >= 0
-    start, members = take_groups(
-        messages.start, messages.members, np.flatnonzero(logged) * 0 + messages.audience[logged].astype(np.int64)
-    )
+    start, members = take_groups(messages.start, messages.members, messages.audience[logged].astype(np.int64))
     sizes = np.zeros(len(logged), np.int64)
     sizes[logged] = np.diff(start)
     row = np.concatenate([np.repeat(np.arange(len(logged)), sizes), np.repeat(order[at[found]], np.diff(new_start))])
