@@ -37,7 +37,7 @@ from overlace.ingest.messages import (
 )
 from overlace.ingest.reduce import Ids, put_under_ids, sum_up
 from overlace.ingest.sources import Count
-from overlace.ingest.splits import Split
+from overlace.ingest.splits import FileSplit
 from overlace.ingest.staging import (
     BatchFunction,
     Finished,
@@ -59,7 +59,7 @@ FLUSH = 2_000_000
 # --- parse ---------------------------------------------------------------------------------------------
 
 
-def parse(job: Job, tasks: Sequence[Sequence[Split]]) -> BatchFunction:
+def parse(job: Job, tasks: Sequence[Sequence[FileSplit]]) -> BatchFunction:
     """The batch function that parses splits: numbers of tasks in, an answer a split out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -75,7 +75,7 @@ CHUNK = 96 << 20
 """Bytes of a split that are held at once, where each line stands alone: what is packed cannot be cut before."""
 
 
-def _parse_split(job: Job, split: Split) -> Iterator[pa.RecordBatch]:
+def _parse_split(job: Job, split: FileSplit) -> Iterator[pa.RecordBatch]:
     """An answer a split, or several if it is large."""
     source = job.sources[split.source]
     batches, count = source.read(split.begin, split.end)
@@ -89,7 +89,9 @@ def _parse_split(job: Job, split: Split) -> Iterator[pa.RecordBatch]:
     yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
 
 
-def _answer_split(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, count: Count) -> pa.RecordBatch:
+def _answer_split(
+    job: Job, split: FileSplit, batches: list[pa.RecordBatch], lines: int, count: Count
+) -> pa.RecordBatch:
     source = job.sources[split.source]
     found = encode(batches, job, source)
     batches.clear()
