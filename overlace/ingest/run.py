@@ -32,10 +32,10 @@ from overlace.ingest.notes import Note, note_sources, warn_of_bridges, warn_of_s
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
 from overlace.ingest.reduce import Ids
 from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
-from overlace.ingest.splits import Split, scopes_of, split_tasks
+from overlace.ingest.splits import FileSplit, scopes_of, split_tasks
 from overlace.ingest.staging import HERE, Answer, Job, Parsed, Read, Runner, answers, by_source, in_process
 from overlace.ingest.sums import Summed, Sums, finish_messages, stage_ids, stage_shared, sums_of, write_traffic
-from overlace.ingest.tails import Crossed, find_crossed, keys_by_log, widen_sources, with_cut, write_keys
+from overlace.ingest.tails import Crossed, keys_by_log, refuse_crossed, widen_sources, with_cut, write_keys
 from overlace.ingest.tasks import Piece, parse
 from overlace.model import Progress
 from overlace.trace.names import names_table, number_names
@@ -178,20 +178,20 @@ class _Ingest:
         for source in self.job.sources:
             refuse_changed(source)
         if self.base:
-            find_crossed(self.base, self.job.sources, keys_by_log(self.job, parsed), noted, self.same)
+            refuse_crossed(self.base, self.job.sources, keys_by_log(self.job, parsed), noted, self.same)
         several = self._several(parsed)
         if several and not self.job.staged:  # keys that the first bytes did not show
             self.job = replace(self.job, staged=True)
             parsed = self._parse(tasks)
         return parsed, several
 
-    def _parse(self, tasks: Sequence[Sequence[Split]]) -> list[Parsed]:
+    def _parse(self, tasks: Sequence[Sequence[FileSplit]]) -> list[Parsed]:
         """Run the first job."""
         done = answers(self.runner.run(parse(self.job, tasks), len(tasks), "reading", 0.05, 0.5))
         parsed = [Parsed(Read(**each.about), each) for each in done]
         return sorted(parsed, key=lambda each: (each.read.source, each.read.number))
 
-    def _count_splits(self, tasks: Sequence[Sequence[Split]]) -> Counter[int]:
+    def _count_splits(self, tasks: Sequence[Sequence[FileSplit]]) -> Counter[int]:
         """Splits by the scope of their keys, those of sorted tables left out: no key of theirs is cut."""
         splits = [split for task in tasks for split in task]
         return Counter(self.scopes[each.source] for each in splits if not self._is_sorted(each.source))

@@ -13,7 +13,7 @@ SPLIT = 32 << 20
 LEAST_SPLIT = 8 << 20
 
 
-class Split(NamedTuple):
+class FileSplit(NamedTuple):
     """A part of a source."""
 
     source: int
@@ -22,7 +22,7 @@ class Split(NamedTuple):
     end: int
 
 
-def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
+def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[FileSplit]]:
     """Splits of all sources in order, as many to a task as make a fair share of bytes."""
     total = sum(source.size - source.begin for source in sources)
     most = min(SPLIT, max(LEAST_SPLIT, -(-total // max(parallel, 1))))
@@ -30,7 +30,7 @@ def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[Split]]:
     for i, source in enumerate(sources):
         listed = source.splits(most)
         for number, (begin, end) in enumerate(listed):
-            splits.append(Split(i, number << 20, begin, end))  # a large one may turn out to be several
+            splits.append(FileSplit(i, number << 20, begin, end))  # a large one may turn out to be several
             weights.append((source.size - source.begin) // len(listed))
     return make_batches(splits, weights, parallel, most)
 

@@ -63,14 +63,14 @@ def may_join(source: Source) -> bool:
     return source.keyed and source.form.keys == "source" and source.form.scope == "line" and source.format != "parquet"
 
 
-def find_crossed(
+def refuse_crossed(
     trace: Trace,
     sources: Sequence[Source],
     keys: Mapping[str, Ints],
     noted: Mapping[str, Note],
     same: Mapping[str, Source],
 ) -> None:
-    """Say from where sources must be read for the keys that were met (by log) to lie in what is read.
+    """Refuse sources that must be read from further up for the keys that were met (by log) to lie in what is read.
 
     Where names are hidden no keys are kept: then all files of a log that are named (also the `same` ones) are read.
     """

@@ -37,7 +37,7 @@ from overlace.ingest.messages import (
 )
 from overlace.ingest.reduce import Ids, put_under_ids, sum_up
 from overlace.ingest.sources import Count
-from overlace.ingest.splits import Split
+from overlace.ingest.splits import FileSplit
 from overlace.ingest.staging import (
     BatchFunction,
     Finished,
@@ -59,7 +59,7 @@ FLUSH = 2_000_000
 # --- parse ---------------------------------------------------------------------------------------------
 
 
-def parse(job: Job, tasks: Sequence[Sequence[Split]]) -> BatchFunction:
+def parse(job: Job, tasks: Sequence[Sequence[FileSplit]]) -> BatchFunction:
     """The batch function that parses splits: numbers of tasks in, an answer a split out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -75,21 +75,23 @@ CHUNK = 96 << 20
 """Bytes of a split that are held at once, where each line stands alone: what is packed cannot be cut before."""
 
 
-def _parse_split(job: Job, split: Split) -> Iterator[pa.RecordBatch]:
+def _parse_split(job: Job, split: FileSplit) -> Iterator[pa.RecordBatch]:
     """An answer a split, or several if it is large."""
     source = job.sources[split.source]
     batches, count = source.read(split.begin, split.end)
     held: list[pa.RecordBatch] = []
-    lines = size = chunks = 0
+    lines = done = chunks = 0
     for batch in batches:
         held.append(batch)
-        if source.form.scope == "line" and count.size - size >= CHUNK:
+        if source.form.scope == "line" and count.size - done >= CHUNK:
             yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
-            held, lines, size, chunks = [], count.lines, count.size, chunks + 1
+            held, lines, done, chunks = [], count.lines, count.size, chunks + 1
     yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
 
 
-def _answer_split(job: Job, split: Split, batches: list[pa.RecordBatch], lines: int, count: Count) -> pa.RecordBatch:
+def _answer_split(
+    job: Job, split: FileSplit, batches: list[pa.RecordBatch], lines: int, count: Count
+) -> pa.RecordBatch:
     source = job.sources[split.source]
     found = encode(batches, job, source)
     batches.clear()
@@ -198,9 +200,7 @@ def _with_bridged(job: Job, source: int, messages: Messages) -> Messages:
     found = np.flatnonzero(messages.offset[order[at]] == offset)
     new_start, new = from_lists(mine["receivers"].take(pa.array(found)))
     logged = messages.audience >= 0
-    start, members = take_groups(
-        messages.start, messages.members, np.flatnonzero(logged) * 0 + messages.audience[logged].astype(np.int64)
-    )
+    start, members = take_groups(messages.start, messages.members, messages.audience[logged].astype(np.int64))
     sizes = np.zeros(len(logged), np.int64)
     sizes[logged] = np.diff(start)
     row = np.concatenate([np.repeat(np.arange(len(logged)), sizes), np.repeat(order[at[found]], np.diff(new_start))])

@@ -27,6 +27,7 @@ from overlace.ingest.table_rows import encode_rows
 from overlace.trace.tables import arrow, numbers
 
 MST, ALL = "mst", "all"
+BY_COST, BY_LATENCY, ALIKE = "by cost", "by latency, as no link has a cost", "each link counting 1"
 SHOWN = 5
 """Links or brokers that a note names."""
 
@@ -76,9 +77,6 @@ def wire(links: pa.Table, brokers: Sequence[str], topology: Pairs, wanted: Wante
         )
     place = links.column_names.index("wired")
     return Wiring(links.set_column(place, links.schema.field(place), arrow(after, pa.bool_())), notes)
-
-
-BY_COST, BY_LATENCY, ALIKE = "by cost", "by latency, as no link has a cost", "each link counting 1"
 
 
 def _values(links: pa.Table) -> tuple[Floats, str]:

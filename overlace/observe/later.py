@@ -21,7 +21,7 @@ from overlace.arrays.jit import Bools, Ints
 from overlace.model import Observation, Overlay
 from overlace.observe.known import Known
 from overlace.observe.sums import finish, partial
-from overlace.observe.tables import NULL, STILL, Window, at_some_time, columns
+from overlace.observe.tables import NO_REGION, STILL, Window, at_some_time, columns
 from overlace.observe.traffic import complete_traffic, messages_in, read_traffic, table_of
 from overlace.trace.store import Trace
 from overlace.trace.traffic import Traffic, add_up
@@ -234,7 +234,7 @@ def _regions(trace: Trace, window: Window, known: Known, new: Ints) -> Ints:
     """The regions of newcomers, -1 where none is known."""
     rows = at_some_time(columns(trace, "clients", "client region since until"), window)
     place = _place_among(new, known.number("client", rows["client"]))
-    listed = (place >= 0) & (rows["region"] != NULL["region"])
+    listed = (place >= 0) & (rows["region"] != NO_REGION)
     there = known.number("region", rows["region"][listed])
     order = np.argsort(rows["since"][listed], kind="stable")  # the last is where it is
     region = np.full(len(new), -1)

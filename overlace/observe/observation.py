@@ -19,7 +19,7 @@ from overlace.model import Names, Network, Observation, Offers, Overlay, Request
 from overlace.observe.known import Known, known_in
 from overlace.observe.subscribers import read_subscribers
 from overlace.observe.sums import SUMS, Sums, finish, partial
-from overlace.observe.tables import NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, pick
+from overlace.observe.tables import NO_REGION, NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, pick
 from overlace.observe.traffic import read_traffic, traffic_of
 from overlace.trace.store import Runner, Trace, here
 from overlace.trace.tables import Numbers
@@ -170,7 +170,7 @@ def _listed(links: Pairs, trace: Trace, known: Known, most: int = 3) -> str:
 
 def _regions(broker: Ints, region: Ints, brokers: int, named: int) -> Ints:
     """The region of each broker; one for which none is given is a region of its own, above all others."""
-    given = region != NULL["region"]
+    given = region != NO_REGION
     found: Ints = np.arange(brokers) + max(named, 1 + int(region[given].max(initial=-1)))
     found[broker[given]] = region[given]
     return found

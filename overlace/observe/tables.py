@@ -14,6 +14,7 @@ from overlace.trace.store import Trace
 from overlace.trace.tables import Numbers, numbers
 
 ALWAYS, STILL = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+NO_REGION = np.iinfo(np.int64).min  # -1 is the backbone
 
 NULL: dict[str, float] = {
     "since": ALWAYS,
@@ -22,7 +23,7 @@ NULL: dict[str, float] = {
     "capacity": np.inf,
     "latency_us": 0,
     "max_degree": -1,
-    "region": ALWAYS,
+    "region": NO_REGION,
     "topic": -1,
     "attributes": -1,
     "cost": np.nan,

@@ -80,7 +80,7 @@ def test_a_log_goes_in_and_a_judged_plan_comes_out(overlace, spark):
     assert overlace("generate", "sites", "--messages", "500", "--days", "2", "--out", "made")[0] == 0
     code, _, err = overlace("generate", "sites", "--clients", "1", "--out", "other")
     assert code == 2
-    assert "clients is 1; expected 2 or more" in err
+    assert "clients is 1; expected a whole number of 2 or more" in err
 
 
 def test_solving_again_reads_the_plan_that_is_there(overlace, plan):

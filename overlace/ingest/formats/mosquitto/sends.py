@@ -92,11 +92,11 @@ def give_to_late_wills(sends: Sends, entries: Entries, topics: int, carried: Int
     """
     lost = np.flatnonzero((sends.label == OPEN) & (carried < 0))
     wills = np.flatnonzero(entries.line < 0)
-    return late_wills(sends, lost, entries, wills, topics, carried) if len(lost) and len(wills) else carried
+    return match_lost_sends(sends, lost, entries, wills, topics, carried) if len(lost) and len(wills) else carried
 
 
 @kernel(work=lambda sends, lost, entries, wills, *_: 2 * (len(lost) + len(wills)))
-def late_wills(sends: Sends, lost: Ints, entries: Entries, wills: Ints, topics: int, carried: Ints) -> Ints:
+def match_lost_sends(sends: Sends, lost: Ints, entries: Entries, wills: Ints, topics: int, carried: Ints) -> Ints:
     """The message of each send, that of a lost one being the last will that entered before it on its topic."""
     found = carried.copy()
     latest = np.full(topics, -1, np.int64)
