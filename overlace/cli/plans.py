@@ -167,18 +167,19 @@ def plan_show(
 
     document = read_plan(plan, PLANNERS)
     judged = [
-        f"{shown(what)}: {shown(text)}" for what, text in answer_lines(document, unit_of(plan)) if what != "changes"
+        f"{shown(what)}: {shown(text)}" for what, text in answer_lines(document, *unit_of(plan)) if what != "changes"
     ]
     lines = [*judged, f"at most {document.peak_reconnects:,} connect anew in one step"]
     answer(as_json, document.model_dump(), *plan_lines(document, steps), *lines, shown(f"digest   {document.digest}"))
 
 
-def unit_of(plan: Path) -> str:
-    """What link costs are per, as the run of a plan says; per message where there is none."""
+def unit_of(plan: Path) -> tuple[str, bool]:
+    """(what link costs are per, whether some link has one), as the run of a plan says; per message where it is none."""
     from overlace.trace.runs import read_json
 
     about = (plan if plan.is_dir() else plan.parent).resolve().parent.parent / "run.json"
-    return str(read_json(about).get("unit", "message")) if about.exists() else "message"
+    run = read_json(about) if about.exists() else {}
+    return str(run.get("unit", "message")), bool(run.get("links_priced", True))
 
 
 @plans.command("diff", epilog="Example: [bold]overlace plan diff run/plans/A run/plans/B[/bold]")

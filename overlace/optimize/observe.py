@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from overlace.errors import BadTrace
 from overlace.limits import Split
 from overlace.model import Names, Observation
 from overlace.observe.cut import Cut, cut, cut_at, read_time
 from overlace.observe.observation import observe_with_names
+from overlace.observe.tables import columns
 from overlace.trace.runs import read_json, write_json, write_observation
 from overlace.trace.store import Runner, Trace, absolute, here
 from overlace.trace.tables import SCHEMA_VERSION
@@ -40,6 +43,7 @@ def observe(path: str, run: Path, split: Split = SPLIT, *, force: bool = False, 
         "trace": absolute(path),
         "trace_digest": trace.digest(),
         "unit": trace.unit,
+        "links_priced": link_costs_known(trace),
         "train": list(parts.train),
         "held_out": list(parts.held_out),
         "train_until": until,
@@ -48,6 +52,11 @@ def observe(path: str, run: Path, split: Split = SPLIT, *, force: bool = False, 
     }
     write_json(run / "run.json", about)
     return Observed(observation, names, trace, parts)
+
+
+def link_costs_known(trace: Trace) -> bool:
+    """Whether any link of a trace has a cost; where none has, each counts 1."""
+    return not bool(np.isnan(columns(trace, "links", "cost")["cost"]).all())
 
 
 def trace_of(run: Path) -> tuple[Trace, Cut]:

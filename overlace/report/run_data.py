@@ -67,10 +67,9 @@ class MeasuredPlan:
     train: Sheet
     judged: Sheet
 
-    @property
-    def cost_unit(self) -> str:
-        """What the planner's own cost counts."""
-        return own_cost_unit(self.document.facets, self.document.parameters)
+    def cost_unit(self, priced: bool) -> str:
+        """What the planner's own cost counts; `priced`: some link has a cost."""
+        return own_cost_unit(self.document.facets, self.document.parameters, priced)
 
     def within(self, family: Family) -> bool:
         """Whether the plan is about this family, and was measured."""
@@ -97,7 +96,8 @@ class RunData:
     @cached_property
     def naming(self) -> Naming:
         """What things are called."""
-        return Naming(self.names, self.observation.network, str(self.about.get("unit")))
+        about = self.about
+        return Naming(self.names, self.observation.network, str(about.get("unit")), about.get("links_priced", True))
 
     def best(self, family: Family) -> MeasuredPlan | None:
         """The plan that does best by what counts in its family."""
