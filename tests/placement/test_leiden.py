@@ -321,6 +321,16 @@ def test_why_says_whom_the_client_talks_with():
     assert "most with c0 (100%)" in plan.why(0) or "most with c1 (100%)" in plan.why(0)
 
 
+@pytest.mark.parametrize(("distance", "unit"), [("hops", "hops"), ("cost", "in cost of links"), ("latency", "µs")])
+@pytest.mark.parametrize(("regions", "whose"), [([0, 1, 2], "there"), ([0, 1, 1], "of the region")])
+def test_why_speaks_of_regions_where_they_are_given_and_says_what_distances_are(distance, unit, regions, whose):
+    observation = three_in_a_row()
+    network = replace(observation.network, region=regions, latency_us=np.ones(len(observation.network.links)))
+    why = Leiden(**FREE, distance=distance).solve(replace(observation, network=network)).why(0)
+    assert f"100% of its traffic is with clients {whose} (0% " in why
+    assert f"the mean distance to those it talks with is 0 {unit} (was " in why
+
+
 def test_permuting_the_flows_changes_nothing():
     observation = RandomClients(messages=2000, clients=60).observation()
     f, order = observation.flows, np.random.default_rng(0).permutation(len(observation.flows.sender))
