@@ -155,6 +155,17 @@ def test_planners_are_listed_with_parameters(overlace):
     assert "placement.stay" not in out
 
 
+def test_costs_of_a_plan_have_their_unit(overlace, plan):
+    for words in (("solve", "tree.mst", "demo-run"), ("plan", "show", plan)):
+        out = " ".join(overlace(*words)[1].split())
+        assert re.search(r"# step 1 saves -?[\d,.]+ messages × cost of links \(", out)
+        assert re.search(r"its own cost \(messages × cost of links\) [\d,.]+ -> [\d,.]+ \(", out)
+    Path("demo-run/run.json").write_text('{"schema_version": 2, "unit": "message", "links_priced": false}')
+    out = " ".join(overlace("plan", "show", plan)[1].split())
+    assert "messages × links (" in out
+    assert "its own cost (messages × links; no link has a cost: each counts 1) " in out
+
+
 def test_the_schema_of_plans_and_tables_is_printed(overlace, plan):
     code, out, _ = overlace("schema", "plan")
     assert code == 0
