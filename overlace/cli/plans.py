@@ -216,7 +216,7 @@ def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None
 @plans.command("cut", epilog="Example: [bold]overlace plan cut run/plans/A --steps 5 --out five-steps[/bold]")
 def plan_cut(
     plan: PlanPath,
-    steps: Annotated[int, typer.Option(help="how many steps to keep")],
+    steps: Annotated[int, typer.Option(min=0, help="how many steps to keep")],
     folder: Annotated[Path, typer.Option("--out", help="output folder")],
     force: Force = False,
     as_json: AsJson = False,
@@ -240,7 +240,7 @@ def planners_command(
 ) -> None:
     """Every planner with its paper and parameters."""
     from overlace.catalog import PLANNERS
-    from overlace.cli.options import type_name
+    from overlace.cli.options import UNLIMITED, type_name
 
     chosen = {name: kind for name, kind in PLANNERS.items() if facet in (None, name, name.split(".")[0])}
     if not chosen:
@@ -265,6 +265,6 @@ def planners_command(
             name,
             paper or "beyond the papers",
             about,
-            Text("\n".join(f"{f['name']} = {f['default']}" for f in fields)),
+            Text("\n".join(f"{f['name']} = {UNLIMITED if f['default'] is None else f['default']}" for f in fields)),
         )
     answer(as_json, rows, table)

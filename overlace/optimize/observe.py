@@ -13,7 +13,7 @@ from overlace.model import Names, Observation
 from overlace.observe.cut import Cut, cut, cut_at, read_time
 from overlace.observe.observation import observe_with_names
 from overlace.observe.tables import columns
-from overlace.trace.runs import read_json, write_json, write_observation
+from overlace.trace.runs import read_run, write_json, write_observation
 from overlace.trace.store import Runner, Trace, absolute, here
 from overlace.trace.tables import SCHEMA_VERSION
 
@@ -61,7 +61,7 @@ def link_costs_known(trace: Trace) -> bool:
 
 def trace_of(run: Path) -> tuple[Trace, Cut]:
     """The trace that a run was observed from, refused if it has changed since, and its cut."""
-    about = read_json(run / "run.json")
+    about = read_run(run)
     trace = Trace.open(about["trace"])
     if trace.digest() != about["trace_digest"]:
         raise BadTrace(

@@ -18,7 +18,7 @@ from overlace.report.naming import Naming, own_cost_unit
 from overlace.report.sheets import Sheet, Sheets, read_sheets
 from overlace.trace.plan_file import PlanFile
 from overlace.trace.plans import read_plan
-from overlace.trace.runs import read_json, read_observation
+from overlace.trace.runs import read_json, read_observation, read_run
 from overlace.trace.store import Trace
 
 Json = Mapping[str, Any]
@@ -150,7 +150,7 @@ COUNTS = ("lines", "kept", "ignored", "quarantined", "duplicates")
 
 def load(run: Path) -> RunData:
     """Everything in a run folder that the page shows, and the accounts of its trace."""
-    about = read_json(run / "run.json")
+    about = read_run(run)
     observation, names = read_observation(run)
     for name in ("metrics", "runs"):
         if not (run / f"{name}.parquet").exists():

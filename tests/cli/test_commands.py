@@ -153,6 +153,14 @@ def test_planners_are_listed_with_parameters(overlace):
     out = overlace("planners", "tree")[1]
     assert "tree.mst" in out
     assert "placement.stay" not in out
+    assert "max_swaps = unlimited" in out
+    assert "None" not in out
+
+
+def test_the_demo_refuses_a_run_that_is_there_before_it_starts_spark(overlace, plan, monkeypatch):
+    monkeypatch.setattr("overlace.demo.session", None)
+    code, _, err = overlace("demo", "--out", "demo-run")
+    assert (code, err) == (1, "error: demo-run holds a run already. Choose another name, or --force to replace it.\n")
 
 
 def test_costs_of_a_plan_have_their_unit(overlace, plan):
@@ -259,6 +267,11 @@ def test_the_doctor_fails_where_java_is_missing(overlace, monkeypatch, tmp_path)
         (("demo", "--seed", "-1"), 2, "--seed"),
         (("observe", "nowhere", "--out", "run"), 1, "nowhere is no trace"),
         (("replay", "nowhere"), 1, "nowhere/run.json does not exist"),
+        (("replay", "nowhere"), 1, "overlace observe TRACE --out nowhere"),
+        (("report", "nowhere"), 1, "overlace observe TRACE --out nowhere"),
+        (("solve", "tree.mst", "nowhere"), 1, "overlace observe TRACE --out RUN"),
+        (("plan", "cut", "plan", "--steps", "-1", "--out", "cut"), 2, "--steps"),
+        (("plan", "show", "plan", "--steps", "-1"), 2, "--steps"),
         (("peek", "nowhere"), 1, "nowhere does not exist"),
         (("ingest", "nowhere", "--table", "sesions", "--out", "t"), 2, "Nearest: sessions"),
         (("ingest", "nowhere", "--table", "links", "--map", "left", "--out", "t"), 2, "expected FIELD=COLUMN"),
