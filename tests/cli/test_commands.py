@@ -113,6 +113,12 @@ def test_every_planner_s_help_names_its_fields(overlace, name):
     assert f"overlace solve {name} demo-run" in out
 
 
+def test_rows_of_links_are_typed_as_rows(overlace):
+    out = overlace("solve", "joint", "--help")[1]
+    for flag in ("--may-wire", "--keep-links"):
+        assert re.search(rf"{flag} +ROW\b", out), out
+
+
 def test_a_plan_is_shown_with_reasons(overlace, plan):
     code, out, _ = overlace("plan", "show", plan)
     assert code == 0

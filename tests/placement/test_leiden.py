@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import networkit
 import numpy as np
@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlace.catalog import PLANNERS
 from overlace.errors import BadParameter, NothingBetter, NotObserved
+from overlace.limits import range_of
 from overlace.model import Flows, Observation, Overlay
 from overlace.planners.placement.caps import handled_at_start, loads_of
 from overlace.planners.placement.cost import cost
@@ -309,6 +311,17 @@ def test_caps_that_cannot_be_met_are_said_when_strict():
 def test_parameters_out_of_range_are_refused(bad):
     with pytest.raises(BadParameter, match=next(iter(bad))):
         Leiden(**bad)
+
+
+@pytest.mark.parametrize("kind", [Leiden, PLANNERS["placement.exact"]])
+def test_every_cap_says_its_range_and_what_it_is(kind):
+    caps = [each for each in fields(kind) if each.name.endswith(("_sent", "_handled"))]
+    assert caps
+    for each in caps:
+        assert (range_of(each.metadata), each.metadata["help"][:7]) == ("above 0", "cap on ")
+        for wrong in (0, -1, float("nan")):
+            with pytest.raises(BadParameter, match=f"{each.name} is {wrong}; expected a number above 0"):
+                kind(**{each.name: wrong})
 
 
 def test_what_was_not_observed_is_named():
