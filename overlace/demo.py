@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from overlace.errors import BadTrace
 from overlace.limits import Goal, Limits
 from overlace.model import Progress
 from overlace.optimize.job import Answer, optimize
@@ -25,6 +26,15 @@ class Demo(NamedTuple):
     answer: Answer
 
 
+def _refuse_used(out: Path, path: str) -> None:
+    """Refuse a folder that holds a trace or a run."""
+    used = (
+        f"{path} is a trace" if Trace.exists(path) else f"{out} holds a run" if (out / "observation").exists() else ""
+    )
+    if used:
+        raise BadTrace(f"{used} already. Choose another name, or --force to replace it.")
+
+
 def demo(
     out: Path,
     *,
@@ -35,9 +45,11 @@ def demo(
 ) -> Demo:
     """Everything, into OUT."""
     tell = progress or (lambda share, what: None)
+    path = str(out / "trace")
+    if not force:  # at once, not after Spark has started
+        _refuse_used(out, path)
     if force and (out / "run.json").exists():
         shutil.rmtree(out)
-    path = str(out / "trace")
     tell(0.05, "starting Spark")
     with session(config=config) as spark:
         tell(0.3, "generating a log")

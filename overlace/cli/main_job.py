@@ -61,7 +61,8 @@ def answer_text(found: Answer) -> list[str | Table]:
         lines.append(f"[bold]{part.name}[/bold]: {document.counts} ({shown(part.solved.folder)})")
         if part.judged.saving is not None:
             lines.append(f"  forecast: {shown(found.outlook)}")
-        lines += [f"  {shown(what)}: {shown(text)}" for what, text in answer_lines(document, found.unit)]
+        figures = answer_lines(document, found.unit, found.links_priced)
+        lines += [f"  {shown(what)}: {shown(text)}" for what, text in figures]
         if part.name == "mesh" and found.mesh:
             lines += [frontier_table(found.mesh.rows), f"  taken: {shown(found.mesh.why)}"]
     lines += [f"limited by: {shown(text)}" for text in found.bounds]

@@ -111,21 +111,28 @@ def solve_command(
     answer(
         as_json,
         {**document.model_dump(), "plan": str(folder)},
-        *plan_lines(document, most=8),
+        *plan_lines(document, most=8, priced=unit_of(folder)[1]),
         shown(f"plan     {folder}"),
     )
 
 
-def plan_lines(document: Any, most: int | None = None) -> list[str]:
-    """A plan as infrastructure tools show theirs: what each step changes and why, then what all of it comes to."""
+def plan_lines(document: Any, most: int | None = None, priced: bool = True) -> list[str]:
+    """A plan as infrastructure tools show theirs: what each step changes and why, then what all of it comes to.
+
+    `priced`: some link has a cost.
+    """
     from overlace.report.answer import changes_line
+    from overlace.report.naming import own_cost_unit
     from overlace.trace.plan_file import change_lines
 
     lines = []
     listed = document.steps[:most]
+    unit = own_cost_unit(document.facets, document.parameters, priced)
+    short = unit.partition(";")[0]
     for line in listed:
         share = f" ({line.gain / document.cost_before:.1%})" if document.cost_before else ""
-        saves = "" if "mesh" in document.facets else f" saves {amount(line.gain)}{share}"  # a mesh has no traffic cost
+        # a mesh has no traffic cost
+        saves = "" if "mesh" in document.facets else f" saves {amount(line.gain)} {short}{share}"
         lines.append(f"[dim]# step {line.step}{saves}: {shown(line.why)}[/dim]")
         changes = change_lines(line.changes)
         lines += [f"[{COLOUR[text[0]]}]{shown(text)}[/{COLOUR[text[0]]}]" for text in changes[:MOST_CHANGES]]
@@ -139,8 +146,8 @@ def plan_lines(document: Any, most: int | None = None) -> list[str]:
     share = f" ({(after - before) / before:+.1%})" if before else ""
     lines.append(f"[bold]Plan:[/bold] {changes_line(document)}")
     lines.append(
-        f"{shown(document.planner)}, seed {document.seed}: its own cost {amount(before)} -> {amount(after)}{share} in "
-        "the training window"
+        f"{shown(document.planner)}, seed {document.seed}: its own cost ({unit}) {amount(before)} -> {amount(after)}"
+        f"{share} in the training window"
     )
     if document.forecast:
         lines.append(f"made for {shown(document.forecast)}")
@@ -166,19 +173,22 @@ def plan_show(
     from overlace.trace.plans import read_plan
 
     document = read_plan(plan, PLANNERS)
+    unit, priced = unit_of(plan)
     judged = [
-        f"{shown(what)}: {shown(text)}" for what, text in answer_lines(document, unit_of(plan)) if what != "changes"
+        f"{shown(what)}: {shown(text)}" for what, text in answer_lines(document, unit, priced) if what != "changes"
     ]
     lines = [*judged, f"at most {document.peak_reconnects:,} connect anew in one step"]
-    answer(as_json, document.model_dump(), *plan_lines(document, steps), *lines, shown(f"digest   {document.digest}"))
+    shown_steps = plan_lines(document, steps, priced)
+    answer(as_json, document.model_dump(), *shown_steps, *lines, shown(f"digest   {document.digest}"))
 
 
-def unit_of(plan: Path) -> str:
-    """What link costs are per, as the run of a plan says; per message where there is none."""
+def unit_of(plan: Path) -> tuple[str, bool]:
+    """(what link costs are per, whether some link has one), as the run of a plan says; per message where it is none."""
     from overlace.trace.runs import read_json
 
     about = (plan if plan.is_dir() else plan.parent).resolve().parent.parent / "run.json"
-    return str(read_json(about).get("unit", "message")) if about.exists() else "message"
+    run = read_json(about) if about.exists() else {}
+    return str(run.get("unit", "message")), bool(run.get("links_priced", True))
 
 
 @plans.command("diff", epilog="Example: [bold]overlace plan diff run/plans/A run/plans/B[/bold]")
@@ -206,7 +216,7 @@ def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None
 @plans.command("cut", epilog="Example: [bold]overlace plan cut run/plans/A --steps 5 --out five-steps[/bold]")
 def plan_cut(
     plan: PlanPath,
-    steps: Annotated[int, typer.Option(help="how many steps to keep")],
+    steps: Annotated[int, typer.Option(min=0, help="how many steps to keep")],
     folder: Annotated[Path, typer.Option("--out", help="output folder")],
     force: Force = False,
     as_json: AsJson = False,
@@ -219,7 +229,7 @@ def plan_cut(
     answer(
         as_json,
         {**document.model_dump(), "plan": str(folder)},
-        *plan_lines(document, most=0),
+        *plan_lines(document, most=0, priced=unit_of(plan)[1]),
         shown(f"plan     {folder}"),
     )
 
@@ -230,7 +240,7 @@ def planners_command(
 ) -> None:
     """Every planner with its paper and parameters."""
     from overlace.catalog import PLANNERS
-    from overlace.cli.options import type_name
+    from overlace.cli.options import UNLIMITED, type_name
 
     chosen = {name: kind for name, kind in PLANNERS.items() if facet in (None, name, name.split(".")[0])}
     if not chosen:
@@ -255,6 +265,6 @@ def planners_command(
             name,
             paper or "beyond the papers",
             about,
-            Text("\n".join(f"{f['name']} = {f['default']}" for f in fields)),
+            Text("\n".join(f"{f['name']} = {UNLIMITED if f['default'] is None else f['default']}" for f in fields)),
         )
     answer(as_json, rows, table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from overlace.errors import BadPlan
 from overlace.model.names import Names, name_of
 from overlace.model.observation import Observation
 from overlace.model.overlay import Changes, Facet, Overlay
+from overlace.wording import amount
 
 Progress = Callable[[float, str], None]
 """Told the share that is done (0 to 1) and what is being done."""
@@ -72,6 +74,21 @@ class Steps(Record):
         return Steps(self.start[: k + 1], self.gain[:k], self.reason[:k], args)
 
 
+class Sentences(string.Formatter):
+    """Templates that know `{x:amount}`, a number as people read it, and `{x:more}`, nothing where it is 0."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        """A value in a sentence."""
+        if format_spec == "amount":
+            return amount(value)
+        if format_spec == "more":
+            return f" and {value:,} more" if value > 0 else ""
+        return super().format_field(value, format_spec)
+
+
+SENTENCES = Sentences()
+
+
 @dataclass(frozen=True)
 class Step:
     """One step of a plan, taken out of its columns."""
@@ -118,8 +135,8 @@ class Plan(Record):
             named = kind in ("client", "broker", "topic", "region", "channel", "combination", "attribute")
             shown[key] = name_of(kind, int(value), names) if named else value
         if step.reason < 0:
-            return "undo: " + self.planner.REASONS[~step.reason].format(**shown)
-        return self.planner.REASONS[step.reason].format(**shown)
+            return "undo: " + SENTENCES.format(self.planner.REASONS[~step.reason], **shown)
+        return SENTENCES.format(self.planner.REASONS[step.reason], **shown)
 
     @cached_property
     def gain(self) -> float:

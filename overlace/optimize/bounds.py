@@ -71,6 +71,8 @@ def assumptions(case: Case, planner: Joint) -> list[str]:
     else:
         could = counted(new, "link could", "links could")
         lines.append(f"{could} be new, those {which}" if new else "no link could be new: none is listed with a cost")
+    if case.goal.objective == "cost" and not case.links_priced:
+        lines.append("no link has a cost: each counts 1")
     defaults = {
         "sent_cap": "times the mean that a broker's clients send",
         "handled_cap": "times what today's busiest broker handles",

@@ -8,6 +8,7 @@ from overlace.limits import Goal, Limits
 from overlace.model import Names, Network, Observation
 from overlace.observe.cut import Cut
 from overlace.observe.known import Known
+from overlace.optimize.observe import link_costs_known
 from overlace.trace.store import Trace
 
 
@@ -40,6 +41,11 @@ class Case(NamedTuple):
     def held_out(self) -> bool:
         """Whether some traffic is held out."""
         return self.cut.held_out[1] > self.cut.held_out[0]
+
+    @property
+    def links_priced(self) -> bool:
+        """Whether some link has a cost."""
+        return link_costs_known(self.trace)
 
     @property
     def given(self) -> frozenset[str]:

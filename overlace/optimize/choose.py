@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import NamedTuple
 
-import numpy as np
-
 from overlace.errors import BadParameter, NothingBetter
 from overlace.limits import Goal, Limits, PlannerLimits, Split
 from overlace.model import Names, Observation, Planner, Progress
-from overlace.observe.tables import columns
 from overlace.optimize.bounds import places_known
 from overlace.optimize.case import Case
 from overlace.optimize.meshes import MeshChoice, choose_mesh
 from overlace.optimize.scope import link_rows, scope_of
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.joint.joint import Joint
-from overlace.trace.store import Trace
 
 ROUTED, CHANNELS, MESH = "placement and tree", "channels", "mesh"
 OF_MESHES = {"max_diameter", "survive"}
@@ -65,9 +61,7 @@ def choose(case: Case, progress: Progress | None = None) -> Chosen:
     elif goal.objective == "bytes" and not observation.classes.bytes.any():
         left_out.append((ROUTED, "the sizes of messages are not known"))
     else:
-        planners[ROUTED] = joint_planner(
-            observation, names, limits, goal, case.trace.unit, priced=link_costs_known(case.trace)
-        )
+        planners[ROUTED] = joint_planner(observation, names, limits, goal, case.trace.unit, priced=case.links_priced)
     if len(observation.offers.publisher):
         planners[CHANNELS] = Strategy4()
     else:
@@ -108,8 +102,3 @@ def joint_planner(
         keep_brokers=scope.brokers,
         keep_links=scope.links,
     )
-
-
-def link_costs_known(trace: Trace) -> bool:
-    """Whether any link of a trace has a cost: one that is not wired could then be."""
-    return not np.isnan(columns(trace, "links", "cost")["cost"]).all()

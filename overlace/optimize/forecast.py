@@ -54,8 +54,8 @@ class Outlook(NamedTuple):
             return f"{self.forecast}; there was no earlier time to plan at, so community blocks were not tried"
         ages, blocks = len(HALF_LIVES), len(BLOCKS)
         return (
-            f"{self.forecast}; the half-life among {ages} by who says how much, the blocks among {blocks} by plans "
-            f"judged on the last {self.share:.0%} of the training window"
+            f"{self.forecast}; chosen from {ages} half-lives (earlier client totals most like later ones) and {blocks} "
+            f"shares of community blocks (best in trial plans on the last {self.share:.0%} of the training window)"
         )
 
 

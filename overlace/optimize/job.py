@@ -61,6 +61,7 @@ class Answer:
     limits: Limits
     goal: Goal
     unit: str = "message"
+    links_priced: bool = True
     outlook: Outlook = NOTHING
     mesh: MeshChoice | None = None
     bounds: list[str] = field(default_factory=list)
@@ -124,6 +125,7 @@ def _answer(case: Case, run: Path, tell: Progress) -> Answer:
         case.limits,
         case.goal,
         case.trace.unit,
+        case.links_priced,
         mesh=chosen.mesh,
         warning=case.cut.warning,
         report=run / "report.html",
@@ -275,7 +277,7 @@ def as_document(answer: Answer) -> dict[str, Any]:
         "why_not": answer.why_not or None,
         "stopped_early": answer.stopped,
         "options": options_document(answer.limits, answer.goal),
-        "parts": [_part_document(part, answer.unit) for part in answer.parts],
+        "parts": [_part_document(part, answer) for part in answer.parts],
         "frontier": {"why": answer.mesh.why, "rows": answer.mesh.rows} if answer.mesh else None,
         "forecast": str(answer.outlook) if any(part.name == ROUTED for part in answer.parts) else None,
         "left_out": [{"facet": facet, "why": why} for facet, why in answer.left_out],
@@ -286,7 +288,7 @@ def as_document(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _part_document(part: Part, unit: str) -> dict[str, Any]:
+def _part_document(part: Part, answer: Answer) -> dict[str, Any]:
     """A plan and how it was judged, as JSON."""
     document, judged = part.solved.document, part.judged
     return {
@@ -307,6 +309,6 @@ def _part_document(part: Part, unit: str) -> dict[str, Any]:
         "newcomers": document.newcomers.rule if document.newcomers else None,
         "baselines": [each.model_dump() for each in judged.baselines],
         "metrics": [each.model_dump() for each in judged.metrics],
-        "lines": dict(answer_lines(document, unit)),
+        "lines": dict(answer_lines(document, answer.unit, answer.links_priced)),
         "beside": document.beside,
     }

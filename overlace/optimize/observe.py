@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from overlace.errors import BadTrace
 from overlace.limits import Split
 from overlace.model import Names, Observation
 from overlace.observe.cut import Cut, cut, cut_at, read_time
 from overlace.observe.observation import observe_with_names
-from overlace.trace.runs import read_json, write_json, write_observation
+from overlace.observe.tables import columns
+from overlace.trace.runs import read_run, write_json, write_observation
 from overlace.trace.store import Runner, Trace, absolute, here
 from overlace.trace.tables import SCHEMA_VERSION
 
@@ -40,6 +43,7 @@ def observe(path: str, run: Path, split: Split = SPLIT, *, force: bool = False, 
         "trace": absolute(path),
         "trace_digest": trace.digest(),
         "unit": trace.unit,
+        "links_priced": link_costs_known(trace),
         "train": list(parts.train),
         "held_out": list(parts.held_out),
         "train_until": until,
@@ -50,9 +54,14 @@ def observe(path: str, run: Path, split: Split = SPLIT, *, force: bool = False, 
     return Observed(observation, names, trace, parts)
 
 
+def link_costs_known(trace: Trace) -> bool:
+    """Whether any link of a trace has a cost; where none has, each counts 1."""
+    return not bool(np.isnan(columns(trace, "links", "cost")["cost"]).all())
+
+
 def trace_of(run: Path) -> tuple[Trace, Cut]:
     """The trace that a run was observed from, refused if it has changed since, and its cut."""
-    about = read_json(run / "run.json")
+    about = read_run(run)
     trace = Trace.open(about["trace"])
     if trace.digest() != about["trace_digest"]:
         raise BadTrace(

@@ -10,21 +10,22 @@ from overlace.trace.plan_file import PlanFile
 from overlace.wording import amount, counted, percent
 
 
-def metric_name(metric: str, unit: str) -> str:
+def metric_name(metric: str, naming: Naming) -> str:
     """What a metric is, with its unit."""
-    return "mean latency in ms" if metric == "mean_latency_us" else Naming(unit=unit).metric(metric)
+    return "mean latency in ms" if metric == "mean_latency_us" else naming.metric(metric)
 
 
-def answer_lines(document: PlanFile, unit: str) -> list[tuple[str, str]]:
-    """(what, figures) of a plan that was judged, the most important first."""
+def answer_lines(document: PlanFile, unit: str, priced: bool = True) -> list[tuple[str, str]]:
+    """(what, figures) of a plan that was judged, the most important first; `priced`: some link has a cost."""
+    naming = Naming(unit=unit, priced=priced)
     judged = document.judged
     if judged is None or not judged.metrics:
         return [("changes", changes_line(document))]
     part = judged.metrics[-1].part
     found = {each.metric: each for each in judged.metrics if each.part == part}
     if judged.saving is None:
-        return list(_family_lines(document, found, unit))
-    return list(_routed_lines(document, judged, found, unit))
+        return list(_family_lines(document, found, naming))
+    return list(_routed_lines(document, judged, found, naming))
 
 
 def changes_line(document: PlanFile) -> str:
@@ -35,7 +36,7 @@ def changes_line(document: PlanFile) -> str:
 
 
 def _routed_lines(
-    document: PlanFile, judged: Judgement, found: dict[str, Measure], unit: str
+    document: PlanFile, judged: Judgement, found: dict[str, Measure], naming: Naming
 ) -> Iterator[tuple[str, str]]:
     """Of placement and tree."""
     part, saving = judged.metrics[-1].part, judged.saving
@@ -43,7 +44,7 @@ def _routed_lines(
     counts = found.get(judged.metrics[0].metric, judged.metrics[-1])
     scale = 1000.0 if counts.metric == "mean_latency_us" else 1.0
     values = f"{amount(counts.before / scale)} -> {amount(counts.after / scale)}"
-    yield metric_name(counts.metric, unit), f"{values} {PARTS[part]}: {percent(saving.share)} ({saving})"
+    yield metric_name(counts.metric, naming), f"{values} {PARTS[part]}: {percent(saving.share)} ({saving})"
     train = [each for each in judged.metrics if (each.metric, each.part) == (counts.metric, "train")]
     saved = [f"training window {percent(1 - each.after / each.before if each.before else 0.0)}" for each in train[:1]]
     if part == "held-out":
@@ -85,12 +86,12 @@ def _client_lines(document: PlanFile, judged: Judgement) -> Iterator[tuple[str, 
         yield "newcomers", str(rule)
 
 
-def _family_lines(document: PlanFile, found: dict[str, Measure], unit: str) -> Iterator[tuple[str, str]]:
+def _family_lines(document: PlanFile, found: dict[str, Measure], naming: Naming) -> Iterator[tuple[str, str]]:
     """Of channels and meshes."""
     links = found.get("links")
     if links is None or not found.keys() >= {"max_degree", "average_degree", "max_diameter", "topic_connected"}:
         first = next(iter(found.values()))
-        yield metric_name(first.metric, unit), f"{amount(first.before)} -> {amount(first.after)}"
+        yield metric_name(first.metric, naming), f"{amount(first.before)} -> {amount(first.after)}"
     else:
         most, average = found["max_degree"], found["average_degree"]
         today = f"{amount(links.before)} -> " if links.before else "none today, with the plan "

@@ -69,7 +69,7 @@ def gain_curve(name: str, document: PlanFile, naming: Naming) -> Curve | None:
         first = judged.curve[0]
         if first.metrics[_objective(judged)] > 0 and first.own_cost > 0:
             return _measured_curve(name, document, judged, naming)
-    return _own_curve(name, document)
+    return _own_curve(name, document, naming)
 
 
 def flattens(judged: Judgement) -> str:
@@ -110,7 +110,11 @@ def _measured_curve(name: str, document: PlanFile, judged: Judgement, naming: Na
         (float(point.steps), _clipped_ratio(point.metrics[metric], first.metrics[metric])) for point in judged.curve
     ]
     own = [(float(point.steps), _clipped_ratio(point.own_cost, first.own_cost)) for point in judged.curve]
-    where, flat, unit = PARTS[judged.metrics[-1].part], flattens(judged), _own_unit(document)
+    where, flat, unit = (
+        PARTS[judged.metrics[-1].part],
+        flattens(judged),
+        own_cost_unit(document.facets, document.parameters, naming.priced),
+    )
     text = (
         f"What is left of the {label_of(metric)} {where} after each number of steps of {name}. "
         f"It goes from 100 % to {left[-1][1]:.1%} after {last.steps:,} steps, and the planner's own cost in the "
@@ -149,11 +153,7 @@ def _list_figures(first: Point, point: Point, naming: Naming, unit: str) -> list
     return lines
 
 
-def _own_unit(document: PlanFile) -> str:
-    return own_cost_unit(document.facets, document.parameters)
-
-
-def _own_curve(name: str, document: PlanFile) -> Curve | None:
+def _own_curve(name: str, document: PlanFile, naming: Naming) -> Curve | None:
     """The planner's own cost after each of the first steps."""
     steps, before = document.steps[:MOST_STEPS], document.cost_before
     if len(steps) < 2 or not before > 0:
@@ -163,7 +163,7 @@ def _own_curve(name: str, document: PlanFile) -> Curve | None:
         costs.append(costs[-1] - step.gain)
     left = [(float(k), cost / before) for k, cost in enumerate(costs)]
     text = f"What is left of the cost of {name} after each step. It falls from 100% to {left[-1][1]:.0%}."
-    unit = _own_unit(document)
+    unit = own_cost_unit(document.facets, document.parameters, naming.priced)
     stops = [Stop(k, _describe_own_cost(k, before, cost, unit)) for k, cost in enumerate(costs)]
     return Curve(gain_svg(left, (), text, from_zero=True), stops)
 

@@ -17,6 +17,8 @@ PARTS = {"train": "in the training window", "held-out": "on held-out traffic"}
 """Where something was measured."""
 COST_UNITS = {"message": "messages × cost of links", "gb": "GB × price of links", "ms": "messages × ms of links"}
 """What a traffic cost is, by what link costs are per."""
+NO_COSTS = "links; no link has a cost: each counts 1"
+"""What traffic is multiplied by where no link has a cost."""
 COSTS = {"cost": "traffic cost", "access_cost": "cost of access", "total_cost": "traffic cost with access"}
 LABELS: Mapping[str, str] = {
     **COSTS,
@@ -60,14 +62,15 @@ def label_of(metric: str) -> str:
     return LABELS.get(metric, metric.replace("_", " "))
 
 
-def own_cost_unit(facets: Sequence[str], parameters: Mapping[str, object]) -> str:
-    """What a planner's own cost counts."""
+def own_cost_unit(facets: Sequence[str], parameters: Mapping[str, object], priced: bool = True) -> str:
+    """What a planner's own cost counts; `priced`: some link has a cost."""
     if "channels" in facets:
         return "messages received"
     if "mesh" in facets:
         return "links + clients × parts of topics too many"
     distance = parameters.get("objective") or parameters.get("distance") or ("cost" if "tree" in facets else "hops")
-    return f"{parameters.get('weight', 'messages')} × {DISTANCES.get(str(distance), distance)}"
+    counts = NO_COSTS if distance == "cost" and not priced else DISTANCES.get(str(distance), distance)
+    return f"{parameters.get('weight', 'messages')} × {counts}"
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,13 @@ class Naming:
     names: Names = field(default_factory=dict)
     network: Network = field(default_factory=Network)
     unit: str = "message"  # what link costs are per
+    priced: bool = True  # some link has a cost
 
     @property
     def cost_unit(self) -> str:
         """What traffic costs are counted in."""
-        return COST_UNITS.get(self.unit, self.unit)
+        unit = COST_UNITS.get(self.unit, self.unit)
+        return unit if self.priced else f"{unit.partition(' × ')[0]} × {NO_COSTS}"
 
     def metric(self, metric: str) -> str:
         """A metric; costs with their unit, other figures carry their own."""

@@ -284,4 +284,4 @@ class PlanSection(NamedTuple):
 
 def _show_plan(plan: MeasuredPlan, data: RunData) -> PlanSection:
     curve = gain_curve(plan.id, plan.document, data.naming)
-    return PlanSection(plan.id, plan.document, plan.cost_unit, list_steps(plan.document), curve)
+    return PlanSection(plan.id, plan.document, plan.cost_unit(data.naming.priced), list_steps(plan.document), curve)

@@ -18,7 +18,7 @@ from overlace.report.naming import Naming, own_cost_unit
 from overlace.report.sheets import Sheet, Sheets, read_sheets
 from overlace.trace.plan_file import PlanFile
 from overlace.trace.plans import read_plan
-from overlace.trace.runs import read_json, read_observation
+from overlace.trace.runs import read_json, read_observation, read_run
 from overlace.trace.store import Trace
 
 Json = Mapping[str, Any]
@@ -67,10 +67,9 @@ class MeasuredPlan:
     train: Sheet
     judged: Sheet
 
-    @property
-    def cost_unit(self) -> str:
-        """What the planner's own cost counts."""
-        return own_cost_unit(self.document.facets, self.document.parameters)
+    def cost_unit(self, priced: bool) -> str:
+        """What the planner's own cost counts; `priced`: some link has a cost."""
+        return own_cost_unit(self.document.facets, self.document.parameters, priced)
 
     def within(self, family: Family) -> bool:
         """Whether the plan is about this family, and was measured."""
@@ -97,7 +96,8 @@ class RunData:
     @cached_property
     def naming(self) -> Naming:
         """What things are called."""
-        return Naming(self.names, self.observation.network, str(self.about.get("unit")))
+        about = self.about
+        return Naming(self.names, self.observation.network, str(about.get("unit")), about.get("links_priced", True))
 
     def best(self, family: Family) -> MeasuredPlan | None:
         """The plan that does best by what counts in its family."""
@@ -150,7 +150,7 @@ COUNTS = ("lines", "kept", "ignored", "quarantined", "duplicates")
 
 def load(run: Path) -> RunData:
     """Everything in a run folder that the page shows, and the accounts of its trace."""
-    about = read_json(run / "run.json")
+    about = read_run(run)
     observation, names = read_observation(run)
     for name in ("metrics", "runs"):
         if not (run / f"{name}.parquet").exists():

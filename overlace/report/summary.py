@@ -67,7 +67,7 @@ class PlanAnswer(NamedTuple):
 def list_answers(data: RunData) -> list[PlanAnswer]:
     """What optimize says of its plans, line by line."""
     mine = [plan for plan in data.plans if plan.id in data.outcome.plans]
-    return [PlanAnswer(plan, answer_lines(plan.document, data.naming.unit)) for plan in mine]
+    return [PlanAnswer(plan, answer_lines(plan.document, data.naming.unit, data.naming.priced)) for plan in mine]
 
 
 class Verdict(NamedTuple):
@@ -146,7 +146,7 @@ def list_alternatives(data: RunData) -> list[Table]:
         ]
         caption = "Other searches within the same limits" + (f" as {plan.id}" if len(plans) > 1 else "")
         heads = ("search", "planner's own cost", "of today's")
-        tables.append(Table(f"{caption} ({plan.cost_unit})", heads, rows))
+        tables.append(Table(f"{caption} ({plan.cost_unit(data.naming.priced)})", heads, rows))
     return tables
 
 

@@ -95,6 +95,14 @@ def read_json(path: Path, remedy: str = "") -> dict[str, Any]:
     return document
 
 
+def read_run(run: Path) -> dict[str, Any]:
+    """What run.json says of a run."""
+    about = run / "run.json"
+    if not about.exists():
+        raise BadTrace(f"{about} does not exist. `overlace observe TRACE --out {run}` makes a run.")
+    return read_json(about)
+
+
 def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object of JSON; refused if a key stands in it twice."""
     made = dict(pairs)
@@ -148,7 +156,7 @@ def read_observation(run: Path) -> tuple[Observation, Names]:
     """What write_observation wrote, checked against its digest."""
     folder = run / "observation"
     if not folder.is_dir():
-        raise BadTrace(f"{run} holds no observation. `overlace demo --out {run}` makes a small one.")
+        raise BadTrace(f"{run} holds no observation. `overlace observe TRACE --out RUN` makes a run that holds one.")
     about = read_json(folder / "observation.json", f"Make it anew: `overlace observe TRACE --out {run} --force`.")
     try:
         tables = {name: pq.ParquetFile(folder / f"{name}.parquet").read() for name in OBSERVATION}

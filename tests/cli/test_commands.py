@@ -113,6 +113,12 @@ def test_every_planner_s_help_names_its_fields(overlace, name):
     assert f"overlace solve {name} demo-run" in out
 
 
+def test_rows_of_links_are_typed_as_rows(overlace):
+    out = overlace("solve", "joint", "--help")[1]
+    for flag in ("--may-wire", "--keep-links"):
+        assert re.search(rf"{flag} +ROW\b", out), out
+
+
 def test_a_plan_is_shown_with_reasons(overlace, plan):
     code, out, _ = overlace("plan", "show", plan)
     assert code == 0
@@ -153,6 +159,25 @@ def test_planners_are_listed_with_parameters(overlace):
     out = overlace("planners", "tree")[1]
     assert "tree.mst" in out
     assert "placement.stay" not in out
+    assert "max_swaps = unlimited" in out
+    assert "None" not in out
+
+
+def test_the_demo_refuses_a_run_that_is_there_before_it_starts_spark(overlace, plan, monkeypatch):
+    monkeypatch.setattr("overlace.demo.session", None)
+    code, _, err = overlace("demo", "--out", "demo-run")
+    assert (code, err) == (1, "error: demo-run holds a run already. Choose another name, or --force to replace it.\n")
+
+
+def test_costs_of_a_plan_have_their_unit(overlace, plan):
+    for words in (("solve", "tree.mst", "demo-run"), ("plan", "show", plan)):
+        out = " ".join(overlace(*words)[1].split())
+        assert re.search(r"# step 1 saves -?[\d,.]+ messages × cost of links \(", out)
+        assert re.search(r"its own cost \(messages × cost of links\) [\d,.]+ -> [\d,.]+ \(", out)
+    Path("demo-run/run.json").write_text('{"schema_version": 2, "unit": "message", "links_priced": false}')
+    out = " ".join(overlace("plan", "show", plan)[1].split())
+    assert "messages × links (" in out
+    assert "its own cost (messages × links; no link has a cost: each counts 1) " in out
 
 
 def test_the_schema_of_plans_and_tables_is_printed(overlace, plan):
@@ -248,6 +273,11 @@ def test_the_doctor_fails_where_java_is_missing(overlace, monkeypatch, tmp_path)
         (("demo", "--seed", "-1"), 2, "--seed"),
         (("observe", "nowhere", "--out", "run"), 1, "nowhere is no trace"),
         (("replay", "nowhere"), 1, "nowhere/run.json does not exist"),
+        (("replay", "nowhere"), 1, "overlace observe TRACE --out nowhere"),
+        (("report", "nowhere"), 1, "overlace observe TRACE --out nowhere"),
+        (("solve", "tree.mst", "nowhere"), 1, "overlace observe TRACE --out RUN"),
+        (("plan", "cut", "plan", "--steps", "-1", "--out", "cut"), 2, "--steps"),
+        (("plan", "show", "plan", "--steps", "-1"), 2, "--steps"),
         (("peek", "nowhere"), 1, "nowhere does not exist"),
         (("ingest", "nowhere", "--table", "sesions", "--out", "t"), 2, "Nearest: sessions"),
         (("ingest", "nowhere", "--table", "links", "--map", "left", "--out", "t"), 2, "expected FIELD=COLUMN"),

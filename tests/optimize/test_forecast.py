@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 
 from overlace.cli.main_job import answer_text
+from overlace.optimize.forecast import Outlook
 from overlace.optimize.interval import expect_saving
 from overlace.optimize.job import Refused, optimize
 from overlace.optimize.judge import worth
 from overlace.optimize.newcomers import Placing, describe_rule
 from overlace.optimize.replay import replay
 from overlace.planners.joint.joint import Joint
+from overlace.trace.plan_file import PLAIN_SUMS
 from overlace.trace.plans import read_columns, read_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US
@@ -100,6 +102,11 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     assert "newcomers: 98.6% less (46% of today's cost), each goes" in lines
     assert "known clients: 100.0% less" in lines
     assert "forecast: " in lines
+    chosen = Outlook(PLAIN_SUMS, 24, 2, 0.29, "", None, [])
+    assert str(chosen) == (
+        "plain sums; chosen from 8 half-lives (earlier client totals most like later ones) and 3 shares of community "
+        "blocks (best in trial plans on the last 29% of the training window)"
+    )
     assert "expected " in lines
     page = found.report.read_text()
     assert "messages with a newcomer" in page

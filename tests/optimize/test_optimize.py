@@ -23,7 +23,7 @@ from overlace.observe.traffic import traffic_of
 from overlace.optimize.bounds import broken_later, within_cut
 from overlace.optimize.drift import Joined, drift
 from overlace.optimize.interval import saving, slices_of, sums_of
-from overlace.optimize.job import Refused, optimize, to_try
+from overlace.optimize.job import Refused, as_document, optimize, to_try
 from overlace.optimize.observe import observe
 from overlace.optimize.observe import trace_of as trace_of_run
 from overlace.optimize.scope import link_rows
@@ -488,6 +488,10 @@ def test_a_link_that_is_listed_with_a_cost_could_be_wired_and_one_without_could_
             str(tmp_path / "trace"), tmp_path / "all", *options_of(placement="anywhere", **given, allow_link=("*:*",))
         )
         assert f"{new} links could be new, those that --allow-link names" in named.notes
+    unit = "messages × cost of links" if priced else "messages × links; no link has a cost: each counts 1"
+    assert any(f"({unit})" in what for what in as_document(found)["parts"][0]["lines"])
+    assert ("no link has a cost: each counts 1" in found.notes) is not priced
+    assert f"traffic cost ({unit})" in (tmp_path / "run" / "report.html").read_text()
     if not priced:
         assert found.parts[0].solved.document.counts.links == 0
         assert [line for line in found.bounds if line.startswith("existing links only: no other has a cost")]

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import networkit
 import numpy as np
@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlace.catalog import PLANNERS
 from overlace.errors import BadParameter, NothingBetter, NotObserved
+from overlace.limits import range_of
 from overlace.model import Flows, Observation, Overlay
 from overlace.planners.placement.caps import handled_at_start, loads_of
 from overlace.planners.placement.cost import cost
@@ -311,6 +313,17 @@ def test_parameters_out_of_range_are_refused(bad):
         Leiden(**bad)
 
 
+@pytest.mark.parametrize("kind", [Leiden, PLANNERS["placement.exact"]])
+def test_every_cap_says_its_range_and_what_it_is(kind):
+    caps = [each for each in fields(kind) if each.name.endswith(("_sent", "_handled"))]
+    assert caps
+    for each in caps:
+        assert (range_of(each.metadata), each.metadata["help"][:7]) == ("above 0", "cap on ")
+        for wrong in (0, -1, float("nan")):
+            with pytest.raises(BadParameter, match=f"{each.name} is {wrong}; expected a number above 0"):
+                kind(**{each.name: wrong})
+
+
 def test_what_was_not_observed_is_named():
     with pytest.raises(NotObserved, match="no flows"):
         Leiden().solve(Observation())
@@ -319,6 +332,16 @@ def test_what_was_not_observed_is_named():
 def test_why_says_whom_the_client_talks_with():
     plan = Leiden(**FREE).solve(three_in_a_row())
     assert "most with c0 (100%)" in plan.why(0) or "most with c1 (100%)" in plan.why(0)
+
+
+@pytest.mark.parametrize(("distance", "unit"), [("hops", "hops"), ("cost", "in cost of links"), ("latency", "µs")])
+@pytest.mark.parametrize(("regions", "whose"), [([0, 1, 2], "there"), ([0, 1, 1], "of the region")])
+def test_why_speaks_of_regions_where_they_are_given_and_says_what_distances_are(distance, unit, regions, whose):
+    observation = three_in_a_row()
+    network = replace(observation.network, region=regions, latency_us=np.ones(len(observation.network.links)))
+    why = Leiden(**FREE, distance=distance).solve(replace(observation, network=network)).why(0)
+    assert f"100% of its traffic is with clients {whose} (0% " in why
+    assert f"the mean distance to those it talks with is 0 {unit} (was " in why
 
 
 def test_permuting_the_flows_changes_nothing():

@@ -34,6 +34,14 @@ def test_labels_are_of_metrics_and_costs_have_units():
         assert all(text in Naming(unit=unit).metric(metric) for metric in COSTS)
 
 
+def test_where_no_link_has_a_cost_links_are_counted_and_that_is_said():
+    counted = "links; no link has a cost: each counts 1"
+    assert Naming(priced=False).metric("cost") == f"traffic cost (messages × {counted})"
+    assert Naming(unit="gb", priced=False).cost_unit == f"GB × {counted}"
+    assert own_cost_unit(("tree",), {"weight": "bytes"}, priced=False) == f"bytes × {counted}"
+    assert own_cost_unit(("placement",), {"distance": "hops"}, priced=False) == "messages × hops"
+
+
 def test_definitions_speak_of_regions_to_those_who_gave_some():
     apart, together = Naming(network=Network(region=[0, 1])), Naming(network=Network(region=[0, 0]))
     assert "region" not in apart.definition("cost")

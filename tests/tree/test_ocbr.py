@@ -148,7 +148,7 @@ def test_with_rehome_a_client_that_pays_more_than_min_gain_moves_and_others_do_n
     plan = check_planner(Ocbr(rehome=True, min_gain=60), three_in_a_row())
     assert plan.steps.gain.tolist() == [70, 70]
     assert np.array_equal(plan.after.tree, plan.before.tree)
-    with pytest.raises(NothingBetter, match="saves 1000 or more"):
+    with pytest.raises(NothingBetter, match="saves 1,000 or more"):
         Ocbr(rehome=True, min_gain=1000).solve(three_in_a_row())
 
 

@@ -18,7 +18,7 @@ from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.setting import setting_of
 from overlace.planners.tree.star import Star
 from overlace.planners.tree.steps import plan_to
-from overlace.testing import check_planner
+from overlace.testing import check_planner, three_in_a_row
 from overlace.trace.plans import read_plan, write_plan
 from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
@@ -82,6 +82,21 @@ def test_too_few_swaps_to_relieve_a_broker_are_named():
     star = replace(base, overlay=replace(base.overlay, tree=[[0, v] for v in range(1, 12)]))
     with pytest.raises(NothingBetter, match="may have 3: max_swaps lets only 2 links differ"):
         Regraft(max_degree=3, max_swaps=2).solve(star)
+
+
+@pytest.mark.parametrize(
+    ("times", "why"),
+    [
+        (1, "saves 126 of the traffic cost; most (126) for the 14 messages among c0, c1"),
+        (10**6, "saves 126,000,000 of the traffic cost; most (126,000,000) for the 14,000,000 messages among c0, c1"),
+    ],
+)
+def test_a_reason_says_what_is_saved_in_full(times, why):
+    """Two clients share the class, so nobody more is named."""
+    observation = three_in_a_row()
+    classes = observation.classes
+    many = replace(observation, classes=replace(classes, demand=classes.demand * times))
+    assert Regraft().solve(many).why(0) == f"b0-b2 instead of b0-b1 {why}"
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -66,11 +66,13 @@ class Joint(JointLimits):
     paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = (
         "{client} moves from {from_broker} to {to_broker}: {share:.0%} of its traffic is with clients nearer to there, "
-        "{at:.0%} at {near_broker}",
+        "and the largest part ({at:.0%}) with those at {near_broker}",
         "{left_broker}-{right_broker} replaces {from_broker}-{to_broker}, which {messages:,.0f} messages crossed",
         "{moves} clients and {links} links change together: no single one keeps the limits",
-        "{client} moves from {from_broker} to {to_broker}: the way from where it is costs {access:,.0f} less; "
-        "{share:.0%} of its traffic is with clients nearer to there",
+        "{client} moves from {from_broker} to {to_broker}: access costs {access:,.0f} less; {share:.0%} of its traffic "
+        "is with clients nearer to there",
+        "{moves} clients move together: no single one keeps the limits",
+        "{links} links change together: no single one keeps the limits",
     )
 
     def __post_init__(self) -> None:

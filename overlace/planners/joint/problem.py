@@ -24,12 +24,12 @@ class JointLimits(PlannerLimits):
     """What a plan must keep, and what may change, by id."""
 
     wired_only: bool = option(False, "no new links but those of may_wire")
-    may_wire: tuple[int, ...] = option((), "rows of the network's links that may be wired")
+    may_wire: tuple[int, ...] = option((), "rows of the network's links that may be wired", metavar="ROW")
     within_region: bool = option(False, "nobody leaves its region")
     keep: tuple[int, ...] = option((), "clients that stay", ids="client")
     only: tuple[int, ...] = option((), "clients that may move; none: all", ids="client")
     keep_brokers: tuple[int, ...] = option((), "brokers that keep their clients and links", ids="broker")
-    keep_links: tuple[int, ...] = option((), "rows of the network's links that stay")
+    keep_links: tuple[int, ...] = option((), "rows of the network's links that stay", metavar="ROW")
 
 
 def problem_of(

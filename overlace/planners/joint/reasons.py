@@ -9,7 +9,7 @@ from overlace.planners.ordering import Change
 from overlace.planners.search.problem import Problem
 from overlace.planners.search.system import Demand, Tree, root_tree
 
-TALKS, SWAPS, TOGETHER, ACCESS = range(4)
+TALKS, SWAPS, TOGETHER, ACCESS, CLIENTS_TOGETHER, LINKS_TOGETHER = range(6)
 """Places in the planner's REASONS."""
 
 
@@ -83,19 +83,19 @@ def ways_to(tree: Tree, b: int) -> Floats:
 def reason_of(changes: list[Change], gain: float, now: Present) -> tuple[int, dict[str, float | int]]:
     """(reason, what it names)."""
     moves = sum(change.client >= 0 for change in changes)
-    change = changes[0]
+    change, together = changes[0], 0
+    if len(changes) > 1:
+        together = CLIENTS_TOGETHER if moves == len(changes) else TOGETHER if moves else LINKS_TOGETHER
     said: dict[str, float | int] = {"moves": moves, "links": len(changes) - moves}
     said |= dict.fromkeys(("messages", "share", "at", "access"), 0.0)
     said |= dict.fromkeys(("client", "from_broker", "to_broker", "near_broker", "left_broker", "right_broker"), 0)
     if change.client < 0:
         (a, b), (x, y) = change.old, change.new
         said |= {"left_broker": x, "right_broker": y, "from_broker": a, "to_broker": b, "messages": change.messages}
-        return TOGETHER if len(changes) > 1 else SWAPS, said
+        return together or SWAPS, said
     here, there = change.old[1], change.new[1]
     near, at, share = now.partners(change.client, here, there)
     access = now.access(change.client, here) - now.access(change.client, there)
     said |= {"client": change.client, "from_broker": here, "to_broker": there, "near_broker": near}
     said |= {"share": share, "at": at, "access": access}
-    if len(changes) > 1:
-        return TOGETHER, said
-    return ACCESS if access > gain / 2 else TALKS, said
+    return together or (ACCESS if access > gain / 2 else TALKS), said

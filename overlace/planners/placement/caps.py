@@ -9,19 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints
-from overlace.errors import BadParameter
 from overlace.model import Observation
 from overlace.planners.placement.problem import Caps, Problem, problem_of, region_numbers, search_problem
 from overlace.planners.search.problem import loads_at
 
 FIELDS = ("region_sent", "broker_sent", "region_handled", "broker_handled")
-
-
-def check_caps(given: dict[str, float | None]) -> None:
-    """Refuse caps that are not numbers above 0."""
-    for name, value in given.items():
-        if value is not None and not value > 0:
-            raise BadParameter(f"{name} is {value}; expected a number above 0, or none")
 
 
 def caps_of(observation: Observation, given: dict[str, float | None]) -> Caps:

@@ -30,10 +30,10 @@ class ExactPlacement(WeighedPlacement):
     """Tries all placements that can still be the best: for tiny cases, and to check the others."""
 
     move_cost: float = option(0.0, "price of a client that leaves its region", least=0)
-    region_sent: float | None = option(None, "cap on what a region's clients send, times its fair share (5)")
-    broker_sent: float | None = option(None, "cap on what a broker's clients send, times its fair share")
+    region_sent: float | None = option(None, "cap on what a region's clients send, times its fair share (5)", above=0)
+    broker_sent: float | None = option(None, "cap on what a broker's clients send, times its fair share", above=0)
     broker_handled: float | None = option(
-        None, "cap on what a broker handles, times the largest such load at the start"
+        None, "cap on what a broker handles, times the largest such load at the start", above=0
     )
     most: int = option(2_000_000, "branches to look at before it gives up (exit 3)", least=1)
 

@@ -21,7 +21,7 @@ from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter, NothingBetter
 from overlace.limits import option, same_option
 from overlace.model import Observation, Overlay, Progress, name_of
-from overlace.planners.placement.caps import FIELDS, caps_of, check_caps, loads_of
+from overlace.planners.placement.caps import FIELDS, caps_of, loads_of
 from overlace.planners.placement.planner import WeighedPlacement
 from overlace.planners.placement.problem import Problem, check, problem_of, region_numbers, search_problem
 from overlace.planners.placement.ties import Ties
@@ -43,25 +43,27 @@ class Leiden(WeighedPlacement):
     move_cost: float = option(0.0, "price of a client that leaves its region", least=0)
     max_moves: int | None = same_option("max_moves")
     across: bool = option(False, "max_moves counts only moves across regions, as CC12 (2)")
-    region_sent: float | None = option(1.2, "cap on what a region's clients send, times its fair share (5)")
-    broker_sent: float | None = option(1.5, "cap on what a broker's clients send, times its fair share")
+    region_sent: float | None = option(1.2, "cap on what a region's clients send, times its fair share (5)", above=0)
+    broker_sent: float | None = option(1.5, "cap on what a broker's clients send, times its fair share", above=0)
     region_handled: float | None = option(
-        None, "cap on what a region handles, times the largest such load at the start"
+        None, "cap on what a region handles, times the largest such load at the start", above=0
     )
-    broker_handled: float | None = option(1.0, "cap on what a broker handles, times the largest such load at the start")
-    max_region_sent: float | None = option(None, "the same caps in messages of the window")
-    max_broker_sent: float | None = option(None, "see max_region_sent")
-    max_region_handled: float | None = option(None, "see max_region_sent")
-    max_broker_handled: float | None = option(None, "see max_region_sent")
+    broker_handled: float | None = option(
+        1.0, "cap on what a broker handles, times the largest such load at the start", above=0
+    )
+    max_region_sent: float | None = option(
+        None, "cap on what a region's clients send, in messages of the window", above=0
+    )
+    max_broker_sent: float | None = option(
+        None, "cap on what a broker's clients send, in messages of the window", above=0
+    )
+    max_region_handled: float | None = option(None, "cap on what a region handles, in messages of the window", above=0)
+    max_broker_handled: float | None = option(None, "cap on what a broker handles, in messages of the window", above=0)
     keep: tuple[int, ...] = option((), "clients that stay", ids="client")
     only: tuple[int, ...] = option((), "the only clients that may move", ids="client")
     within_region: bool = option(False, "nobody leaves its region")
     effort: int = option(1, "how long to anneal; 0: only local search", least=0)
     strict: bool = option(False, "refuse (exit 3) if a cap broken at the start is still broken at the end")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_caps(self._caps())
 
     def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:
         """The better end of two searches, from communities and from the present placement."""

@@ -19,15 +19,40 @@ from overlace.planners.ordering import Ordering, changes_in
 from overlace.planners.placement.problem import Problem, search_problem
 from overlace.planners.search.walk import State
 
+UNITS = {"hops": "hops", "cost": "in cost of links", "latency": "µs"}
+"""What a distance is counted in."""
+IN_REGION, AT_BROKER = ("of the region", "around"), ("there", "at")
+"""With whom a client's traffic is; where no regions are given, each broker is one of its own."""
+
+
+def _moves(whose: str, around: str) -> list[str]:
+    """Why a client moves, by the unit of distances."""
+    return [
+        f"{{client}} to {{to_broker}}, where {{there:.0%}} of its traffic is with clients {whose} ({{here:.0%}} "
+        f"{around} {{from_broker}}) and the mean distance to those it talks with is {{near:amount}} {unit} (was "
+        "{far:amount}); most with {most_client} ({most:.0%})"
+        for unit in UNITS.values()
+    ]
+
+
+def _trades(whose: str, around: str) -> str:
+    """Why two clients trade homes."""
+    return (
+        "{client} and {other_client} trade {from_broker} and {to_broker}: neither fits before the other has left; "
+        f"{{there:.0%}} of {{client}}'s traffic is then with clients {whose} ({{here:.0%}} {around} {{from_broker}})"
+    )
+
+
+TOGETHER = 2
 REASONS = (
-    "{client} to {to_broker}, where {there:.0%} of its traffic is with clients of the region ({here:.0%} around "
-    "{from_broker}) and the mean way to those it talks with is {near:.3g} (was {far:.3g}); most with {most_client} "
-    "({most:.0%})",
-    "{client} and {other_client} trade {from_broker} and {to_broker}: neither fits before the other has left; "
-    "{there:.0%} of {client}'s traffic is then inside its region ({here:.0%} around {from_broker})",
+    _moves(*IN_REGION)[0],
+    _trades(*IN_REGION),
     "{clients} clients move together, {client} first: each fits only once another one has left",
+    *_moves(*IN_REGION)[1:],
+    *_moves(*AT_BROKER),
+    _trades(*AT_BROKER),
 )
-"""What a step of a placement says for itself; shares and ways are those once everybody has moved."""
+"""What a step of a placement says for itself; shares and distances are those once everybody has moved."""
 
 
 def plan_of(planner: Planner, observation: Observation, seed: int, problem: Problem, home: Ints) -> Plan:
@@ -44,9 +69,17 @@ def plan_of(planner: Planner, observation: Observation, seed: int, problem: Prob
     first = client[start[:-1]]
     other = client[np.minimum(start[:-1] + 1, max(n - 1, 0))] if n else first
     trade = (size == 2) & (home[other] == problem.origin[first]) & (home[first] == problem.origin[other])
-    reason = np.where(size == 1, 0, np.where(trade, 1, 2))
+    moves, trades = _reasons_of(planner, problem)
+    reason = np.where(size == 1, moves, np.where(trade, trades, TOGETHER))
     steps = Steps(2 * start, gain, reason, {"clients": size, "other_client": other, **_shares(problem, home, first)})
     return Plan(planner, seed, before, after, changes, steps)
+
+
+def _reasons_of(planner: Planner, problem: Problem) -> tuple[int, int]:
+    """(of a move, of a trade): the reasons by what is known of regions and what distances are counted in."""
+    whose = IN_REGION if problem.region.max() + 1 < len(problem.region) else AT_BROKER
+    unit = list(UNITS).index(getattr(planner, "distance", "hops"))
+    return REASONS.index(_moves(*whose)[unit]), REASONS.index(_trades(*whose))
 
 
 def _shares(problem: Problem, home: Ints, client: Ints) -> Mapping[str, Ints | Floats]:
@@ -66,7 +99,7 @@ def _shares(problem: Problem, home: Ints, client: Ints) -> Mapping[str, Ints | F
 
 @kernel(work=lambda problem, home, clients: 20 * len(clients) * (1 + len(problem.ties.other) // max(1, len(home))))
 def talk(problem: Problem, home: Ints, clients: Ints) -> tuple[Floats, Floats, Ints, Floats, Floats, Floats]:
-    """Each client's traffic with its new and its old region, whom it talks with most and how much, its mean ways."""
+    """Each client's traffic with its new and its old region, whom it talks with most, its mean distances."""
     n = len(clients)
     there, here, share, near, far = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     most = np.zeros(n, dtype=np.int64)

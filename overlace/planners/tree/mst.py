@@ -30,7 +30,8 @@ class Mst(TreePlanner):
 
     REASONS: ClassVar[tuple[str, ...]] = (
         REASONS[BUILDS],
-        "{left_broker}-{right_broker} costs {new:g} and joins what {from_broker}-{to_broker} joined for {old:g}",
+        "{left_broker}-{right_broker} costs {new:amount} and joins what {from_broker}-{to_broker} joined for "
+        "{old:amount}",
         *REASONS[BUILDS + 1 :],
     )
 

@@ -28,6 +28,7 @@ from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
 from overlace.planners.tree.setting import Setting, setting_of
 from overlace.planners.tree.steps import MOVED, REASONS, plan_to
 from overlace.planners.tree.tabu import Effort
+from overlace.wording import amount
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Ocbr(TreePlanner):
         plan = plan_to(bare, observation, seed, setting, wired, progress, home=home)
         if self.min_gain > 0 and len(plan.steps) == 0:
             raise NothingBetter(
-                f"no link or client that changes saves {self.min_gain:g} or more. Lower min_gain, or leave it all."
+                f"no link or client that changes saves {amount(self.min_gain)} or more. Lower min_gain, or "
+                "leave it all."
             )
         return replace(plan, planner=self)
 

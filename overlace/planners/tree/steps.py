@@ -18,18 +18,20 @@ from overlace.model import Changes, Observation, Plan, Progress, Steps
 from overlace.planners.ordering import Ordering, Path, changes_in
 from overlace.planners.search.walk import NO_LIMIT, State
 from overlace.planners.tree.setting import Setting, search_problem
+from overlace.wording import amount
 
 REASONS: tuple[str, ...] = (
-    "builds the tree: {links} links that cost {saved:g} together",
-    "{left_broker}-{right_broker} instead of {from_broker}-{to_broker} saves {saved:g}; most for {one_client}, "
-    "{other_client} and {more} more, with {messages} messages: {most:g}",
-    "{left_broker}-{right_broker} instead of {from_broker}-{to_broker} saves nothing by itself ({saved:g})",
+    "builds the tree: {links} links that cost {saved:amount} together",
+    "{left_broker}-{right_broker} instead of {from_broker}-{to_broker} saves {saved:amount} of the traffic cost; most "
+    "({most:amount}) for the {messages:,} messages among {one_client}, {other_client}{more:more}",
+    "{left_broker}-{right_broker} instead of {from_broker}-{to_broker} saves nothing by itself ({saved:amount} of the "
+    "traffic cost)",
     "{links} links at once, {left_broker}-{right_broker} instead of {from_broker}-{to_broker} among them, save "
-    "{saved:g}: no single swap keeps the limits",
+    "{saved:amount} of the traffic cost: no single swap keeps the limits",
 )
 """Why a step is taken; shared by all tree planners."""
 
-MOVED = "{moved_client} moves from {from_broker} to {to_broker}: {saved:g}"
+MOVED = "{moved_client} moves from {from_broker} to {to_broker}, which saves {saved:amount} of the traffic cost"
 """Why a client moves; stands after the reasons that all tree planners share."""
 
 BUILDS, SAVES, COSTS, TOGETHER = range(4)
@@ -68,8 +70,8 @@ def plan_to(
         each = np.cumsum(path.gain) / np.maximum(path.start[1:], 1)
         found = max(0.0, float(each.max(initial=0.0)))
         raise NothingBetter(
-            f"no replaced link saves {planner.min_gain:g} or more: the best steps found save {found:g} a link. "
-            "Lower min_gain, or leave the tree as it is."
+            f"no replaced link saves {amount(planner.min_gain)} or more: the best steps found save {amount(found)} a "
+            "link. Lower min_gain, or leave the tree as it is."
         )
     starts = np.append(0, ends)
     changes = changes_in(path, int(starts[-1]))
