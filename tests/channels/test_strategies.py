@@ -155,8 +155,8 @@ def test_strategy_4_uses_rates_and_requests_where_they_are_known():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Strategy3(order="up"), "order is 'up'"),
-        (lambda: Strategy31(ties="none"), "ties is 'none'"),
+        (lambda: Strategy3(order="up"), 'order is "up"'),
+        (lambda: Strategy31(ties="none"), 'ties is "none"'),
         (lambda: Strategy4(effort=-1), "effort is -1"),
         (lambda: Anneal(sweeps=-1), "sweeps is -1"),
         (lambda: Anneal(heat=0.0), "heat is 0.0"),
