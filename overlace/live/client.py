@@ -1,0 +1,1 @@
+"""The wrapper around nats-py and paho that applications use; stands alone."""
