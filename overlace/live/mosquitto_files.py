@@ -137,8 +137,7 @@ def bridge_text(deployment: Deployment, broker: str, dialled: str, colour: int, 
     ]
     if deployment.tls and deployment.tls.ca:
         lines.append(f"bridge_cafile {plain(str(deployment.place(deployment.tls.ca)), 'path')}")
-    for each in (*carried, Bridged(PROBES, "both")):
-        lines.append(f"topic {bridge_filter(each.filter)} {each.direction} 2")
+    lines += [f"topic {bridge_filter(each.filter)} {each.direction} 2" for each in (*carried, Bridged(PROBES, "both"))]
     return "\n".join(lines) + "\n"
 
 
