@@ -49,8 +49,8 @@ class NatsNetwork:
         if key in self.connected and self.connected[key].is_connected:
             return self.connected[key]
         address = client_address(self.deployment.plain(), broker, colour)
-        options = nats_options(self.deployment.plain(), role, colour)
         try:
+            options = nats_options(self.deployment.plain(), role, colour)
             made = await asyncio.wait_for(
                 nats.connect(
                     f"nats://{address}",

@@ -4,44 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from overlace.errors import BadNetwork, BadParameter, BadTrace
-from overlace.ingest.options import KEY_VARIABLE, Options
-from overlace.limits import check_options, option
+from overlace.ingest.options import Options
 from overlace.live.adapter import Shown, Watched
 from overlace.live.deployment import Deployment
+from overlace.live.options import How, RecordOptions
 from overlace.live.recorder import SECOND_US, Recording, begin_recording, watch
 from overlace.live.recording_tables import Published, Rows, tables_of
 from overlace.model import Progress
 from overlace.trace.store import Trace
 from overlace.trace.writer import refuse_foreign, writing
 from overlace.wording import counted
-
-How = Literal["counted", "traced", "estimated"]
-
-
-@dataclass(frozen=True)
-class RecordOptions:
-    """How to record."""
-
-    how: How = option(
-        "counted",
-        "counted: wrapped clients say what they publish; traced: servers say where sampled messages went (NATS); "
-        "estimated: from servers' counters, any client (NATS)",
-    )
-    seconds: float = option(60.0, "how long to record", above=0, most=31 * 86_400)
-    sample: float = option(0.1, "share of messages that are traced; taken as 1 in a whole number", above=0, most=1)
-    pseudonymise: bool = option(False, f"hash all names with the key in {KEY_VARIABLE}")
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    @property
-    def weight(self) -> int:
-        """How many messages one that was traced stands for."""
-        return max(1, round(1 / self.sample)) if self.how == "traced" else 1
 
 
 class Recorded(NamedTuple):
