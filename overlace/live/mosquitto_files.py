@@ -111,6 +111,7 @@ def main_text(deployment: Deployment, broker: str, colour: int, more: str = "") 
         "persistence false",
         "set_tcp_nodelay true",
         "max_queued_messages 0",
+        "sys_interval 1",
         *([more.rstrip()] if more else []),
     ]
     return "\n".join(lines) + "\n"
@@ -137,8 +138,7 @@ def bridge_text(deployment: Deployment, broker: str, dialled: str, colour: int, 
     ]
     if deployment.tls and deployment.tls.ca:
         lines.append(f"bridge_cafile {plain(str(deployment.place(deployment.tls.ca)), 'path')}")
-    for each in (*carried, Bridged(PROBES, "both")):
-        lines.append(f"topic {bridge_filter(each.filter)} {each.direction} 2")
+    lines += [f"topic {bridge_filter(each.filter)} {each.direction} 2" for each in (*carried, Bridged(PROBES, "both"))]
     return "\n".join(lines) + "\n"
 
 
