@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from overlace.errors import BadNetwork, BadParameter, BadTrace
@@ -11,7 +12,7 @@ from overlace.ingest.options import Options
 from overlace.live.adapter import Shown, Watched
 from overlace.live.deployment import Deployment
 from overlace.live.options import How, RecordOptions
-from overlace.live.recorder import SECOND_US, Recording, begin_recording, watch
+from overlace.live.recorder import SECOND_US, Recording, Span, begin_recording, watch
 from overlace.live.recording_tables import Published, Rows, tables_of
 from overlace.model import Progress
 from overlace.trace.store import Trace
@@ -94,36 +95,52 @@ async def _record(
             published = [Published(at, c, t, n, size) for (at, c, t), (n, size) in sorted(recording.sent.items())]
             rows = Rows(published, recording.sessions.rows(), recording.subscriptions.rows())
         elif options.how == "traced":
-            rows = await _trace(adapter, recording, shown, options, about, progress)
+            rows, about = await _trace(adapter, recording, shown, options, progress)
         else:
-            rows = await _estimate(deployment, recording, shown, options, about, progress)
+            rows, about = await _estimate(deployment, recording, shown, options, progress)
         return rows, recording, about
     finally:
         await adapter.close()
 
 
 async def _trace(
-    adapter: Watched,
-    recording: Recording,
-    shown: Shown,
-    options: RecordOptions,
-    about: dict[str, object],
-    progress: Progress,
-) -> Rows:
-    """Sampled messages as servers trace them."""
+    adapter: Watched, recording: Recording, shown: Shown, options: RecordOptions, progress: Progress
+) -> tuple[Rows, dict[str, object]]:
+    """(rows, about): sampled messages as servers trace them."""
     raise NotImplementedError
 
 
 async def _estimate(
-    deployment: Deployment,
-    recording: Recording,
-    shown: Shown,
-    options: RecordOptions,
-    about: dict[str, object],
-    progress: Progress,
-) -> Rows:
-    """What counters of servers say, fitted."""
-    raise NotImplementedError
+    deployment: Deployment, recording: Recording, shown: Shown, options: RecordOptions, progress: Progress
+) -> tuple[Rows, dict[str, object]]:
+    """(rows, about): what counters of servers say, fitted."""
+    from overlace.live.counters import Sampler
+
+    recording.begin_us = int(time.time() * 1e6)
+    async with Sampler(deployment, shown.live) as sampler:
+        await wait_out(options.seconds, progress, lambda: counted(len(shown.clients), "client", "clients"))
+    recording.end_us = int(time.time() * 1e6)
+    progress(0.92, "fitting")
+    found = sampler.estimate()
+    recording.notes += found.notes
+    published = [
+        Published(int(at), client, topic, int(messages), int(size))
+        for at, client, topic, messages, size in zip(
+            found.second, found.client, found.topic, found.messages, found.bytes, strict=True
+        )
+    ]
+    sessions = [Span((each.client, each.broker), each.since, each.until) for each in found.sessions]
+    asked = [Span((each.client, each.filter, each.group), each.since, each.until) for each in found.subscriptions]
+    about = {"fit": round(found.fit, 4), "incomplete": found.incomplete, "together": [list(x) for x in found.together]}
+    return Rows(published, sessions, asked), about
+
+
+async def wait_out(seconds: float, progress: Progress, tell: Callable[[], str]) -> None:
+    """Let the time pass, and say now and then how far it is."""
+    began = time.monotonic()
+    while (left := began + seconds - time.monotonic()) > 0:
+        progress(min(0.9, 0.9 * (1 - left / seconds)), f"recording: {tell()}")
+        await asyncio.sleep(min(1.0, left))
 
 
 def _write(
