@@ -1,0 +1,138 @@
+"""What every kind of broker network can do, and what it shows of itself.
+
+Which links are wired, who is at home where and which colour is live is always asked of the brokers, never remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from overlace.errors import BadNetwork
+from overlace.live.deployment import Deployment
+from overlace.live.wiring import Links
+
+Order: TypeAlias = Mapping[str, Any]
+"""What control asks of a client: {"do": "count"}. It names brokers, never addresses."""
+
+Answer: TypeAlias = Mapping[str, Any]
+"""What a client answers: its name, live colour, home in each colour, filters with their groups, and counts."""
+
+
+class Seen(NamedTuple):
+    """A client as the brokers show it."""
+
+    homes: tuple[str | None, str | None]  # by colour
+    live: int  # the colour that it publishes in, as far as is known
+    filters: tuple[tuple[str, str | None], ...]  # with their groups
+    wrapped: bool  # whether it follows orders
+    connections: int = 1  # more than one in a colour: two clients have this name
+
+
+class Shown(NamedTuple):
+    """A network as its brokers show it."""
+
+    brokers: Mapping[str, str]  # name to version; one that does not answer has ""
+    links: tuple[Links, Links]  # wired, by colour
+    clients: Mapping[str, Seen]
+    nameless: int = 0  # connections that have no name, or that only the broker's log names
+
+    @property
+    def silent(self) -> list[str]:
+        """Brokers that do not answer."""
+        return [name for name, version in self.brokers.items() if not version]
+
+    @property
+    def live(self) -> int:
+        """The colour that is live: the one with clients in it, else the one with links."""
+        count = [0, 0]
+        for each in self.clients.values():
+            count[each.live] += 1
+        if count[0] != count[1]:
+            return int(count[1] > count[0])
+        return int(len(self.links[1]) > len(self.links[0]))
+
+
+class Answers:
+    """The answers to an order as they come, in parts; done when all that are expected have answered, or for a time
+    nobody more has."""
+
+    QUIET = 0.5  # seconds, where it is not known who should answer
+
+    def __init__(self, expected: Collection[str] = ()) -> None:
+        self.expected = set(expected)
+        self.parts: dict[tuple[str, str], dict[int, Answer]] = {}
+        self.last = time.monotonic()
+
+    def take(self, data: bytes) -> None:
+        """One answer, or a part of one; what is none is left."""
+        try:
+            answer = json.loads(data)
+            key = str(answer["client"]), str(answer["instance"])
+            part, parts = int(answer.get("part", 0)), int(answer.get("parts", 1))
+        except (ValueError, KeyError, TypeError):
+            return
+        if 0 <= part < parts:
+            self.parts.setdefault(key, {})[part] = answer
+            self.last = time.monotonic()
+
+    def whole(self) -> list[Answer]:
+        """The answers that are whole, their parts put together."""
+        found: list[Answer] = []
+        for parts in self.parts.values():
+            first = next(iter(parts.values()))
+            if len(parts) == int(first.get("parts", 1)):
+                counts = {k: v for i in sorted(parts) for k, v in (parts[i].get("counts") or {}).items()}
+                found.append({**first, "counts": counts})
+        return found
+
+    async def wait(self, patience: float) -> list[Answer]:
+        """Wait for the answers."""
+        began = time.monotonic()
+        while time.monotonic() - began < patience:
+            whole = {str(each["client"]) for each in self.whole()}
+            if self.expected and self.expected <= whole:
+                break
+            quiet = time.monotonic() - max(self.last, began)
+            if not self.expected and len(whole) == len(self.parts) and quiet > self.QUIET:
+                break
+            await asyncio.sleep(0.005)
+        return self.whole()
+
+
+class Watched(Protocol):
+    """One kind of broker network, as far as it is watched. Everything may be called again."""
+
+    deployment: Deployment
+    farewells: list[bytes]  # last answers of clients that left, as they came
+
+    async def shown(self) -> Shown:
+        """What the brokers say."""
+        ...
+
+    async def tell(self, client: str, order: Order, colour: int = 0) -> list[Answer]:
+        """Give an order to a client; what it answers, in parts; nothing: no answer within the patience."""
+        ...
+
+    async def tell_all(self, order: Order, colour: int = 0, expected: Collection[str] = ()) -> list[Answer]:
+        """Give an order to all clients of a colour that follow orders; what they answer."""
+        ...
+
+    async def latencies(self, colour: int, links: Links) -> dict[tuple[str, str], int]:
+        """Microseconds that a message takes over each of these links, where they could be measured."""
+        ...
+
+    async def close(self) -> None:
+        """Leave the network."""
+        ...
+
+
+def refuse_silent(shown: Shown, deployment: Deployment) -> None:
+    """Refused if a broker does not answer."""
+    if shown.silent:
+        first = shown.silent[0]
+        more = f" and {len(shown.silent) - 1} more" if len(shown.silent) > 1 else ""
+        raise BadNetwork(f"{first}{more} at {deployment.client_address(first)} does not answer. Is it running?")
