@@ -6,12 +6,13 @@ refused. `overlace live up` writes one; docs/live.md explains every key, from th
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
@@ -109,6 +110,28 @@ class BrokerEntry(Strict):
         return self
 
 
+class Login(NamedTuple):
+    """A user with what it proves itself by; paths for keys."""
+
+    user: str
+    password: str = ""
+    nkey: Path | None = None
+    creds: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"Login({self.user!r})"  # never the secret
+
+    def public_key(self) -> str:
+        """The public part of an NKEY."""
+        import nkeys
+
+        seed = self.nkey.read_bytes().strip() if self.nkey else b""
+        try:
+            return str(nkeys.from_seed(seed).public_key.decode())
+        except Exception:
+            raise BadNetwork(f"{self.nkey}: not the seed of an NKEY") from None
+
+
 class Deployment(Strict):
     """A network file and what it names."""
 
@@ -180,6 +203,37 @@ class Deployment(Strict):
             (fnmatchcase(left, a) and fnmatchcase(right, b)) or (fnmatchcase(right, a) and fnmatchcase(left, b))
             for a, b in (each.split(":") for each in self.allow_link)
         )
+
+    def login(self, role: str, colour: int = 0) -> Login:
+        """How a role logs in, in a colour; refused where the network file or what it names does not say."""
+        held: Credential | None = getattr(self.credentials, role)
+        if held is None:
+            raise BadNetwork(f"{self.path}: credentials.{role} is missing: a user, and where the password is found")
+        coloured = self.substrate == "nats" and role != "system"
+        name = self.colours[colour]
+        user = held.user or ""
+        if coloured and user and "{colour}" not in user:
+            user += "-{colour}"
+
+        def filled(text: str | None) -> str:
+            return (text or "").replace("{colour}", name)
+
+        keys = [self.place(filled(each)) if each else None for each in (held.nkey, held.creds)]
+        return Login(filled(user), self._password(role, filled(held.password_env), filled(held.password_file)), *keys)
+
+    def _password(self, role: str, variable: str, file: str) -> str:
+        if variable:
+            if not os.environ.get(variable):
+                raise BadNetwork(f"{self.path}: credentials.{role}: the variable {variable} is not set. Set it.")
+            return os.environ[variable]
+        if not file:
+            return ""
+        try:
+            return self.place(file).read_text(encoding="utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError):
+            raise BadNetwork(
+                f"{self.path}: credentials.{role}: {file} cannot be read. Is it there, and ours?"
+            ) from None
 
     def plain(self) -> dict[str, Any]:
         """The network file as overlace.live.client takes it: plain values, and the folder of relative paths."""

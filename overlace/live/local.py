@@ -1,0 +1,262 @@
+"""A broker network on this machine: started, recorded, ended by its process ids.
+
+Everything lies in one folder of this user alone: network.toml, secrets/ (generated passwords), files/ (configuration)
+and run/ (logs, and the ids of processes). Servers listen on loopback only.
+"""
+
+from __future__ import annotations
+
+import csv
+import getpass
+import json
+import os
+import random
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from overlace.errors import BadNetwork, BadParameter
+from overlace.limits import check_options, option
+from overlace.live import mosquitto_files, nats_files
+from overlace.live.deployment import NAME, Deployment, check_deployment, read_deployment
+from overlace.live.servers import (
+    HOST,
+    PATIENCE,
+    Process,
+    Program,
+    describe,
+    end,
+    free_ports,
+    listens,
+    read_processes,
+    require_program,
+    start,
+)
+from overlace.live.wiring import Links, dials, is_tree, links_of
+
+ROLES = ("clients", "control", "links", "system")
+
+
+def read_delay(text: str) -> float:
+    """Milliseconds from 3ms, 0.2 s or 3."""
+    found = text.strip().lower().replace(" ", "")
+    try:
+        for end_, factor in (("ms", 1.0), ("us", 0.001), ("s", 1000.0), ("", 1.0)):
+            if found.endswith(end_):
+                return float(found.removesuffix(end_)) * factor
+    except ValueError:
+        pass
+    raise BadParameter(f"--delay {text!r}: expected a time such as 3ms")
+
+
+@dataclass(frozen=True)
+class LocalOptions:
+    """What network to start."""
+
+    substrate: Literal["nats", "mosquitto"] = option("nats", "what the brokers are: nats or mosquitto")
+    brokers: int = option(7, "how many brokers", least=1, most=200)
+    tree: str | None = option(None, "table of links (left,right; brokers hub-1, hub-2, ...); default: drawn by --seed")
+    delay: float = option(
+        0.0, "latency of every link, such as 3ms (default: none)", metavar="TIME", read=read_delay, least=0, most=10_000
+    )
+    port: int | None = option(None, "first port to listen on (default: free ones)", least=1024, most=65_000)
+    seed: int = option(0, "same seed, same tree", least=0, most=2**63 - 1)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def up(folder: Path, options: LocalOptions, *, bound: bool = False, more: str = "") -> Deployment:
+    """Start a network in a folder that is made; `bound`: it ends with this process. Nothing is left if it fails."""
+    program = require_program(options.substrate)
+    if folder.exists() and any(folder.iterdir()):
+        running = [each for each in read_processes(folder / "run" / "processes.json") if each.runs]
+        state = f"a network that is up: `overlace live down --network {folder}`" if running else "other things"
+        raise BadNetwork(f"{folder} holds {state}. Take that away, or choose another folder with --out.")
+    names = [f"hub-{i + 1}" for i in range(options.brokers)]
+    links = read_tree(Path(options.tree), names) if options.tree else draw_tree(names, options.seed)
+    deployment = _write(folder, options, names)
+    wired = {0: links}
+    if options.substrate == "nats":
+        texts = nats_files.broker_files(deployment, wired, takes={0})
+        for broker in deployment.brokers:
+            texts[nats_files.names_of(broker)["main"]] = nats_files.main_text(
+                deployment, broker, nats_files.Listens(*_own(deployment, broker))
+            )
+    else:
+        more = f"user {getpass.getuser()}\n{more or QUIET}"
+        texts = mosquitto_files.broker_files(deployment, 0, links, more=more)
+    write_private(deployment.files_folder, texts)
+    _start(deployment, program, links, options.delay, bound)
+    return deployment
+
+
+QUIET = "log_type error\nlog_type warning\nlog_type notice\n"
+
+
+def draw_tree(names: list[str], seed: int) -> Links:
+    """A random tree: each broker is linked to one before it."""
+    chosen = random.Random(seed)
+    return links_of((name, names[chosen.randrange(i + 1)]) for i, name in enumerate(names[1:]))
+
+
+def read_tree(file: Path, names: Iterable[str]) -> Links:
+    """A tree from a table of links."""
+    known = list(names)
+    try:
+        with file.open(newline="", encoding="utf-8") as rows:
+            pairs = [tuple(cell.strip() for cell in row) for row in csv.reader(rows) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise BadNetwork(f"{file}: cannot be read: {error}. Expected rows left,right.") from None
+    if pairs and pairs[0][:2] == ("left", "right"):
+        pairs = pairs[1:]
+    for row in pairs:
+        if len(row) != 2 or row[0] == row[1] or not set(row) <= set(known):
+            raise BadNetwork(f"{file}: row {','.join(row)!r}; expected two of {known[0]} to {known[-1]}")
+    links = links_of(pairs)
+    if not is_tree(known, links):
+        raise BadNetwork(f"{file}: {len(links)} links do not join all {len(known)} brokers. Expected a tree.")
+    return links
+
+
+def _write(folder: Path, options: LocalOptions, names: list[str]) -> Deployment:
+    """The folder with its secrets and network file."""
+    nats, proxied = options.substrate == "nats", options.delay > 0
+    each = (3 if nats else 2) + (0 if not proxied else 1 if nats else 2)
+    ports = iter(free_ports(each * len(names), options.port))
+    brokers: dict[str, dict[str, Any]] = {}
+    own: dict[str, list[int]] = {}
+    for name in names:
+        mine = [next(ports) for _ in range(each)]
+        at = [f"{HOST}:{port}" for port in mine]
+        if nats:
+            brokers[name] = {"client": at[0], "links": at[-1] if proxied else at[1], "monitor": f"http://{at[2]}"}
+        else:
+            brokers[name] = {"client": at[:2], **({"links": at[2:4]} if proxied else {})}
+        own[name] = mine
+    roles = ROLES if nats else ROLES[:3]
+    credentials = {role: {"user": role, "password_file": f"secrets/{role}"} for role in roles}
+    document = {"substrate": options.substrate, "files": "files", "credentials": credentials, "brokers": brokers}
+    for part in (folder, folder / "secrets", folder / "files", folder / "run"):
+        part.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part.chmod(0o700)
+    write_private(folder / "secrets", {role: secrets.token_urlsafe(24) + "\n" for role in roles})
+    write_private(folder, {NAME: network_text(document)})
+    write_private(folder / "run", {"ports.json": json.dumps(own)})
+    return read_deployment(folder)
+
+
+def network_text(document: dict[str, Any]) -> str:
+    """A network file as TOML; JSON's strings and lists are TOML's."""
+
+    def value(each: Any) -> str:
+        if isinstance(each, dict):
+            return "{ " + ", ".join(f"{json.dumps(k)} = {value(v)}" for k, v in each.items()) + " }"
+        return json.dumps(each, ensure_ascii=False)
+
+    lines = ["# A network that `overlace live up` has started; docs/live.md explains every key."]
+    tables = {key: each for key, each in document.items() if key in ("credentials", "brokers")}
+    lines += [f"{key} = {value(each)}" for key, each in document.items() if key not in tables]
+    lines += ["", "[credentials]"]
+    lines += [f"{role} = {value(each)}".replace('"user"', "user").replace('"password_file"', "password_file")
+              for role, each in document["credentials"].items()]  # fmt: skip
+    for name, entry in document["brokers"].items():
+        lines += ["", f"[brokers.{json.dumps(name)}]", *(f"{key} = {value(each)}" for key, each in entry.items())]
+    text = "\n".join(lines) + "\n"
+    import tomllib
+
+    check_deployment(tomllib.loads(text), Path(NAME))
+    return text
+
+
+def write_private(folder: Path, texts: dict[str, str]) -> None:
+    """Files for this user alone, each written whole."""
+    for name, text in texts.items():
+        beside = folder / f".{name}.new"
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
+            file.write(text)
+        os.replace(beside, folder / name)
+
+
+def _own(deployment: Deployment, broker: str) -> list[str]:
+    """Where a broker itself listens, which is behind the proxy where its links have a latency."""
+    ports = json.loads((deployment.folder / "run" / "ports.json").read_text())[broker]
+    return [f"{HOST}:{port}" for port in ports[:3]]
+
+
+def _start(deployment: Deployment, program: Program, links: Links, delay: float, bound: bool) -> None:
+    """Start proxies and brokers, parents before children, and wait for all; all are ended if one does not come."""
+    started: list[Process] = []
+    run = deployment.folder / "run"
+    try:
+        if delay:
+            ports = json.loads((run / "ports.json").read_text())
+            if deployment.substrate == "nats":
+                proxies = [(mine[3], mine[1], delay / 1000) for mine in ports.values()]
+            else:
+                proxies = [(mine[2 + c], mine[c], delay / 1000) for mine in ports.values() for c in (0, 1)]
+            words = [sys.executable, "-m", "overlace.live.delay"]
+            started.append(start("delay", words, run / "delay.log", given=json.dumps(proxies), bound=bound))
+            _keep(run, started)
+            await_all([f"{HOST}:{port}" for port, _, _ in proxies], started, run)
+        parents = dials(deployment.brokers, links)
+        order = [name for name in deployment.brokers if name not in parents]
+        for name in order:
+            order += [child for child, parent in parents.items() if parent == name]
+        for name in order:
+            started.append(start_broker(deployment, program, name, 0, bound))
+            _keep(run, started)
+            await_all([deployment.client_address(name)], started, run)
+    except BaseException:
+        end(started)
+        raise
+
+
+def start_broker(deployment: Deployment, program: Program, broker: str, colour: int, bound: bool) -> Process:
+    """Start one broker from its files."""
+    if deployment.substrate == "nats":
+        file = nats_files.names_of(broker)["main"]
+    else:
+        file = mosquitto_files.names_of(broker, colour)["main"]
+    name = file.removesuffix(".conf")
+    words = [program.path, "-c", str(deployment.files_folder / file)]
+    return start(name, words, deployment.folder / "run" / f"{name}.log", bound=bound)
+
+
+def await_all(addresses: Iterable[str], processes: list[Process], run: Path) -> None:
+    """Wait until somebody listens at every address; refused if a process ends or the patience does."""
+    deadline = time.monotonic() + PATIENCE
+    left = list(addresses)
+    while left := [each for each in left if not listens(each)]:
+        gone = [each for each in processes if not each.runs]
+        if gone or time.monotonic() > deadline:
+            who = gone[0].name if gone else processes[-1].name
+            raise BadNetwork(f"{who} did not start: {last_line(run / f'{who}.log')}")
+        time.sleep(0.01)
+
+
+def last_line(log: Path) -> str:
+    """The last line that a server has said."""
+    try:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        lines = []
+    return lines[-1] if lines else "it said nothing"
+
+
+def _keep(run: Path, processes: list[Process]) -> None:
+    write_private(run, {"processes.json": json.dumps(describe(processes))})
+
+
+def down(deployment: Deployment, progress: Callable[[str], None] | None = None) -> list[Process]:
+    """End the processes of a network that `up` has started; those that were still there."""
+    file = deployment.folder / "run" / "processes.json"
+    if not file.exists():
+        raise BadNetwork(f"{deployment.path} was not started by `overlace live up`: its brokers are not ours to end.")
+    ended = end(read_processes(file))
+    file.unlink(missing_ok=True)
+    return ended

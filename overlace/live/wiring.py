@@ -1,0 +1,72 @@
+"""Links between brokers by name: a tree, who dials whom in it, and names of files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeAlias
+
+from overlace.errors import BadNetwork
+
+Pair: TypeAlias = tuple[str, str]
+"""A link: two brokers by name, in the order of their names."""
+
+Links: TypeAlias = frozenset[Pair]
+
+
+def pair(left: str, right: str) -> Pair:
+    """The link between two brokers."""
+    return (left, right) if left < right else (right, left)
+
+
+def links_of(pairs: Iterable[Sequence[str]]) -> Links:
+    """Links from pairs of names in any order."""
+    return frozenset(pair(*each) for each in pairs)
+
+
+def dials(brokers: Collection[str], links: Collection[Pair]) -> dict[str, str]:
+    """Whom each broker dials: its neighbour on the way to the first of its part; refused if there is a cycle.
+
+    Nobody dials two. A NATS server that does so passes nothing on between the two, and a parent that is started first
+    is there when its children dial.
+    """
+    near: dict[str, list[str]] = {name: [] for name in brokers}
+    for left, right in sorted(links):
+        for end in (left, right):
+            if end not in near:
+                raise BadNetwork(f"link {left} - {right}: the network file has no broker {end}. Add it there.")
+        near[left].append(right)
+        near[right].append(left)
+    parents: dict[str, str] = {}
+    reached: set[str] = set()
+    for root in near:
+        if root in reached:
+            continue
+        reached.add(root)
+        ahead = [root]
+        for here in ahead:
+            for other in near[here]:
+                if other == parents.get(here):
+                    continue
+                if other in reached:
+                    raise BadNetwork(
+                        f"link {here} - {other} closes a cycle: messages would go round. Links form a tree."
+                    )
+                reached.add(other)
+                parents[other] = here
+                ahead.append(other)
+    return parents
+
+
+def is_tree(brokers: Collection[str], links: Collection[Pair]) -> bool:
+    """Whether the links join all brokers without a cycle."""
+    return len(links) == len(brokers) - 1 and len(dials(brokers, links)) == len(links)
+
+
+def slug(name: str) -> str:
+    """A name of a file for a broker, of harmless characters; two brokers never share one."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40]
+    if plain == name:
+        return plain
+    return f"{plain or 'broker'}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
