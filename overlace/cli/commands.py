@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 import overlace
-from overlace.cli import about, logs, main_job, peek, pipeline, plans
+from overlace.cli import about, live, logs, main_job, peek, pipeline, plans
 from overlace.cli.console import err, out, shown, visible_lines
 from overlace.cli.explain import exit_code_of, explain
 from overlace.errors import NothingBetter
@@ -53,6 +53,7 @@ app.command("replay", epilog=_example("overlace replay run"))(pipeline.replay_co
 app.command("report", epilog=_example("overlace report run"))(pipeline.report_command)
 app.command("optimize", epilog=_example("overlace optimize trace --out run --budget 40"))(main_job.optimize_command)
 app.command("drift", epilog=_example("overlace drift run newer-trace"))(main_job.drift_command)
+app.add_typer(live.live, name="live")
 app.command("planners", epilog=_example("overlace planners tree"))(plans.planners_command)
 app.command("metrics", epilog=_example("overlace metrics hops"))(about.metrics_command)
 app.command("schema", epilog=_example("overlace schema plan"))(about.schema_command)

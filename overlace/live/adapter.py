@@ -5,7 +5,10 @@ Which links are wired, who is at home where and which colour is live is always a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import json
+import time
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from overlace.errors import BadNetwork
@@ -53,20 +56,68 @@ class Shown(NamedTuple):
         return int(len(self.links[1]) > len(self.links[0]))
 
 
-class Adapter(Protocol):
-    """One kind of broker network. Everything may be called again: the second time changes nothing."""
+class Answers:
+    """The answers to an order as they come, in parts; done when all that are expected have answered, or for a time
+    nobody more has."""
+
+    QUIET = 0.5  # seconds, where it is not known who should answer
+
+    def __init__(self, expected: Collection[str] = ()) -> None:
+        self.expected = set(expected)
+        self.parts: dict[tuple[str, str], dict[int, Answer]] = {}
+        self.last = time.monotonic()
+
+    def take(self, data: bytes) -> None:
+        """One answer, or a part of one; what is none is left."""
+        try:
+            answer = json.loads(data)
+            key = str(answer["client"]), str(answer["instance"])
+            part, parts = int(answer.get("part", 0)), int(answer.get("parts", 1))
+        except (ValueError, KeyError, TypeError):
+            return
+        if 0 <= part < parts:
+            self.parts.setdefault(key, {})[part] = answer
+            self.last = time.monotonic()
+
+    def whole(self) -> list[Answer]:
+        """The answers that are whole, their parts put together."""
+        found: list[Answer] = []
+        for parts in self.parts.values():
+            first = next(iter(parts.values()))
+            if len(parts) == int(first.get("parts", 1)):
+                counts = {k: v for i in sorted(parts) for k, v in (parts[i].get("counts") or {}).items()}
+                found.append({**first, "counts": counts})
+        return found
+
+    async def wait(self, patience: float) -> list[Answer]:
+        """Wait for the answers."""
+        began = time.monotonic()
+        while time.monotonic() - began < patience:
+            whole = {str(each["client"]) for each in self.whole()}
+            if self.expected and self.expected <= whole:
+                break
+            quiet = time.monotonic() - max(self.last, began)
+            if not self.expected and len(whole) == len(self.parts) and quiet > self.QUIET:
+                break
+            await asyncio.sleep(0.005)
+        return self.whole()
+
+
+class Watched(Protocol):
+    """One kind of broker network, as far as it is watched. Everything may be called again."""
 
     deployment: Deployment
+    farewells: list[bytes]  # last answers of clients that left, as they came
 
     async def shown(self) -> Shown:
         """What the brokers say."""
         ...
 
-    async def tell(self, client: str, order: Order, colour: int) -> list[Answer]:
+    async def tell(self, client: str, order: Order, colour: int = 0) -> list[Answer]:
         """Give an order to a client; what it answers, in parts; nothing: no answer within the patience."""
         ...
 
-    async def tell_all(self, order: Order, colour: int) -> list[Answer]:
+    async def tell_all(self, order: Order, colour: int = 0, expected: Collection[str] = ()) -> list[Answer]:
         """Give an order to all clients of a colour that follow orders; what they answer."""
         ...
 

@@ -15,14 +15,13 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from overlace.errors import BadNetwork, BadParameter
-from overlace.limits import check_options, option
+from overlace.errors import BadNetwork
 from overlace.live import mosquitto_files, nats_files
 from overlace.live.deployment import NAME, Deployment, check_deployment, read_deployment
+from overlace.live.options import LocalOptions
 from overlace.live.servers import (
     HOST,
     PATIENCE,
@@ -39,35 +38,6 @@ from overlace.live.servers import (
 from overlace.live.wiring import Links, dials, is_tree, links_of
 
 ROLES = ("clients", "control", "links", "system")
-
-
-def read_delay(text: str) -> float:
-    """Milliseconds from 3ms, 0.2 s or 3."""
-    found = text.strip().lower().replace(" ", "")
-    try:
-        for end_, factor in (("ms", 1.0), ("us", 0.001), ("s", 1000.0), ("", 1.0)):
-            if found.endswith(end_):
-                return float(found.removesuffix(end_)) * factor
-    except ValueError:
-        pass
-    raise BadParameter(f"--delay {text!r}: expected a time such as 3ms")
-
-
-@dataclass(frozen=True)
-class LocalOptions:
-    """What network to start."""
-
-    substrate: Literal["nats", "mosquitto"] = option("nats", "what the brokers are: nats or mosquitto")
-    brokers: int = option(7, "how many brokers", least=1, most=200)
-    tree: str | None = option(None, "table of links (left,right; brokers hub-1, hub-2, ...); default: drawn by --seed")
-    delay: float = option(
-        0.0, "latency of every link, such as 3ms (default: none)", metavar="TIME", read=read_delay, least=0, most=10_000
-    )
-    port: int | None = option(None, "first port to listen on (default: free ones)", least=1024, most=65_000)
-    seed: int = option(0, "same seed, same tree", least=0, most=2**63 - 1)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 def up(folder: Path, options: LocalOptions, *, bound: bool = False, more: str = "") -> Deployment:

@@ -111,6 +111,7 @@ def main_text(deployment: Deployment, broker: str, colour: int, more: str = "") 
         "persistence false",
         "set_tcp_nodelay true",
         "max_queued_messages 0",
+        "sys_interval 1",
         *([more.rstrip()] if more else []),
     ]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,236 @@
+"""NATS networks: brokers joined by leafnode links, each colour an account."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from overlace.errors import BadNetwork
+from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
+from overlace.live.client import client_address, nats_options
+from overlace.live.deployment import Deployment
+from overlace.live.monitor import connections, look_at_all
+from overlace.live.servers import refuse_old
+from overlace.live.wiring import Links, Pair, links_of
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+PATIENCE = 3.0
+"""Seconds to wait for an answer."""
+
+PROBES = 5
+"""Messages sent over a link to measure its latency; the quickest counts."""
+
+OURS = "overlace."
+"""How the names of our own connections begin."""
+
+
+class NatsNetwork:
+    """A NATS network."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.connected: dict[tuple[str, str, int], Client] = {}
+        self.farewells: list[bytes] = []
+
+    async def connect(self, broker: str, role: str = "control", colour: int = 0) -> Client:
+        """Our connection to a broker as a role, in a colour; made once."""
+        import nats
+
+        key = broker, role, colour
+        if key in self.connected and self.connected[key].is_connected:
+            return self.connected[key]
+        address = client_address(self.deployment.plain(), broker, colour)
+        try:
+            options = nats_options(self.deployment.plain(), role, colour)
+            made = await asyncio.wait_for(
+                nats.connect(
+                    f"nats://{address}",
+                    name=f"{OURS}{role}.{secrets.token_hex(4)}",
+                    max_reconnect_attempts=1,
+                    connect_timeout=2,
+                    error_cb=_quiet,
+                    **options,
+                ),
+                PATIENCE,
+            )
+        except Exception as error:
+            raise BadNetwork(f"{broker} at {address} does not take {role}: {_reason(error)}") from None
+        self.connected[key] = made
+        if role == "control" and broker == self.first:
+            await made.subscribe("_OVERLACE.left", cb=self._take_farewell)
+            await made.flush()
+        return made
+
+    async def _take_farewell(self, message: Msg) -> None:
+        self.farewells.append(message.data)
+
+    async def shown(self) -> Shown:
+        """What the brokers say over their monitoring."""
+        deployment = self.deployment
+        general, leafs = await asyncio.gather(look_at_all(deployment, "varz"), look_at_all(deployment, "leafz"))
+        listed = await asyncio.gather(*(connections(deployment, b, "subs=detail&auth=1") for b in deployment.brokers))
+        versions = {}
+        for broker, told in general.items():
+            versions[broker] = str(told.get("version", "")) if told else ""
+            if told and told.get("server_name") != broker:
+                raise BadNetwork(
+                    f"{deployment.of(broker).monitor} is called {told.get('server_name')!r}; the network file says "
+                    f"{broker!r}. A server's server_name is its name here."
+                )
+            if told:
+                refuse_old("nats", broker, versions[broker])
+        wired: tuple[list[Pair], list[Pair]] = ([], [])
+        for broker, told in leafs.items():
+            for leaf in (told or {}).get("leafs") or []:
+                if leaf.get("account") in deployment.colours and leaf.get("name") in deployment.brokers:
+                    wired[deployment.colours.index(leaf["account"])].append((broker, leaf["name"]))
+        seen, nameless = self._clients(dict(zip(deployment.brokers, listed, strict=True)))
+        return Shown(versions, (links_of(wired[0]), links_of(wired[1])), seen, nameless)
+
+    def _clients(self, listed: dict[str, list[dict[str, Any]] | None]) -> tuple[dict[str, Seen], int]:
+        """(clients by name, connections without one)."""
+        colours = self.deployment.colours
+        homes: dict[str, list[list[str]]] = {}
+        filters: dict[str, dict[tuple[str, str | None], None]] = {}
+        follow: dict[str, set[int]] = {}
+        nameless = 0
+        for broker, rows in listed.items():
+            for row in rows or []:
+                name = row.get("name", "")
+                if row.get("account") not in colours or name.startswith(OURS):
+                    continue
+                if not name:
+                    nameless += 1
+                    continue
+                colour = colours.index(row["account"])
+                homes.setdefault(name, [[], []])[colour].append(broker)
+                own = filters.setdefault(name, {})
+                for each in row.get("subscriptions_list_detail") or []:
+                    if each["subject"] == f"_OVERLACE.ctl.{hash_of(name)}":
+                        follow.setdefault(name, set()).add(colour)
+                    elif not each["subject"].startswith("_OVERLACE."):
+                        own[each["subject"], each.get("qgroup") or None] = None
+        found = {}
+        for name, (first, second) in homes.items():
+            live = int(not first)
+            connected = max(len(first), len(second))
+            at = (first[0] if first else None, second[0] if second else None)
+            found[name] = Seen(at, live, tuple(filters[name]), name in follow, connected)
+        return found, nameless
+
+    async def tell(self, client: str, order: Order, colour: int = 0) -> list[Answer]:
+        """Give an order to a client; what it answers."""
+        return await self._request(f"_OVERLACE.ctl.{hash_of(client)}", order, colour, {client})
+
+    async def tell_all(self, order: Order, colour: int = 0, expected: Collection[str] = ()) -> list[Answer]:
+        """Give an order to all clients that follow orders; what they answer until all that are expected have."""
+        return await self._request("_OVERLACE.ctl.all", order, colour, expected)
+
+    async def _request(self, subject: str, order: Order, colour: int, expected: Collection[str]) -> list[Answer]:
+        connection = await self.connect(self.first, "control", colour)
+        answers = Answers(expected)
+
+        async def take(message: Msg) -> None:
+            answers.take(message.data)
+
+        inbox = connection.new_inbox()
+        subscription = await connection.subscribe(inbox, cb=take)
+        try:
+            await connection.publish(subject, json.dumps(order).encode(), reply=inbox)
+            await connection.flush()
+            return await answers.wait(PATIENCE)
+        finally:
+            await subscription.unsubscribe()
+
+    @property
+    def first(self) -> str:
+        """The broker that orders are given at."""
+        return next(iter(self.deployment.brokers))
+
+    async def latencies(self, colour: int, links: Links) -> dict[Pair, int]:
+        """Microseconds over each link: what a message takes from end to end, without our own ways to both ends."""
+        ends = sorted({end for link in links for end in link})
+        lines = {broker: await self.connect(broker, "control", colour) for broker in ends}
+        came: dict[str, dict[str, float]] = {}
+        token = secrets.token_hex(8)
+        subscriptions = []
+        for broker, line in lines.items():
+
+            async def take(message: Msg, broker: str = broker) -> None:
+                came.setdefault(message.data.decode(), {})[broker] = time.perf_counter()
+
+            subscriptions.append(await line.subscribe(f"_OVERLACE.probe.{token}", cb=take))
+            await line.flush()
+        best: dict[Pair, float] = {}
+        try:
+            await self._until_joined(lines, token, came)
+            for turn in range(PROBES):
+                for broker, line in lines.items():
+                    mark = f"{broker} {turn}"
+                    began = time.perf_counter()
+                    await line.publish(f"_OVERLACE.probe.{token}", mark.encode())
+                    await line.flush()
+                    near = {other for link in links if broker in link for other in link}
+                    deadline = time.perf_counter() + PATIENCE
+                    while not near <= came.get(mark, {}).keys() and time.perf_counter() < deadline:
+                        await asyncio.sleep(0.001)
+                    note_times(best, broker, began, came.get(mark, {}), links)
+        finally:
+            for each in subscriptions:
+                with contextlib.suppress(Exception):
+                    await each.unsubscribe()
+        return {link: max(1, round(1e6 * best[link])) for link in sorted(best)}
+
+    async def _until_joined(self, lines: dict[str, Client], token: str, came: dict[str, dict[str, float]]) -> None:
+        """Wait until interest has reached every broker: a first message arrives everywhere."""
+        deadline = time.perf_counter() + PATIENCE
+        turn = 0
+        for broker, line in lines.items():
+            while time.perf_counter() < deadline:
+                turn += 1
+                await line.publish(f"_OVERLACE.probe.{token}", f"first {broker} {turn}".encode())
+                await line.flush()
+                await asyncio.sleep(0.01)
+                if any(len(at) == len(lines) for mark, at in came.items() if mark.startswith(f"first {broker} ")):
+                    break
+
+    async def close(self) -> None:
+        """Leave the network."""
+        for each in self.connected.values():
+            with contextlib.suppress(Exception):
+                await each.close()
+        self.connected.clear()
+
+
+def note_times(best: dict[Pair, float], broker: str, began: float, came: dict[str, float], links: Links) -> None:
+    """Keep the quickest time over each link of a broker, less the time that a message to itself takes."""
+    own = came.get(broker, began) - began
+    for link in links:
+        if broker in link:
+            other = link[0] if link[1] == broker else link[1]
+            if other in came:
+                best[link] = min(best.get(link, float("inf")), max(0.0, came[other] - began - own))
+
+
+def hash_of(name: str) -> str:
+    """A client's name as it stands in subjects."""
+    return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+async def _quiet(error: Exception) -> None:
+    """What goes wrong on a connection is seen by what is asked over it."""

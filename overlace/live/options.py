@@ -1,0 +1,65 @@
+"""The options of live commands: each once, with its help. Loads nothing heavy, so that commands start at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from overlace.errors import BadParameter
+from overlace.limits import check_options, option
+
+KEY_VARIABLE = "OVERLACE_KEY"
+
+
+def read_delay(text: str) -> float:
+    """Milliseconds from 3ms, 0.2 s or 3."""
+    found = text.strip().lower().replace(" ", "")
+    try:
+        for end_, factor in (("ms", 1.0), ("us", 0.001), ("s", 1000.0), ("", 1.0)):
+            if found.endswith(end_):
+                return float(found.removesuffix(end_)) * factor
+    except ValueError:
+        pass
+    raise BadParameter(f"--delay {text!r}: expected a time such as 3ms")
+
+
+@dataclass(frozen=True)
+class LocalOptions:
+    """What network to start."""
+
+    substrate: Literal["nats", "mosquitto"] = option("nats", "what the brokers are: nats or mosquitto")
+    brokers: int = option(7, "how many brokers", least=1, most=200)
+    tree: str | None = option(None, "table of links (left,right; brokers hub-1, hub-2, ...); default: drawn by --seed")
+    delay: float = option(
+        0.0, "latency of every link, such as 3ms (default: none)", metavar="TIME", read=read_delay, least=0, most=10_000
+    )
+    port: int | None = option(None, "first port to listen on (default: free ones)", least=1024, most=65_000)
+    seed: int = option(0, "same seed, same tree", least=0, most=2**63 - 1)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+How = Literal["counted", "traced", "estimated"]
+
+
+@dataclass(frozen=True)
+class RecordOptions:
+    """How to record."""
+
+    how: How = option(
+        "counted",
+        "counted: wrapped clients say what they publish; traced: servers say where sampled messages went (NATS); "
+        "estimated: from servers' counters, any client (NATS)",
+    )
+    seconds: float = option(60.0, "how long to record", above=0, most=31 * 86_400)
+    sample: float = option(0.1, "share of messages that are traced; taken as 1 in a whole number", above=0, most=1)
+    pseudonymise: bool = option(False, f"hash all names with the key in {KEY_VARIABLE}")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def weight(self) -> int:
+        """How many messages one that was traced stands for."""
+        return max(1, round(1 / self.sample)) if self.how == "traced" else 1

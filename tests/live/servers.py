@@ -1,0 +1,198 @@
+"""Real NATS servers and Mosquittos on loopback, with two colours, users and permissions, and their network file."""
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+NATS = shutil.which("nats-server") or shutil.which("nats-server", path=str(Path(sys.executable).parent))
+MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+PATIENCE = 30  # seconds
+COLOURS = ("BLUE", "GREEN")
+
+
+def free_port():
+    """A port below the ephemeral ones that nobody listens on."""
+    for _ in range(200):
+        port = random.SystemRandom().randrange(15000, 32000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no free port found")
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {PATIENCE} s")
+        time.sleep(0.01)
+
+
+async def until(condition, what="it comes true"):
+    """The same for a condition that the event loop brings about."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {PATIENCE} s")
+        await asyncio.sleep(0.005)
+
+
+def listens(port):
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
+def stop(process):
+    """End a process, by its id."""
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class Servers:
+    """Brokers by name, and their network file; what both kinds have in common."""
+
+    substrate = ""
+
+    def __init__(self, folder, names, tls=None):
+        self.folder, self.names, self.tls = Path(folder), list(names), tls
+        self.processes = {}
+        self.passwords = {role: f"{role} secret" for role in ("clients", "control", "links")}
+        for role, password in self.passwords.items():
+            (self.folder / f"{role}.password").write_text(password + "\n")
+
+    @property
+    def network(self):
+        return self.folder / "network.toml"
+
+    def write_network(self, clients, more=""):
+        """The network file; `clients` has the addresses of a broker as TOML."""
+        lines = [f'substrate = "{self.substrate}"']
+        lines += [more] if more else []
+        lines += ["[tls]", *(f'{key} = "{value}"' for key, value in self.tls.items())] if self.tls else []
+        lines += ["[credentials]"]
+        lines += [f'{role} = {{ user = "{role}", password_file = "{role}.password" }}' for role in self.passwords]
+        for name in self.names:
+            lines += [f"[brokers.{name}]", f"client = {clients(name)}"]
+        self.network.write_text("\n".join(lines) + "\n")
+
+    def start(self, key, words):
+        self.processes[key] = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def wait_for_port(self, key, port):
+        def ready():
+            assert self.processes[key].poll() is None, f"{key} does not start"
+            return listens(port)
+
+        wait_until(ready, f"{key} listens")
+
+    def kill(self, key):
+        stop(self.processes.pop(key))
+
+    def close(self):
+        for key in list(self.processes):
+            self.kill(key)
+
+    def __enter__(self):
+        try:
+            self.start_all()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class NatsServers(Servers):
+    """NATS servers with an account for each colour."""
+
+    substrate = "nats"
+
+    def __init__(self, folder, names, links, tls=None, server_tls=None, nkeys=None):
+        super().__init__(folder, names, tls)
+        self.links = [list(links), []]
+        self.open = [True, False]
+        self.server_tls, self.nkeys = server_tls, nkeys
+        self.ports = {name: {what: free_port() for what in ("client", "links", "monitor")} for name in names}
+        self.write_network(lambda name: f'"127.0.0.1:{self.ports[name]["client"]}"')
+
+    def start_all(self):
+        for name in self.names:
+            self.write(name)
+            self.run(name)
+        self.wait_for_links(0)
+
+    def run(self, name):
+        self.start(name, [NATS, "-c", str(self.folder / f"{name}.conf"), "-l", str(self.folder / f"{name}.log")])
+        self.wait_for_port(name, self.ports[name]["client"])
+
+    def write(self, name):
+        ports = self.ports[name]
+        remotes = [
+            f'{{ url: "nats-leaf://links-{COLOURS[colour]}:{self.passwords["links"].replace(" ", "%20")}@127.0.0.1:'
+            f'{self.ports[far]["links"]}", account: {COLOURS[colour]} }}'
+            for colour in (0, 1)
+            for near, far in self.links[colour]
+            if near == name
+        ]
+        tls = (
+            f"tls {{ cert_file: {self.server_tls[0]!r}, key_file: {self.server_tls[1]!r} }}" if self.server_tls else ""
+        )
+        (self.folder / f"{name}.conf").write_text(
+            f'server_name: "{name}"\nlisten: "127.0.0.1:{ports["client"]}"\nhttp: "127.0.0.1:{ports["monitor"]}"\n{tls}\n'
+            f'leafnodes {{ listen: "127.0.0.1:{ports["links"]}", no_advertise: true, reconnect: "1s", remotes: [{", ".join(remotes)}] }}\n'
+            f"accounts {{ {', '.join(self.account(colour) for colour in (0, 1))} }}\n"
+        )
+
+    def account(self, colour):
+        name = COLOURS[colour]
+        users = [
+            f'{{ user: "{role}-{name}", password: "{self.passwords[role]}" }}' for role in ("control", "links")
+        ]  # fmt: skip
+        limits = 'permissions: { publish: { deny: "_OVERLACE.ctl.>" } }'
+        if self.open[colour]:
+            users.append(f'{{ user: "clients-{name}", password: "{self.passwords["clients"]}", {limits} }}')
+            if self.nkeys:
+                users.append(f"{{ nkey: {self.nkeys[colour]}, {limits} }}")
+        return f"{name} {{ users: [ {', '.join(users)} ] }}"
+
+    def look(self, name, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[name]['monitor']}/{path}", timeout=10) as page:
+            return json.load(page)
+
+    def reload(self):
+        """Write all files, and have the servers read them."""
+        for name in self.processes:
+            before = self.look(name, "varz")["config_load_time"]
+            self.write(name)
+            os.kill(self.processes[name].pid, signal.SIGHUP)
+            wait_until(lambda name=name, before=before: self.look(name, "varz")["config_load_time"] != before, "reload")
+
+    def wire(self, colour, links, is_open=True):
+        """Wire a colour, and let clients in or not."""
+        self.links[colour], self.open[colour] = list(links), is_open
+        self.reload()
+        self.wait_for_links(colour)
+
+    def wait_for_links(self, colour):
+        def wired():
+            found = [leaf for name in self.names for leaf in self.look(name, "leafz").get("leafs") or []]
+            return sum(leaf["account"] == COLOURS[colour] for leaf in found) == 2 * len(self.links[colour])
+
+        wait_until(wired, f"the links of {COLOURS[colour]}")
