@@ -8,7 +8,6 @@ What a difference shows has its secrets masked, those of older files too.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
@@ -24,19 +23,7 @@ MASK = "********"
 MOST_READ = 64 << 20
 """Bytes of a file that is compared: ours are far smaller."""
 
-PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,46}[a-z0-9])?")
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-
-
-def slug(name: str) -> str:
-    """A name as part of a file's name: itself where it is plain, else what is plain of it and 12 hex digits.
-
-    Plain names hold no `_`, so that no two names have one slug (but for one in 2**48).
-    """
-    if PLAIN.fullmatch(name):
-        return name
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:32].strip("-")
-    return f"{plain or 'x'}_{hashlib.blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}"
 
 
 @contextmanager

@@ -14,10 +14,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
-from overlace.errors import BadNetwork
-from overlace.live.deployment import CONTROL
+from overlace.live.mosquitto_files import Bridged, Direction, bridge_filter
+from overlace.live.wiring import Pair
 
-Pair: TypeAlias = tuple[str, str]
 Levels: TypeAlias = tuple[str, ...]
 Filters: TypeAlias = Mapping[Pair, tuple[str, ...]]
 """Filters of the topics that cross a link from its first to its second broker, both ways of every link."""
@@ -26,9 +25,6 @@ How = Literal["prefix", "exact", "all"]
 """How wide filters are: the next subscriber under a known prefix is served, only those known, or everything crosses."""
 
 ONE, REST = "+", "#"
-PROBES = "$overlace/probe/#"
-"""What every link carries both ways: probes of `overlace live apply`."""
-
 OWN = ("$SYS", "$CONTROL", "$overlace")
 """First levels of topics that each broker keeps to itself."""
 
@@ -153,31 +149,35 @@ def widen(filter_: str) -> str:
     return "/".join([*prefix, REST])
 
 
-def spell(filter_: str) -> str | None:
-    """A filter as mosquitto.conf, which has no quotes, can hold it; None where it cannot.
-
-    A level with a space becomes `+`, which no topic that begins with `$` would match; control characters are refused.
-    """
-    if CONTROL.search(filter_):
-        raise BadNetwork(f"the filter {filter_!r} holds control characters, which no configuration can. Leave it out.")
-    levels = [ONE if " " in level or level == '""' else level for level in filter_.split("/")]
-    return None if levels[0] == ONE and filter_.startswith("$") else "/".join(levels)
-
-
 def link_filters(links: Collection[Pair], wanted: Mapping[str, Collection[str]], how: How = "prefix") -> Filters:
     """The filters of each link, both ways, from what is subscribed at each broker; the links are a tree."""
     if how == "all":
-        return {pair: (REST, PROBES) for a, b in links for pair in ((a, b), (b, a))}
+        return {pair: (REST,) for a, b in links for pair in ((a, b), (b, a))}
     spelled = {broker: _spell_all(filters, how) for broker, filters in wanted.items()}
     beyond = subscribed_beyond(links, spelled)
-    return {pair: make_disjoint({*filters, PROBES}) for pair, filters in beyond.items()}
+    return {pair: make_disjoint(filters) for pair, filters in beyond.items()}
 
 
 def _spell_all(filters: Collection[str], how: How) -> set[str]:
     """Filters as they are written, wide enough; those that each broker keeps to itself are left out."""
     crossing = [each for each in filters if each.split("/", 1)[0] not in OWN]
-    spelled = {each for each in map(spell, crossing) if each is not None}
+    spelled = {bridge_filter(each) for each in crossing if not is_lost(each)}
     return {widen(each) for each in spelled} if how == "prefix" else spelled
+
+
+def is_lost(filter_: str) -> bool:
+    """Whether a filter cannot be written: one with a space in a first level that begins with $, which + leaves out."""
+    return filter_.startswith("$") and bridge_filter(filter_).startswith(ONE)
+
+
+def bridge_lines(across: Filters, parents: Mapping[str, str]) -> dict[Pair, list[Bridged]]:
+    """What each bridge carries as its configuration has it, from whom each broker dials."""
+    made = {}
+    for near, far in parents.items():
+        out, back = set(across.get((near, far), ())), set(across.get((far, near), ()))
+        ways: tuple[tuple[Direction, set[str]], ...] = (("both", out & back), ("out", out - back), ("in", back - out))
+        made[near, far] = [Bridged(each, way) for way, some in ways for each in sorted(some)]
+    return made
 
 
 def subscribed_beyond(links: Collection[Pair], wanted: Mapping[str, Collection[str]]) -> dict[Pair, set[str]]:

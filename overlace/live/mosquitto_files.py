@@ -59,9 +59,11 @@ def plain(text: str, what: str) -> str:
 
 
 def bridge_filter(text: str) -> str:
-    """A filter as it can stand in mosquitto.conf: a level with a space becomes +."""
+    """A filter as it can stand in mosquitto.conf: a level with a space becomes +; control characters are refused."""
     if CONTROL.search(text):
-        raise BadNetwork(f"filter {text!r} holds a control character, which no configuration may")
+        raise BadNetwork(f"filter {text!r} holds a control character, which no configuration may. Leave it out.")
+    if text == '""':  # means nothing at all there
+        return "+"
     return "/".join("+" if re.search(r"\s", level) else level for level in text.split("/"))
 
 
@@ -95,7 +97,7 @@ def main_text(deployment: Deployment, broker: str, colour: int, more: str = "") 
     host, _, port = deployment.client_address(broker, colour).rpartition(":")
     folder = deployment.files_folder
     lines = [
-        f"# Written by Overlace for {plain(broker, 'broker')}. Changes here are lost when it is written again.",
+        f"# Written by Overlace for broker {plain(broker, 'broker')}. Changes here are lost when it is written again.",
         f"listener {port} {host.strip('[]')}",
         *(
             [
