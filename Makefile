@@ -75,6 +75,7 @@ check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, g
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/concordance.py --check
+	@$(BIN)/python scripts/network_file.py --check
 
 hooks: $(VENV)/.ready-dev ## run `make check` before every commit (pre-commit)
 	@$(BIN)/pre-commit install
@@ -85,6 +86,7 @@ format: $(VENV)/.ready-dev ## let ruff format and fix
 
 docs: $(VENV)/.ready-dev ## write the generated pages and pictures anew
 	@$(BIN)/python scripts/concordance.py
+	@$(BIN)/python scripts/network_file.py
 	@$(BIN)/python scripts/picture.py
 
 bench: $(VENV)/.ready-dev ## run the benchmarks; each writes its .md in benchmarks/

@@ -8,12 +8,15 @@ import platform
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numba
 
 from overlace import __version__
 from overlace.errors import OverlaceError
+from overlace.live.deployment import Substrate
+from overlace.live.servers import HAD_FROM, find_program, is_new_enough, needed
+from overlace.live.servers import PROGRAMS as PROGRAM_OF
 from overlace.places import describe_cache
 from overlace.spark.java import find_java
 
@@ -34,11 +37,7 @@ OPTIONAL = {
     "nats-py": "pip install 'overlace[live]' to drive NATS brokers",
     "paho-mqtt": "pip install 'overlace[live]' to drive MQTT brokers",
 }
-PROGRAMS = {
-    "nats-server": "needed by `overlace live` with NATS: pip install 'overlace[live]'",
-    "mosquitto": "needed by `overlace live` with MQTT: install your system's package",
-    "chromium": "needed only by the project's own browser tests",
-}
+PROGRAMS = {"chromium": "needed only by the project's own browser tests"}
 
 
 PACKAGES = ("overlace", "numba", "pyarrow", "numpy", "pandas")
@@ -57,6 +56,7 @@ def examine(
         _java(),
         _machine(),
         _kernels(),
+        *(_server(substrate) for substrate in get_args(Substrate)),
         *(_program(name, advice) for name, advice in PROGRAMS.items()),
     ]
     if master is None:
@@ -105,6 +105,17 @@ def _kernels() -> Finding:
 def _program(name: str, advice: str) -> Finding:
     path = shutil.which(name)
     return Finding(name, "ok" if path else "optional", path or "not on PATH", "" if path else advice)
+
+
+def _server(substrate: Substrate) -> Finding:
+    """A broker program, and whether it is new enough."""
+    name, found = PROGRAM_OF[substrate], find_program(substrate)
+    if found is None:
+        return Finding(name, "optional", "not on PATH", f"needed by `overlace live`: {HAD_FROM[substrate]}")
+    old = not is_new_enough(substrate, found.version)
+    said = f"{found.version or 'no version'} at {found.path}"
+    advice = f"too old for `overlace live`, which needs {needed(substrate)}" if old else ""
+    return Finding(name, "optional" if old else "ok", said, advice)
 
 
 def _executors(master: str, config: Mapping[str, str] | None) -> tuple[Finding, Sequence[Mapping[str, Any]]]:

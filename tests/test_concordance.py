@@ -54,3 +54,9 @@ def test_one_comment_may_hold_several_tags(tmp_path):
     path.parent.mkdir(parents=True)
     path.write_text("left -= shared  # A3:14, A3:17\nname = 'A3:1'\n")
     assert set(concordance.tags_in(tmp_path)) == {("PART10", "A3", 14), ("PART10", "A3", 17)}
+
+
+def test_the_reference_of_the_network_file_is_up_to_date():
+    import network_file
+
+    assert (ROOT / "docs/network-file.md").read_text() == network_file.page()

@@ -29,18 +29,23 @@ def metrics_command(
 
 
 def schema_command(
-    name: Annotated[str | None, typer.Argument(help="plan, or a table's name; none: list them")] = None,
+    name: Annotated[str | None, typer.Argument(help="plan, network, or a table's name; none: list them")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The JSON Schema of plan files, or the columns of a table."""
+    """The JSON Schema of plan files and network files, or the columns of a table."""
     from overlace.trace.plan_file import PlanFile
     from overlace.trace.tables import RUN, TABLES, TRACE, schema_of
 
     if name == "plan":
         answer(True, PlanFile.model_json_schema())
         return
+    if name == "network":
+        from overlace.live.deployment import Deployment
+
+        answer(True, Deployment.model_json_schema())
+        return
     if name is None:
-        listing = {"file": ["plan"], "trace": list(TRACE), "run": list(RUN)}
+        listing = {"file": ["plan", "network"], "trace": list(TRACE), "run": list(RUN)}
         answer(
             as_json,
             listing,
@@ -48,7 +53,7 @@ def schema_command(
         )
         return
     if name not in TABLES:
-        raise Unknown("table", name, ["plan", *TABLES])
+        raise Unknown("table", name, ["plan", "network", *TABLES])
     columns = [{"column": f.name, "type": str(f.type), "nullable": f.nullable} for f in schema_of(name)]
     table = Table("column", "type", "may be empty", box=None, pad_edge=False, header_style="dim")
     for each in columns:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+import typer.core
 from rich.markup import escape
 from rich.table import Table
 
 from overlace.cli.console import AsJson, Force, answer, bar, err, shown
 from overlace.cli.options import options_from
+from overlace.errors import BadParameter
 from overlace.live.options import LocalOptions, RecordOptions
 from overlace.wording import counted
 
@@ -18,7 +21,29 @@ if TYPE_CHECKING:
     from overlace.live.adapter import Shown
     from overlace.live.deployment import Deployment
 
+SECRET = re.compile(
+    r"(?i)^--?(password|passwd|pass|pw|token|secret|nkey|seed-file|creds|credentials)\b|//[^/\s]*:[^/\s]*@"
+)
+"""Options that would hold a secret, and addresses with one in them."""
+
+
+class LiveGroup(typer.core.TyperGroup):
+    """The live commands; a secret on the command line is refused, since everybody on the machine could read it."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """The words, unless one would be a secret."""
+        for word in args:
+            if found := SECRET.search(word):
+                what = found[0].lstrip("-") if word.startswith("-") else "an address with a password in it"
+                raise BadParameter(
+                    f"{what}: everybody on this machine can read a command line. Name a variable or a file in the "
+                    "network file: password_env = 'VARIABLE' or password_file = 'PATH'."
+                )
+        return super().parse_args(ctx, args)
+
+
 live = typer.Typer(
+    cls=LiveGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Running broker networks: record them as traces, and carry plans out. Try it on this machine: "

@@ -34,7 +34,7 @@ import ssl
 import time
 import tomllib
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import random
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from nats.aio.client import Client as NatsClient
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription as NatsSubscription
+    from paho.mqtt.client import Client as PahoClient
+    from paho.mqtt.client import MQTTMessage, MQTTMessageInfo
+    from paho.mqtt.properties import Properties
+    from paho.mqtt.reasoncodes import ReasonCode
 
 logger = logging.getLogger(__name__)
 
@@ -181,6 +185,18 @@ def count_colours(network: Network) -> int:
     return len(colours_of(network)) if apart else 1
 
 
+class Named(ssl.SSLContext):
+    """TLS that expects the network file's name in certificates, whatever the host is called."""
+
+    hostname: str | None = None
+
+    def wrap_socket(self, *arguments: Any, **named: Any) -> ssl.SSLSocket:
+        """Begin TLS on a socket; paho has no other way to say which name is expected."""
+        if self.hostname:
+            named["server_hostname"] = self.hostname
+        return super().wrap_socket(*arguments, **named)
+
+
 def tls_context(network: Network) -> ssl.SSLContext | None:
     """TLS towards brokers, if the network file asks for it."""
     tls = network.get("tls")
@@ -188,7 +204,12 @@ def tls_context(network: Network) -> ssl.SSLContext | None:
         return None
     try:
         ca = tls.get("ca")
-        context = ssl.create_default_context(cafile=str(place_of(network, ca)) if ca else None)
+        context = Named(ssl.PROTOCOL_TLS_CLIENT)
+        context.hostname = tls.get("hostname")
+        if ca:
+            context.load_verify_locations(place_of(network, ca))
+        else:
+            context.load_default_certs()
         if tls.get("cert"):
             key = tls.get("key")
             context.load_cert_chain(place_of(network, tls["cert"]), place_of(network, key) if key else None)
@@ -258,6 +279,28 @@ def nats_options(network: Network, role: str, colour: int | None = None) -> dict
         if network["tls"].get("hostname"):
             options["tls_hostname"] = network["tls"]["hostname"]
     return options
+
+
+def mqtt_client(network: Network, role: str, name: str) -> PahoClient:
+    """A paho client for MQTT 5 that knows its user and TLS, not connected yet."""
+    try:
+        from paho.mqtt.client import Client as Plain
+        from paho.mqtt.client import MQTTv5
+        from paho.mqtt.enums import CallbackAPIVersion
+    except ImportError:
+        raise ClientError("paho-mqtt is not installed: pip install paho-mqtt") from None
+    client = Plain(CallbackAPIVersion.VERSION2, name, protocol=MQTTv5)
+    client.connect_timeout = PATIENCE / 2
+    client.reconnect_delay_set(0.25, 2)  # type: ignore[arg-type]
+    credential = credential_of(network, role)
+    if credential:
+        if "user" not in credential:
+            raise BadNetworkFile(f"credentials.{role}: Mosquitto takes a user and a password")
+        client.username_pw_set(credential["user"], read_secret(network, credential, None))
+    context = tls_context(network)
+    if context is not None:
+        client.tls_set_context(context)
+    return client
 
 
 async def connect_nats(address: str, name: str, patience: float = PATIENCE, **options: Any) -> NatsClient:
@@ -488,6 +531,8 @@ class Link:
     """The filter of answers to requests, with {} for the hash of its name."""
     traces: bool
     """Whether servers trace messages that ask for it."""
+    keeps: bool
+    """Whether what is published while the broker is away can be had back."""
 
     @staticmethod
     def problem_of(topic: str) -> str | None:
@@ -502,6 +547,10 @@ class Link:
     def __init__(self, client: Client, colour: int, home: str) -> None:
         self.client, self.colour, self.home = client, colour, home
         self.closed = False
+        self.over = False
+        """Whether it will not come back by itself."""
+        self.refusals: list[str] = []
+        """What the broker did not permit, since somebody last looked."""
         self.received = 0
         self.busy = 0
         self._idle = asyncio.Event()
@@ -517,6 +566,13 @@ class Link:
         self.busy -= 1
         if not self.busy:
             self._idle.set()
+
+    def check(self, concerns: Callable[[str], bool]) -> None:
+        """Raise what the broker did not permit."""
+        found = [text for text in self.refusals if concerns(text)]
+        self.refusals = [text for text in self.refusals if text not in found]
+        if found:
+            raise Refused(f"{self.home}: {found[0]}")
 
     async def settle(self, seconds: float) -> bool:
         """Wait until all that was sent to us is handled and no request waits; whether that came true."""
@@ -552,8 +608,12 @@ class Link:
         """Send a message."""
         raise NotImplementedError
 
+    def unsent(self) -> list[Out]:
+        """What was published while the broker was away, to be published elsewhere."""
+        return []
+
     async def barrier(self) -> None:
-        """Return when the broker has taken all that was sent to it; raise what it refused."""
+        """Return when the broker has taken all that was sent to it."""
         raise NotImplementedError
 
     async def listen(self) -> None:
@@ -573,7 +633,7 @@ class NatsLink(Link):
     """A connection to a NATS server, in the account of a colour."""
 
     orders, who, left, replies = "_OVERLACE.ctl.{}", "_OVERLACE.who", "_OVERLACE.left", "_INBOX.{}.>"
-    traces = True
+    traces, keeps = True, False
 
     @staticmethod
     def problem_of(topic: str) -> str | None:
@@ -592,7 +652,6 @@ class NatsLink(Link):
         super().__init__(client, colour, home)
         self._subscriptions: dict[Filter, NatsSubscription] = {}
         self._listening = False
-        self._refusals: list[str] = []
         self._back = asyncio.Event()
 
     async def open(self) -> None:
@@ -612,12 +671,13 @@ class NatsLink(Link):
     async def _failed(self, error: Exception) -> None:
         text = " ".join(str(error).split())
         if "permissions violation" in text.lower():
-            self._refusals.append(text.removeprefix("nats: "))
+            self.refusals.append(text.removeprefix("nats: "))
         elif is_refusal(text) and not self.closed:
             self.client._lose(self)
         logger.warning("%r: %s", self.home, text or type(error).__name__)
 
     async def _ended(self) -> None:
+        self.over = True
         if not self.closed:
             self.client._lose(self)
 
@@ -657,7 +717,7 @@ class NatsLink(Link):
             raise _trouble(f"publish to {out.topic!r}", error) from None
 
     async def barrier(self) -> None:
-        """Return when the server has taken all that was sent to it; raise what it refused."""
+        """Return when the server has taken all that was sent to it."""
         connection = self._connection
         if not connection.is_connected:
             self._back.clear()
@@ -669,9 +729,6 @@ class NatsLink(Link):
             # nats-py writes the first ping ahead of what waits to be written; the second comes after it
             await connection.flush(int(PATIENCE))
             await connection.flush(int(PATIENCE))
-        if self._refusals:
-            refused, self._refusals = self._refusals, []
-            raise Refused(f"{self.home}: {refused[0]}")
 
     async def listen(self) -> None:
         """Take orders, and say who is live."""
@@ -713,6 +770,306 @@ class NatsLink(Link):
                 await connection.close()
 
 
+class MqttLink(Link):
+    """A connection to a Mosquitto, on the port of a colour; paho's thread hands all to the event loop."""
+
+    orders, who, left, replies = "$overlace/ctl/{}", "$overlace/probe/who", "$overlace/left", "_reply/{}/+"
+    traces, keeps = False, True
+    answers, lives, flushes = "$overlace/answers/", "$overlace/probe/live/", "$overlace/flush/none"
+
+    def __init__(self, client: Client, colour: int, home: str) -> None:
+        super().__init__(client, colour, home)
+        self._loop = asyncio.get_running_loop()
+        self._paho = mqtt_client(client.network, "clients", client.name)
+        self._up = asyncio.Event()
+        self._first: asyncio.Future[ReasonCode] = self._loop.create_future()
+        self._acks: dict[int, asyncio.Future[list[ReasonCode]]] = {}
+        self._entries: dict[int, Entry] = {}
+        self._listening: list[str] = []
+        self._asked: dict[str, Callable[[bytes | None], None]] = {}
+        self._arrived: deque[MQTTMessage] = deque()
+        self._woken = False
+        self._kept: deque[Out] = deque()
+        self._kept_size = 0
+        self._sent: deque[MQTTMessageInfo] = deque()
+
+    @staticmethod
+    def problem_of(topic: str) -> str | None:
+        """Why nothing can be published to a topic."""
+        if not topic or "+" in topic or "#" in topic or CONTROL.search(topic) or len(topic.encode()) > 65535:
+            return "expected words with slashes between them, without wildcards or control characters"
+        return None
+
+    @staticmethod
+    def fold(topic: str) -> str:
+        """The topic under which messages are counted: all replies to one client are one."""
+        return "_reply/" + topic.split("/", 2)[1] + "/reply" if topic.startswith("_reply/") else topic
+
+    async def open(self) -> None:
+        """Connect."""
+        paho = self._paho
+        paho.on_connect = lambda client, data, flags, reason, properties: self._later(self._connected, reason)
+        paho.on_connect_fail = lambda client, data: self._later(self._failed)
+        paho.on_disconnect = lambda client, data, flags, reason, properties: self._later(self._up.clear)
+        paho.on_subscribe = lambda client, data, mid, reasons, properties: self._later(self._acked, mid, reasons)
+        paho.on_unsubscribe = lambda client, data, mid, reasons, properties: self._later(self._acked, mid, reasons)
+        paho.on_message = lambda client, data, message: self._got(message)
+        address = client_address(self.client.network, self.home, self.colour)
+        host, _, port = address.rpartition(":")
+        try:
+            await asyncio.to_thread(paho.connect, host.strip("[]"), int(port), 30, clean_start=True)
+            paho.loop_start()
+            reason = await asyncio.wait_for(self._first, PATIENCE)
+            if reason.is_failure:
+                named = str(reason).lower()
+                if "auth" in named or "password" in named or "banned" in named:
+                    raise Refused(
+                        f"{address}: the broker refuses our credentials. Check [credentials] of the network file"
+                    )
+                raise Unreachable(f"{address}: the broker does not take us ({named})")
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, (ClientError, asyncio.CancelledError)) or not isinstance(error, Exception):
+                raise
+            raise _explain(address, [error]) from None
+
+    def _later(self, call: Callable[..., object], *arguments: object) -> None:
+        """Have something done in the event loop; called by paho's thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to care
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    @property
+    def up(self) -> bool:
+        """Whether the broker is there at this moment."""
+        return self._up.is_set()
+
+    def _connected(self, reason: ReasonCode) -> None:
+        again = self._first.done()
+        if not again:
+            self._first.set_result(reason)
+        if self.closed:
+            return
+        if reason.is_failure:
+            if again:
+                self._failed()
+            return
+        if again:  # the broker has forgotten us
+            for entry in self._entries.values():
+                self._subscribe(entry)
+            for topic in (*self._listening, *self._asked):
+                self._paho.subscribe(topic, 1)
+        self._up.set()
+        kept, self._kept, self._kept_size = self._kept, deque(), 0
+        for out in kept:
+            self._publish(out)
+
+    def _failed(self) -> None:
+        if not self.closed:
+            self.client._lose(self)
+
+    def _acked(self, mid: int, reasons: list[ReasonCode]) -> None:
+        waiting = self._acks.pop(mid, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reasons)
+
+    async def _until_acked(self, sent: tuple[int, int | None], what: str) -> list[ReasonCode]:
+        """Wait for the broker's answer to a packet."""
+        code, mid = sent
+        if code or mid is None:
+            raise Unreachable(f"{self.home}: the broker is away: cannot {what}")
+        waiting = self._acks[mid] = self._loop.create_future()
+        try:
+            return await asyncio.wait_for(waiting, PATIENCE)
+        except TimeoutError:
+            raise Unreachable(f"{self.home}: the broker does not answer: cannot {what}") from None
+        finally:
+            self._acks.pop(mid, None)
+
+    async def _until_up(self) -> None:
+        try:
+            await asyncio.wait_for(self._up.wait(), PATIENCE)
+        except TimeoutError:
+            raise Unreachable(f"{self.home}: the broker has been away for {PATIENCE:g} s") from None
+
+    @staticmethod
+    def _topic(entry: Entry) -> str:
+        topic, group = entry.key
+        return topic if group is None else f"$share/{group}/{topic}"
+
+    def _subscribe(self, entry: Entry) -> tuple[int, int | None]:
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+        from paho.mqtt.subscribeoptions import SubscribeOptions
+
+        numbered = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
+        numbered.SubscriptionIdentifier = entry.number
+        return self._paho.subscribe(self._topic(entry), options=SubscribeOptions(entry.qos), properties=numbered)
+
+    async def subscribe(self, entry: Entry) -> None:
+        """Subscribe to a filter; a second time changes nothing."""
+        if entry.number in self._entries:
+            return
+        await self._until_up()
+        what = f"subscribe to {entry.key[0]!r}"
+        self._entries[entry.number] = entry  # messages may come ahead of our look at the answer
+        try:
+            with _explained(what):
+                reasons = await self._until_acked(self._subscribe(entry), what)
+            if reasons[0].is_failure:
+                raise Refused(f"{self.home}: cannot {what}: {str(reasons[0]).lower()}")
+        except BaseException:
+            self._entries.pop(entry.number, None)
+            raise
+
+    async def unsubscribe(self, entry: Entry) -> None:
+        """Give up a filter."""
+        if entry.number in self._entries and self.up:
+            with suppress(ClientError):
+                await self._until_acked(self._paho.unsubscribe(self._topic(entry)), "unsubscribe")
+        self._entries.pop(entry.number, None)
+
+    async def publish(self, out: Out) -> None:
+        """Send a message; while the broker is away it is kept."""
+        if self.up:
+            self._publish(out)
+            return
+        self._kept_size += len(out.payload) + len(out.topic)
+        if self._kept_size > PENDING or self.closed:
+            raise Unreachable(
+                f"cannot publish to {out.topic!r}: {self.home} is away, and {PENDING:,} bytes wait for it"
+            )
+        self._kept.append(out)
+
+    def _publish(self, out: Out) -> None:
+        properties = None
+        if out.headers or out.reply or out.correlation:
+            properties = self._properties(out)
+        try:
+            info = self._paho.publish(out.topic, out.payload, out.qos, properties=properties)
+        except Exception as error:
+            raise _trouble(f"publish to {out.topic!r}", error) from None
+        if out.qos:
+            while self._sent and self._sent[0].is_published():
+                self._sent.popleft()
+            self._sent.append(info)
+        elif info.rc:  # gone between two looks
+            self._kept.append(out)
+
+    @staticmethod
+    def _properties(out: Out) -> Properties:
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        if out.headers:
+            properties.UserProperty = list(out.headers.items())
+        if out.reply:
+            properties.ResponseTopic = out.reply
+            properties.CorrelationData = out.reply.encode()
+        if out.correlation:
+            properties.CorrelationData = out.correlation
+        return properties
+
+    def unsent(self) -> list[Out]:
+        """What was published while the broker was away, to be published elsewhere."""
+        kept, self._kept = self._kept, deque()
+        return list(kept)
+
+    def _got(self, message: MQTTMessage) -> None:
+        """Take a message; called by paho's thread."""
+        self._arrived.append(message)
+        if not self._woken:
+            self._woken = True
+            self._later(self._deliver)
+
+    def _deliver(self) -> None:
+        self._woken = False
+        while self._arrived:
+            message = self._arrived.popleft()
+            topic, payload = message.topic, bytes(message.payload)
+            if topic.startswith("$overlace/"):
+                self._control(topic, payload)
+                continue
+            self.received += 1
+            properties = message.properties
+            found = self._entries_of(topic, getattr(properties, "SubscriptionIdentifier", None))
+            headers = dict(getattr(properties, "UserProperty", ()))
+            made = Message(self, topic, payload, headers, getattr(properties, "ResponseTopic", None))
+            made._qos, made._correlation = message.qos, getattr(properties, "CorrelationData", None)
+            for entry in found:
+                if entry.queue.qsize() < 8 * BACKLOG:
+                    entry.take(made)
+                else:
+                    logger.warning("a handler of %r is too slow: a message was dropped", entry.key[0])
+
+    def _entries_of(self, topic: str, numbers: list[int] | None) -> list[Entry]:
+        """The filters for which the broker sent a message."""
+        if numbers:
+            return [self._entries[each] for each in numbers if each in self._entries]
+        from paho.mqtt.client import topic_matches_sub
+
+        return [each for each in self._entries.values() if topic_matches_sub(each.key[0], topic)]
+
+    def _control(self, topic: str, payload: bytes) -> None:
+        """An order, or a newcomer's question, or the answer to ours."""
+        if topic in self._asked:
+            self._asked[topic](payload)
+            return
+        reply = _read_json(payload).get("reply")
+        if not isinstance(reply, str) or self.problem_of(reply):
+            reply = ""
+        if topic == self.who:
+            if reply.startswith(self.lives) and self.up:
+                self._publish(Out(reply, json.dumps({"live": self.client.live}).encode(), qos=1))
+        else:
+            self.client._obey(self, payload, reply if reply.startswith(self.answers) else "")
+
+    async def barrier(self) -> None:
+        """Return when the broker has taken all that was sent to it."""
+        await self._until_up()
+        deadline = time.monotonic() + PATIENCE
+        while self._sent:
+            if not self._sent[0].is_published():
+                if time.monotonic() > deadline:
+                    raise Unreachable(f"{self.home}: the broker does not acknowledge what was published")
+                await asyncio.sleep(0.002)
+            else:
+                self._sent.popleft()
+        await self._until_acked(self._paho.unsubscribe(self.flushes), "flush")
+
+    async def listen(self) -> None:
+        """Take orders, and say who is live."""
+        if self._listening:
+            return
+        self._listening = [self.orders.format(self.client.hash), self.orders.format("all"), self.who]
+        for topic in self._listening:
+            reasons = await self._until_acked(self._paho.subscribe(topic, 1), "subscribe to orders")
+            if reasons[0].is_failure:
+                logger.warning("%r: orders cannot be followed: %r is refused", self.home, topic)
+
+    async def ask_live(self, answered: Callable[[bytes | None], None]) -> None:
+        """Ask the others which colour is live; who is alone hears nothing."""
+        reply = f"{self.lives}{self.client.hash}{secrets.token_hex(6)}"
+        self._asked[reply] = answered
+        await self._until_acked(self._paho.subscribe(reply, 1), "ask which colour is live")
+        self._publish(Out(self.who, json.dumps({"reply": reply}).encode(), qos=1))
+
+    async def close(self) -> None:
+        """Leave the broker."""
+        self.closed = True
+        if self.up:
+            with suppress(ClientError):
+                await self.barrier()
+        self._up.clear()
+        paho: PahoClient | None = self.__dict__.pop("_paho", None)
+        if paho is None:
+            return
+        paho.disconnect()
+        await asyncio.to_thread(paho.loop_stop)
+        paho.on_connect = paho.on_connect_fail = paho.on_disconnect = None
+        paho.on_subscribe = paho.on_unsubscribe = paho.on_message = None  # nobody else knows it: its sockets close
+
+
 # The client
 
 
@@ -723,7 +1080,7 @@ class Client:
         self.name, self.network = name, network
         self.hash = hash_name(name)
         self.instance = secrets.token_hex(8)
-        self._kind: type[Link] = NatsLink
+        self._kind: type[Link] = NatsLink if network["substrate"] == "nats" else MqttLink
         self._links: dict[int, Link] = {}
         self._live = 0
         self._idle_is: str | None = None  # what the other colour is: "new", "old", or "open" to a newcomer
@@ -805,6 +1162,7 @@ class Client:
             for link in list(self._links.values()):
                 await link.subscribe(entry)
                 await link.barrier()
+                link.check(lambda text: "subscription" in text and f'"{topic.lower()}"' in text)
         except ClientError:
             await self.unsubscribe(topic, group)
             raise
@@ -850,6 +1208,7 @@ class Client:
         self._check_open()
         for link in list(self._links.values()):
             await link.barrier()
+            link.check(lambda text: True)
 
     async def close(self) -> None:
         """Say goodbye: handle what has come, wait for requests, and leave. A second time changes nothing."""
@@ -989,9 +1348,9 @@ class Client:
         if len(self._links) == 1:
             self._live = next(iter(self._links))
             return
-        self._live, self._idle_is = await self._ask_live() or 0, "open"
+        self._live, self._idle_is = await self._ask_live(self._links.values()) or 0, "open"
 
-    async def _ask_live(self) -> int | None:
+    async def _ask_live(self, links: Collection[Link]) -> int | None:
         """The colour that others say is live; None if nobody says one."""
         found: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         silent = 0
@@ -999,15 +1358,15 @@ class Client:
         def answered(data: bytes | None) -> None:
             nonlocal silent
             silent += data is None
-            said = _read_json(data or b"").get("live")
+            live = _read_json(data or b"").get("live")
             if found.done():
                 return
-            if isinstance(said, int) and said in self._colours():
-                found.set_result(int(said))
-            elif silent == len(self._links):
+            if isinstance(live, int) and live in self._colours():
+                found.set_result(int(live))
+            elif silent == len(links):
                 found.set_result(None)
 
-        for link in self._links.values():
+        for link in links:
             await link.ask_live(answered)
         try:
             return await asyncio.wait_for(found, WHO)
@@ -1015,49 +1374,58 @@ class Client:
             return None
 
     def _lose(self, link: Link) -> None:
-        """A broker has thrown us out for good: the colour was closed meanwhile, or our user was taken out."""
+        """A broker does not take us back: the colour was closed meanwhile, or our user was taken out."""
         if self._closed or self._links.get(link.colour) is not link:
             return
         if link.colour != self._live:
-            del self._links[link.colour]
-            self._idle_is = None
-            self._begin(link.close())
+            if link.over:
+                del self._links[link.colour]
+                self._idle_is = None
+                self._begin(link.close())
         elif not self._finding:
             self._finding = True
             self._begin(self._find_again(link))
 
     async def _find_again(self, lost: Link) -> None:
         """Find the live colour as a newcomer would; what is published meanwhile waits."""
-        if self._held is None:
+        if self._held is None and not lost.keeps:
             self._held = deque()
         try:
-            while not self._closed:
+            while not (self._closed or lost.up or self._links.get(self._live) is not lost):
                 async with self._changing:
                     for colour in self._colours():
-                        if await self._take_over(lost, colour):
+                        if (colour != lost.colour or lost.over) and await self._take_over(lost, colour):
                             return
                 await asyncio.sleep(0.2)
         finally:
             self._finding = False
-            await self._let_go()
+            if self._held is not None and not lost.keeps:
+                await self._let_go()
 
     async def _take_over(self, lost: Link, colour: int) -> bool:
         """Try to go on in a colour after our connection was lost."""
-        link = self._links.get(colour)
+        known = self._links.get(colour)
+        link = None
         try:
-            if link is None or link is lost:
-                link = await self._open(colour, lost.home)
+            link = known if known not in (None, lost) else await self._open(colour, lost.home)
+            assert link is not None
+            if await self._ask_live([link]) not in (None, colour):
+                raise ClientError(f"colour {colour} is not live")
             for entry in list(self._entries.values()):
                 await link.subscribe(entry)
             await link.listen()
             await link.barrier()
         except ClientError as error:
             logger.warning("%r: %s", lost.home, error)
+            if link is not None and link is not known:
+                await link.close()
             return False
-        self._links[colour], self._live = link, colour
         if self._links.get(lost.colour) is lost:
             del self._links[lost.colour]
+        self._links[colour], self._live = link, colour
         self._idle_is = "open" if len(self._links) > 1 else None
+        for out in lost.unsent():
+            await link.publish(out)
         await lost.close()
         return True
 

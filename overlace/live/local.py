@@ -49,20 +49,35 @@ def up(folder: Path, options: LocalOptions, *, bound: bool = False, more: str = 
         raise BadNetwork(f"{folder} holds {state}. Take that away, or choose another folder with --out.")
     names = [f"hub-{i + 1}" for i in range(options.brokers)]
     links = read_tree(Path(options.tree), names) if options.tree else draw_tree(names, options.seed)
-    deployment = _write(folder, options, names)
-    wired = {0: links}
-    if options.substrate == "nats":
-        texts = nats_files.broker_files(deployment, wired, takes={0})
-        for broker in deployment.brokers:
-            texts[nats_files.names_of(broker)["main"]] = nats_files.main_text(
-                deployment, broker, nats_files.Listens(*_own(deployment, broker))
-            )
-    else:
-        more = f"user {getpass.getuser()}\n{more or QUIET}"
-        texts = mosquitto_files.broker_files(deployment, 0, links, more=more)
-    write_private(deployment.files_folder, texts)
-    _start(deployment, program, links, options.delay, bound)
-    return deployment
+    for left in reversed(range(TRIES)):
+        deployment = _write(folder, options, names)
+        write_private(deployment.files_folder, _texts(deployment, links, more))
+        try:
+            _start(deployment, program, links, options.delay, bound)
+            return deployment
+        except PortTaken:
+            if options.port is not None or not left:
+                raise
+    raise AssertionError
+
+
+TRIES = 3
+"""How often other ports are tried, where somebody took one between our look and our use."""
+
+
+class PortTaken(BadNetwork):
+    """A server that did not start since somebody else listens where it should."""
+
+
+def _texts(deployment: Deployment, links: Links, more: str) -> dict[str, str]:
+    """The configuration of all brokers."""
+    if deployment.substrate == "mosquitto":
+        return mosquitto_files.broker_files(deployment, 0, links, more=f"user {getpass.getuser()}\n{more or QUIET}")
+    texts = nats_files.broker_files(deployment, {0: links}, takes={0})
+    for broker in deployment.brokers:
+        listens_at = nats_files.Listens(*_own(deployment, broker))
+        texts[nats_files.names_of(broker)["main"]] = nats_files.main_text(deployment, broker, listens_at)
+    return texts
 
 
 QUIET = "log_type error\nlog_type warning\nlog_type notice\n"
@@ -205,7 +220,9 @@ def await_all(addresses: Iterable[str], processes: list[Process], run: Path) -> 
         gone = [each for each in processes if not each.runs]
         if gone or time.monotonic() > deadline:
             who = gone[0].name if gone else processes[-1].name
-            raise BadNetwork(f"{who} did not start: {last_line(run / f'{who}.log')}")
+            said = last_line(run / f"{who}.log")
+            kind = PortTaken if "in use" in said.lower() else BadNetwork
+            raise kind(f"{who} did not start: {said}")
         time.sleep(0.01)
 
 

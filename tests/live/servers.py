@@ -1,6 +1,7 @@
 """Real NATS servers and Mosquittos on loopback, with two colours, users and permissions, and their network file."""
 
 import asyncio
+import getpass
 import json
 import os
 import random
@@ -154,11 +155,16 @@ class NatsServers(Servers):
         tls = (
             f"tls {{ cert_file: {self.server_tls[0]!r}, key_file: {self.server_tls[1]!r} }}" if self.server_tls else ""
         )
-        (self.folder / f"{name}.conf").write_text(
-            f'server_name: "{name}"\nlisten: "127.0.0.1:{ports["client"]}"\nhttp: "127.0.0.1:{ports["monitor"]}"\n{tls}\n'
-            f'leafnodes {{ listen: "127.0.0.1:{ports["links"]}", no_advertise: true, reconnect: "1s", remotes: [{", ".join(remotes)}] }}\n'
-            f"accounts {{ {', '.join(self.account(colour) for colour in (0, 1))} }}\n"
-        )
+        lines = [
+            f'server_name: "{name}"',
+            f'listen: "127.0.0.1:{ports["client"]}"',
+            f'http: "127.0.0.1:{ports["monitor"]}"',
+            tls,
+            f'leafnodes {{ listen: "127.0.0.1:{ports["links"]}", no_advertise: true, reconnect: "1s"',
+            f"  remotes: [{', '.join(remotes)}] }}",
+            f"accounts {{ {', '.join(self.account(colour) for colour in (0, 1))} }}",
+        ]
+        (self.folder / f"{name}.conf").write_text("\n".join(lines) + "\n")
 
     def account(self, colour):
         name = COLOURS[colour]
@@ -196,3 +202,74 @@ class NatsServers(Servers):
             return sum(leaf["account"] == COLOURS[colour] for leaf in found) == 2 * len(self.links[colour])
 
         wait_until(wired, f"the links of {COLOURS[colour]}")
+
+
+ACL = """
+user clients
+topic readwrite #
+topic read $overlace/ctl/#
+topic write $overlace/answers/#
+topic write $overlace/left
+topic readwrite $overlace/probe/#
+user control
+topic readwrite #
+topic readwrite $overlace/#
+user links
+topic readwrite #
+topic readwrite $overlace/#
+"""
+CARRIED = ("#", "$overlace/ctl/#", "$overlace/answers/#", "$overlace/left", "$overlace/probe/#")
+
+
+class Mosquittos(Servers):
+    """Mosquittos with a port for each colour: a colour is a set of processes of its own."""
+
+    substrate = "mosquitto"
+
+    def __init__(self, folder, names, links, tls=None, server_tls=None):
+        super().__init__(folder, names, tls)
+        self.links, self.server_tls = list(links), server_tls
+        self.ports = {(name, colour): free_port() for name in names for colour in (0, 1)}
+        self.write_network(lambda name: [f"127.0.0.1:{self.ports[name, colour]}" for colour in (0, 1)])
+        (self.folder / "acl").write_text(ACL)
+        (self.folder / "passwords").write_text("".join(f"{key}:{value}\n" for key, value in self.passwords.items()))
+        for file in ("acl", "passwords"):
+            (self.folder / file).chmod(0o600)
+        subprocess.run([shutil.which("mosquitto_passwd"), "-U", self.folder / "passwords"], check=True)
+
+    def start_all(self):
+        self.wire(0, self.links)
+
+    def wire(self, colour, links):
+        """Start a set: whoever is dialled first, so that nobody waits to dial again."""
+        dials = {name: [far for near, far in links if near == name] for name in self.names}
+        ready = set()
+        while len(ready) < len(self.names):
+            name = next(each for each in self.names if each not in ready and ready.issuperset(dials[each]))
+            self.run(name, colour, dials[name])
+            ready.add(name)
+        for name in self.names:
+            text = (self.folder / f"{name}-{colour}.log").read_text
+            wait_until(lambda text=text, name=name: text().count("Received SUBACK") >= len(dials[name]), "bridges")
+
+    def run(self, name, colour, dials):
+        folder, port = self.folder, self.ports[name, colour]
+        lines = [f"user {getpass.getuser()}", f"listener {port} 127.0.0.1"]
+        if self.server_tls:
+            lines += [f"certfile {self.server_tls[0]}", f"keyfile {self.server_tls[1]}"]
+        lines += [f"password_file {folder}/passwords", f"acl_file {folder}/acl", "allow_anonymous false"]
+        lines += ["log_type all", f"log_dest file {folder}/{name}-{colour}.log", "max_queued_messages 100000"]
+        for far in dials:
+            lines += [f"connection {name}-{far}", f"address 127.0.0.1:{self.ports[far, colour]}"]
+            lines += ["bridge_protocol_version mqttv50", "notifications false", "try_private true"]
+            lines += ["cleansession true", "restart_timeout 1", "remote_username links"]
+            lines += [f"remote_password {self.passwords['links']}", *(f"topic {each} both 2" for each in CARRIED)]
+        file = folder / f"{name}-{colour}.conf"
+        file.write_text("\n".join(lines) + "\n")
+        self.start((name, colour), [MOSQUITTO, "-c", str(file)])
+        self.wait_for_port((name, colour), port)
+
+    def unwire(self, colour):
+        """Stop a set."""
+        for name in self.names:
+            self.kill((name, colour))
