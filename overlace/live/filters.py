@@ -161,8 +161,8 @@ def link_filters(links: Collection[Pair], wanted: Mapping[str, Collection[str]],
 def _spell_all(filters: Collection[str], how: How) -> set[str]:
     """Filters as they are written, wide enough; those that each broker keeps to itself are left out."""
     crossing = [each for each in filters if each.split("/", 1)[0] not in OWN]
-    spelled = {bridge_filter(each) for each in crossing if not is_lost(each)}
-    return {widen(each) for each in spelled} if how == "prefix" else spelled
+    wide = {widen(each) for each in crossing} if how == "prefix" else set(crossing)
+    return {bridge_filter(each) for each in wide if not is_lost(each)}
 
 
 def is_lost(filter_: str) -> bool:
