@@ -12,6 +12,7 @@ import json
 import os
 import random
 import secrets
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -49,16 +50,22 @@ def up(folder: Path, options: LocalOptions, *, bound: bool = False, more: str = 
         raise BadNetwork(f"{folder} holds {state}. Take that away, or choose another folder with --out.")
     names = [f"hub-{i + 1}" for i in range(options.brokers)]
     links = read_tree(Path(options.tree), names) if options.tree else draw_tree(names, options.seed)
-    for left in reversed(range(TRIES)):
-        deployment = _write(folder, options, names)
-        write_private(deployment.files_folder, _texts(deployment, links, more))
-        try:
-            _start(deployment, program, links, options.delay, bound)
-            return deployment
-        except PortTaken:
-            if options.port is not None or not left:
-                raise
-    raise AssertionError
+    there = folder.exists()
+    try:
+        for left in reversed(range(TRIES if options.port is None else 1)):
+            deployment = _write(folder, options, names)
+            write_private(deployment.files_folder, _texts(deployment, links, more))
+            try:
+                _start(deployment, program, links, options.delay, bound)
+                break
+            except PortTaken:
+                if not left:
+                    raise
+    except BaseException:
+        if not there:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return deployment
 
 
 TRIES = 3

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from overlace.errors import BadNetwork
 from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
-from overlace.live.client import client_address, mqtt_client
+from overlace.live.client import ClientError, client_address, hash_name, mqtt_client
 from overlace.live.deployment import Deployment
-from overlace.live.nats import PROBES, hash_of, note_times
+from overlace.live.nats import PROBES, note_times
 from overlace.live.servers import refuse_old
 from overlace.live.wiring import Links, Pair, links_of, slug
 
@@ -108,11 +108,11 @@ class MosquittoNetwork:
         """Our connection to a broker of a colour, made once."""
         key = broker, colour
         if key not in self.lines:
-            made = Line(self, broker, colour)
             try:
+                made = Line(self, broker, colour)
                 await asyncio.to_thread(made.open)
-            except OSError as error:
-                raise BadNetwork(f"{broker} does not answer: {error.strerror or error}") from None
+            except (OSError, ClientError) as error:
+                raise BadNetwork(f"{broker} does not take control: {error}") from None
             self.lines[key] = made
         return self.lines[key]
 
@@ -161,7 +161,7 @@ class MosquittoNetwork:
 
     async def tell(self, client: str, order: Order, colour: int = 0) -> list[Answer]:
         """Give an order to a client; what it answers."""
-        return await self._request(hash_of(client), order, colour, {client})
+        return await self._request(hash_name(client), order, colour, {client})
 
     async def tell_all(self, order: Order, colour: int = 0, expected: Collection[str] = ()) -> list[Answer]:
         """Give an order to all clients that follow orders; what they answer until all that are expected have."""

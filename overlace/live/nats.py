@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import secrets
 import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlace.errors import BadNetwork
 from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
-from overlace.live.client import client_address, nats_options
+from overlace.live.client import ClientError, client_address, connect_nats, hash_name, nats_options
 from overlace.live.deployment import Deployment
 from overlace.live.monitor import connections, look_at_all
 from overlace.live.servers import refuse_old
@@ -43,27 +42,16 @@ class NatsNetwork:
 
     async def connect(self, broker: str, role: str = "control", colour: int = 0) -> Client:
         """Our connection to a broker as a role, in a colour; made once."""
-        import nats
-
         key = broker, role, colour
         if key in self.connected and self.connected[key].is_connected:
             return self.connected[key]
-        address = client_address(self.deployment.plain(), broker, colour)
+        network = self.deployment.plain()
         try:
-            options = nats_options(self.deployment.plain(), role, colour)
-            made = await asyncio.wait_for(
-                nats.connect(
-                    f"nats://{address}",
-                    name=f"{OURS}{role}.{secrets.token_hex(4)}",
-                    max_reconnect_attempts=1,
-                    connect_timeout=2,
-                    error_cb=_quiet,
-                    **options,
-                ),
-                PATIENCE,
-            )
-        except Exception as error:
-            raise BadNetwork(f"{broker} at {address} does not take {role}: {_reason(error)}") from None
+            options = nats_options(network, role, colour)
+            name = f"{OURS}{role}.{secrets.token_hex(4)}"
+            made = await connect_nats(client_address(network, broker, colour), name, PATIENCE, **options)
+        except ClientError as error:
+            raise BadNetwork(f"{broker} does not take {role}: {error}") from None
         self.connected[key] = made
         if role == "control" and broker == self.first:
             await made.subscribe("_OVERLACE.left", cb=self._take_farewell)
@@ -115,7 +103,7 @@ class NatsNetwork:
                 homes.setdefault(name, [[], []])[colour].append(broker)
                 own = filters.setdefault(name, {})
                 for each in row.get("subscriptions_list_detail") or []:
-                    if each["subject"] == f"_OVERLACE.ctl.{hash_of(name)}":
+                    if each["subject"] == f"_OVERLACE.ctl.{hash_name(name)}":
                         follow.setdefault(name, set()).add(colour)
                     elif not each["subject"].startswith("_OVERLACE."):
                         own[each["subject"], each.get("qgroup") or None] = None
@@ -129,7 +117,7 @@ class NatsNetwork:
 
     async def tell(self, client: str, order: Order, colour: int = 0) -> list[Answer]:
         """Give an order to a client; what it answers."""
-        return await self._request(f"_OVERLACE.ctl.{hash_of(client)}", order, colour, {client})
+        return await self._request(f"_OVERLACE.ctl.{hash_name(client)}", order, colour, {client})
 
     async def tell_all(self, order: Order, colour: int = 0, expected: Collection[str] = ()) -> list[Answer]:
         """Give an order to all clients that follow orders; what they answer until all that are expected have."""
@@ -219,18 +207,3 @@ def note_times(best: dict[Pair, float], broker: str, began: float, came: dict[st
             other = link[0] if link[1] == broker else link[1]
             if other in came:
                 best[link] = min(best.get(link, float("inf")), max(0.0, came[other] - began - own))
-
-
-def hash_of(name: str) -> str:
-    """A client's name as it stands in subjects."""
-    return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer"
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-async def _quiet(error: Exception) -> None:
-    """What goes wrong on a connection is seen by what is asked over it."""
