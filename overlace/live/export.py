@@ -19,6 +19,7 @@ from overlace.live.addresses import ByHand, placeholder, read_addresses
 from overlace.live.deployment import Deployment, Substrate, read_deployment
 from overlace.live.files import MASK, open_folder, read_files, remove_files, undo_files, unified_difference, write_files
 from overlace.live.filters import bridge_lines, is_lost, link_filters
+from overlace.live.local import own_listens
 from overlace.live.options import ExportOptions
 from overlace.live.planned import Planned, read_planned, refuse_no_tree
 from overlace.live.subscribed import read_subscribed
@@ -80,7 +81,7 @@ def export(plan: Path, to: Target, out: Path, options: ExportOptions = OPTIONS, 
             0, "--filters is for Mosquitto: NATS carries by interest" if to == "nats" else "--filters: not used"
         )
     earlier = check_output(out, force)
-    difference = unified_difference(made.there, made.later, made.secrets)
+    difference = unified_difference(made.there, made.later, made.secrets) if made.where is not None else ""
     texts = {**made.texts, "README.txt": readme_text(planned, to, made, notes)}
     undo: dict[str, str] = {}
     if made.where is not None:
@@ -142,7 +143,7 @@ def make_nats(planned: Planned, deployment: Deployment | None, out: Path, option
         deployment, [name for broker in deployment.brokers for name in nats_files.names_of(broker).values()]
     )
     colour = find_colour(deployment, options, there)
-    texts = nats_files.broker_files(deployment, {colour: planned.links}, {colour})
+    texts = nats_files.broker_files(deployment, {colour: planned.links}, {colour}, own_listens(deployment))
     account = deployment.colours[colour]
     summary = (
         f"{counted(len(deployment.brokers), 'broker', 'brokers')} of NATS, "
@@ -174,7 +175,9 @@ def make_mosquitto(planned: Planned, deployment: Deployment | None, out: Path, o
 
     def files_in(folder: Path) -> dict[str, str]:
         placed = deployment.model_copy(update={"files": str(folder)})
-        texts = dict(mosquitto_files.broker_files(placed, colour, planned.links, lines))
+        texts = mosquitto_files.broker_files(
+            placed, colour, planned.links, lines, proxied=bool(own_listens(deployment))
+        )
         for broker, entry in deployment.brokers.items():
             if isinstance(deployment, ByHand):
                 users = [f"{deployment.login(role).user}:{placeholder(role)}" for role in mosquitto_files.ACCESS]

@@ -63,7 +63,7 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
         try:
             for name, text in files.items():
                 beside[name] = f".{name[:64]}-{secrets.token_hex(4)}.part"
-                _write(at, beside[name], text.encode() if isinstance(text, str) else text)
+                _write(at, beside[name], text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text)
             for name in list(beside):
                 _refuse_folder(folder, at, name)
             for name in list(beside):
@@ -114,7 +114,7 @@ def _read(at: int, name: str) -> str | None:
     with os.fdopen(file, "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             return None
-        return stream.read(MOST_READ).decode("utf-8", errors="replace")
+        return stream.read(MOST_READ).decode("utf-8", "surrogateescape")
 
 
 def remove_files(folder: Path, names: Iterable[str]) -> None:

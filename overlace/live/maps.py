@@ -28,11 +28,6 @@ def cell(text: str) -> str:
     return f"'{text}" if text.startswith(FORMULAS) else text
 
 
-def name_in(text: str) -> str:
-    """The name of a cell that `cell` made."""
-    return text[1:] if text.startswith("'") and text[1:].startswith(FORMULAS) else text
-
-
 def table_text(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table as CSV."""
     out = io.StringIO()
@@ -88,7 +83,7 @@ def newcomers_words(newcomers: Newcomers | None) -> list[str]:
 def label(name: str) -> str:
     """A name as one label of a domain name; no two names share one."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-")
-    if plain == name and not re.search(r"-[0-9a-f]{12}$", name):
+    if plain and plain == name and not re.search(r"-[0-9a-f]{12}$", name):
         return plain
     return f"{plain or 'x'}-{hashlib.blake2b(name.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
 

@@ -107,10 +107,14 @@ def main_text(deployment: Deployment, broker: str, colour: int, listens: Sequenc
     """What a broker listens on, and who may connect."""
     entry, names = deployment.of(broker), names_of(broker, colour)
     folder = deployment.files_folder
-    shows = [
-        f"certfile {plain(str(deployment.place(entry.cert)), 'path')}",
-        f"keyfile {plain(str(deployment.place(entry.key)), 'path')}",
-    ] if entry.cert and entry.key else []
+    shows = (
+        [
+            f"certfile {plain(str(deployment.place(entry.cert)), 'path')}",
+            f"keyfile {plain(str(deployment.place(entry.key)), 'path')}",
+        ]
+        if entry.cert and entry.key
+        else []
+    )
     lines = [
         f"# Written by Overlace for broker {plain(broker, 'broker')}. Changes here are lost when it is written again.",
         *(line for each in listens for line in (listener_text(each), *shows)),

@@ -18,6 +18,7 @@ from overlace.observe.tables import columns
 from overlace.trace.runs import read_run
 from overlace.trace.store import Trace
 from overlace.trace.tables import groups, numbers
+from overlace.wording import counted
 
 Dialect = Literal["mqtt", "nats"]
 
@@ -54,11 +55,14 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
         raise BadTrace(f"{path} holds no subscriptions of clients that have a home. {WITHOUT}")
     notes = []
     if wrong:
-        notes.append(f"{wrong:,} subscriptions left out: their filters are malformed")
+        notes.append(f"{counted(wrong, 'subscription', 'subscriptions')} left out: malformed filters")
     if received:
-        notes.append(f"{len(received):,} topics that clients received without a known subscription are carried too")
+        topics = counted(len({topic for _, topic in received}), "topic", "topics")
+        notes.append(f"{topics} that clients received without a known subscription: carried too")
     if homeless:
-        notes.append(f"{len(homeless):,} subscribers have no home in the plan or in the trace: not served")
+        notes.append(
+            f"{counted(len(homeless), 'subscriber', 'subscribers')} without a home in plan and trace: not served"
+        )
     return Subscribed(found, tuple(notes))
 
 

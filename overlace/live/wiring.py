@@ -71,6 +71,6 @@ def slug(name: str, most: int = 40) -> str:
     that gets digits of its own.
     """
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:most].strip("-_")
-    if plain == name and not re.search(r"-[0-9a-f]{12}$", name):
+    if plain and plain == name and not re.search(r"-[0-9a-f]{12}$", name):
         return plain
     return f"{plain or 'x'}-{hashlib.blake2b(name.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"

@@ -32,8 +32,8 @@ class Situation(NamedTuple):
     links: list  # pairs of positions
     homes: dict  # client -> position of its broker
     subscriptions: dict  # client -> filters
-    topics: list = ["t"]
-    messages: list = []  # (client, topic, receivers), by name
+    topics: tuple = ("t",)
+    messages: tuple = ()  # (client, topic, receivers), by name
     dialect: str = "mqtt"
 
 
@@ -56,14 +56,21 @@ def make_run(folder: Path, now: Situation):
         folder / "trace",
         messages,
         {"client": clients, "broker": now.brokers, "topic": now.topics},
-        sessions={"client": pa.array(range(len(clients)), pa.int32()), "broker": pa.array(now.homes.values(), pa.int32())},
+        sessions={
+            "client": pa.array(range(len(clients)), pa.int32()),
+            "broker": pa.array(now.homes.values(), pa.int32()),
+        },
         subscriptions={
             "client": pa.array([row[0] for row in rows], pa.int32()),
             "filter": pa.array([row[1] for row in rows], pa.string()),
             "group": pa.array([row[2] for row in rows], pa.string()),
             "dialect": pa.array([now.dialect] * len(rows), pa.string()),
         },
-        brokers={"broker": pa.array(range(len(now.brokers)), pa.int32()), "region": zeros, "cost": zeros.cast(pa.float64())},
+        brokers={
+            "broker": pa.array(range(len(now.brokers)), pa.int32()),
+            "region": zeros,
+            "cost": zeros.cast(pa.float64()),
+        },
         links={
             "left": pa.array([min(each) for each in now.links], pa.int32()),
             "right": pa.array([max(each) for each in now.links], pa.int32()),

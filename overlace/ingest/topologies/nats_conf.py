@@ -33,6 +33,10 @@ Block: TypeAlias = "dict[str, Value]"
 T = TypeVar("T")
 
 
+class Variable(str):
+    """A value that comes from the server's environment, by its name."""
+
+
 def nats(texts: dict[Path, bytes]) -> Topology:
     """A broker a server, a wired link a leafnode remote; what another file includes is a part of that one."""
     includes = Includes()
@@ -44,8 +48,8 @@ def nats(texts: dict[Path, bytes]) -> Topology:
     files: dict[str, str] = {}
     for file, stem in stems(own).items():
         found = blocks[file]
-        name = str(found.get("server_name") or stem)
-        name = stem if name.startswith("$") else name  # from the server's environment
+        called = found.get("server_name")
+        name = stem if not called or isinstance(called, Variable) else str(called)
         if name in servers:
             raise BadTrace(f"{file}: server_name {name} is also in {files[name]}. Give every server a name of its own.")
         servers[name], files[name] = found, stem
@@ -227,4 +231,4 @@ class NatsReader:
             if bare[1:] in scope:
                 return scope[bare[1:]]
         self.notes.append(f"{self.file}: {bare} comes from the server's environment and is not known here")
-        return bare
+        return Variable(bare)
