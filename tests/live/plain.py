@@ -10,7 +10,7 @@ import nats
 
 from overlace.live.counters import UNHEARD
 from overlace.live.ledger import covers, topic_of
-from tests.live.servers import PATIENCE
+from tests.live.servers import PATIENCE, until
 
 
 @asynccontextmanager
@@ -54,6 +54,12 @@ class PlainLoad:
             if name in self.asks:
                 self.publishes[name].append(("ask", 0.5))
         self.sent, self.clients, self.waiting = Counter(), {}, set()
+        self.expected, self.received = 0, 0
+
+    def deliveries(self, subject):
+        """How many times a message is delivered."""
+        held = [each for held in self.filters.values() for each in held if covers(each[0], subject)]
+        return sum(not group for _, group in held) + len({each for each in held if each[1]})
 
     def topic(self, subject):
         """The topic that an estimate gives a subject: the narrowest filter that covers it."""
@@ -78,7 +84,7 @@ class PlainLoad:
         seen, last = defaultdict(set), []
         for name, client in self.clients.items():
             for wanted, group in self.filters[name]:
-                await client.subscribe(wanted, queue=group, cb=self._answer if wanted == "ask" else _take)
+                await client.subscribe(wanted, queue=group, cb=self._answer if wanted == "ask" else self._take)
 
             async def note(message, name=name):
                 seen[name].add(message.subject)
@@ -120,6 +126,7 @@ class PlainLoad:
         await asyncio.gather(*self.waiting)
         for client in self.clients.values():
             await client.flush()
+        await until(lambda: self.received == self.expected, "everything is delivered")
 
     async def _publish(self, name, end):
         subjects, weights = zip(*self.publishes[name], strict=True)
@@ -133,11 +140,11 @@ class PlainLoad:
                 task.add_done_callback(self.waiting.discard)
                 continue
             self.sent[name, self.topic(subject)] += 1
+            self.expected += self.deliveries(subject)
             await self.clients[name].publish(subject, b"x" * 20)
 
-
-async def _take(message):
-    """Receive, and do nothing."""
+    async def _take(self, message):
+        self.received += 1
 
 
 def found_of(result):
