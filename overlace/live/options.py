@@ -91,6 +91,7 @@ class ExportOptions(Given):
         check_options(self)
 
 
+@dataclass(frozen=True)
 class TrafficOptions:
     """What load to put on a network."""
 
