@@ -129,11 +129,19 @@ def cpu(pids: Sequence[int]) -> float:
     return sum(int(file.read_text().split()[0]) for file in files) / 1e9
 
 
-async def measure(load: Load, pids: Sequence[int], share: float) -> Run:
+class Alone(Collector):
+    """One collector, at the first broker: what the others are for."""
+
+    async def _start(self, broker: str) -> None:
+        if broker == next(iter(self.deployment.brokers)):
+            await super()._start(broker)
+
+
+async def measure(load: Load, pids: Sequence[int], share: float, kind: type[Collector] = Collector) -> Run:
     """Publish all messages with a share of them traced."""
     sent, chosen = load.messages(share), random.Random(1)
     load.deliveries, traced = 0, []
-    async with Collector(load.deployment, 0) as collector:
+    async with kind(load.deployment, 0) as collector:
         links, seconds = await crossed(load.deployment), cpu(pids)
         for i, each in enumerate(sent):
             headers = None
@@ -157,14 +165,16 @@ async def measure(load: Load, pids: Sequence[int], share: float) -> Run:
     return Run(links, seconds, len(traced), len(found.messages), found.incomplete, wrong)
 
 
-async def measure_all(deployment: Deployment, seed: int) -> dict[float, Run]:
+async def measure_all(deployment: Deployment, seed: int) -> dict[str, Run]:
     """All shares, one after the other, after one run that is not counted."""
     load = Load(deployment, seed)
     pids = [each.pid for each in read_processes(deployment.folder / "run" / "processes.json")]
     try:
         await load.connect()
         await measure(load, pids, 0.0)
-        return {share: await measure(load, pids, share) for share in SHARES}
+        runs = {f"{share:.0%}": await measure(load, pids, share) for share in SHARES}
+        runs["0%, again"] = await measure(load, pids, 0.0)
+        return {**runs, "100%, one collector": await measure(load, pids, 1.0, Alone)}
     finally:
         await load.close()
 
@@ -220,18 +230,19 @@ def main() -> None:
                 runs = asyncio.run(measure_all(deployment, seed))
             finally:
                 down(deployment)
-        plain = runs[0.0]
+        plain = runs["0%"]
         for share, run in runs.items():
             rows.append(
                 [
-                    str(seed), f"{share:.0%}", f"{run.links / MESSAGES:.3f}", f"{run.links / plain.links - 1:+.1%}",
+                    str(seed), share, f"{run.links / MESSAGES:.3f}", f"{run.links / plain.links - 1:+.1%}",
                     f"{run.cpu / MESSAGES * 1e6:.1f} us", f"{run.cpu / plain.cpu:.2f}",
                     f"{run.complete:,} of {run.traced:,}", str(run.incomplete), str(run.wrong),
                 ]
             )  # fmt: skip
     head = ["seed", "traced", "link messages a message", "more", "servers' CPU a publish", "times", "complete",
             "incomplete", "wrong"]  # fmt: skip
-    about = f"{MESSAGES:,} messages a run, about {AT_ONCE / EVERY:,.0f}/s; wrong: not what the clients received."
+    about = f"{MESSAGES:,} messages a run, about {AT_ONCE / EVERY:,.0f}/s, each run once."
+    about += " Wrong: not what the clients received. How far `0%, again` is from `0%` is what other work on the machine does to the CPU column."
     text = (__doc__ or "").partition("\n\n")[2].strip()
     alone = "## One server, flat out\n\n" + table(["traced", "server's CPU a publish", "times"], flat_out())
     write(__file__, "What tracing costs", [text, "## Seven servers", about, table(head, rows), alone])

@@ -37,7 +37,7 @@ PROBE, REFUSED, OWN, INSIDE = "probe", "refused by the server", "of Overlace its
 NO_EVENT, NO_ID = "not a trace event of nats-server", "no header that says which message it is"
 
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-EARLIEST, LATEST = (((datetime(year, 1, 1, tzinfo=UTC)) - EPOCH) // MICROSECOND for year in (1900, 2200))
+EARLIEST, LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND for year in (1900, 2200))
 """Times as in every log."""
 
 MISMATCH = 0x1B87_3593_CC9E_2D51
