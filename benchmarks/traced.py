@@ -242,7 +242,8 @@ def main() -> None:
     head = ["seed", "traced", "link messages a message", "more", "servers' CPU a publish", "times", "complete",
             "incomplete", "wrong"]  # fmt: skip
     about = f"{MESSAGES:,} messages a run, about {AT_ONCE / EVERY:,.0f}/s, each run once."
-    about += " Wrong: not what the clients received. How far `0%, again` is from `0%` is what other work on the machine does to the CPU column."
+    about += " Wrong: not what the clients received."
+    about += " How far `0%, again` is from `0%` is what other work on the machine does to the CPU column."
     text = (__doc__ or "").partition("\n\n")[2].strip()
     alone = "## One server, flat out\n\n" + table(["traced", "server's CPU a publish", "times"], flat_out())
     write(__file__, "What tracing costs", [text, "## Seven servers", about, table(head, rows), alone])
