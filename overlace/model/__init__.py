@@ -8,7 +8,7 @@ so that an observation for one facet is one line:
 """
 
 from overlace.model.names import Names, name_of
-from overlace.model.network import UNLIMITED, Network
+from overlace.model.network import NOT_MEASURED, UNLIMITED, Network
 from overlace.model.observation import PARTS, Classes, Flows, Observation, Offers, Requests
 from overlace.model.overlay import ENDS, FACETS, Changes, Facet, Overlay, check_tree
 from overlace.model.plan import Plan, Planner, Progress, Step, Steps
@@ -16,6 +16,7 @@ from overlace.model.plan import Plan, Planner, Progress, Step, Steps
 __all__ = [
     "ENDS",
     "FACETS",
+    "NOT_MEASURED",
     "PARTS",
     "UNLIMITED",
     "Changes",

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from overlace.arrays.jit import Floats, Ints, Pairs
+from overlace.arrays.jit import Bools, Floats, Ints, Pairs
 from overlace.arrays.pairs import order_of, positions
 from overlace.arrays.records import FloatColumn, IntColumn, Record, column
-from overlace.errors import BadObservation, BadOverlay
-from overlace.model.names import Names
+from overlace.errors import BadObservation, BadOverlay, NotObserved
+from overlace.model.names import Names, name_of
 
 UNLIMITED = np.iinfo(np.int64).max
+NOT_MEASURED = -1
+"""The latency of a link whose latency is not known: neither 0 nor any other."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +28,7 @@ class Network(Record):
     max_degree: IntColumn = column(np.int64)  # links per broker; default unlimited
     links: IntColumn = column(np.int64, matrix=True)  # what could be wired; kept sorted, left < right
     link_cost: FloatColumn = column(np.float64)  # per link, in the trace's unit; default 1
-    latency_us: IntColumn = column(np.int64)  # per link; default 0
+    latency_us: IntColumn = column(np.int64)  # per link; -1: not measured; default 0
     client_region: IntColumn = column(np.int64)  # per client, -1 unknown; empty: nobody's is known
     access_cost: FloatColumn = column(np.float64, matrix=True)  # (regions, brokers); empty: unknown
     access_latency_us: IntColumn = column(np.int64, matrix=True)  # (regions, brokers); empty: unknown
@@ -54,7 +56,7 @@ class Network(Record):
             raise BadObservation(f"Network.links: a link names broker {wrong}; there are {brokers}")
         for name in ("broker_cost", "link_cost", "access_cost", "latency_us", "access_latency_us"):
             costs = getattr(self, name)
-            fine = np.isfinite(costs) & (costs >= 0)
+            fine = np.isfinite(costs) & (costs >= (NOT_MEASURED if name == "latency_us" else 0))
             if not fine.all():
                 row = int(np.argwhere(~fine)[0, 0])
                 raise BadObservation(f"Network.{name}: row {row} is {costs[row]}; costs are finite and 0 or more")
@@ -113,6 +115,28 @@ class Network(Record):
     def costs_of(self, links: Pairs) -> Floats:
         """The cost of each link; 1 each where the network names no links at all."""
         return self.link_cost[self.link_rows(links)] if len(self.links) else np.ones(len(links))
+
+    @property
+    def measured(self) -> Bools:
+        """Whether the latency of each link is known."""
+        return np.asarray(self.latency_us != NOT_MEASURED, dtype=np.bool_)
+
+    def latencies_of(self, links: Pairs) -> Ints:
+        """The latency of each link, NOT_MEASURED where it is not known; 0 each where the network names no links."""
+        return self.latency_us[self.link_rows(links)] if len(self.links) else np.zeros(len(links), dtype=np.int64)
+
+    def unmeasured(self, wired: Pairs, names: Names | None = None) -> str:
+        """Which of the wired links have no latency, as words; nothing where all have one."""
+        unknown = wired[self.latencies_of(wired) == NOT_MEASURED]
+        if not len(unknown):
+            return ""
+        first = "-".join(name_of("broker", b, names) for b in unknown[0].tolist())
+        return f"the latency of {len(unknown):,} of {len(wired):,} wired links was not measured (first: {first})"
+
+    def check_measured(self, wired: Pairs) -> None:
+        """Refuse wired links whose latency is not known."""
+        if why := self.unmeasured(wired):
+            raise NotObserved(f"{why}. Ingest the table links with latency_us, or let something else count.")
 
     def regions_given(self, names: Names) -> bool:
         """Whether somebody said in which regions brokers are: some region has a name, or more than one broker."""

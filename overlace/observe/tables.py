@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.jit import Bools, Ints
+from overlace.model import NOT_MEASURED
 from overlace.trace.store import Trace
 from overlace.trace.tables import Numbers, numbers
 
@@ -21,7 +22,7 @@ NULL: dict[str, float] = {
     "until": STILL,
     "connections": STILL,
     "capacity": np.inf,
-    "latency_us": 0,
+    "latency_us": NOT_MEASURED,
     "max_degree": -1,
     "region": NO_REGION,
     "topic": -1,

@@ -64,6 +64,11 @@ def assumptions(case: Case, planner: Joint) -> list[str]:
     if limits.placement is None and not planner.within_region and not places_known(network):
         lines.append("any broker is taken to serve any client equally well; access costs or --only limit that")
     unwired = positions(case.observation.overlay.tree, network.links) < 0
+    if case.goal.objective == "latency":
+        if unknown := int((unwired & ~network.measured).sum()):
+            were = counted(unknown, "link is no candidate", "links are no candidates")
+            lines.append(f"{were}: the latency was not measured")
+        unwired &= network.measured
     new = int((unwired[list(planner.may_wire)] if planner.wired_only else unwired).sum())
     which = "that --allow-link names" if limits.allow_link else "that are listed with a cost and not wired"
     if 0 in (planner.budget, planner.max_swaps):

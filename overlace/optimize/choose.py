@@ -56,8 +56,10 @@ def choose(case: Case, progress: Progress | None = None) -> Chosen:
         left_out.append((ROUTED, "no client has a home: ingest sessions"))
     elif len(observation.classes) == 0:
         left_out.append((ROUTED, "no message was received by anybody"))
-    elif goal.objective == "latency" and not network.latency_us.any():
+    elif goal.objective == "latency" and not (network.latency_us > 0).any():
         left_out.append((ROUTED, "the latencies of links are not known: ingest links with latency_us"))
+    elif goal.objective == "latency" and (why := network.unmeasured(observation.overlay.tree, names)):
+        left_out.append((ROUTED, f"{why}: ingest links with latency_us"))
     elif goal.objective == "bytes" and not observation.classes.bytes.any():
         left_out.append((ROUTED, "the sizes of messages are not known"))
     else:

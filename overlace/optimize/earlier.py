@@ -19,7 +19,7 @@ from overlace.model import Observation
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.observe.observation import network_of, observe_with_names
-from overlace.optimize.case import Training
+from overlace.optimize.case import METRIC, Training
 from overlace.planners.joint.joint import Joint
 from overlace.trace.store import DAY_US
 
@@ -57,6 +57,8 @@ def origins_of(training: Training, planner: Joint, metric: str) -> Iterator[Orig
         then = known_as(trace, names)
         mine = by_then(planner, observation, links, Numbers.between(known, then))
         measured = metric != "total_cost" or observation.network.access_cost.size
+        if metric == METRIC["latency"]:
+            measured = not observation.network.unmeasured(observation.overlay.tree)
         if mine is None or not measured or not len(observation.classes) or not len(observation.overlay.tree):
             continue
         follows = later(trace, (origin, end), then, observation)

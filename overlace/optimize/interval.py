@@ -106,5 +106,7 @@ def _share(sums: Floats) -> Floats:
 def total(observation: Observation, overlay: Overlay, rows: pa.Table, unit: str, metric: str) -> float:
     """A metric as a sum: a mean per delivery counts for all its deliveries."""
     metrics = measure(observation, overlay, rows, unit)
+    if "latency" in metric and metric not in metrics:
+        observation.network.check_measured(overlay.tree)
     value = metrics.of(metric)
     return value * metrics.of("deliveries") if metric.startswith("mean_") else value

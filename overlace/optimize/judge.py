@@ -98,6 +98,7 @@ def judge_plan(name: str, solved: Solved, evidence: Evidence) -> Part:
     sheets = {part: (evidence.of("", part), evidence.of(plan, part)) for part in parts}
     every = [metrics for both in sheets.values() for metrics in both]
     measured = [each for each in ALSO[name] if any(each in metrics for metrics in every)]
+    measured = [each for each in measured if "latency" not in each or all(each in metrics for metrics in every)]
     judged = Judgement(
         train=list(case.cut.train),
         held_out=list(case.cut.held_out),

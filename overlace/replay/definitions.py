@@ -112,8 +112,8 @@ ROUTING: dict[str, Metric] = {
     "region_local_share": _of("share", "higher", "overall", "Share of deliveries between two clients of one region."),
     "mean_latency_us": _of(
         "microseconds", "lower", "overall",
-        "Latency per delivery: links of the path and both ways between client and home, 0 where not known; "
-        "without service times.",
+        "Latency per delivery: links of the path and both ways between client and home (0 where not known); without "
+        "service times. Left out where a wired link was not measured.",
         "CC12 Tables I, III",
     ),
     "p50_latency_us": _of("microseconds", "lower", "overall", "The least latency that half of the deliveries keep."),

@@ -14,7 +14,8 @@ Kept true:
 - A client without a home, or one the overlay has never heard of, neither sends nor receives: what that
   drops is `homeless` (deliveries) and `homeless_messages`.
 - Where there is nothing to divide by, a share or a mean is 0.
-- Latencies that are not known count 0.
+- Where the latency of a wired link was not measured, there are no metrics of latency. Ways between clients and homes
+  that are not known count 0.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from overlace.arrays.records import FloatColumn, IntColumn, Record, column
 from overlace.arrays.trees import Rooted, root_at
 from overlace.errors import BadOverlay, NotObserved, Unknown
 from overlace.metrics import Metrics
-from overlace.model import Network, Observation, Overlay, name_of
+from overlace.model import NOT_MEASURED, Network, Observation, Overlay, name_of
 from overlace.replay.partials import Partials, Sums, add_up
 from overlace.replay.subtrees import BROKER, CALLER, OVERALL, Loads, PairSums, add_pairs, empty_pairs, paths, route
 from overlace.replay.tally import N, Tally, share, shares, totals
@@ -56,7 +57,7 @@ class Routing(Record):
 
     links: IntColumn = column(np.int64, pairs=True)  # the tree
     link_cost: FloatColumn = column(np.float64)  # row for row with links
-    latency_us: IntColumn = column(np.int64)
+    latency_us: IntColumn = column(np.int64)  # NOT_MEASURED: not known
     region: IntColumn = column(np.int64)  # per broker
     site: IntColumn = column(np.int64)  # per client; -1: no home
     home: IntColumn = column(np.int64)  # per site, its broker
@@ -150,11 +151,12 @@ class Routing(Record):
         tally.overall("mean_hops", mean + 2 if total else 0.0)
         tally.overall("local_share", share(int(counts[bins == 0].sum()), total))
 
-        bins, _, counts = sums.of("latency_us", "bin")
-        tally.add("latency_us", "bin", bins, counts)
-        tally.overall("mean_latency_us", share(_product(bins, counts), total))
-        for percent in (50, 95, 99):
-            tally.overall(f"p{percent}_latency_us", _quantile(bins, counts, percent))
+        if NOT_MEASURED not in self.latency_us:
+            bins, _, counts = sums.of("latency_us", "bin")
+            tally.add("latency_us", "bin", bins, counts)
+            tally.overall("mean_latency_us", share(_product(bins, counts), total))
+            for percent in (50, 95, 99):
+                tally.overall(f"p{percent}_latency_us", _quantile(bins, counts, percent))
 
         for metric in ("deliveries", "delivered_bytes"):
             low, high, amount = sums.of(metric, "region pair")
@@ -234,9 +236,9 @@ class Routing(Record):
 
     @cached_property
     def _latency_up(self) -> Ints:
-        """The latency of each broker's link towards the root; 0 at the root."""
+        """The latency of each broker's link towards the root; 0 at the root, and where it was not measured."""
         up = np.zeros(len(self.region), dtype=np.int64)
-        up[self._lower] = self.latency_us
+        up[self._lower] = np.maximum(self.latency_us, 0)
         return up
 
 
@@ -257,7 +259,7 @@ def routing(observation: Observation, overlay: Overlay, *, unit: Unit = "message
     return Routing(
         overlay.tree,
         network.costs_of(overlay.tree),
-        network.latency_us[network.link_rows(overlay.tree)] if len(network.links) else np.zeros(len(overlay.tree)),
+        network.latencies_of(overlay.tree),
         network.region,
         site,
         broker_of_site,

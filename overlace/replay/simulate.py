@@ -71,8 +71,9 @@ def simulate(
         raise BadParameter("simulate: messages must come in order of time; sort them by at_us")
     tree = overlay.rooted(network.brokers)
     per_link = np.full(len(overlay.tree), float(delays.link_us or 0))
-    if delays.link_us is None and len(network.links):
-        per_link = network.latency_us[network.link_rows(overlay.tree)].astype(np.float64)
+    if delays.link_us is None:
+        network.check_measured(overlay.tree)
+        per_link = network.latencies_of(overlay.tree).astype(np.float64)
     up = np.zeros(network.brokers)
     below = tree.link >= 0
     up[below] = per_link[tree.link[below]]

@@ -137,7 +137,9 @@ def _describe_stop(judged: Judgement, point: Point, naming: Naming) -> str:
 
 def _list_figures(first: Point, point: Point, naming: Naming, unit: str) -> list[Figure]:
     """All that was measured at a stop, what has changed by then, and the planner's own cost."""
-    pairs = {metric: (first.metrics[metric], value) for metric, value in point.metrics.items()}
+    pairs = {
+        metric: (before, point.metrics[metric]) for metric, before in first.metrics.items() if metric in point.metrics
+    }
     if not any(pairs.get("mean_latency_us", ())):  # not known
         pairs.pop("mean_latency_us", None)
     lines = [

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from overlace.report.answer import answer_lines
 from overlace.report.curve import flattens
 from overlace.report.naming import COSTS, PARTS, label_of
-from overlace.report.run_data import FAMILIES, Family, MeasuredPlan, RunData
+from overlace.report.run_data import FAMILIES, ROUTING, Family, MeasuredPlan, RunData
 from overlace.report.sheets import Amount, Change, Sheet, amount, change, shown
 from overlace.report.tables import Row, Table, more_of, ratio
 from overlace.trace.judgement import Interval
@@ -229,8 +229,12 @@ def _missing_of_traffic(data: RunData) -> Iterator[str]:
     alone = today.of("to_self") or 0.0
     if alone:
         yield f"{alone:,.0f} messages went to their own sender; that makes no delivery and crosses no link."
-    if not today.of("mean_latency_us"):
+    if (latency := today.of("mean_latency_us")) is None:
+        yield "Latencies of links that are wired were not measured, so no latency of deliveries is known."
+    elif not latency:
         yield "Latencies of links are not known and count 0."
+    elif later := [plan.id for plan in data.plans if plan.within(ROUTING) and not plan.judged.of("mean_latency_us")]:
+        yield f"No latency is known after {', '.join(later[:8])}: links would be wired whose latency was not measured."
     if not today.of("bytes"):
         yield "Sizes of messages are not known, so bytes are 0."
     if not len(today.column("link_messages", "topic").key):

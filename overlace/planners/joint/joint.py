@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from overlace.arrays.jit import Pairs
 from overlace.limits import option, same_option
 from overlace.model import Facet, Observation, Overlay, Plan, Progress, Steps
 from overlace.planners.joint.objective import Objective, apply_objective, drop_homeless
-from overlace.planners.joint.problem import JointLimits, in_messages, problem_of
+from overlace.planners.joint.problem import JointLimits, among_measured, in_messages, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
 from overlace.planners.ordering import Ordering, Path, changes_in, changes_of, price_anew
 from overlace.planners.placement import cost as placement_cost
@@ -107,10 +107,12 @@ class Joint(JointLimits):
 
     def problem(self, observation: Observation, plain: Observation | None = None) -> Problem:
         """What is searched: demand, costs and limits; of a forecast, limits count the plain traffic."""
-        seen, carried = apply_objective(observation, self.objective), None
+        seen, carried, caps = apply_objective(observation, self.objective), None, cast(JointLimits, self)
         if plain is not None or self.objective in ("hops", "latency"):
             carried = drop_homeless(plain or observation)
-        problem = problem_of(seen, self.alpha, self.beta, self.weight, self, carried)
+        if self.objective == "latency":
+            caps = among_measured(self, observation)
+        problem = problem_of(seen, self.alpha, self.beta, self.weight, caps, carried)
         if plain is not None:
             problem = in_messages(problem)
         return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
@@ -181,6 +183,8 @@ class Joint(JointLimits):
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Demand x (alpha x links + beta x brokers), access, and the prices of what differs from today."""
+        if self.objective == "latency":
+            observation.network.check_measured(overlay.tree)
         homes, seen = overlay.homes(observation.clients), apply_objective(observation, self.objective)
         routed = tree_cost.cost(seen, overlay, alpha=self.alpha, beta=self.beta, weight=self.weight)
         access = placement_cost.access(seen, homes, self.weight, "cost")

@@ -18,7 +18,10 @@ Objective = Literal["cost", "messages", "hops", "latency"]
 
 
 def apply_objective(observation: Observation, objective: Objective) -> Observation:
-    """The observation with links that cost what the objective counts, and classes that pay for it."""
+    """The observation with links that cost what the objective counts, and classes that pay for it.
+
+    Links whose latency was not measured have no price in latency: see problem.among_measured.
+    """
     observation = drop_homeless(observation)
     network = observation.network
     if objective == "cost":
@@ -26,7 +29,7 @@ def apply_objective(observation: Observation, objective: Objective) -> Observati
     if objective == "latency":
         return replace(
             observation,
-            network=_priced(network, network.latency_us, network.access_latency_us),
+            network=_priced(network, np.maximum(network.latency_us, 0), network.access_latency_us),
             classes=pairwise(observation),
             flows=(flows := _to_others(observation.flows)),
             sent=_per_delivery(flows, flows.messages, observation.clients),

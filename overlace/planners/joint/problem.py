@@ -81,6 +81,16 @@ def problem_of(
     )
 
 
+def among_measured(caps: JointLimits, observation: Observation) -> JointLimits:
+    """The limits where latency counts: a link that was not measured is not new, and one that is wired is refused."""
+    network, tree = observation.network, observation.overlay.tree
+    network.check_measured(tree)
+    if network.measured.all():
+        return caps
+    rows = caps.may_wire if caps.wired_only else range(len(network.links))
+    return replace(caps, wired_only=True, may_wire=tuple(row for row in rows if network.measured[row]))
+
+
 def in_messages(problem: Problem) -> Problem:
     """The problem of a forecast with amounts in messages, as prices of changes are."""
     demand, limits = problem.demand, problem.limits

@@ -50,7 +50,8 @@ def link_lengths(tree: Rooted, network: Network, overlay: Overlay, distance: Dis
     elif distance == "cost":
         per_link = network.costs_of(overlay.tree)
     else:
-        per_link = network.latency_us[network.link_rows(overlay.tree)].astype(np.float64)
+        network.check_measured(overlay.tree)
+        per_link = network.latencies_of(overlay.tree).astype(np.float64)
     length[below] = per_link[tree.link[below]]
     return length
 
