@@ -6,6 +6,7 @@ the other two, `SLUG.accounts.conf` at its top level and `SLUG.remotes.conf` wit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote as percent
@@ -121,6 +122,8 @@ def user_text(deployment: Deployment, role: str, colour: int) -> str:
     who = deployment.login(role, colour)
     if who.nkey:
         return f"nkey: {quote(who.public_key())}"
+    if re.match(r"\$2[abxy]\$", who.password):
+        raise BadNetwork(f"{deployment.path}: credentials.{role}: NATS would take this password for a bcrypt hash")
     return f"user: {quote(who.user)}, password: {quote(who.password)}"
 
 

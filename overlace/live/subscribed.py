@@ -46,14 +46,21 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
     asked, wrong = _asked(trace, planned.document.window[0], dialect)
     received = _received_alone(trace, dialect)
     homeless = set()
-    for client, text in (*asked, *received):
+    for client, text in (*(each[:2] for each in asked), *received):
         if client in homes:
             found.setdefault(homes[client], set()).add(text)
         else:
             homeless.add(client)
+    members: dict[tuple[str, str], set[str]] = {}
+    for client, text, group in asked:
+        if group is not None and client in homes:
+            members.setdefault((group, text), set()).add(homes[client])
     if not found:
         raise BadTrace(f"{path} holds no subscriptions of clients that have a home. {WITHOUT}")
     notes = []
+    if apart := sum(len(each) > 1 for each in members.values()):
+        many = counted(apart, "shared subscription has", "shared subscriptions have")
+        notes.append(f"{many} members at several brokers: each of these brokers gives every message to one of its own")
     if wrong:
         notes.append(f"{counted(wrong, 'subscription', 'subscriptions')} left out: malformed filters")
     if received:
@@ -79,8 +86,8 @@ def _homes_in(trace: Trace, planned: Planned) -> dict[str, str]:
     return {name: home for name, home in last.items() if home in planned.brokers} | dict(planned.homes)
 
 
-def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[tuple[str, str]], int]:
-    """((client, filter) of subscriptions that were open after a time, how many filters are malformed)."""
+def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[tuple[str, str, str | None]], int]:
+    """((client, filter, group) of subscriptions that were open after a time, how many filters are malformed)."""
     rows = trace.read("subscriptions")
     until = numbers(rows["until"], np.iinfo(np.int64).max)
     rows = rows.filter(pa.array(until > begin))
@@ -92,17 +99,18 @@ def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[tuple[str, 
         text if text is not None else name_of("topic", topic, trace.names) if topic is not None else None
         for text, topic in zip(*_lists(rows, "filter", "topic"), strict=True)
     ]
-    pairs = [
-        (name_of("client", client, trace.names), text)
-        for client, text in zip(rows["client"].to_pylist(), texts, strict=True)
-        if text is not None
-    ]
-    plain = [text for _, text in pairs]
+    rows = rows.append_column("text", pa.array(texts, pa.string())).filter(
+        pa.array([each is not None for each in texts])
+    )
+    plain, groups_of = rows["text"].to_pylist(), rows["group"].to_pylist()
     if dialect == "mqtt":
-        plain = shared(plain)[1].to_pylist()
+        named, inner = shared(plain)
+        plain = inner.to_pylist()
+        groups_of = [group or other for group, other in zip(groups_of, named.to_pylist(), strict=True)]
     good = valid(plain, dialect).tolist()
-    distinct = dict.fromkeys((client, text) for (client, _), text, fine in zip(pairs, plain, good, strict=True) if fine)
-    return list(distinct), good.count(False)
+    clients = [name_of("client", client, trace.names) for client in rows["client"].to_pylist()]
+    found = [row for row, fine in zip(zip(clients, plain, groups_of, strict=True), good, strict=True) if fine]
+    return list(dict.fromkeys(found)), good.count(False)
 
 
 def _lists(rows: pa.Table, *names: str) -> list[list[object]]:
