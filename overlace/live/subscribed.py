@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +21,14 @@ from overlace.trace.tables import groups, numbers
 from overlace.wording import counted
 
 Dialect = Literal["mqtt", "nats"]
+
+
+class Asked(NamedTuple):
+    """A subscription."""
+
+    client: str
+    filter: str
+    group: str | None
 
 
 class Subscribed(NamedTuple):
@@ -46,21 +54,15 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
     asked, wrong = _asked(trace, planned.document.window[0], dialect)
     received = _received_alone(trace, dialect)
     homeless = set()
-    for client, text in (*(each[:2] for each in asked), *received):
+    for client, text in (*((each.client, each.filter) for each in asked), *received):
         if client in homes:
             found.setdefault(homes[client], set()).add(text)
         else:
             homeless.add(client)
-    members: dict[tuple[str, str], set[str]] = {}
-    for client, text, group in asked:
-        if group is not None and client in homes:
-            members.setdefault((group, text), set()).add(homes[client])
     if not found:
         raise BadTrace(f"{path} holds no subscriptions of clients that have a home. {WITHOUT}")
-    notes = []
-    if apart := sum(len(each) > 1 for each in members.values()):
-        many = counted(apart, "shared subscription has", "shared subscriptions have")
-        notes.append(f"{many} members at several brokers: each of these brokers gives every message to one of its own")
+    notes: list[str] = []
+    notes += _spread(asked, homes, planned.was)
     if wrong:
         notes.append(f"{counted(wrong, 'subscription', 'subscriptions')} left out: malformed filters")
     if received:
@@ -71,6 +73,25 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
             f"{counted(len(homeless), 'subscriber', 'subscribers')} without a home in plan and trace: not served"
         )
     return Subscribed(found, tuple(notes))
+
+
+def _spread(asked: Iterable[Asked], homes: Mapping[str, str], was: Mapping[str, str]) -> list[str]:
+    """A note on groups with members at several brokers: Mosquitto deals messages at each broker on its own."""
+    members: dict[tuple[str, str], list[str]] = {}
+    for each in asked:
+        if each.group is not None and each.client in homes:
+            members.setdefault((each.group, each.filter), []).append(each.client)
+    apart = {key: some for key, some in members.items() if len({homes[each] for each in some}) > 1}
+    if not apart:
+        return []
+    today = sum(len({was.get(each, homes[each]) for each in some}) > 1 for some in apart.values())
+    (group, text), some = min(apart.items())
+    first = f"{text} of group {group}, at {', '.join(sorted({homes[each] for each in some})[:3])}"
+    many = counted(len(apart), "shared subscription has", "shared subscriptions have")
+    return [
+        f"{many} members at several brokers, {today:,} of them today (first: {first}): in Mosquitto one member at "
+        "each of these brokers gets every message. Plan with --keep for those who should stay together"
+    ]
 
 
 WITHOUT = "`--filters all` needs no trace."
@@ -86,8 +107,8 @@ def _homes_in(trace: Trace, planned: Planned) -> dict[str, str]:
     return {name: home for name, home in last.items() if home in planned.brokers} | dict(planned.homes)
 
 
-def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[tuple[str, str, str | None]], int]:
-    """((client, filter, group) of subscriptions that were open after a time, how many filters are malformed)."""
+def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[Asked], int]:
+    """(subscriptions that were open after a time, how many filters are malformed)."""
     rows = trace.read("subscriptions")
     until = numbers(rows["until"], np.iinfo(np.int64).max)
     rows = rows.filter(pa.array(until > begin))
@@ -109,7 +130,7 @@ def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[tuple[str, 
         groups_of = [group or other for group, other in zip(groups_of, named.to_pylist(), strict=True)]
     good = valid(plain, dialect).tolist()
     clients = [name_of("client", client, trace.names) for client in rows["client"].to_pylist()]
-    found = [row for row, fine in zip(zip(clients, plain, groups_of, strict=True), good, strict=True) if fine]
+    found = [Asked(*row) for *row, fine in zip(clients, plain, groups_of, good, strict=True) if fine]
     return list(dict.fromkeys(found)), good.count(False)
 
 
