@@ -165,6 +165,7 @@ SECRETS = (
     ),
     re.compile(r"(://[^\s:/@\"']*:)[^\s\"']*(?=@)"),
     re.compile(r"^([ +-]?[^\s:]+:)\$\d+\$.*"),  # a line of a file of passwords
+    re.compile(r"\b(S)[A-Z2-7]{57}\b"),  # the seed of an NKEY
 )
 """What is written where a secret follows, in the files of both kinds of broker."""
 
