@@ -229,7 +229,8 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
     use = ledger.whole
 
     def fitted(ticks: Bools | Ints) -> Floats:
-        return shares_by_broker(sent[ticks], got[ticks], at_broker, origins[ticks])
+        some = {topic: {b: amount[ticks] for b, amount in by.items()} for topic, by in origins.items()}
+        return shares_by_broker(sent[ticks], got[ticks], at_broker, some)
 
     shares = fitted(use)
     edges, at = _seconds(snapshots)
@@ -258,7 +259,7 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
         seconds=(snapshots[-1].at_us - snapshots[0].at_us) / 1e6,
         fit=explained(sent[use], got[use], shares),
         spread=differ(*halves),
-        together=_together(sent[use], publishers, apart=not np.isnan(origins).any()),
+        together=_together(sent[use], publishers, apart=len(origins) == len(names)),
         sent=round(sent.sum()),
         unheard=int(unheard.sum()),
         lost=lost,
@@ -267,17 +268,15 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
     return _with_notes(found, ledger, len(set(called)), int(use.sum()))
 
 
-def _origins(ledger: Ledger, topics: Sequence[str]) -> Floats:
-    """(tick, topic, broker): what was published where; not a number where that is not known."""
-    found = np.full((ledger.ticks, len(topics), len(ledger.brokers)), np.nan)
+def _origins(ledger: Ledger, topics: Sequence[str]) -> dict[int, dict[int, Floats]]:
+    """By topic and broker, what was published there, of topics of which that is known."""
     filters = {each.filter: topic_of(each.filter) for each in ledger.got.values()}
     place = {topic: i for i, topic in enumerate(topics)}
-    for topic, by_broker in as_topics(published_at(ledger), filters).items():
-        if topic in place:
-            found[:, place[topic], :] = 0.0
-            for broker, amount in by_broker.items():
-                found[:, place[topic], ledger.brokers.index(broker)] = amount
-    return found
+    return {
+        place[topic]: {ledger.brokers.index(broker): amount for broker, amount in by_broker.items()}
+        for topic, by_broker in as_topics(published_at(ledger), filters).items()
+        if topic in place
+    }
 
 
 def _columns(series: Sequence[Floats], ticks: int) -> Floats:

@@ -9,12 +9,17 @@ of publishers or topics changes anything.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from scipy.optimize import lsq_linear, nnls
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from overlace.arrays.jit import Floats, Ints
+
+Origins = Mapping[int, Mapping[int, Floats]]
+"""By topic and broker, what was published there in each tick; topics of which that is known."""
 
 ALIKE = 0.05
 """Of what two independent publishers differ by: those that differ by less cannot be told apart."""
@@ -51,27 +56,24 @@ def shares_of(sent: Floats, got: Floats) -> Floats:
     return found[group]
 
 
-def shares_by_broker(sent: Floats, got: Floats, at: Ints, origins: Floats) -> Floats:
-    """(publisher, topic) as `shares_of`; where it is known what was published at each broker, each is fitted alone.
+def shares_by_broker(sent: Floats, got: Floats, at: Ints, origins: Origins) -> Floats:
+    """(publisher, topic) as `shares_of`; of topics in `origins` what was published at each broker is fitted alone.
 
-    `at` is the broker of each publisher; `origins` has what was published to each topic at each broker in each tick
-    (tick, topic, broker), and is not a number where that is not known.
+    `at` is the broker of each publisher.
     """
-    known = ~np.isnan(origins).any(axis=(0, 2))
     found = np.zeros((sent.shape[1], got.shape[1]))
-    for broker in range(origins.shape[2]):
-        mine, topics = np.flatnonzero(at == broker), np.flatnonzero(known)
-        here = origins[:, topics, broker]
-        total = np.maximum(here.sum(axis=0), 0.0)
-        part = shares_of(sent[:, mine], np.where(total > 0.5, here, 0.0))
-        made = sent[:, mine].sum(axis=0) @ part
-        part[:, made <= 0] = 1.0  # nothing fits: by what they sent
-        made = sent[:, mine].sum(axis=0) @ part
-        found[np.ix_(mine, topics)] = (
-            part * np.where(made > 0, np.where(total > 0.5, total, 0.0), 0.0) / np.maximum(made, 1e-12)
-        )
-    known &= found.any(axis=0)
-    found[:, ~known] = shares_of(sent, got[:, ~known])
+    for broker in np.unique(at).tolist():
+        mine = np.flatnonzero(at == broker)
+        here = {topic: by[broker] for topic, by in origins.items() if broker in by and by[broker].sum() > 0.5}
+        if not here:
+            continue
+        amounts = np.column_stack(list(here.values()))
+        part, total = shares_of(sent[:, mine], amounts), sent[:, mine].sum(axis=0)
+        part[:, total @ part <= 0] = 1.0  # nothing fits: by what they sent
+        made = np.maximum(total @ part, 1e-12)
+        found[np.ix_(mine, np.array(list(here), dtype=np.int64))] = part * amounts.sum(axis=0) / made
+    unknown = ~found.any(axis=0)
+    found[:, unknown] = shares_of(sent, got[:, unknown])
     return found
 
 

@@ -14,7 +14,7 @@ from overlace.errors import BadNetwork
 from overlace.live.counters import UNHEARD, Sampler, estimate
 from overlace.live.deployment import check_deployment
 from overlace.live.fit import deal, groups_alike
-from overlace.live.ledger import Connection, Heard, Snapshot, covers, narrower, read_connection, read_ledger, topic_of
+from overlace.live.ledger import Connection, Received, Snapshot, covers, narrower, read_connection, read_ledger, topic_of
 from overlace.live.origins import overlapping, published_at
 
 BEGIN_US = 1_800_000_000_250_000
@@ -73,7 +73,7 @@ class Network:
         for near, far in [*self.tree.edges, *((b, a) for a, b in self.tree.edges)] if self.tree else ():
             behind = nx.node_connected_component(nx.restricted_view(self.tree, [], [(near, far)]), far)
             wanted = {(e[1], e[2]) for broker, *_, held in self.clients.values() if broker in behind for e in held}
-            counts = tuple(Heard(f"{w} {g}", w, g, self.crossed[near, far, w, g]) for w, g in sorted(wanted, key=str))
+            counts = tuple(Received(f"{w} {g}", w, g, self.crossed[near, far, w, g]) for w, g in sorted(wanted, key=str))
             found[near] += (Connection(self.brokers.index(far) + 10**6, "s", far, "", 0, 0, counts),)
         return dict(found)
 
@@ -81,7 +81,7 @@ class Network:
         brokers = defaultdict(list, {broker: [] for broker in self.brokers})
         for name in self.clients:
             broker, cid, messages, size, held = self.clients[name]
-            filters = tuple(Heard(*each) for each in held)
+            filters = tuple(Received(*each) for each in held)
             brokers[broker].append(Connection(cid, f"s{cid}", name, f"127.0.0.1:{cid}", messages, size, filters))
         at = BEGIN_US + 250_000 * len(self.snapshots)
         told = {broker: None if broker in silent else tuple(rows) for broker, rows in brokers.items()}
