@@ -17,6 +17,7 @@ from overlace.trace.tables import schema_of
 from overlace.trace.writer import Writer
 
 ORPHANS = "delivery of a message that no log publishes"
+INCOMPLETE = "incomplete trace"
 
 
 class Account(NamedTuple):
@@ -43,10 +44,16 @@ class Account(NamedTuple):
         return sum(count for count, _ in self.quarantined.values())
 
 
-def add_joined(account: Account, extra: int, orphans: int) -> Account:
+def add_joined(account: Account, extra: int, orphans: int, incomplete: int = 0) -> Account:
     """An account with what was only known when all splits were joined."""
     ignored = {**account.ignored, ORPHANS: orphans} if orphans else account.ignored
-    return account._replace(kept=account.kept - extra - orphans, duplicates=account.duplicates + extra, ignored=ignored)
+    bad = {**account.quarantined, INCOMPLETE: (incomplete, "")} if incomplete else account.quarantined
+    return account._replace(
+        kept=account.kept - extra - orphans - incomplete,
+        duplicates=account.duplicates + extra,
+        ignored=ignored,
+        quarantined=bad,
+    )
 
 
 def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, int] | None = None) -> None:

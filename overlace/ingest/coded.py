@@ -60,6 +60,7 @@ class Events:
         self.batches = batches
         self.rows = sum(batch.num_rows for batch in batches)
         self.offset, self.at, self.bytes = (self._integers(name) for name in ("offset", "at", "bytes"))
+        self.balance = self._integers("balance")
         self.weight, self.lines = (self._integers(name, 1) for name in ("weight", "rows"))
         self.kind, self.topic, self.broker = (
             unite_dictionaries(self._chunks(name)) for name in ("kind", "topic", "broker")

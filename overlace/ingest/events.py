@@ -42,8 +42,12 @@ EVENT = pa.schema(
         pa.field("group", pa.string()),  # a shared subscription's
         pa.field("user", pa.string()),  # who logged in, of a connect
         pa.field("ends", pa.bool_()),  # of a connect or disconnect: the session from before and what it asked for end
+        pa.field("balance", pa.int64()),  # adds up to WHOLE over all rows of a message; null: nothing is to be proven
     ]
 )
+
+WHOLE = 0x6E61_7473_6861_6C6C
+"""What balances of the rows of one message add up to, modulo 2 ** 64, if no row is missing and none is too many."""
 
 KINDS = (
     "message",  # published; receivers if they were logged
@@ -112,6 +116,8 @@ class Format:
     """Whether a line without an end that cannot be read is whole nevertheless: nothing that follows would help."""
     lines: Callable[[Blocks], Blocks] | None = None
     """From blocks of the file, cut anywhere, to blocks of whole lines; none: its lines are what it holds."""
+    one_log: bool = False
+    """Whether all files of it in a trace are one log, in which a key names one message."""
     one_broker: bool = False
     """Whether a source is the log of one broker, named by the file unless the user names it."""
 

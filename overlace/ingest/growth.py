@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -263,6 +263,20 @@ def _find_rereads(
             )
         again |= {each: replace(same[each], begin=0) for each in near if each in same}
     return again
+
+
+def reopen(digests: Iterable[str], noted: Mapping[str, Note], options: Options) -> dict[str, Source]:
+    """Sources that were read before, nobody has named, and still lie where they lay."""
+    found = {}
+    for digest in digests:
+        before = noted[digest]
+        path = before.get("path")
+        files, at = place(path) if path else (None, "")
+        if path and files and files.get_file_info(at).type == pafs.FileType.File:
+            source, head = look_at(path, before["format"], options)
+            if _continues(source, head, before):
+                found[digest] = _as_before(source, digest, before, options)
+    return found
 
 
 LAST = 1 << 62

@@ -110,6 +110,14 @@ def subscriptions_of(events: pa.Table, ids: Mapping[str, pa.Array]) -> pa.Table:
     return with_times(columns, at[fresh], until[fresh], "subscriptions")
 
 
+def first_seen_only(before: pa.Table, now: pa.Table) -> pa.Table:
+    """Subscriptions that are known by what they were sent, over two parts of a log: each since its first delivery."""
+    whose = ["client", "topic", "filter", "dialect", "group"]
+    both = pa.concat_tables([before.select(now.column_names).cast(now.schema), now])
+    first = both.group_by(whose, use_threads=False).aggregate([("since", "min"), ("until", "max")])
+    return first.rename_columns({"since_min": "since", "until_max": "until"}).select(now.column_names)
+
+
 def _spans(events: pa.Table) -> tuple[pa.Table, Ints]:
     """(life, closed): lines about subscriptions, in `span` the session they fall in, and when that session ends."""
     every = pc.and_(pc.equal(events["kind"], "unsubscribe"), pc.is_null(pc.coalesce(events["filter"], events["topic"])))
@@ -214,7 +222,11 @@ def write_history(
         for table in ("sessions", "doubles"):
             writer.drop(table, source.digest)
         rows["sessions"].append((source.digest, sessions_of(life, seen_before(before, seen), names)))
-        rows["subscriptions"].append((source.digest, subscriptions_of(life, names)))
+        asked = subscriptions_of(life, names)
+        if source.form.one_log and writer.base and source.begin:
+            asked = first_seen_only(rows_from(writer.base, "subscriptions", source.digest), asked)
+            writer.drop("subscriptions", source.digest)
+        rows["subscriptions"].append((source.digest, asked))
         rows["doubles"].append((source.digest, doubles_of(life, names, job.bucket_us)))
     for table, rows_by_source in rows.items():
         writer.write_by_source(table, rows_by_source)

@@ -12,6 +12,7 @@ from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Bools, Ints, kernel, size
 from overlace.ingest.coded import Codes, Events
+from overlace.ingest.events import WHOLE
 from overlace.ingest.keys import group_keys
 
 ROWWISE = (
@@ -27,6 +28,7 @@ ROWWISE = (
     "lines",
     "rows",
     "most",
+    "balance",
 )
 
 
@@ -46,6 +48,7 @@ class Messages(NamedTuple):
     lines: Ints  # rows of the source that publish it
     rows: Ints  # and those that name its receivers
     most: Ints  # receivers that one of them names, at most
+    balance: Ints  # of all its rows: WHOLE, or 0 where nothing is to be proven, if none is missing or too many
     start: Ints  # audiences: members[start[i]:start[i + 1]], sorted
     members: Ints
     sets_start: Ints  # sets of attributes, likewise
@@ -82,6 +85,7 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
     lines = np.where(publishes, every, 0)
     logged = events.logged[rows]
     sizes = np.diff(start)
+    balance = events.balance[rows]
     kept = np.zeros((0, 2), np.int64)
     most = np.where(publishes, np.where(every > 1, np.minimum(sizes, 1), sizes), 0)
 
@@ -95,17 +99,17 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
             head = heads_of(bounds, order, at, client)
             if (np.diff(order) < 0).any():
                 start, members = take_groups(start, members, order)
-                lines, every, most = (each[order] for each in (lines, every, most))
+                lines, every, most, balance = (each[order] for each in (lines, every, most, balance))
                 logged = logged[order]
             start = start[bounds]
-            lines, every = (np.add.reduceat(each, bounds[:-1]) for each in (lines, every))
+            lines, every, balance = (np.add.reduceat(each, bounds[:-1]) for each in (lines, every, balance))
             most = np.maximum.reduceat(most, bounds[:-1])
             logged = np.logical_or.reduceat(logged, bounds[:-1])
         kept = own[head]
         kept[~keyed[rows][head]] = 0
 
     start, members = sort_groups(start, members)
-    extra = extra_rows(lines, most, logged, np.diff(start))
+    extra = extra_rows(lines, most, logged, np.diff(start)) * (balance == 0)
     audience, audience_start, audience_members = distinct_sets(start, members, logged)
     chosen = rows[head]
     sets_start, sets = take_groups(events.sets_start, events.attribute.codes.astype(np.int64), chosen)
@@ -125,6 +129,7 @@ def group_messages(events: Events, rows: Ints, keys: Ints, keyed: Bools) -> tupl
         lines=lines,
         rows=every,
         most=most,
+        balance=balance,
         start=audience_start,
         members=audience_members,
         sets_start=sets_start,
@@ -170,14 +175,26 @@ def take(messages: Messages, rows: Ints) -> Messages:
     return messages._replace(**columns, key=messages.key[rows] if len(messages.key) else messages.key)
 
 
+def is_incomplete(messages: Messages) -> Bools:
+    """Messages of which a row is missing or too many."""
+    found: Bools = (messages.balance != 0) & (messages.balance != WHOLE)
+    return found
+
+
+def incomplete_in(messages: Messages) -> int:
+    """Rows of messages of which a row is missing or too many."""
+    return int(messages.rows[is_incomplete(messages)].sum())
+
+
 def orphans_in(messages: Messages) -> int:
     """Rows that name receivers of messages that nobody published."""
-    return int(messages.rows[messages.client < 0].sum())
+    return int(messages.rows[(messages.client < 0) & ~is_incomplete(messages)].sum())
 
 
 def without_orphans(messages: Messages) -> Messages:
-    """Only messages that somebody published."""
-    return messages if (messages.client >= 0).all() else take(messages, np.flatnonzero(messages.client >= 0))
+    """Only messages that somebody published, and of which no row is missing."""
+    kept = (messages.client >= 0) & ~is_incomplete(messages)
+    return messages if kept.all() else take(messages, np.flatnonzero(kept))
 
 
 def compact_audiences(messages: Messages) -> Messages:

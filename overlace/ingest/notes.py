@@ -33,6 +33,7 @@ class Note(TypedDict, total=False):
     settled: Settled
     broker: str | None
     log: str  # which log it is a part of
+    path: str  # where it lay, if messages of it may go on in any other file
     head: int  # bytes of which the source's digest is the hash
     start: tuple[int, str]  # its first bytes when it was read last, and their hash
     marks: dict[str, str]  # hashes of its first 256, 512, ... bytes
@@ -105,6 +106,8 @@ def _note(
     }
     if first <= latest:
         note |= {"first": first, "last": latest}
+    if source.form.one_log and not job.key:
+        note["path"] = source.path
     note["ignored"] = dict(sorted(ignored.items()))
     if source.cut:
         note["body"] = add_counts(subtract_tail(account, tail), known.get("body", {}))
@@ -140,6 +143,26 @@ def warn_of_bridges(trace: Trace) -> list[str]:
         f"{each} is a bridge, and counts as a client in logs that were read before that was known. For true flows, "
         "ingest all logs into a new trace."
         for each in counted
+    ]
+
+
+def warn_of_namesakes(trace: Trace) -> list[str]:
+    """A warning when clients that are known by their name alone were seen at several brokers."""
+    notes: Mapping[str, Note] = trace.notes["sources"]
+    if trace.notes["how"]["identity"] not in (None, "client") or not any(s["format"] == "nats" for s in notes.values()):
+        return []
+    seen: dict[int, set[int]] = {}
+    for row in trace.read("sessions", ["client", "broker"]).to_pylist():
+        seen.setdefault(row["client"], set()).add(row["broker"])
+    several = sorted(client for client, brokers in seen.items() if len(brokers) > 1)
+    if not several:
+        return []
+    first = several[0]
+    brokers = [trace.names["broker"][each] for each in sorted(seen[first])]
+    others = f", and {len(several) - 1:,} more clients," if len(several) > 1 else ""
+    return [
+        f"{trace.names['client'][first]}{others} came up at several brokers ({', '.join(brokers[:3])}). "
+        "If several clients have one name, tell them apart with --identity broker/client."
     ]
 
 

@@ -25,10 +25,10 @@ from overlace.ingest.accounts import Account, account_of, add_joined, judge, wri
 from overlace.ingest.bridges import Followed, bridge_notes, follow_bridges, learn_bridges
 from overlace.ingest.encode import KINDS, LATER
 from overlace.ingest.events import in_one_piece
-from overlace.ingest.growth import new_sources
+from overlace.ingest.growth import new_sources, reopen
 from overlace.ingest.history import read_life, seen_in, write_history
 from overlace.ingest.links import write_links
-from overlace.ingest.notes import Note, note_sources, warn_of_bridges, warn_of_short_lived
+from overlace.ingest.notes import Note, note_sources, warn_of_bridges, warn_of_namesakes, warn_of_short_lived
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
 from overlace.ingest.reduce import Ids
 from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
@@ -89,7 +89,8 @@ def ingest_sources(
         except NotSorted:  # the statistics promised more than the rows keep
             sources = [replace(s, options={**s.options, "sorted": False}) for s in sources]
         except Crossed as crossed:
-            sources = settle_together(widen_sources(sources, crossed.needs, found.same, noted))
+            same = {**reopen(crossed.needs, noted, chosen), **found.same}
+            sources = settle_together(widen_sources(sources, crossed.needs, same, noted))
         else:
             return done._replace(known=found.known)
         writer.restart()
@@ -160,6 +161,7 @@ class _Ingest:
         self.tell(1.0, "done")
         folded = sum(each.read.folded for each in parsed)
         warnings = [*bridge_notes(crossed), *warn_of_bridges(trace), *warn_of_short_lived(trace)]
+        warnings += warn_of_namesakes(trace)
         return Ingested(trace, accounts, [], folded, warnings)
 
     # --- the first job
@@ -243,14 +245,15 @@ class _Ingest:
         self, parsed: Sequence[Parsed], parts: Sequence[Summed] = (), *, tail: bool | None = None
     ) -> list[Account]:
         """What became of the lines of each source, or of those in which messages may go on."""
-        extra, orphans = Counter[int](), Counter[int]()
+        extra, orphans, incomplete = Counter[int](), Counter[int](), Counter[int]()
         for part in parts:
             if tail in (None, part.tail):
                 extra[part.source] += part.extra
                 orphans[part.source] += part.orphans
+                incomplete[part.source] += part.incomplete
         chosen = by_source([each for each in parsed if tail in (None, each.read.tail)], len(self.job.sources))
         return [
-            add_joined(account_of(source, [each.read for each in own]), extra[i], orphans[i])
+            add_joined(account_of(source, [each.read for each in own]), extra[i], orphans[i], incomplete[i])
             for i, (source, own) in enumerate(zip(self.job.sources, chosen, strict=True))
         ]
 

@@ -29,13 +29,13 @@ from overlace.ingest.files import (
     strip_rotation,
     tail_at,
 )
-from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, padres, parquet
+from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, nats, padres, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
 from overlace.trace.store import place
 
 FORMATS: Mapping[str, Format] = {
-    each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, padres, parquet, json)
+    each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, nats, padres, parquet, json)
 }
 SAMPLE = 256 << 10
 """Bytes from which what holds for a source is settled."""
@@ -202,7 +202,7 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
         disk=(info.size, hash_of(end)),
         tail=tail,
         open=is_open,
-        log=log_of(path),
+        log=chosen.name if chosen.one_log else log_of(path),
     )
     return source, head
 

@@ -82,6 +82,7 @@ class Read(NamedTuple):
     last_bytes: str  # their hash
     ended: bool  # the last line has its end
     orphans: int = 0  # rows that name receivers of messages that nobody published, where that is known already
+    incomplete: int = 0  # rows of messages of which a row is missing or too many, likewise
 
     @property
     def name(self) -> str:
@@ -97,6 +98,7 @@ class Finished(NamedTuple):
     shared: int = 0  # messages that lie in several splits: joined by another job
     extra: int = 0  # further rows that repeat others
     orphans: int = 0
+    incomplete: int = 0
     parts: Sequence[tuple[str, int, str, str, int]] = ()  # path, rows, hash, source, row group
 
 

@@ -37,6 +37,7 @@ class Summed(NamedTuple):
     sums: Partial
     extra: int  # further rows that repeat others
     orphans: int
+    incomplete: int
 
 
 class Sums(NamedTuple):
@@ -50,7 +51,11 @@ def sums_of(parsed: Sequence[Parsed], ids: Sequence[Ids]) -> Sums:
     """What the first job summed up already."""
     pairs = zip(parsed, ids, strict=True)
     return Sums(
-        [Summed(read.source, read.tail, partial_of(tables, own), 0, read.orphans) for (read, tables), own in pairs], []
+        [
+            Summed(read.source, read.tail, partial_of(tables, own), 0, read.orphans, read.incomplete)
+            for (read, tables), own in pairs
+        ],
+        [],
     )
 
 
@@ -72,7 +77,8 @@ def finish_messages(
         for path, rows, hashed, source, group in about.parts:
             sums.written.append(Part(path, rows, int(hashed), source, group))
         if "traffic" in each:
-            sums.parts.append(Summed(about.source, about.tail, partial_of(each, None), about.extra, about.orphans))
+            own = partial_of(each, None)
+            sums.parts.append(Summed(about.source, about.tail, own, about.extra, about.orphans, about.incomplete))
     return sums
 
 

@@ -105,7 +105,7 @@ def widen_sources(
         names = ", ".join(sorted(noted[digest]["name"] for digest in missing))
         raise BadTrace(
             f"messages of {names}, ingested before, go on in {', '.join(sorted(each.name for each in sources))}: "
-            "they are one log that was rotated. Name all of its files together."
+            "they are one log that was rotated or captured in parts. Name all of its files together."
         )
     found += [replace(same[digest], begin=begin) for digest, begin in needs.items() if digest not in have]
     return [with_cut(each) for each in number_sources(found, noted)]

@@ -30,6 +30,8 @@ from overlace.ingest.messages import (
     distinct_sets,
     extra_rows,
     heads_of,
+    incomplete_in,
+    is_incomplete,
     orphans_in,
     receivers_of,
     take,
@@ -126,7 +128,7 @@ def _answer_split(
     if job.staged:
         stage_messages(job, read.name, found.messages)
     else:
-        read = read._replace(orphans=orphans_in(found.messages))
+        read = read._replace(orphans=orphans_in(found.messages), incomplete=incomplete_in(found.messages))
         tables |= partial_tables(sum_up(without_orphans(found.messages), job.bucket_us))
     return answer(read._asdict(), tables)
 
@@ -179,7 +181,7 @@ def _finish_piece(job: Job, piece: Piece, bridged: bool, shared: Sequence[int], 
             done = done._replace(shared=len(chosen))
             stage_messages(job, f"shared-{piece.name}", compact_audiences(take(messages, chosen)))
             messages = take(messages, np.flatnonzero(~together))
-    done = done._replace(orphans=orphans_in(messages))
+    done = done._replace(orphans=orphans_in(messages), incomplete=incomplete_in(messages))
     messages = compact_audiences(without_orphans(messages))
     if bridged:
         messages = _with_bridged(job, piece.source, messages)
@@ -253,32 +255,34 @@ def _regroup_part(
     logged = every.audience >= 0
     start, members = receivers_of(every, order)
     start, members = sort_groups(start[bounds], members)
-    lines, rows = (np.add.reduceat(each[order], bounds[:-1]) for each in (every.lines, every.rows))
+    summed = (every.lines, every.rows, every.balance)
+    lines, rows, balance = (np.add.reduceat(each[order], bounds[:-1]) for each in summed)
     most = np.maximum.reduceat(every.most[order], bounds[:-1])
     any_logged = np.logical_or.reduceat(logged[order], bounds[:-1])
 
     # rows that only repeat others, without those that were counted in their own split already
-    extra = extra_rows(lines, most, any_logged, np.diff(start))
-    before = extra_rows(every.lines, every.most, logged, audience_sizes(every))
+    extra = extra_rows(lines, most, any_logged, np.diff(start)) * (balance == 0)
+    before = extra_rows(every.lines, every.most, logged, audience_sizes(every)) * (every.balance == 0)
     more = spread_extra(bounds, order, extra, before, every.lines)
 
     audience, start, members = distinct_sets(start, members, any_logged)
     whole = take(every, head)._replace(
-        audience=audience, start=start, members=members, lines=lines, rows=rows, most=most
+        audience=audience, start=start, members=members, lines=lines, rows=rows, most=most, balance=balance
     )
-    lost = whole.client < 0
-    gone = np.zeros(n, bool)
-    gone[order] = np.repeat(lost, np.diff(bounds))
+    cut = is_incomplete(whole)
+    lost = (whole.client < 0) & ~cut
+    gone, parted = np.zeros(n, bool), np.zeros(n, bool)
+    gone[order], parted[order] = (np.repeat(each, np.diff(bounds)) for each in (lost, cut))
 
     # each message belongs to the source, or its tail, of the row that speaks for it
     for each in np.unique(origin):
-        mine = np.flatnonzero((origin[head] == each) & ~lost)
+        mine = np.flatnonzero((origin[head] == each) & ~lost & ~cut)
         messages = compact_audiences(take(whole, mine))
         owner, tail = int(each) // 2, bool(each % 2)
         if not job.reduce_only:
             files.add(owner, tail, messages)
-        orphans = int(every.rows[(origin == each) & gone].sum())
-        done = Finished(owner, tail, extra=int(more[origin == each].sum()), orphans=orphans)
+        orphans, incomplete = (int(every.rows[(origin == each) & which].sum()) for which in (gone, parted))
+        done = Finished(owner, tail, extra=int(more[origin == each].sum()), orphans=orphans, incomplete=incomplete)
         yield answer(done._asdict(), partial_tables(sum_up(messages, job.bucket_us)))
 
 

@@ -23,6 +23,8 @@ ROWS = 2000
 
 def sample_columns(head: Head, form: str, asked: Options) -> tuple[Columns | None, Options]:
     """(columns, options): a sample of a file's columns, and how it is laid out where that must be said."""
+    if form == "nats":  # JSON, but not of columns
+        return None, asked
     if head.data.startswith(b"PAR1"):
         return _parquet_columns(head.path), asked
     text = head.data.removeprefix(MARK)

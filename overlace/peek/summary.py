@@ -83,7 +83,7 @@ def _summarise(events: pa.Table, source: Source | None) -> Summary:
         mapping=shown_mapping(source) if source else [],
         lines=int(pc.sum(pc.fill_null(events["rows"], 1)).as_py() or 0),
         kinds=dict(kinds),
-        rows=[{k: v for k, v in row.items() if v is not None and k != "kind"} for row in shown],
+        rows=[{k: v for k, v in row.items() if v is not None and k not in ("kind", "balance")} for row in shown],
         clients=len(clients),
         topics=_distinct(messages, "topic"),
         brokers=_distinct(events, "broker"),
