@@ -38,7 +38,7 @@ from overlace.live.ledger import (
     topics_of,
 )
 from overlace.live.monitor import connections, look
-from overlace.live.origins import as_topics, published_at
+from overlace.live.origins import published_at
 
 TICK = 0.25
 """Seconds between two looks. In a simulation of 40 publishers with three topics each for 60 s, a tick of 1 s left 21 %
@@ -229,7 +229,7 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
     use = ledger.whole
 
     def fitted(ticks: Bools | Ints) -> Floats:
-        some = {topic: {b: amount[ticks] for b, amount in by.items()} for topic, by in origins.items()}
+        some = {topics: {b: amount[ticks] for b, amount in by.items()} for topics, by in origins.items()}
         return shares_by_broker(sent[ticks], got[ticks], at_broker, some)
 
     shares = fitted(use)
@@ -259,7 +259,7 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
         seconds=(snapshots[-1].at_us - snapshots[0].at_us) / 1e6,
         fit=explained(sent[use], got[use], shares),
         spread=differ(*halves),
-        together=_together(sent[use], publishers, apart=len(origins) == len(names)),
+        together=_together(sent[use], publishers, apart=sum(map(len, origins)) == len(names)),
         sent=round(sent.sum()),
         unheard=int(unheard.sum()),
         lost=lost,
@@ -268,15 +268,16 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
     return _with_notes(found, ledger, len(set(called)), int(use.sum()))
 
 
-def _origins(ledger: Ledger, topics: Sequence[str]) -> dict[int, dict[int, Floats]]:
-    """By topic and broker, what was published there, of topics of which that is known."""
-    filters = {each.filter: topic_of(each.filter) for each in ledger.got.values()}
+def _origins(ledger: Ledger, topics: Sequence[str]) -> dict[tuple[int, ...], dict[int, Floats]]:
+    """By topics that are looked at together and broker, what was published there, where that is known."""
     place = {topic: i for i, topic in enumerate(topics)}
-    return {
-        place[topic]: {ledger.brokers.index(broker): amount for broker, amount in by_broker.items()}
-        for topic, by_broker in as_topics(published_at(ledger), filters).items()
-        if topic in place
-    }
+    found = {}
+    for family, by_broker in published_at(ledger).items():
+        mine = tuple(sorted({place[topic] for each in family if (topic := topic_of(each)) in place}))
+        if mine:
+            found[mine] = {ledger.brokers.index(broker): amount for broker, amount in by_broker.items()}
+    count = Counter(topic for family in found for topic in family)
+    return {family: each for family, each in found.items() if max(count[topic] for topic in family) == 1}
 
 
 def _columns(series: Sequence[Floats], ticks: int) -> Floats:

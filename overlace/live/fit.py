@@ -18,8 +18,11 @@ from scipy.sparse.csgraph import connected_components
 
 from overlace.arrays.jit import Floats, Ints
 
-Origins = Mapping[int, Mapping[int, Floats]]
-"""By topic and broker, what was published there in each tick; topics of which that is known."""
+Origins = Mapping[tuple[int, ...], Mapping[int, Floats]]
+"""By topics (one, or those of a family) and broker, what was published there in each tick, where that is known."""
+
+TURNS = 20
+"""Turns of making what is found of a family fit to what its topics received and its publishers sent to it."""
 
 ALIKE = 0.05
 """Of what two independent publishers differ by: those that differ by less cannot be told apart."""
@@ -59,21 +62,46 @@ def shares_of(sent: Floats, got: Floats) -> Floats:
 def shares_by_broker(sent: Floats, got: Floats, at: Ints, origins: Origins) -> Floats:
     """(publisher, topic) as `shares_of`; of topics in `origins` what was published at each broker is fitted alone.
 
+    Of a family, that says who published how much to all of it; they are then told apart by what each topic received.
     `at` is the broker of each publisher.
     """
+    families = list(origins)
     found = np.zeros((sent.shape[1], got.shape[1]))
+    whole = np.zeros((sent.shape[1], len(families)))
     for broker in np.unique(at).tolist():
         mine = np.flatnonzero(at == broker)
-        here = {topic: by[broker] for topic, by in origins.items() if broker in by and by[broker].sum() > 0.5}
-        if not here:
-            continue
-        amounts = np.column_stack(list(here.values()))
-        part, total = shares_of(sent[:, mine], amounts), sent[:, mine].sum(axis=0)
-        part[:, total @ part <= 0] = 1.0  # nothing fits: by what they sent
-        made = np.maximum(total @ part, 1e-12)
-        found[np.ix_(mine, np.array(list(here), dtype=np.int64))] = part * amounts.sum(axis=0) / made
+        here = {i: origins[f][broker] for i, f in enumerate(families) if broker in origins[f]}
+        here = {i: amount for i, amount in here.items() if amount.sum() > 0.5}
+        if here:
+            columns = np.array(list(here), dtype=np.int64)
+            whole[np.ix_(mine, columns)] = _to_totals(sent[:, mine], np.column_stack(list(here.values())))
+    for i, family in enumerate(families):
+        topics = np.array(family, dtype=np.int64)
+        found[:, topics] = whole[:, [i]] if len(family) == 1 else _within(sent, got[:, topics], whole[:, i])
     unknown = ~found.any(axis=0)
     found[:, unknown] = shares_of(sent, got[:, unknown])
+    return found
+
+
+def _to_totals(sent: Floats, got: Floats) -> Floats:
+    """Shares that add up to all that was received; where nothing fits, by what was sent."""
+    shares, total = shares_of(sent, got), sent.sum(axis=0)
+    shares[:, total @ shares <= 0] = 1.0
+    return np.asarray(shares * got.sum(axis=0) / np.maximum(total @ shares, 1e-12), dtype=np.float64)
+
+
+def _within(sent: Floats, got: Floats, whole: Floats) -> Floats:
+    """The shares of a family's topics, of publishers of which it is known what share goes to all of it."""
+    found, total = np.zeros((sent.shape[1], got.shape[1])), np.maximum(got.sum(axis=0), 0.0)
+    who = np.flatnonzero(whole > 0)
+    amount = whole[who] * sent[:, who].sum(axis=0)
+    flows = shares_of(sent[:, who], got) * sent[:, who].sum(axis=0)[:, None]
+    lost = (flows.sum(axis=1) <= 0)[:, None] | (flows.sum(axis=0) <= 0)[None, :]  # nothing fits: in proportion
+    flows += np.where(lost, np.outer(amount, total) / max(float(total.sum()), 1e-12), 0.0)
+    for _ in range(TURNS):
+        flows *= (amount / np.maximum(flows.sum(axis=1), 1e-12))[:, None]
+        flows *= total / np.maximum(flows.sum(axis=0), 1e-12)
+    found[who] = flows / np.maximum(sent[:, who].sum(axis=0), 1e-12)[:, None]
     return found
 
 
