@@ -11,6 +11,7 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from protocol import table, write
 
@@ -18,7 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from overlace.live import local
 from overlace.live.counters import Estimate, Sampler, estimate
-from tests.live.plain import PlainLoad, found_of, in_proportion, wrong_share
+from overlace.live.servers import find_program
+
+if TYPE_CHECKING:
+    from tests.live.plain import PlainLoad
 
 TOLD = """`wrong` is what `record --how estimated` writes: counters read four times a second, those of links among
 them. Beside it the same recording with one look a second, without the counters of links (as where brokers are no
@@ -34,6 +38,8 @@ SEEDS = (7, 11, 23)
 
 async def run(seed: int, seconds: float, pairs: bool = False) -> tuple[PlainLoad, Sampler]:
     """A load, and the counters that were read meanwhile."""
+    from tests.live.plain import PlainLoad
+
     with tempfile.TemporaryDirectory() as folder:
         deployment = local.up(Path(folder) / "net", local.LocalOptions(brokers=7, seed=seed), bound=True)
         try:
@@ -49,11 +55,15 @@ async def run(seed: int, seconds: float, pairs: bool = False) -> tuple[PlainLoad
 
 def wrong(found: Estimate, load: PlainLoad) -> str:
     """The share of messages at a wrong publisher."""
+    from tests.live.plain import found_of, wrong_share
+
     return f"{wrong_share(found_of(found), load.sent):.1%}"
 
 
 def main(seconds: float = SECONDS) -> None:
     """Write the page."""
+    from tests.live.plain import in_proportion, wrong_share
+
     rows, together = [], []
     for seed in SEEDS:
         load, sampler = asyncio.run(run(seed, seconds))
@@ -86,4 +96,7 @@ def main(seconds: float = SECONDS) -> None:
 
 
 if __name__ == "__main__":
+    if find_program("nats") is None:
+        print("no nats-server on this machine (make live): nothing measured")
+        sys.exit(0)
     main(float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS)
