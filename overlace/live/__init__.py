@@ -6,6 +6,8 @@ adapter         what every kind of network can do: nats, mosquitto, and memory i
 nats_files, mosquitto_files   configuration as text
 files           our files of a deployment: written whole, difference, undo
 record          a running network to a trace: counted, traced or estimated
-export          a plan to configuration files
+planned, subscribed   a plan by name, and what is subscribed where with it
+filters         what crosses each bridge
+export          a plan to files: targets (what is written), maps (of clients), addresses (without a network file)
 local, delay, traffic   a network on this machine, latency for its links, a seeded load
 """
