@@ -166,8 +166,13 @@ def find_home(network: Network, name: str) -> str | None:
         raise BadNetworkFile(f"homes: {file} cannot be read. Expected a table client,broker") from None
     if any(len(row) < 2 for row in rows):
         raise BadNetworkFile(f"homes: {file}: expected two columns, client,broker")
-    homes = {row[0]: row[1] for row in rows if row[:2] != ["client", "broker"]}
+    homes = {name_in(row[0]): name_in(row[1]) for row in rows if row[:2] != ["client", "broker"]}
     return homes.get(name, homes.get("*"))
+
+
+def name_in(cell: str) -> str:
+    """The name in a cell: one that a spreadsheet would take for a formula has ' before it."""
+    return cell[1:] if cell[:1] == "'" and cell[1:2] in ("=", "+", "-", "@", "'") else cell
 
 
 def place_of(network: Network, path: str) -> Path:

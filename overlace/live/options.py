@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from overlace.errors import BadParameter
-from overlace.limits import check_options, option
+from overlace.limits import Given, check_options, option
 
 KEY_VARIABLE = "OVERLACE_KEY"
 
@@ -34,7 +34,7 @@ class LocalOptions:
         0.0, "latency of every link, such as 3ms (default: none)", metavar="TIME", read=read_delay, least=0, most=10_000
     )
     port: int | None = option(None, "first port to listen on (default: free ones)", least=1024, most=65_000)
-    seed: int = option(0, "same seed, same tree", least=0, most=2**63 - 1)
+    seed: int = option(0, "same seed, same tree", least=0)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -66,10 +66,36 @@ class RecordOptions:
 
 
 @dataclass(frozen=True)
+class ExportOptions(Given):
+    """What the files of a plan are for."""
+
+    network: str | None = option(None, "network file, or the folder of one", metavar="FILE")
+    addresses: str | None = option(
+        None, "without a network file: table of addresses (broker,client,links[,monitor])", metavar="TABLE"
+    )
+    filters: Literal["prefix", "exact", "all"] = option(
+        "prefix",
+        "Mosquitto: what crosses a link: known filters widened to their prefix, the filters themselves, or everything",
+    )
+    colour: str | None = option(
+        None, "colour to wire the plan in, by name (default: the one that is not in use)", metavar="NAME"
+    )
+    place: str | None = option(
+        None,
+        "Mosquitto: folder in which the files will lie at the brokers (default: the output folder)",
+        metavar="FOLDER",
+    )
+    run: str | None = option(None, "the run that the plan is from (default: the one that it lies in)", metavar="RUN")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True)
 class TrafficOptions:
     """What load to put on a network."""
 
-    seed: int = option(0, "same seed, same clients, topics and messages", least=0, most=2**63 - 1)
+    seed: int = option(0, "same seed, same clients, topics and messages", least=0)
     seconds: float = option(60.0, "how long to publish", above=0, most=31 * 86_400)
     rate: float = option(300.0, "messages a second in all, answers to requests included", above=0, most=100_000)
     clients: int = option(40, "how many clients", least=2, most=10_000)

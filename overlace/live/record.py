@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from overlace.errors import BadNetwork, BadParameter, BadTrace
@@ -11,7 +12,7 @@ from overlace.ingest.options import Options
 from overlace.live.adapter import Shown, Watched
 from overlace.live.deployment import Deployment
 from overlace.live.options import How, RecordOptions
-from overlace.live.recorder import SECOND_US, Recording, begin_recording, watch
+from overlace.live.recorder import SECOND_US, Recording, Span, begin_recording, watch
 from overlace.live.recording_tables import Published, Rows, tables_of
 from overlace.model import Progress
 from overlace.trace.store import Trace
@@ -90,40 +91,85 @@ async def _record(
         if deployment.credentials.control is not None:
             recording.latency_us = await adapter.latencies(shown.live, recording.links)
         if options.how == "counted":
-            await watch(adapter, recording, shown, options.seconds, progress, count=True)
+            await watch(adapter, recording, shown, options.seconds, progress)
             published = [Published(at, c, t, n, size) for (at, c, t), (n, size) in sorted(recording.sent.items())]
             rows = Rows(published, recording.sessions.rows(), recording.subscriptions.rows())
         elif options.how == "traced":
-            rows = await _trace(adapter, recording, shown, options, about, progress)
+            rows, about = await _trace(adapter, recording, shown, options, progress)
         else:
-            rows = await _estimate(deployment, recording, shown, options, about, progress)
+            rows, about = await _estimate(deployment, recording, shown, options, progress)
         return rows, recording, about
     finally:
         await adapter.close()
 
 
 async def _trace(
-    adapter: Watched,
-    recording: Recording,
-    shown: Shown,
-    options: RecordOptions,
-    about: dict[str, object],
-    progress: Progress,
-) -> Rows:
-    """Sampled messages as servers trace them."""
-    raise NotImplementedError
+    adapter: Watched, recording: Recording, shown: Shown, options: RecordOptions, progress: Progress
+) -> tuple[Rows, dict[str, object]]:
+    """(rows, about): sampled messages as servers trace them."""
+    from overlace.live.traced import Collector
+
+    order = {"do": "sample", "share": 1 / options.weight, "seconds": SAMPLED}
+    async with Collector(adapter.deployment, shown.live) as collector:
+        try:
+            await watch(adapter, recording, shown, options.seconds, progress, order)
+        finally:
+            await adapter.tell_all({"do": "sample", "share": 0}, shown.live)
+        progress(0.92, "waiting for the last traces")
+    found = collector.traces()
+    if not found.messages:
+        seen = (
+            f"{counted(found.incomplete, 'trace was', 'traces were')} incomplete" if found.events else "no event came"
+        )
+        raise BadNetwork(
+            f"no complete trace in {options.seconds:g} s ({seen}). Record longer, or with a larger --sample; every "
+            "server on the way must be 2.11 or newer and in the network file."
+        )
+    if collector.lost:
+        recording.notes.append(f"brokers that were away for a while: {', '.join(collector.lost)}; traces are missing")
+    published = [
+        Published(each.at_us, each.client, each.topic, 1, each.bytes, tuple(sorted(each.receivers)))
+        for each in found.messages
+    ]
+    about: dict[str, object] = {"incomplete": found.incomplete, "events": found.events}
+    return Rows(published, recording.sessions.rows(), recording.subscriptions.rows()), about
+
+
+SAMPLED = 10
+"""Seconds after which clients stop to sample, unless they are told again: should we be gone."""
 
 
 async def _estimate(
-    deployment: Deployment,
-    recording: Recording,
-    shown: Shown,
-    options: RecordOptions,
-    about: dict[str, object],
-    progress: Progress,
-) -> Rows:
-    """What counters of servers say, fitted."""
-    raise NotImplementedError
+    deployment: Deployment, recording: Recording, shown: Shown, options: RecordOptions, progress: Progress
+) -> tuple[Rows, dict[str, object]]:
+    """(rows, about): what counters of servers say, fitted."""
+    from overlace.live.counters import Sampler
+
+    recording.begin_us = int(time.time() * 1e6)
+    async with Sampler(deployment, shown.live) as sampler:
+        await wait_out(options.seconds, progress, lambda: counted(len(shown.clients), "client", "clients"))
+    recording.end_us = int(time.time() * 1e6)
+    progress(0.92, "fitting")
+    found = sampler.estimate()
+    recording.notes += found.notes
+    published = [
+        Published(int(at), client, topic, int(messages), int(size))
+        for at, client, topic, messages, size in zip(
+            found.second, found.client, found.topic, found.messages, found.bytes, strict=True
+        )
+    ]
+    sessions = [Span((each.client, each.broker), each.since, each.until) for each in found.sessions]
+    asked = [Span((each.client, each.filter, each.group), each.since, each.until) for each in found.subscriptions]
+    about = {"fit": round(found.fit, 4), "incomplete": found.incomplete, "together": [list(x) for x in found.together]}
+    return Rows(published, sessions, asked), about
+
+
+async def wait_out(seconds: float, progress: Progress, tell: Callable[[], str]) -> None:
+    """Let the time pass, and say now and then how far it is."""
+    began = time.monotonic()
+    while (left := began + seconds - time.monotonic()) > 0:
+        progress(min(0.9, 0.9 * (1 - left / seconds)), f"recording: {tell()}")
+        await asyncio.sleep(min(1.0, left))
 
 
 def _write(
