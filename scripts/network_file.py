@@ -24,8 +24,8 @@ def page() -> str:
     parts = [
         "# The network file\n",
         "Which brokers there are, where they listen, and where credentials are found. It is TOML; paths in it begin at",
-        "its own folder; a key that is not listed here is refused. It never holds a secret: it names the variable or the",
-        "file that does. `overlace live up` writes one; [live.md](live.md) uses it. This page is written from the",
+        "its own folder; a key that is not listed here is refused. It never holds a secret: it names the variable or",
+        "the file that does. `overlace live up` writes one; [live.md](live.md) uses it. This page is written from the",
         "schema (`overlace schema network` prints that as JSON).\n",
         "```toml",
         'substrate = "nats"',

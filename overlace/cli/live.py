@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from overlace.cli.console import AsJson, Force, answer, bar, err, shown
+from overlace.cli.live_export import export_command
 from overlace.cli.options import options_from
 from overlace.errors import BadParameter
 from overlace.live.options import LocalOptions, RecordOptions
@@ -211,6 +212,11 @@ def record_command(
         shown(f"trace     {out}"),
         shown(f"Plan from it: overlace optimize {out} --out run"),
     )
+
+
+live.command("export", epilog=_example("overlace live export run/plans/ID --to nats --network net --out files"))(
+    export_command
+)
 
 
 def _relative(path: Path) -> Path:

@@ -115,12 +115,14 @@ def observe_command(
 ) -> None:
     """What the training window of a log says, into a run folder; the rest is held out to judge plans."""
     from overlace.optimize.observe import observe
+    from overlace.trace.recorded import describe_recording
 
     with bar("observe") as progress, on_spark(master, conf) as runner:
         progress(0.1, "reading")
-        found, _, _, parts = observe(trace, run, split, force=force, runner=runner)
-    if parts.warning:
-        err.print(f"[yellow]note:[/yellow] {shown(parts.warning)}")
+        found, _, source, parts = observe(trace, run, split, force=force, runner=runner)
+    for line in (parts.warning, *describe_recording(source.notes)):
+        if line:
+            err.print(f"[yellow]note:[/yellow] {shown(line)}")
     document = {
         "run": str(run),
         "digest": found.digest(),

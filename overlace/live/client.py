@@ -162,8 +162,13 @@ def find_home(network: Network, name: str) -> str | None:
         raise BadNetworkFile(f"homes: {file} cannot be read. Expected a table client,broker") from None
     if any(len(row) < 2 for row in rows):
         raise BadNetworkFile(f"homes: {file}: expected two columns, client,broker")
-    homes = {row[0]: row[1] for row in rows if row[:2] != ["client", "broker"]}
+    homes = {name_in(row[0]): name_in(row[1]) for row in rows if row[:2] != ["client", "broker"]}
     return homes.get(name, homes.get("*"))
+
+
+def name_in(cell: str) -> str:
+    """The name in a cell: one that a spreadsheet would take for a formula has ' before it."""
+    return cell[1:] if cell[:1] == "'" and cell[1:2] in ("=", "+", "-", "@", "'") else cell
 
 
 def place_of(network: Network, path: str) -> Path:
@@ -547,6 +552,7 @@ class Link:
     def __init__(self, client: Client, colour: int, home: str) -> None:
         self.client, self.colour, self.home = client, colour, home
         self.closed = False
+        self.orders_begun, self.leaving = 0, False
         self.over = False
         """Whether it will not come back by itself."""
         self.refusals: list[str] = []
@@ -1440,6 +1446,7 @@ class Client:
     def _obey(self, link: Link, data: bytes, reply: str) -> None:
         """Follow an order and answer it."""
         if not self._closed:
+            link.orders_begun += 1
             self._begin(self._follow(link, _read_json(data), reply))
 
     async def _follow(self, link: Link, order: Mapping[str, object], reply: str) -> None:
@@ -1457,11 +1464,14 @@ class Client:
                 error = f"unknown order {str(do)[:40]!r}; there are ask, count, sample, prepare, switch, finish, cancel"
         except ClientError as problem:
             error = str(problem)
+        finally:
+            link.orders_begun -= 1
         if reply:
-            link = link if not link.closed else self._links[self._live]
             with suppress(ClientError):
                 for part in self._answers(do == "count", error):
                     await link.publish(Out(reply, part))
+        if link.leaving and not link.orders_begun:
+            await link.close()
 
     def _answers(self, counted: bool = False, error: str | None = None) -> Iterator[bytes]:
         """What we are, in parts that a broker takes."""
@@ -1592,7 +1602,9 @@ class Client:
     async def _leave(self, link: Link) -> None:
         del self._links[link.colour]
         self._idle_is = None
-        await link.close()
+        link.leaving = True
+        if not link.orders_begun:  # else its last order closes it: the answer goes where the order came from
+            await link.close()
 
 
 def _read_json(data: bytes) -> Mapping[str, object]:

@@ -257,12 +257,12 @@ def check_deployment(document: Mapping[str, Any], file: Path) -> Deployment:
     try:
         made = Deployment.model_validate(document)
     except ValidationError as error:
-        raise BadNetwork(f"{file}: {_first(error)}") from None
+        raise BadNetwork(f"{file}: {first_fault(error)}") from None
     made._path = file.absolute()
     return made
 
 
-def _first(error: ValidationError) -> str:
+def first_fault(error: ValidationError) -> str:
     """The first fault in a line, without the value: it may be a secret."""
     first = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(str(each) for each in first["loc"])

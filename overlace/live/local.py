@@ -79,12 +79,9 @@ class PortTaken(BadNetwork):
 def _texts(deployment: Deployment, links: Links, more: str) -> dict[str, str]:
     """The configuration of all brokers."""
     if deployment.substrate == "mosquitto":
-        return mosquitto_files.broker_files(deployment, 0, links, more=f"user {getpass.getuser()}\n{more or QUIET}")
-    texts = nats_files.broker_files(deployment, {0: links}, takes={0})
-    for broker in deployment.brokers:
-        listens_at = nats_files.Listens(*_own(deployment, broker))
-        texts[nats_files.names_of(broker)["main"]] = nats_files.main_text(deployment, broker, listens_at)
-    return texts
+        more = f"user {getpass.getuser()}\n{more or QUIET}"
+        return mosquitto_files.broker_files(deployment, 0, links, more=more, proxied=True)
+    return nats_files.broker_files(deployment, {0: links}, {0}, own_listens(deployment))
 
 
 QUIET = "log_type error\nlog_type warning\nlog_type notice\n"
@@ -174,10 +171,13 @@ def write_private(folder: Path, texts: dict[str, str]) -> None:
         os.replace(beside, folder / name)
 
 
-def _own(deployment: Deployment, broker: str) -> list[str]:
-    """Where a broker itself listens, which is behind the proxy where its links have a latency."""
-    ports = json.loads((deployment.folder / "run" / "ports.json").read_text())[broker]
-    return [f"{HOST}:{port}" for port in ports[:3]]
+def own_listens(deployment: Deployment) -> dict[str, nats_files.Listens]:
+    """Where the brokers of a network on this machine listen themselves, maybe behind a proxy; nothing of others."""
+    file = deployment.folder / "run" / "ports.json"
+    if not file.exists():
+        return {}
+    ports = json.loads(file.read_text())
+    return {name: nats_files.Listens(*(f"{HOST}:{port}" for port in (*mine, 0)[:3])) for name, mine in ports.items()}
 
 
 def _start(deployment: Deployment, program: Program, links: Links, delay: float, bound: bool) -> None:

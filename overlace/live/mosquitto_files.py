@@ -59,9 +59,11 @@ def plain(text: str, what: str) -> str:
 
 
 def bridge_filter(text: str) -> str:
-    """A filter as it can stand in mosquitto.conf: a level with a space becomes +."""
+    """A filter as it can stand in mosquitto.conf: a level with a space becomes +; control characters are refused."""
     if CONTROL.search(text):
-        raise BadNetwork(f"filter {text!r} holds a control character, which no configuration may")
+        raise BadNetwork(f"filter {text!r} holds a control character, which no configuration may. Leave it out.")
+    if text == '""':  # means nothing at all there
+        return "+"
     return "/".join("+" if re.search(r"\s", level) else level for level in text.split("/"))
 
 
@@ -72,16 +74,28 @@ def names_of(broker: str, colour: int) -> dict[str, str]:
 
 
 def broker_files(
-    deployment: Deployment, colour: int, links: Links, filters: Filters | None = None, more: str = ""
+    deployment: Deployment,
+    colour: int,
+    links: Links,
+    filters: Filters | None = None,
+    more: str = "",
+    *,
+    proxied: bool = False,
 ) -> dict[str, str]:
-    """All files of the brokers of a colour by name; `more` lines stand in every configuration."""
+    """All files of the brokers of a colour by name; `more` lines stand in every configuration.
+
+    A broker listens where others dial it, too, unless something in between does (`proxied`).
+    """
     parents = dials(deployment.brokers, links)
     files = {}
     for broker in deployment.brokers:
         names = names_of(broker, colour)
         dialled = parents.get(broker)
         carried = EVERYTHING if filters is None or dialled is None else filters.get((broker, dialled), ())
-        files[names["main"]] = main_text(deployment, broker, colour, more) + (
+        own = deployment.client_address(broker, colour)
+        dialled_at = deployment.link_address(broker, colour)
+        listens = [own] if proxied or dialled_at == own else [own, dialled_at]
+        files[names["main"]] = main_text(deployment, broker, colour, listens, more) + (
             bridge_text(deployment, broker, dialled, colour, carried) if dialled else ""
         )
         files[names["passwords"]] = passwords_text(deployment, broker)
@@ -89,22 +103,21 @@ def broker_files(
     return files
 
 
-def main_text(deployment: Deployment, broker: str, colour: int, more: str = "") -> str:
+def main_text(deployment: Deployment, broker: str, colour: int, listens: Sequence[str], more: str = "") -> str:
     """What a broker listens on, and who may connect."""
     entry, names = deployment.of(broker), names_of(broker, colour)
-    host, _, port = deployment.client_address(broker, colour).rpartition(":")
     folder = deployment.files_folder
+    shows = (
+        [
+            f"certfile {plain(str(deployment.place(entry.cert)), 'path')}",
+            f"keyfile {plain(str(deployment.place(entry.key)), 'path')}",
+        ]
+        if entry.cert and entry.key
+        else []
+    )
     lines = [
-        f"# Written by Overlace for {plain(broker, 'broker')}. Changes here are lost when it is written again.",
-        f"listener {port} {host.strip('[]')}",
-        *(
-            [
-                f"certfile {plain(str(deployment.place(entry.cert)), 'path')}",
-                f"keyfile {plain(str(deployment.place(entry.key)), 'path')}",
-            ]
-            if entry.cert and entry.key
-            else []
-        ),
+        f"# Written by Overlace for broker {plain(broker, 'broker')}. Changes here are lost when it is written again.",
+        *(line for each in listens for line in (listener_text(each), *shows)),
         "allow_anonymous false",
         f"password_file {plain(str(folder / names['passwords']), 'path')}",
         f"acl_file {plain(str(folder / names['access']), 'path')}",
@@ -115,6 +128,12 @@ def main_text(deployment: Deployment, broker: str, colour: int, more: str = "") 
         *([more.rstrip()] if more else []),
     ]
     return "\n".join(lines) + "\n"
+
+
+def listener_text(address: str) -> str:
+    """A port that a broker opens, from host:port."""
+    host, _, port = address.rpartition(":")
+    return f"listener {port} {plain(host.strip('[]'), 'host')}"
 
 
 def bridge_text(deployment: Deployment, broker: str, dialled: str, colour: int, carried: Sequence[Bridged]) -> str:

@@ -46,18 +46,23 @@ ENDINGS = {"main": "conf", "accounts": "accounts.conf", "remotes": "remotes.conf
 
 
 def broker_files(
-    deployment: Deployment, links: Mapping[int, Links], takes: Collection[int], main: bool = True
+    deployment: Deployment,
+    links: Mapping[int, Links],
+    takes: Collection[int],
+    listens: Mapping[str, Listens] | None = None,
 ) -> dict[str, str]:
-    """All files of a deployment by name: the links of each colour, and which colours take clients."""
+    """All files of a deployment by name: the links of each colour, and which colours take clients.
+
+    Where accounts come from JWTs, they and the main file are the operator's.
+    """
     files = {}
     accounts = accounts_text(deployment, takes)
     parents = {colour: dials(deployment.brokers, wired) for colour, wired in sorted(links.items())}
     for broker in deployment.brokers:
         names = names_of(broker)
         dialled = [(c, tree[broker]) for c, tree in parents.items() if broker in tree]
-        if main:
-            files[names["main"]] = main_text(deployment, broker)
         if accounts:
+            files[names["main"]] = main_text(deployment, broker, (listens or {}).get(broker))
             files[names["accounts"]] = HEAD.format(quote(broker)) + accounts
         files[names["remotes"]] = HEAD.format(quote(broker)) + remotes_text(deployment, dialled)
     return files

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from overlace.errors import BadParameter
-from overlace.limits import check_options, option
+from overlace.limits import Given, check_options, option
 
 KEY_VARIABLE = "OVERLACE_KEY"
 
@@ -63,3 +63,29 @@ class RecordOptions:
     def weight(self) -> int:
         """How many messages one that was traced stands for."""
         return max(1, round(1 / self.sample)) if self.how == "traced" else 1
+
+
+@dataclass(frozen=True)
+class ExportOptions(Given):
+    """What the files of a plan are for."""
+
+    network: str | None = option(None, "network file, or the folder of one", metavar="FILE")
+    addresses: str | None = option(
+        None, "without a network file: table of addresses (broker,client,links[,monitor])", metavar="TABLE"
+    )
+    filters: Literal["prefix", "exact", "all"] = option(
+        "prefix",
+        "Mosquitto: what crosses a link: known filters widened to their prefix, the filters themselves, or everything",
+    )
+    colour: str | None = option(
+        None, "colour to wire the plan in, by name (default: the one that is not in use)", metavar="NAME"
+    )
+    place: str | None = option(
+        None,
+        "Mosquitto: folder in which the files will lie at the brokers (default: the output folder)",
+        metavar="FOLDER",
+    )
+    run: str | None = option(None, "the run that the plan is from (default: the one that it lies in)", metavar="RUN")
+
+    def __post_init__(self) -> None:
+        check_options(self)

@@ -91,7 +91,7 @@ async def _record(
         if deployment.credentials.control is not None:
             recording.latency_us = await adapter.latencies(shown.live, recording.links)
         if options.how == "counted":
-            await watch(adapter, recording, shown, options.seconds, progress, count=True)
+            await watch(adapter, recording, shown, options.seconds, progress)
             published = [Published(at, c, t, n, size) for (at, c, t), (n, size) in sorted(recording.sent.items())]
             rows = Rows(published, recording.sessions.rows(), recording.subscriptions.rows())
         elif options.how == "traced":
@@ -107,7 +107,36 @@ async def _trace(
     adapter: Watched, recording: Recording, shown: Shown, options: RecordOptions, progress: Progress
 ) -> tuple[Rows, dict[str, object]]:
     """(rows, about): sampled messages as servers trace them."""
-    raise NotImplementedError
+    from overlace.live.traced import Collector
+
+    order = {"do": "sample", "share": 1 / options.weight, "seconds": SAMPLED}
+    async with Collector(adapter.deployment, shown.live) as collector:
+        try:
+            await watch(adapter, recording, shown, options.seconds, progress, order)
+        finally:
+            await adapter.tell_all({"do": "sample", "share": 0}, shown.live)
+        progress(0.92, "waiting for the last traces")
+    found = collector.traces()
+    if not found.messages:
+        seen = (
+            f"{counted(found.incomplete, 'trace was', 'traces were')} incomplete" if found.events else "no event came"
+        )
+        raise BadNetwork(
+            f"no complete trace in {options.seconds:g} s ({seen}). Record longer, or with a larger --sample; every "
+            "server on the way must be 2.11 or newer and in the network file."
+        )
+    if collector.lost:
+        recording.notes.append(f"brokers that were away for a while: {', '.join(collector.lost)}; traces are missing")
+    published = [
+        Published(each.at_us, each.client, each.topic, 1, each.bytes, tuple(sorted(each.receivers)))
+        for each in found.messages
+    ]
+    about: dict[str, object] = {"incomplete": found.incomplete, "events": found.events}
+    return Rows(published, recording.sessions.rows(), recording.subscriptions.rows()), about
+
+
+SAMPLED = 10
+"""Seconds after which clients stop to sample, unless they are told again: should we be gone."""
 
 
 async def _estimate(

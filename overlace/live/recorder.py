@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from overlace.errors import BadNetwork
-from overlace.live.adapter import Answer, Shown, Watched, refuse_silent
+from overlace.live.adapter import Answer, Order, Shown, Watched, refuse_silent
 from overlace.live.deployment import Deployment
 from overlace.live.wiring import Links, Pair
 from overlace.model import Progress
@@ -152,19 +152,27 @@ def refuse_same_names(answers: Iterable[Answer]) -> None:
             raise BadNetwork(f"two clients are called {name!r}. Give every client a name of its own.")
 
 
+COUNT: Order = {"do": "count"}
+
+
 async def watch(
-    adapter: Watched, recording: Recording, shown: Shown, seconds: float, progress: Progress, *, count: bool
+    adapter: Watched, recording: Recording, shown: Shown, seconds: float, progress: Progress, order: Order = COUNT
 ) -> None:
-    """Ask everybody once a second until the time is over, at whole seconds of the clock."""
+    """Give everybody an order once a second until the time is over, at whole seconds of the clock; take answers."""
     live = shown.live
-    order = {"do": "count" if count else "ask"}
+    count = order == COUNT
     follow = [name for name, seen in shown.clients.items() if seen.wrapped]
     first = await adapter.tell_all(order, live, follow)
     refuse_same_names(first)
     if missing := sorted(set(follow) - {str(each["client"]) for each in first}):
         raise BadNetwork(f"client {missing[0]!r} follows orders but does not answer. Is it stuck?")
-    if count and not first:
-        raise BadNetwork("no client follows orders, so none can be counted: wrap them, or record --how estimated")
+    if not first:
+        raise BadNetwork(
+            f"no client follows orders, so nothing can be {recording.how}: use overlace.live.client in them"
+            + (", or record --how estimated" if adapter.deployment.substrate == "nats" else "")
+        )
+    if error := next((str(each["error"]) for each in first if each.get("error")), None):
+        raise BadNetwork(f"a client cannot follow the order {order['do']}: {error}")
     counter = Counter(recording)
     counter.begin(first)
     recording.silent_clients = sorted(name for name, seen in shown.clients.items() if not seen.wrapped)

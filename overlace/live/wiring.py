@@ -64,9 +64,13 @@ def is_tree(brokers: Collection[str], links: Collection[Pair]) -> bool:
     return len(links) == len(brokers) - 1 and len(dials(brokers, links)) == len(links)
 
 
-def slug(name: str) -> str:
-    """A name of a file for a broker, of harmless characters; two brokers never share one."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40]
-    if plain == name:
+def slug(name: str, most: int = 40) -> str:
+    """A name of a file for a broker, of harmless characters; two brokers never share one.
+
+    It is the name itself where that is plain, else what is plain of it and 12 hex digits; a plain name that ends like
+    that gets digits of its own.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:most].strip("-_")
+    if plain and plain == name and not re.search(r"-[0-9a-f]{12}$", name):
         return plain
-    return f"{plain or 'broker'}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+    return f"{plain or 'x'}-{hashlib.blake2b(name.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"

@@ -45,6 +45,7 @@ from overlace.planners.joint.joint import Joint
 from overlace.report.answer import answer_lines
 from overlace.report.page import write_report
 from overlace.stopping import asked, coming_to_an_end
+from overlace.trace.recorded import describe_recording
 from overlace.trace.runs import write_json
 from overlace.trace.store import Trace
 
@@ -101,6 +102,7 @@ def optimize(
     with coming_to_an_end():
         try:
             answer = _answer(case, run, tell)
+            answer = replace(answer, notes=[*describe_recording(trace.notes), *answer.notes])
         except BaseException:
             if fresh:  # a run without a plan would only be in the way of the next try
                 shutil.rmtree(run, ignore_errors=True)

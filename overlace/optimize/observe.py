@@ -13,6 +13,7 @@ from overlace.model import Names, Observation
 from overlace.observe.cut import Cut, cut, cut_at, read_time
 from overlace.observe.observation import observe_with_names
 from overlace.observe.tables import columns
+from overlace.trace.recorded import describe_recording
 from overlace.trace.runs import read_run, write_json, write_observation
 from overlace.trace.store import Runner, Trace, absolute, here
 from overlace.trace.tables import SCHEMA_VERSION
@@ -49,6 +50,7 @@ def observe(path: str, run: Path, split: Split = SPLIT, *, force: bool = False, 
         "train_until": until,
         "share": parts.share,
         "warning": parts.warning,
+        **({"recorded": lines} if (lines := describe_recording(trace.notes)) else {}),
     }
     write_json(run / "run.json", about)
     return Observed(observation, names, trace, parts)

@@ -27,6 +27,7 @@ def describe_origin(data: RunData) -> Json:
         "held_out": window_text(about["held_out"]),
         "share": Amount(float(about.get("share", 0)), "share"),
         "warning": str(about.get("warning", "")),
+        "recorded": [str(line) for line in about.get("recorded", ())],
         "problem": account.problem,
         "sources": account.sources[:MOST_SOURCES],
         "sources_more": more_of(len(account.sources) - MOST_SOURCES, "sources"),

@@ -200,6 +200,8 @@ def read_account(about: Json) -> Account:
     except (BadTrace, OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         return Account(f"The trace {path} cannot be read any more, so its accounts are not shown: {error}")
     totals = {name: sum(source[name] for source in sources) for name in COUNTS}
+    if not sources and "recorded" in trace.notes:
+        return Account("The trace was recorded from a running network, so there is no log to account for.")
     if not sources:
         return Account("The trace holds no accounts of a log: it was generated, or made from tables.")
     sources.sort(key=lambda source: (-source["lines"], source["name"]))

@@ -388,6 +388,46 @@ token: $TOKEN
 """
 
 
+def test_an_included_file_is_a_part_of_its_server_and_none_of_its_own(write):
+    remotes = 'remotes: [ { url: "nats-leaf://u:p@hub:7422" } ]'
+    leaf = "server_name: leaf\nleafnodes {\n  port: 7500\n  include 'parts/leaf.remotes.conf'\n}\ninclude \"a.conf\"\n"
+    files = {"1.conf": HUB, "2.conf": leaf, "a.conf": "token: $TOKEN", "parts/leaf.remotes.conf": remotes}
+    topology = write(files)
+    assert topology.brokers == ["hub", "leaf"]
+    assert wires(topology) == [("hub", "leaf", "leaf")]
+    assert len(topology.notes) == 1  # of the token, once
+    with pytest.raises(BadTrace, match=r"leaf.remotes.conf:1: the file ends inside an array"):
+        write({**files, "parts/leaf.remotes.conf": "remotes: ["})
+
+
+def test_an_include_stays_in_the_folder_ends_and_leads_nowhere_twice(write, tmp_path):
+    (tmp_path.parent / "outside.conf").write_text('remotes: [ { url: "nats://elsewhere:1" } ]')
+    (tmp_path / "link.conf").symlink_to(tmp_path.parent / "outside.conf")
+    for name, why in {"../outside.conf": "outside", "link.conf": "outside", "none.conf": "no such file"}.items():
+        (tmp_path / "sub").mkdir(exist_ok=True)
+        file = tmp_path / "sub" / "1.conf" if name != "link.conf" else tmp_path / "1.conf"
+        file.write_text(f"server_name: a\nleafnodes {{ port: 7000\n include '{name}'\n }}\n")
+        found = read_topology(file, "nats")
+        assert found.brokers == ["a"]
+        assert "was not followed" in found.notes[0]
+        assert why in found.notes[0]
+    (tmp_path / "link.conf").unlink()
+    with pytest.raises(BadTrace, match="leads back"):
+        write({"1.conf": "include 2.conf\n", "2.conf": "include 1.conf\n"}, "nats")
+    with pytest.raises(BadTrace, match="at most 8 deep"):
+        write({f"{i}.conf": f"include {i + 1}.conf\n" for i in range(12)} | {"12.conf": "a: b"}, "nats")
+
+
+def test_files_of_an_include_dir_are_parts_of_their_broker(write, tmp_path):
+    files = {"a.conf": "listener 2000", "b.conf": "listener 3000\ninclude_dir more\n", "more/1.conf": bridge("a:2000")}
+    topology = write(files)
+    assert topology.brokers == ["a", "b"]
+    assert wires(topology) == [("a", "b", "b")]
+    assert topology.notes == []
+    with pytest.raises(BadTrace, match="leads back"):
+        write({**files, "b.conf": "listener 3000\ninclude_dir .\n"})
+
+
 def test_a_leafnode_remote_is_a_wired_link_that_its_server_dials(write):
     topology = write({"1.conf": HUB, "2.conf": LEAF})
     assert topology.kind == "nats"

@@ -196,6 +196,10 @@ class NatsServers(Servers):
         self.reload()
         self.wait_for_links(colour)
 
+    def unwire(self, colour):
+        """Take a colour's links and clients out."""
+        self.wire(colour, [], is_open=False)
+
     def wait_for_links(self, colour):
         def wired():
             found = [leaf for name in self.names for leaf in self.look(name, "leafz").get("leafs") or []]

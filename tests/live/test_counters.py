@@ -1,5 +1,6 @@
 """Flows estimated from counters: laws, on counters that the test makes up."""
 
+import asyncio
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadNetwork
-from overlace.live.counters import UNHEARD, estimate
+from overlace.live.counters import UNHEARD, Sampler, estimate
+from overlace.live.deployment import check_deployment
 from overlace.live.fit import deal, groups_alike
 from overlace.live.ledger import Connection, Heard, Snapshot, covers, narrower, read_connection, topic_of
 
@@ -327,3 +329,26 @@ def test_what_a_broker_says_is_not_trusted():
         {"cid": "x", "in_msgs": -3, "in_bytes": None, "name": None, "subscriptions_list_detail": [{}]}
     )
     assert (made.cid, made.messages, made.bytes, made.name) == (0, 0, 0, "")
+
+
+def test_a_broker_that_is_silent_at_first_is_refused_by_name(tmp_path):
+    brokers = {"hub-1": {"client": "127.0.0.1:1", "monitor": "http://127.0.0.1:1"}}
+    deployment = check_deployment({"substrate": "nats", "brokers": brokers}, tmp_path / "network.toml")
+
+    async def run():
+        async with Sampler(deployment):
+            raise AssertionError("never reached")
+
+    with pytest.raises(BadNetwork, match="hub-1 at http://127.0.0.1:1 does not answer"):
+        asyncio.run(run())
+
+
+def test_mosquitto_has_no_such_counters(tmp_path):
+    document = {"substrate": "mosquitto", "brokers": {"hub-1": {"client": "127.0.0.1:1"}}}
+
+    async def run():
+        async with Sampler(check_deployment(document, tmp_path / "network.toml")):
+            raise AssertionError("never reached")
+
+    with pytest.raises(BadNetwork, match="only NATS"):
+        asyncio.run(run())

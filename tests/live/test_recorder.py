@@ -43,7 +43,7 @@ def clock(monkeypatch):
 def run(network, seconds=5.0):
     async def story():
         recording, shown = await begin_recording(network, "counted")
-        await watch(network, recording, shown, seconds, lambda share, text: None, count=True)
+        await watch(network, recording, shown, seconds, lambda share, text: None)
         return recording
 
     return asyncio.run(story())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from overlace.errors import BadTrace
+from overlace.ingest.files import read_unpacked
 from overlace.ingest.topologies.dialling import (
     Directory,
     Listener,
@@ -17,6 +21,7 @@ from overlace.ingest.topologies.dialling import (
     port_of,
     stems,
 )
+from overlace.ingest.topologies.includes import Includes
 from overlace.ingest.topologies.topology import Bridge, Link, Pattern, Topology, text_of
 
 MQTT_PORT = 1883
@@ -34,12 +39,16 @@ class Connection:
 
 
 def mosquitto(texts: dict[Path, bytes]) -> Topology:
-    """A broker a file, a wired link a bridge."""
-    notes: list[str] = []
+    """A broker a file, a wired link a bridge; what another file includes is a part of that one."""
+    includes = Includes()
+    noted: dict[Path, list[str]] = {file: [] for file in texts}
+    parts = {file: _mosquitto_file(file, text_of(texts[file]), noted[file], includes) for file in texts}
+    own = [file for file in texts if file.resolve() not in includes.files]
+    notes = [note for file in own for note in noted[file]]
     listeners: dict[str, list[Listener]] = {}
     connections: list[tuple[str, Connection]] = []
-    for file, name in stems(texts).items():
-        listeners[name], found = _mosquitto_file(file, text_of(texts[file]), notes)
+    for file, name in _names({file: texts[file] for file in own}).items():
+        listeners[name], found = parts[file]
         connections += [(name, each) for each in found]
     dialled = [remote for _, each in connections for remote in each.remotes]
     directory = Directory(listeners, {name: name for name in listeners}, dialled)
@@ -55,22 +64,34 @@ def mosquitto(texts: dict[Path, bytes]) -> Topology:
     return replace(dialled_topology("mosquitto", directory, links, notes), bridges=bridges)
 
 
-def _mosquitto_file(file: Path, text: str, notes: list[str]) -> tuple[list[Listener], list[Connection]]:
+WRITTEN = re.compile(r"# Written by Overlace for broker (.+)\. Changes here are lost when it is written again\.")
+"""How a file that Overlace has written begins: mosquitto.conf itself has no name for its broker."""
+
+
+def _names(texts: dict[Path, bytes]) -> dict[Path, str]:
+    """A name for each broker: the one that Overlace wrote into its file, else that of the file."""
+    names = stems(texts)
+    for file, text in texts.items():
+        if found := WRITTEN.fullmatch((*text_of(text[:4096]).split("\n", 1), "")[0].rstrip("\r")):
+            names[file] = found[1]
+    times, by_file = Counter(names.values()), stems(texts)
+    return {file: name if times[name] == 1 else by_file[file] for file, name in names.items()}
+
+
+def _mosquitto_file(
+    file: Path, text: str, notes: list[str], includes: Includes
+) -> tuple[list[Listener], list[Connection]]:
     """(listeners, connections) of one mosquitto.conf: a word, then its values, a line each."""
     listeners: list[Listener] = []
     default: dict[str, str] = {}
     connections: list[Connection] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        where = f"{file}:{number}"
-        word, value = (*line.strip().split(maxsplit=1), "", "")[:2]
+    for where, word, value in _lines(file, text, notes, includes):
         if word == "listener":
             port, host = (*value.split(maxsplit=1), "", "")[:2]
             if port_of(port, where):  # 0 is a Unix socket
                 listeners.append(listener(int(port), host))
         elif word in ("port", "bind_address"):
             default[word] = str(port_of(value, where)) if word == "port" else value
-        elif word == "include_dir":
-            notes.append(f"{where}: include_dir {value} was not followed: its bridges and listeners are missing")
         elif word == "connection":
             connections.append(Connection((*value.split(), "")[0], where))  # Mosquitto takes the first word
         elif connections and word in ("address", "addresses"):
@@ -82,6 +103,28 @@ def _mosquitto_file(file: Path, text: str, notes: list[str]) -> tuple[list[Liste
     if default or not listeners:
         listeners.append(listener(int(default.get("port", MQTT_PORT)), default.get("bind_address", "")))
     return listeners, connections
+
+
+def _lines(file: Path, text: str, notes: list[str], includes: Includes) -> Iterator[tuple[str, str, str]]:
+    """(where, word, value) of each line; the *.conf of an include_dir stand in its place, in order of their names."""
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{file}:{number}"
+        word, value = (*line.strip().split(maxsplit=1), "", "")[:2]
+        if word != "include_dir":
+            yield where, word, value
+            continue
+        folder, why_not = includes.find(value, file) if not includes.outer else (None, "only the main file may")
+        if folder is None or not folder.is_dir():
+            because = why_not or "no such folder"
+            notes.append(f"{where}: include_dir {value} was not followed ({because}): what it holds is missing")
+            continue
+        for each in sorted(folder.glob("*.conf")):
+            found, why_not = includes.find(str(each), file)
+            if found is None:
+                notes.append(f"{where}: {each} was not followed ({why_not}): what it holds is missing")
+            else:
+                part = text_of(read_unpacked(found, "a file that is included"))
+                yield from _lines(found, part, notes, includes.enter(found, file))
 
 
 def _mqtt_address(text: str, where: str) -> Remote:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TypeAlias, TypeVar, cast
 
 from overlace.errors import BadTrace
+from overlace.ingest.files import read_unpacked
 from overlace.ingest.topologies.dialling import (
     Directory,
     Listener,
@@ -20,6 +21,7 @@ from overlace.ingest.topologies.dialling import (
     port_of,
     stems,
 )
+from overlace.ingest.topologies.includes import Includes
 from overlace.ingest.topologies.topology import Topology, text_of
 
 LEAF_PORT = 7422
@@ -31,15 +33,23 @@ Block: TypeAlias = "dict[str, Value]"
 T = TypeVar("T")
 
 
+class Variable(str):
+    """A value that comes from the server's environment, by its name."""
+
+
 def nats(texts: dict[Path, bytes]) -> Topology:
-    """A broker a server, a wired link a leafnode remote."""
-    notes: list[str] = []
+    """A broker a server, a wired link a leafnode remote; what another file includes is a part of that one."""
+    includes = Includes()
+    noted: dict[Path, list[str]] = {file: [] for file in texts}
+    blocks = {file: NatsReader(file, text_of(text), noted[file], includes).read() for file, text in texts.items()}
+    own = [file for file in texts if file.resolve() not in includes.files]
+    notes = [note for file in own for note in noted[file]]
     servers: dict[str, Block] = {}
     files: dict[str, str] = {}
-    for file, stem in stems(texts).items():
-        found = NatsReader(file, text_of(texts[file]), notes).read()
-        name = str(found.get("server_name") or stem)
-        name = stem if name.startswith("$") else name  # from the server's environment
+    for file, stem in stems(own).items():
+        found = blocks[file]
+        called = found.get("server_name")
+        name = stem if not called or isinstance(called, Variable) else str(called)
         if name in servers:
             raise BadTrace(f"{file}: server_name {name} is also in {files[name]}. Give every server a name of its own.")
         servers[name], files[name] = found, stem
@@ -103,13 +113,14 @@ class NatsReader:
     """nats-server's configuration as nested dicts, lists and strings; keys in lower case.
 
     Comments are # and //; a key is followed by = or : or nothing; values are quoted, bare, { }, [ ] or a
-    block ( ); $NAME is the value of that key further up. Errors give a line's number, not the line: it may
-    hold a secret.
+    block ( ); $NAME is the value of that key further up; `include` is followed where includes are given. Errors
+    give a line's number, not the line: it may hold a secret.
     """
 
     BLANK = re.compile(r"(?:[\s,;]|#[^\n]*|//[^\n]*)*")
     KEY = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'|([^\s:={}\[\],;]+)")
     SIGN = re.compile(r"\s*[:=]?\s*")
+    GAP = re.compile(r"[ \t]+")
     SCALAR = re.compile(
         r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\((.*?)\n\s*\)(?=\s|\Z)|([^\s,;\]}\"'(][^\s,;\]}]*)", re.DOTALL
     )
@@ -117,8 +128,8 @@ class NatsReader:
     ESCAPES = MappingProxyType({"t": "\t", "n": "\n", "r": "\r"})
     DEEPEST = 50
 
-    def __init__(self, file: Path, text: str, notes: list[str]) -> None:
-        self.file, self.text, self.notes = file, text, notes
+    def __init__(self, file: Path, text: str, notes: list[str], includes: Includes | None = None) -> None:
+        self.file, self.text, self.notes, self.includes = file, text, notes, includes
         self.at = 0
 
     def read(self) -> Block:
@@ -157,12 +168,21 @@ class NatsReader:
                 return {key.lower(): value for key, value in values.items()}
             key = self._key()
             if key.lower() == "include" and self._next() in (" ", "\t"):
-                self.at += 1
-                name = self._scalar(scopes)
-                self.notes.append(f"{self.file}: include {name} was not followed: what it holds is missing")
+                self._skip(self.GAP)
+                values.update(self._include(str(self._scalar(scopes))))
                 continue
             self._skip(self.SIGN)
             values[key] = self._value(scopes)
+
+    def _include(self, name: str) -> Block:
+        """What an included file holds."""
+        path, why_not = self.includes.find(name, self.file) if self.includes else (None, "")
+        if self.includes is None or path is None:
+            because = f" ({why_not})" if why_not else ""
+            self.notes.append(f"{self.file}: include {name} was not followed{because}: what it holds is missing")
+            return {}
+        text = text_of(read_unpacked(path, "a file that is included"))
+        return NatsReader(path, text, self.notes, self.includes.enter(path, self.file)).read()
 
     def _check_depth(self, scopes: list[Block]) -> None:
         if len(scopes) > self.DEEPEST:
@@ -211,4 +231,4 @@ class NatsReader:
             if bare[1:] in scope:
                 return scope[bare[1:]]
         self.notes.append(f"{self.file}: {bare} comes from the server's environment and is not known here")
-        return bare
+        return Variable(bare)

@@ -1,0 +1,139 @@
+"""What is subscribed at each broker with a plan: the filters that links have to carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from overlace.arrays.jit import Ints
+from overlace.errors import BadPlan, BadTrace
+from overlace.live.planned import Planned
+from overlace.matching.topics import shared, valid
+from overlace.model import name_of
+from overlace.observe.subscribers import read_subscribers
+from overlace.observe.tables import columns
+from overlace.trace.runs import read_run
+from overlace.trace.store import Trace
+from overlace.trace.tables import groups, numbers
+from overlace.wording import counted
+
+Dialect = Literal["mqtt", "nats"]
+
+
+class Subscribed(NamedTuple):
+    """What is subscribed at each broker with a plan, and what is to be said of it."""
+
+    filters: Mapping[str, set[str]]
+    notes: tuple[str, ...] = ()
+
+
+def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
+    """The filters of each broker's clients, from the trace that the plan's run was observed from.
+
+    They are those that were open in the plan's window or later. What a client received without a subscription that
+    the trace knows of counts as subscribed: it may have subscribed before the log began.
+    """
+    path = str(read_run(planned.run)["trace"])
+    try:
+        trace = Trace.open(path)
+    except BadTrace as error:
+        raise BadTrace(f"who subscribed to what is in the trace of the run: {error} {WITHOUT}") from None
+    homes = _homes_in(trace, planned)
+    found: dict[str, set[str]] = {}
+    asked, wrong = _asked(trace, planned.document.window[0], dialect)
+    received = _received_alone(trace, dialect)
+    homeless = set()
+    for client, text in (*asked, *received):
+        if client in homes:
+            found.setdefault(homes[client], set()).add(text)
+        else:
+            homeless.add(client)
+    if not found:
+        raise BadTrace(f"{path} holds no subscriptions of clients that have a home. {WITHOUT}")
+    notes = []
+    if wrong:
+        notes.append(f"{counted(wrong, 'subscription', 'subscriptions')} left out: malformed filters")
+    if received:
+        topics = counted(len({topic for _, topic in received}), "topic", "topics")
+        notes.append(f"{topics} that clients received without a known subscription: carried too")
+    if homeless:
+        notes.append(
+            f"{counted(len(homeless), 'subscriber', 'subscribers')} without a home in plan and trace: not served"
+        )
+    return Subscribed(found, tuple(notes))
+
+
+WITHOUT = "`--filters all` needs no trace."
+
+
+def _homes_in(trace: Trace, planned: Planned) -> dict[str, str]:
+    """Homes with the plan; of clients that it does not know where they were last seen, at a broker of the plan."""
+    rows = columns(trace, "sessions", "client broker since until")
+    clients, brokers = trace.names.get("client", ()), trace.names.get("broker", ())
+    order = np.argsort(rows["since"], kind="stable")
+    pairs = zip(rows["client"][order].tolist(), rows["broker"][order].tolist(), strict=True)
+    last = {name_of("client", c, {"client": clients}): name_of("broker", b, {"broker": brokers}) for c, b in pairs}
+    return {name: home for name, home in last.items() if home in planned.brokers} | dict(planned.homes)
+
+
+def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[tuple[str, str]], int]:
+    """((client, filter) of subscriptions that were open after a time, how many filters are malformed)."""
+    rows = trace.read("subscriptions")
+    until = numbers(rows["until"], np.iinfo(np.int64).max)
+    rows = rows.filter(pa.array(until > begin))
+    spoken = {each or "mqtt" for each, text in zip(*_lists(rows, "dialect", "filter"), strict=True) if text is not None}
+    if spoken - {dialect}:
+        other = "NATS" if dialect == "mqtt" else "MQTT"
+        raise BadPlan(f"{trace.path}: its subscriptions are {other} filters, and the files are for another kind.")
+    texts = [
+        text if text is not None else name_of("topic", topic, trace.names) if topic is not None else None
+        for text, topic in zip(*_lists(rows, "filter", "topic"), strict=True)
+    ]
+    pairs = [
+        (name_of("client", client, trace.names), text)
+        for client, text in zip(rows["client"].to_pylist(), texts, strict=True)
+        if text is not None
+    ]
+    plain = [text for _, text in pairs]
+    if dialect == "mqtt":
+        plain = shared(plain)[1].to_pylist()
+    good = valid(plain, dialect).tolist()
+    distinct = dict.fromkeys((client, text) for (client, _), text, fine in zip(pairs, plain, good, strict=True) if fine)
+    return list(distinct), good.count(False)
+
+
+def _lists(rows: pa.Table, *names: str) -> list[list[object]]:
+    return [rows[name].to_pylist() for name in names]
+
+
+def _received_alone(trace: Trace, dialect: Dialect) -> list[tuple[str, str]]:
+    """(client, topic) of deliveries that no subscription of the trace explains."""
+    topics = trace.count("topic")
+    rows = trace.read("traffic", ["topic", "audience"]).group_by(["topic", "audience"]).aggregate([])
+    topic, audience = numbers(rows["topic"], -1).astype(np.int64), numbers(rows["audience"]).astype(np.int64)
+    listed = trace.read("audiences")
+    if not topics or not listed.num_rows:
+        return []
+    start, members = groups(listed["receivers"])
+    ids = numbers(listed["audience"]).astype(np.int64)
+    order = np.argsort(ids, kind="stable")
+    at = np.minimum(np.searchsorted(ids[order], audience), len(ids) - 1)
+    which = order[at]
+    known = (ids[which] == audience) & (topic >= 0)
+    which, topic = which[known], topic[known]
+    size = (start[which + 1] - start[which]).astype(np.int64)
+    first = np.repeat(np.cumsum(size) - size, size)
+    place = np.repeat(start[which], size) + np.arange(int(size.sum())) - first
+    got: Ints = np.unique(members[place].astype(np.int64) * topics + np.repeat(topic, size))
+    asked = read_subscribers(trace)
+    left = np.setdiff1d(got, asked.client * topics + asked.topic).tolist()
+    texts = [name_of("topic", key % topics, trace.names) for key in left]
+    good = valid(texts, dialect).tolist()
+    return [
+        (name_of("client", key // topics, trace.names), text)
+        for key, text, fine in zip(left, texts, good, strict=True)
+        if fine
+    ]
