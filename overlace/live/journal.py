@@ -110,7 +110,9 @@ def begin_journal(folder: Path, head: Mapping[str, Any]) -> Journal:
     """A new journal; refused while another is open."""
     last = last_journal(folder)
     if last is not None and not last.ended:
-        raise BadNetwork(f"{last.path}: a colour swap is not finished. `overlace live resume` or `live rollback` first.")
+        raise BadNetwork(
+            f"{last.path}: a colour swap is not finished. `overlace live resume` or `live rollback` first."
+        )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     number = 1 + max((int(path.stem) for path in folder.glob("[0-9]*.jsonl")), default=0)
     path = folder / f"{number:04d}.jsonl"

@@ -52,7 +52,9 @@ class Swap:
     async def forward(self) -> AsyncIterator[Unit]:
         """Carry the swap out, from the phase that was reached on; those before it are made sure of again."""
         if self.journal.turned:
-            raise BadNetwork(f"{self.journal.path}: it was being taken back. `overlace live rollback` goes on with that.")
+            raise BadNetwork(
+                f"{self.journal.path}: it was being taken back. `overlace live rollback` goes on with that."
+            )
         reached = self.journal.reached
         done = PHASES.index(reached) if reached else 0
         start = 0 if done <= PHASES.index("switch") else done  # what is repeated changes nothing
