@@ -15,7 +15,7 @@ from overlace.cli.console import AsJson, Force, answer, bar, err, shown
 from overlace.cli.live_export import export_command
 from overlace.cli.options import options_from
 from overlace.errors import BadParameter
-from overlace.live.options import LocalOptions, RecordOptions
+from overlace.live.options import LocalOptions, RecordOptions, TrafficOptions
 from overlace.wording import counted
 
 if TYPE_CHECKING:
@@ -186,6 +186,18 @@ def status_lines(found: Shown, deployment: Deployment) -> list[str | Table]:
     if found.silent:
         lines.append(f"[red]silent:[/red] {shown(', '.join(found.silent))}")
     return lines
+
+
+@live.command("traffic", epilog=_example("overlace live traffic --network net --seconds 30 --seed 7"))
+@options_from(TrafficOptions)
+def traffic_command(options: TrafficOptions, network: Network = DEFAULT, as_json: AsJson = False) -> None:
+    """Put a seeded load on a network, and account for every message: sent, delivered, lost, duplicated, reordered."""
+    from overlace.live.deployment import read_deployment
+    from overlace.live.traffic import run_load
+
+    with bar("traffic") as progress:
+        tally = run_load(read_deployment(network), options, progress)
+    answer(as_json, tally.document(), *map(shown, tally.lines()))
 
 
 @live.command("record", epilog=_example("overlace live record --network net --seconds 60 --out trace"))

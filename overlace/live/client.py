@@ -993,12 +993,13 @@ class MqttLink(Link):
         while self._arrived:
             message = self._arrived.popleft()
             topic, payload = message.topic, bytes(message.payload)
-            if topic.startswith("$overlace/"):
+            properties = message.properties
+            numbers = getattr(properties, "SubscriptionIdentifier", None)
+            if not numbers and topic.startswith("$overlace/"):
                 self._control(topic, payload)
                 continue
             self.received += 1
-            properties = message.properties
-            found = self._entries_of(topic, getattr(properties, "SubscriptionIdentifier", None))
+            found = self._entries_of(topic, numbers)
             headers = dict(getattr(properties, "UserProperty", ()))
             made = Message(self, topic, payload, headers, getattr(properties, "ResponseTopic", None))
             made._qos, made._correlation = message.qos, getattr(properties, "CorrelationData", None)

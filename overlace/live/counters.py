@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ import numpy as np
 from overlace.arrays.jit import Bools, Floats, Ints
 from overlace.errors import BadNetwork
 from overlace.live.deployment import Deployment
-from overlace.live.fit import deal, differ, explained, groups_alike, shares_of
+from overlace.live.fit import deal, differ, explained, groups_alike, shares_by_broker
 from overlace.live.ledger import (
     OURS,
     Connection,
@@ -37,7 +37,8 @@ from overlace.live.ledger import (
     topic_of,
     topics_of,
 )
-from overlace.live.monitor import connections
+from overlace.live.monitor import connections, look
+from overlace.live.origins import as_topics, published_at
 
 TICK = 0.25
 """Seconds between two looks. In a simulation of 40 publishers with three topics each for 60 s, a tick of 1 s left 21 %
@@ -45,6 +46,10 @@ of the messages at a wrong publisher, one of 0.25 s 12 %, one of 0.1 s 11 %."""
 
 REST = 4
 """A look is followed by at least so many times the time it took, so that large networks are not kept busy by it."""
+
+LEAF = "Leafnode"
+ALL = (None, "", "Client", LEAF)
+"""Kinds of connections that are looked at."""
 
 SECOND_US = 1_000_000
 UNHEARD = "$unheard"
@@ -117,6 +122,7 @@ class Sampler:
         self.ours = own_users(deployment)
         self.snapshots: list[Snapshot] = []
         self._known: dict[str, dict[tuple[int, str], Connection]] = {}
+        self._far: dict[tuple[str, int, str], str] = {}  # who is at the other end of a link
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Sampler:
@@ -144,26 +150,42 @@ class Sampler:
         """Ask all brokers once."""
         begun = time.time()
         brokers = list(self.deployment.brokers)
-        told = await asyncio.gather(*(connections(self.deployment, b, "subs=detail&auth=1") for b in brokers))
+        told = await asyncio.gather(*(connections(self.deployment, b, "subs=detail&auth=1", ALL) for b in brokers))
         middle = int((begun + time.time()) / 2 * 1e6)
-        found = {b: self._read(b, rows) for b, rows in zip(brokers, told, strict=True)}
-        self.snapshots.append(Snapshot(middle, found))
+        found: dict[str, tuple[Connection, ...] | None] = {}
+        links: dict[str, tuple[Connection, ...]] = {}
+        for broker, rows in zip(brokers, told, strict=True):
+            if rows is None:
+                found[broker] = None
+                continue
+            mine = [row for row in rows if row.get("account") in (None, *self.accounts)]
+            leafs = [row for row in mine if row.get("kind") == LEAF]
+            apps = [row for row in mine if row.get("kind") != LEAF and row.get("authorized_user") not in self.ours]
+            await self._find_ends(broker, leafs)
+            known = self._keep(broker, [*map(read_connection, apps), *(self._link(broker, row) for row in leafs)])
+            found[broker], links[broker] = known[: len(apps)], known[len(apps) :]
+        self.snapshots.append(Snapshot(middle, found, links))
         return self.snapshots[-1]
 
-    def _read(self, broker: str, rows: Iterable[Mapping[str, Any]] | None) -> tuple[Connection, ...] | None:
-        """The connections of applications; those that did nothing are kept as they were, to save room."""
-        if rows is None:
-            return None
-        before, now = self._known.get(broker, {}), {}
-        for row in rows:
-            if row.get("account") not in (None, *self.accounts) or row.get("authorized_user") in self.ours:
-                continue
-            made = read_connection(row)
-            now[made.cid, made.start] = before.get((made.cid, made.start), made)
-            if now[made.cid, made.start] != made:
-                now[made.cid, made.start] = made
-        self._known[broker] = now
-        return tuple(now.values())
+    def _keep(self, broker: str, now: Iterable[Connection]) -> tuple[Connection, ...]:
+        """The connections; those that did nothing are kept as they were, to save room."""
+        before = self._known.get(broker, {})
+        kept = tuple(old if (old := before.get((each.cid, each.start))) == each else each for each in now)
+        self._known[broker] = {(each.cid, each.start): each for each in kept}
+        return kept
+
+    def _link(self, broker: str, row: Mapping[str, Any]) -> Connection:
+        made = read_connection(row)
+        return made._replace(name=self._far.get((broker, made.cid, made.start), ""))
+
+    async def _find_ends(self, broker: str, leafs: Sequence[Mapping[str, Any]]) -> None:
+        """Find out who is at the other end of links: /connz does not say it of those that the broker dialled."""
+        keys = [(broker, int(row["cid"]), str(row.get("start"))) for row in leafs]
+        if all(key in self._far for key in keys):
+            return
+        told = await look(self.deployment, broker, "leafz")
+        names = {each.get("id"): str(each.get("name")) for each in (told or {}).get("leafs") or ()}
+        self._far |= {key: names[key[1]] for key in keys if key[1] in names}
 
     async def _run(self) -> None:
         following = time.monotonic() + self.tick
@@ -197,24 +219,33 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
     if len(snapshots) < 2:
         raise BadNetwork("nothing was recorded: counters have to be read twice or more. Record for some seconds.")
     ledger = read_ledger(snapshots)
-    publishers = sorted(name for name, amount in ledger.sent.items() if amount.any())
-    sent = _columns([ledger.sent[name] for name in publishers], ledger.ticks)
+    publishers = sorted(ledger.sent)  # with their brokers
+    sent = _columns([ledger.sent[each] for each in publishers], ledger.ticks)
     topics = topics_of(ledger)
     names = sorted(topics)
     got = _columns([topics[name] for name in names], ledger.ticks)
+    at_broker = np.array([ledger.brokers.index(broker) for _, broker in publishers], dtype=np.int64)
+    origins = _origins(ledger, names)
     use = ledger.whole
-    shares = shares_of(sent[use], got[use])
-    group = groups_alike(sent[use])
+
+    def fitted(ticks: Bools | Ints) -> Floats:
+        return shares_by_broker(sent[ticks], got[ticks], at_broker, origins[ticks])
+
+    shares = fitted(use)
     edges, at = _seconds(snapshots)
+    called = [name for name, _ in publishers]
     sent_by_second, got_by_second = _whole(sent, at, edges), _whole(got, at, edges)
     dealt = [
         deal(_weights(shares[:, i], sent_by_second), got_by_second[:, i]) for i in range(len(names))
     ]  # per topic: (second, publisher)
     lost = int(got_by_second.sum()) - sum(int(each.sum()) for each in dealt)
     unheard = _unheard(sent_by_second, dealt)
-    rows = list(_rows((*names, UNHEARD), publishers, (*dealt, unheard)))
-    size = {name: ledger.bytes[name] / max(1.0, float(ledger.sent[name].sum())) for name in publishers}
-    halves = [shares_of(sent[part], got[part]) * sent.sum(axis=0)[:, None] for part in _halves(use)]
+    rows = list(_rows((*names, UNHEARD), called, (*dealt, unheard)))
+    total = Counter(dict.fromkeys(called, 0.0))
+    for (name, _), amount in ledger.sent.items():
+        total[name] += amount.sum()
+    size = {name: ledger.bytes[name] / max(1.0, total[name]) for name in called}
+    halves = [fitted(part) * sent.sum(axis=0)[:, None] for part in _halves(use)]
     begin = edges[:-1] // SECOND_US * SECOND_US
     found = Estimate(
         second=begin[[row[0] for row in rows]] if rows else np.empty(0, dtype=np.int64),
@@ -227,13 +258,26 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
         seconds=(snapshots[-1].at_us - snapshots[0].at_us) / 1e6,
         fit=explained(sent[use], got[use], shares),
         spread=differ(*halves),
-        together=_together(group, publishers),
+        together=_together(sent[use], publishers, apart=not np.isnan(origins).any()),
         sent=round(sent.sum()),
         unheard=int(unheard.sum()),
         lost=lost,
         incomplete=int((~use).sum()),
     )
-    return _with_notes(found, ledger, publishers, int(use.sum()))
+    return _with_notes(found, ledger, len(set(called)), int(use.sum()))
+
+
+def _origins(ledger: Ledger, topics: Sequence[str]) -> Floats:
+    """(tick, topic, broker): what was published where; not a number where that is not known."""
+    found = np.full((ledger.ticks, len(topics), len(ledger.brokers)), np.nan)
+    filters = {each.filter: topic_of(each.filter) for each in ledger.got.values()}
+    place = {topic: i for i, topic in enumerate(topics)}
+    for topic, by_broker in as_topics(published_at(ledger), filters).items():
+        if topic in place:
+            found[:, place[topic], :] = 0.0
+            for broker, amount in by_broker.items():
+                found[:, place[topic], ledger.brokers.index(broker)] = amount
+    return found
 
 
 def _columns(series: Sequence[Floats], ticks: int) -> Floats:
@@ -265,26 +309,27 @@ def _rows(
     topics: Sequence[str], publishers: Sequence[str], dealt: Sequence[Ints]
 ) -> Iterator[tuple[int, str, str, int]]:
     """(second, client, topic, messages), in this order."""
-    found = []
+    found: Counter[tuple[int, str, str]] = Counter()
     for topic, table in zip(topics, dealt, strict=True):
         for second, p in np.argwhere(table > 0).tolist():
-            found.append((second, publishers[p], topic, int(table[second, p])))
-    yield from sorted(found)
+            found[second, publishers[p], topic] += int(table[second, p])
+    yield from ((*key, found[key]) for key in sorted(found))
 
 
-def _together(group: Ints, publishers: Sequence[str]) -> list[tuple[str, ...]]:
-    members: dict[int, list[str]] = defaultdict(list)
-    for name, label in zip(publishers, group.tolist(), strict=True):
-        members[label].append(name)
+def _together(sent: Floats, publishers: Sequence[tuple[str, str]], apart: bool) -> list[tuple[str, ...]]:
+    """Publishers that cannot be told apart; `apart`: those at different brokers can."""
+    members: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for (name, broker), label in zip(publishers, groups_alike(sent).tolist(), strict=True):
+        members[label, broker if apart else ""].append(name)
     return sorted(tuple(each) for each in members.values() if len(each) > 1)
 
 
-def _with_notes(found: Estimate, ledger: Ledger, publishers: Sequence[str], ticks: int) -> Estimate:
+def _with_notes(found: Estimate, ledger: Ledger, publishers: int, ticks: int) -> Estimate:
     """The estimate with what a reader of it must know."""
     notes = []
-    if ticks < 2 * len(publishers):
+    if ticks < 2 * publishers:
         notes.append(
-            f"{ticks} ticks are few for {len(publishers)} publishers, so many messages may be at a wrong one: "
+            f"{ticks} ticks are few for {publishers} publishers, so many messages may be at a wrong one: "
             "record for longer"
         )
     for names in found.together[:5]:

@@ -51,6 +51,30 @@ def shares_of(sent: Floats, got: Floats) -> Floats:
     return found[group]
 
 
+def shares_by_broker(sent: Floats, got: Floats, at: Ints, origins: Floats) -> Floats:
+    """(publisher, topic) as `shares_of`; where it is known what was published at each broker, each is fitted alone.
+
+    `at` is the broker of each publisher; `origins` has what was published to each topic at each broker in each tick
+    (tick, topic, broker), and is not a number where that is not known.
+    """
+    known = ~np.isnan(origins).any(axis=(0, 2))
+    found = np.zeros((sent.shape[1], got.shape[1]))
+    for broker in range(origins.shape[2]):
+        mine, topics = np.flatnonzero(at == broker), np.flatnonzero(known)
+        here = origins[:, topics, broker]
+        total = np.maximum(here.sum(axis=0), 0.0)
+        part = shares_of(sent[:, mine], np.where(total > 0.5, here, 0.0))
+        made = sent[:, mine].sum(axis=0) @ part
+        part[:, made <= 0] = 1.0  # nothing fits: by what they sent
+        made = sent[:, mine].sum(axis=0) @ part
+        found[np.ix_(mine, topics)] = (
+            part * np.where(made > 0, np.where(total > 0.5, total, 0.0), 0.0) / np.maximum(made, 1e-12)
+        )
+    known &= found.any(axis=0)
+    found[:, ~known] = shares_of(sent, got[:, ~known])
+    return found
+
+
 def _fit(sent: Floats, got: Floats) -> Floats:
     try:
         return np.asarray(nnls(sent, got, maxiter=30 * sent.shape[1] + 100)[0], dtype=np.float64)

@@ -42,6 +42,7 @@ class Snapshot(NamedTuple):
 
     at_us: int
     brokers: Mapping[str, tuple[Connection, ...] | None]
+    links: Mapping[str, tuple[Connection, ...]] = {}  # by broker; those to other brokers, under their names
 
 
 def read_connection(row: Mapping[str, Any]) -> Connection:
@@ -75,8 +76,12 @@ class Ledger:
 
     ticks: int
     names: dict[Key, str]
-    sent: dict[str, Floats] = field(default_factory=dict)
-    bytes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    brokers: Sequence[str] = ()
+    sent: dict[tuple[str, str], Floats] = field(default_factory=dict)  # by client and broker
+    bytes: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # by client
+    crossed: dict[tuple[str, str], dict[tuple[str, str | None], Floats]] = field(default_factory=dict)
+    """By broker and the one that it is linked with: what went there, by filter and group."""
+    strange: bool = False  # links lead elsewhere, so what came from there is not known
     got: dict[tuple[Key, str], Counted] = field(default_factory=dict)
     whole: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
     fell: int = 0  # counters that began anew
@@ -101,7 +106,7 @@ def read_ledger(snapshots: Sequence[Snapshot]) -> Ledger:
     gone has taken with it what it did since the last look.
     """
     ticks = len(snapshots) - 1
-    ledger = Ledger(ticks, names_of(snapshots))
+    ledger = Ledger(ticks, names_of(snapshots), sorted(snapshots[0].brokers))
     ledger.whole = np.ones(ticks, dtype=np.bool_)
     last: dict[str, dict[Key, Connection]] = {}
     for k, snapshot in enumerate(snapshots):
@@ -110,10 +115,12 @@ def read_ledger(snapshots: Sequence[Snapshot]) -> Ledger:
                 ledger.silent[broker] += 1
                 ledger.whole[max(0, k - 1) : k + 1] = False
                 continue
-            now = {(broker, each.cid, each.start): each for each in told}
+            links = snapshot.links.get(broker, ())
+            now = {(broker, each.cid, each.start): each for each in (*told, *links)}
             if broker in last:
                 for key, each in now.items():
-                    _enter(ledger, key, each, last[broker].get(key), k - 1)
+                    enter = _enter if key in ledger.names else _enter_link
+                    enter(ledger, key, each, last[broker].get(key), k - 1)
             elif k > 0:
                 ledger.whole[k - 1] = False
             last[broker] = now
@@ -129,8 +136,8 @@ def _enter(ledger: Ledger, key: Key, now: Connection, before: Connection | None,
         before = now
     sent, size = now.messages - (before.messages if before else 0), now.bytes - (before.bytes if before else 0)
     heard = {each[:3]: each.messages for each in before.filters} if before else {}
-    if sent or name not in ledger.sent:
-        ledger.sent.setdefault(name, np.zeros(ledger.ticks))[tick] += sent
+    if sent:
+        ledger.sent.setdefault((name, key[0]), np.zeros(ledger.ticks))[tick] += sent
     ledger.bytes[name] += max(0, size)
     for each in now.filters:
         if each.filter.startswith(OURS):
@@ -144,6 +151,17 @@ def _enter(ledger: Ledger, key: Key, now: Connection, before: Connection | None,
         known = each[:3] in heard
         mine.amount[tick] = max(0, each.messages - (heard[each[:3]] if known else 0))
         mine.there[tick], mine.full[tick] = True, known
+
+
+def _enter_link(ledger: Ledger, key: Key, now: Connection, before: Connection | None, tick: int) -> None:
+    """Enter what went over a link in a tick."""
+    ledger.strange |= now.name not in ledger.brokers
+    amounts = ledger.crossed.setdefault((key[0], now.name), {})
+    heard = {each[:3]: each.messages for each in before.filters} if before else {}
+    for each in now.filters:
+        if not each.filter.startswith(OURS):
+            amount = amounts.setdefault((each.filter, each.group), np.zeros(ledger.ticks))
+            amount[tick] += max(0, each.messages - heard.get(each[:3], 0))
 
 
 def names_of(snapshots: Sequence[Snapshot]) -> dict[Key, str]:
@@ -185,7 +203,7 @@ def topics_of(ledger: Ledger) -> dict[str, Floats]:
 def _published(subscriptions: Sequence[Counted], ticks: int) -> Floats:
     """What was published to a filter: every plain subscription receives it all, every group once."""
     plain = sorted((each for each in subscriptions if each.group is None), key=lambda each: -each.amount.sum())
-    ways = [_first_there(plain, ticks)]
+    ways = [first_there(plain, ticks)]
     groups: dict[str, Floats] = defaultdict(lambda: np.zeros(ticks))
     for each in subscriptions:
         if each.group is not None:
@@ -193,7 +211,7 @@ def _published(subscriptions: Sequence[Counted], ticks: int) -> Floats:
     return max([*ways, *(groups[name] for name in sorted(groups))], key=lambda amount: float(amount.sum()))
 
 
-def _first_there(plain: Sequence[Counted], ticks: int) -> Floats:
+def first_there(plain: Sequence[Counted], ticks: int) -> Floats:
     """The amounts of the first subscription that was there, tick by tick."""
     found, known = np.zeros(ticks), np.zeros(ticks, dtype=np.bool_)
     for which in ("full", "there"):

@@ -7,6 +7,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Container
 from typing import Any
 
 from overlace.errors import BadNetwork
@@ -35,8 +36,10 @@ async def look_at_all(deployment: Deployment, path: str) -> dict[str, dict[str, 
     return dict(zip(deployment.brokers, told, strict=True))
 
 
-async def connections(deployment: Deployment, broker: str, how: str = "subs=1&auth=1") -> list[dict[str, Any]] | None:
-    """All connections of clients, page by page; None if the broker is silent."""
+async def connections(
+    deployment: Deployment, broker: str, how: str = "subs=1&auth=1", kinds: Container[str | None] = (None, "", "Client")
+) -> list[dict[str, Any]] | None:
+    """All connections of clients, page by page; None if the broker is silent. Links are of kind Leafnode."""
     found: list[dict[str, Any]] = []
     while True:
         page = await look(deployment, broker, f"connz?{how}&limit={PAGE}&offset={len(found)}")
@@ -44,7 +47,7 @@ async def connections(deployment: Deployment, broker: str, how: str = "subs=1&au
             return None
         found += page.get("connections") or []
         if len(page.get("connections") or []) == 0 or len(found) >= int(page.get("total", 0)):
-            return [each for each in found if each.get("kind") in (None, "", "Client")]
+            return [each for each in found if each.get("kind") in kinds]
 
 
 def _context(deployment: Deployment) -> ssl.SSLContext | None:

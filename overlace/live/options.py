@@ -34,7 +34,7 @@ class LocalOptions:
         0.0, "latency of every link, such as 3ms (default: none)", metavar="TIME", read=read_delay, least=0, most=10_000
     )
     port: int | None = option(None, "first port to listen on (default: free ones)", least=1024, most=65_000)
-    seed: int = option(0, "same seed, same tree", least=0, most=2**63 - 1)
+    seed: int = option(0, "same seed, same tree", least=0)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -89,3 +89,22 @@ class ExportOptions(Given):
 
     def __post_init__(self) -> None:
         check_options(self)
+
+
+@dataclass(frozen=True)
+class TrafficOptions:
+    """What load to put on a network."""
+
+    seed: int = option(0, "same seed, same clients, topics and messages", least=0)
+    seconds: float = option(60.0, "how long to publish", above=0, most=31 * 86_400)
+    rate: float = option(300.0, "messages a second in all, answers to requests included", above=0, most=100_000)
+    clients: int = option(40, "how many clients", least=2, most=10_000)
+    topics: int = option(30, "how many topics that everybody subscribed receives", least=1, most=100_000)
+    groups: float = option(0.1, "share of messages to queue groups", least=0, most=1)
+    requests: float = option(0.1, "share of messages that are requests", least=0, most=1)
+    zipf: float = option(1.0, "skew of topics' rates: the rank to this power (0: all alike)", least=0, most=5)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.groups + self.requests > 1:
+            raise BadParameter(f"groups and requests are {self.groups + self.requests:g} of all messages; at most 1")

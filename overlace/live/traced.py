@@ -51,13 +51,12 @@ class Collector:
 
     async def __aenter__(self) -> Collector:
         """Connect to all brokers, and subscribe."""
-        starts = [asyncio.ensure_future(self._start(broker)) for broker in self.deployment.brokers]
+        starts = [self._start(broker) for broker in self.deployment.brokers]
         try:
-            await asyncio.gather(*starts)
+            for failed in await asyncio.gather(*starts, return_exceptions=True):  # nobody is left half connected
+                if failed is not None:
+                    raise failed
         except BaseException:
-            for each in starts:
-                each.cancel()
-            await asyncio.gather(*starts, return_exceptions=True)
             await self.close()
             raise
         return self

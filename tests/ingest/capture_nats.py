@@ -10,10 +10,12 @@ import tempfile
 from pathlib import Path
 
 from overlace.ingest.formats.nats.event import Hop, adds_up, read_event
-from tests.live.nats_servers import carried, connect, tree, until
+from overlace.live.client import client_address, connect_nats, nats_options, read_network
+from tests.live.servers import NatsServers, until
 
 FILE = Path(__file__).with_name("nats_events.jsonl")
-PARENTS = {"hub-1": None, "hub-2": "hub-1", "hub-3": "hub-1", "hub-4": "hub-3"}
+NAMES = ("hub-1", "hub-2", "hub-3", "hub-4")
+LINKS = (("hub-2", "hub-1"), ("hub-3", "hub-1"), ("hub-4", "hub-3"))
 ACCOUNT = """
     msg_trace: { dest: "_OVERLACE.trace.sampled", sampling: "100%" }
     mappings: { "old.*": "new.$1" }
@@ -34,22 +36,40 @@ EXPECTED = [
 ]
 
 
+class Servers(NatsServers):
+    """Servers that trace by traceparent too, and map subjects."""
+
+    def account(self, colour):
+        return super().account(colour).removesuffix("}") + (ACCOUNT if colour == 0 else "") + "}"
+
+
+async def carried(publisher, subject, receivers):
+    """Publish until all of some lists grow: interest has reached the publisher's server."""
+    before = [len(each) for each in receivers]
+    while any(len(each) == n for each, n in zip(receivers, before, strict=True)):
+        await publisher.publish(subject, b"")
+        await publisher.flush()
+        await asyncio.sleep(0.02)
+
+
 async def capture():
     """Raw events in the order in which collectors got them."""
-    with tempfile.TemporaryDirectory() as folder, tree(folder, PARENTS, ACCOUNT) as servers:
+    with tempfile.TemporaryDirectory() as folder, Servers(folder, NAMES, LINKS) as servers:
         raw: list[bytes] = []
+        network = read_network(servers.network)
 
         async def keep(message):
             raw.append(message.data)
 
         connections = []
 
-        async def client(server, name=None, **more):
-            connections.append(await connect(servers[server], name=name, **more))
+        async def client(server, name=None, role="clients", **more):
+            own = nats_options(network, role, 0)
+            connections.append(await connect_nats(client_address(network, server), name, **own, **more))
             return connections[-1]
 
-        for name in servers:  # these are connections of their own, first: hub-3's unnamed client is always the 12th
-            collector = await client(name, f"collector-{name}", user="control-BLUE")
+        for name in NAMES:
+            collector = await client(name, f"collector-{name}", "control")
             await collector.subscribe("_OVERLACE.trace.*", queue="collectors", cb=keep)
             await collector.flush()
         plc, hmi, twin = await client("hub-2", "plc 1"), await client("hub-4", "hmi"), await client("hub-1", "hmi")

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import Counter, defaultdict
+from itertools import pairwise, product
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,8 @@ from overlace.errors import BadNetwork
 from overlace.live.counters import UNHEARD, Sampler, estimate
 from overlace.live.deployment import check_deployment
 from overlace.live.fit import deal, groups_alike
-from overlace.live.ledger import Connection, Heard, Snapshot, covers, narrower, read_connection, topic_of
+from overlace.live.ledger import Connection, Heard, Snapshot, covers, narrower, read_connection, read_ledger, topic_of
+from overlace.live.origins import overlapping, published_at
 
 BEGIN_US = 1_800_000_000_250_000
 
@@ -20,9 +23,12 @@ BEGIN_US = 1_800_000_000_250_000
 class Network:
     """Brokers with counters: clients publish to subjects, subscriptions receive, and looks are taken."""
 
-    def __init__(self, seed=0):
+    def __init__(self, seed=0, tree=None):
         self.clients = {}  # name: [broker, cid, messages, bytes, [[sid, filter, group, messages], ...]]
         self.snapshots, self.true, self.rng = [], Counter(), np.random.default_rng(seed)
+        self.tree = nx.Graph(tree) if tree else None  # links, if their counters are to be seen
+        self.brokers = sorted(self.tree) if tree else ["b1", "b2"]
+        self.crossed, self.origins = Counter(), Counter()
 
     def connect(self, name, broker="b1", filters=()):
         cid = 1 + sum(len(each) > 0 for each in self.clients) + len(self.snapshots) * 100
@@ -32,33 +38,54 @@ class Network:
     def publish(self, name, topic, messages=1, size=10):
         self.clients[name][2] += messages
         self.clients[name][3] += messages * size
-        heard = False
-        groups = defaultdict(list)
-        for *_, held in self.clients.values():
+        heard, here = False, self.clients[name][0]
+        groups, over = defaultdict(list), set()
+        for broker, _, _, _, held in self.clients.values():
             for each in held:
                 if covers(each[1], topic):
                     heard = True
                     if each[2] is None:
                         each[3] += messages
+                        over |= {(link, each[1]) for link in self.way(here, broker)}
                     else:
-                        groups[each[1], each[2]].append(each)
-        for members in groups.values():
+                        groups[each[1], each[2]].append((broker, each))
+        taken = set()
+        for link, wanted in sorted(over):  # a message that several filters match is counted at one
+            if link not in taken:
+                self.crossed[(*link, wanted, None)] += messages
+                taken.add(link)
+        for (wanted, group), members in groups.items():
             for _ in range(messages):
-                members[self.rng.integers(len(members))][3] += 1
+                broker, each = members[self.rng.integers(len(members))]
+                each[3] += 1
+                for link in self.way(here, broker):
+                    self.crossed[(*link, wanted, group)] += 1
+        self.origins[topic, here] += messages
         self.true[name, topic if heard else UNHEARD] += messages
 
-    def look(self, silent=(), order=None):
-        brokers = defaultdict(list, {broker: [] for broker in ("b1", "b2")})
-        names = list(self.clients)
-        if order is not None:
-            names = [names[i] for i in order]
-        for name in names:
+    def way(self, here, there):
+        path = nx.shortest_path(self.tree, here, there) if self.tree else []
+        return list(pairwise(path))
+
+    def links(self):
+        """The counters of links: of each, all that is wanted behind it."""
+        found = defaultdict(tuple)
+        for near, far in [*self.tree.edges, *((b, a) for a, b in self.tree.edges)] if self.tree else ():
+            behind = nx.node_connected_component(nx.restricted_view(self.tree, [], [(near, far)]), far)
+            wanted = {(e[1], e[2]) for broker, *_, held in self.clients.values() if broker in behind for e in held}
+            counts = tuple(Heard(f"{w} {g}", w, g, self.crossed[near, far, w, g]) for w, g in sorted(wanted, key=str))
+            found[near] += (Connection(self.brokers.index(far) + 10**6, "s", far, "", 0, 0, counts),)
+        return dict(found)
+
+    def look(self, silent=()):
+        brokers = defaultdict(list, {broker: [] for broker in self.brokers})
+        for name in self.clients:
             broker, cid, messages, size, held = self.clients[name]
             filters = tuple(Heard(*each) for each in held)
             brokers[broker].append(Connection(cid, f"s{cid}", name, f"127.0.0.1:{cid}", messages, size, filters))
         at = BEGIN_US + 250_000 * len(self.snapshots)
         told = {broker: None if broker in silent else tuple(rows) for broker, rows in brokers.items()}
-        self.snapshots.append(Snapshot(at, told))
+        self.snapshots.append(Snapshot(at, told, {b: rows for b, rows in self.links().items() if b not in silent}))
 
 
 def found_of(result):
@@ -162,11 +189,81 @@ def test_other_names_give_the_same_flows_under_these(order, seed):
     called = {f"p{p}": f"q{order[p]}" for p in range(6)}
     renamed = [
         Snapshot(at, {b: tuple(e._replace(name=called.get(e.name, e.name)) for e in rows) for b, rows in told.items()})
-        for at, told in network.snapshots
+        for at, told, _ in network.snapshots
     ]
     found = found_of(estimate(renamed))
     expected = {(called[client], topic): n for (client, topic), n in found_of(estimate(network.snapshots)).items()}
     assert found == expected
+
+
+TREE = [("b1", "b2"), ("b2", "b3"), ("b2", "b4"), ("b4", "b5")]
+
+
+@given(st.integers(0, 99))
+@settings(max_examples=30, deadline=None)
+def test_what_was_published_at_each_broker_follows_from_links(seed):
+    network = Network(seed, TREE)
+    rng = network.rng
+    for i in range(8):
+        plain = [(f"t.{t}", None) for t in rng.choice(4, rng.integers(0, 3), replace=False)]
+        group = [("jobs", "g")] if rng.random() < 0.4 else []
+        network.connect(f"c{i}", rng.choice(network.brokers), plain + group)
+    network.look()
+    for _ in range(5):
+        for _ in range(20):
+            topic = f"t.{rng.integers(4)}" if rng.random() < 0.8 else "jobs"
+            network.publish(f"c{rng.integers(8)}", topic, int(rng.integers(1, 5)))
+        network.look()
+    ledger = read_ledger(network.snapshots)
+    found = published_at(ledger)
+    assert set(found) == {each[1] for *_, held in network.clients.values() for each in held}
+    for topic, by_broker in found.items():
+        for broker in network.brokers:
+            assert by_broker.get(broker, np.zeros(1)).sum() == network.origins[topic, broker]
+
+
+def test_publishers_that_rise_and_fall_together_at_different_brokers_are_told_apart_by_links():
+    network = Network(1, TREE)
+    network.connect("reader", "b1", [("t.1", None), ("t.2", None)])
+    for name, broker in (("one", "b3"), ("two", "b5"), ("three", "b5")):
+        network.connect(name, broker)
+    network.look()
+    for _ in range(60):
+        amount = int(network.rng.poisson(4))
+        for name, topic in (("one", "t.1"), ("two", "t.2"), ("three", "t.2")):
+            network.publish(name, topic, amount)
+        network.look()
+    result = estimate(network.snapshots)
+    assert found_of(result) == network.true
+    assert result.together == [("three", "two")]
+
+
+def test_filters_that_overlap_and_links_that_lead_elsewhere_are_not_followed():
+    network = Network(1, TREE)
+    network.connect("reader", "b1", [("t.1", None), ("t.*", None), ("alone", None), ("both", None), ("both", "g")])
+    network.connect("writer", "b3")
+    network.look()
+    network.publish("writer", "alone", 3)
+    network.look()
+    assert set(published_at(read_ledger(network.snapshots))) == {"alone"}
+    cut = [each._replace(links={**each.links, "b5": ()}) for each in network.snapshots]
+    assert published_at(read_ledger(cut)) == {}
+    strange = [
+        each._replace(links={b: tuple(e._replace(name="x") for e in rows) for b, rows in each.links.items()})
+        for each in network.snapshots
+    ]
+    assert published_at(read_ledger(strange)) == {}
+    for snapshots in (network.snapshots, cut, strange):
+        assert found_of(estimate(snapshots)) == network.true
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "*", ">"]), min_size=1, max_size=3), min_size=2, max_size=5))
+def test_filters_overlap_where_some_subject_matches_both(drawn):
+    filters = sorted({".".join(words) for words in drawn if ">" not in words[:-1]})
+    subjects = [".".join(words) for size in (1, 2, 3, 4) for words in product("abc", repeat=size)]
+    matched = {each: {subject for subject in subjects if covers(each, subject)} for each in filters}
+    expected = {one for one in filters for other in filters if one != other and matched[one] & matched[other]}
+    assert overlapping(filters) == expected
 
 
 def test_several_topics_each_are_found_far_better_than_shares_in_proportion():
@@ -258,7 +355,7 @@ def test_clients_without_a_name_and_replicas_are_told_apart():
     network = independent(0)
     anonymous = [
         Snapshot(at, {b: tuple(e._replace(name="" if e.name == "p1" else "same") for e in r) for b, r in told.items()})
-        for at, told in network.snapshots
+        for at, told, _ in network.snapshots
     ]
     names = set(estimate(anonymous).client)
     cid = network.clients["p1"][1]

@@ -1,6 +1,7 @@
 """Collectors at real nats-servers: what they join is what was sent, and no event crosses a link."""
 
 import asyncio
+import re
 from collections import Counter
 from contextlib import asynccontextmanager
 
@@ -9,8 +10,10 @@ import pytest
 from overlace.errors import BadNetwork
 from overlace.live.client import client_address, connect, connect_nats, nats_options
 from overlace.live.deployment import read_deployment
+from overlace.live.events import join
 from overlace.live.traced import Collector
 from overlace.live.wiring import links_of
+from tests.ingest.capture_nats import EXPECTED, capture
 from tests.live.servers import NATS, NatsServers, until
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(NATS is None, reason="no nats-server on this machine")]
@@ -129,6 +132,22 @@ def test_what_collectors_join_is_what_was_sent_and_who_received_it(deployment):
     assert traces.filters["worker-3"] == {("jobs", "crew")}
     assert {each.crossings for each in traces.messages if (each.client, each.topic) == ("plc", "fab.1")} == {3}
     assert [each.at_us for each in traces.messages] == sorted(each.at_us for each in traces.messages)
+
+
+def test_a_fresh_capture_reads_like_the_one_that_is_kept():
+    """What nats-server writes today is what tests/ingest/nats_events.jsonl was captured from."""
+    traces = join(asyncio.run(capture()))
+
+    def plain(name):
+        return re.sub(r"^hub-3:\d+$", "hub-3:12", name)  # the number of a connection
+
+    found = [
+        (plain(e.client), e.topic.split(".")[0] if e.topic.startswith("_INBOX") else e.topic, e.bytes,
+         frozenset(map(plain, e.receivers)))
+        for e in traces.messages
+    ]  # fmt: skip
+    assert Counter(found) == Counter(EXPECTED)
+    assert traces.several == ["hmi"]  # two clients with one name
 
 
 def crossed(servers):
