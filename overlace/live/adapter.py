@@ -9,6 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from overlace.errors import BadNetwork
@@ -145,6 +146,10 @@ class Changed(Watched, Protocol):
 
     async def probe(self, colour: int, broker: str, expected: Collection[str]) -> set[str]:
         """Whom a message reaches that is published in a colour at a broker."""
+        ...
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Be the only applier; refused if there is another."""
         ...
 
     async def stranded(self) -> list[str]:

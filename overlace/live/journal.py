@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from overlace.errors import BadNetwork, Busy
+from overlace.live.mosquitto_files import Bridged, Filters
 from overlace.live.wiring import Links, links_of
 
 VERSION = 1
@@ -65,6 +66,14 @@ class Journal:
         return Layout.of(self.head["after"])
 
     @property
+    def filters(self) -> Filters | None:
+        """What bridges carry; None: NATS, or everything."""
+        held = self.head.get("filters")
+        if held is None:
+            return None
+        return {(a, b): [Bridged(each, direction) for each, direction in carried] for a, b, carried in held}
+
+    @property
     def ended(self) -> bool:
         """Whether the swap is over, one way or the other."""
         return any(line.get("do") == "end" for line in self.lines)
@@ -104,6 +113,13 @@ class Journal:
             except BlockingIOError:
                 raise Busy(f"{self.path}: another applier is at work. Wait for it, or stop it.") from None
             yield
+
+
+def write_filters(filters: Filters | None) -> list[Any] | None:
+    """What bridges carry, as JSON."""
+    if filters is None:
+        return None
+    return [[a, b, [list(each) for each in carried]] for (a, b), carried in sorted(filters.items())]
 
 
 def begin_journal(folder: Path, head: Mapping[str, Any]) -> Journal:

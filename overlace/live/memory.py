@@ -7,9 +7,10 @@ law of order after every change.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from overlace.errors import BadNetwork
+from overlace.errors import BadNetwork, Busy
 from overlace.live.adapter import Answer, Order, Seen, Shown
 from overlace.live.deployment import Deployment
 from overlace.live.mosquitto_files import Filters
@@ -77,6 +78,7 @@ class MemoryNetwork:
         self.nameless = 0
         self.orders: list[Order] = []
         self.left_behind: list[str] = []
+        self.applied = False
         self.step: Callable[[int], None] = lambda turn: None
 
     async def shown(self) -> Shown:
@@ -148,6 +150,17 @@ class MemoryNetwork:
                         joined.add(other)
                         ahead.append(other)
         return {each.name for each in self._present() if each.homes[colour] in joined}
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Be the only applier."""
+        if self.applied:
+            raise Busy("another applier is at work on this network. Wait for it, or stop it.")
+        self.applied = True
+        try:
+            yield
+        finally:
+            self.applied = False
 
     async def stranded(self) -> list[str]:
         """What would be left behind."""

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from overlace.errors import BadNetwork
+from overlace.errors import BadNetwork, Busy
 from overlace.live import local, mosquitto_files
 from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
 from overlace.live.client import ClientError, client_address, hash_name, mqtt_client
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import paho.mqtt.client as mqtt
 
 PATIENCE = 3.0
+APPLIER = "$overlace/applier"
 ANSWERS, LEFT, PROBE = "$overlace/answers/", "$overlace/left", "$overlace/probe/"
 AWAY = "$SYS/broker/clients/disconnected"
 WIRED = 15.0
@@ -72,7 +73,7 @@ class Line:
         if reason.is_failure:
             self.problem = str(reason)
             return
-        topics = [*SYSTEM, AWAY, f"{ANSWERS}#", LEFT, f"{PROBE}#"]
+        topics = [*SYSTEM, AWAY, APPLIER, f"{ANSWERS}#", LEFT, f"{PROBE}#"]
         self.client.subscribe([(topic, 1) for topic in topics])
 
     def _subscribed(self, *_: Any) -> None:
@@ -83,7 +84,7 @@ class Line:
         if topic.startswith("$SYS/"):
             self.told[topic] = message.payload.decode(errors="replace")
         else:
-            self.network.take(self.broker, topic, bytes(message.payload))
+            self.network.take(self.broker, self.colour, topic, bytes(message.payload))
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> None:
         """Send a message."""
@@ -148,10 +149,17 @@ class MosquittoNetwork:
         self.waiting: dict[str, Answers] = {}  # by the token that answers carry
         self.came: dict[str, dict[str, float]] = {}  # probes: where they came, and when
         self.farewells: list[bytes] = []
+        self.token = secrets.token_hex(8)
+        self.applying = False
 
-    def take(self, broker: str, topic: str, payload: bytes) -> None:
+    def take(self, broker: str, colour: int, topic: str, payload: bytes) -> None:
         """A message to us; called from the threads of our connections."""
-        if topic.startswith(PROBE):
+        if topic == APPLIER:
+            token = payload.decode(errors="replace")
+            if self.applying and token != self.token:
+                here = json.dumps({"client": "", "instance": self.token}).encode()
+                self.lines[broker, colour].publish(f"{ANSWERS}{token}", here)
+        elif topic.startswith(PROBE):
             self.came.setdefault(payload.decode(errors="replace"), {})[broker] = time.perf_counter()
         elif topic == LEFT:
             self.farewells.append(payload)
@@ -313,6 +321,24 @@ class MosquittoNetwork:
         reached = self.came.pop(mark, {}).keys()
         answers = await self.tell_all({"do": "ask"}, colour, expected)
         return {str(each["client"]) for each in answers if each["homes"][colour] in reached}
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Be the only applier: all ask and answer at the first broker of each colour that runs."""
+        first = next(iter(self.deployment.brokers))
+        lines = [each[first] for c in (0, 1) if first in (each := await self._all_lines(c))]
+        self.waiting[self.token] = answers = Answers()
+        for line in lines:
+            line.publish(APPLIER, self.token.encode())
+        await self._until(lambda: bool(answers.parts), 0.5)
+        del self.waiting[self.token]
+        if answers.parts:
+            raise Busy("another applier is at work on this network. Wait for it, or stop it.")
+        self.applying = True
+        try:
+            yield
+        finally:
+            self.applying = False
 
     async def stranded(self) -> list[str]:
         """Durable sessions that are away, and retained messages."""

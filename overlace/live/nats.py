@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from overlace.errors import BadNetwork
+from overlace.errors import BadNetwork, Busy
 from overlace.live import nats_files
 from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
 from overlace.live.client import ClientError, client_address, connect_nats, hash_name, nats_options
@@ -34,6 +34,7 @@ PROBES = 5
 WIRED = 15.0
 """Seconds until links must be wired."""
 
+APPLIER = "_OVERLACE.applier"
 OURS = "overlace."
 """How the names of our own connections begin."""
 
@@ -257,6 +258,27 @@ class NatsNetwork:
         """
         answers = await self._request("_OVERLACE.ctl.all", {"do": "ask"}, colour, expected, broker)
         return {str(each["client"]) for each in answers}
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Be the only applier: all ask and answer at the first broker, which has no need of links."""
+        import nats.errors
+
+        connection = await self.connect(self.first)
+        with contextlib.suppress(nats.errors.TimeoutError, nats.errors.NoRespondersError):
+            await connection.request(APPLIER, b"", timeout=0.5)
+            raise Busy("another applier is at work on this network. Wait for it, or stop it.")
+
+        async def answer(message: Msg) -> None:
+            await message.respond(b"")
+
+        subscription = await connection.subscribe(APPLIER, cb=answer)
+        try:
+            await connection.flush()
+            yield
+        finally:
+            with contextlib.suppress(Exception):
+                await subscription.unsubscribe()
 
     async def stranded(self) -> list[str]:
         """Streams, which stay in their account."""

@@ -13,7 +13,7 @@ Phases in order: wire (a broker each), prepare (a client each, until none is new
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from typing import NamedTuple
 
 from overlace.errors import BadNetwork
@@ -49,7 +49,7 @@ class Swap:
         self.adapter, self.journal = adapter, journal
         self.hold_ms, self.settle = hold_ms, settle
 
-    async def forward(self) -> AsyncIterator[Unit]:
+    async def forward(self) -> AsyncGenerator[Unit]:
         """Carry the swap out, from the phase that was reached on; those before it are made sure of again."""
         if self.journal.turned:
             raise BadNetwork(
@@ -63,7 +63,7 @@ class Swap:
                 yield unit
         self.journal.write("end", live=self.journal.new, how="apply")
 
-    async def back(self) -> AsyncIterator[Unit]:
+    async def back(self) -> AsyncGenerator[Unit]:
         """Take back what was done; refused from finish on."""
         if self.journal.reached and self.journal.reached not in BACK:
             raise BadNetwork(
@@ -97,7 +97,7 @@ class Swap:
     async def _units(self, phase: str) -> AsyncIterator[Unit]:
         old, new = self.journal.old, self.journal.new
         if phase == "wire":
-            async for broker in self.adapter.wire(new, self.journal.after.links):
+            async for broker in self.adapter.wire(new, self.journal.after.links, self.journal.filters):
                 yield Unit(phase, broker)
         elif phase == "prepare":
             async for unit in self._prepare():
