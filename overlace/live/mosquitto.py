@@ -38,7 +38,8 @@ AWAY = "$SYS/broker/clients/disconnected"
 WIRED = 15.0
 """Seconds until bridges must be connected."""
 
-SYSTEM = ("$SYS/broker/version", "$SYS/broker/clients/connected", "$SYS/broker/connection/+/state")
+VERSION, CONNECTED = "$SYS/broker/version", "$SYS/broker/clients/connected"
+STATES = "$SYS/broker/connection/+/state"
 
 
 class Line:
@@ -73,7 +74,8 @@ class Line:
         if reason.is_failure:
             self.problem = str(reason)
             return
-        topics = [*SYSTEM, AWAY, APPLIER, f"{ANSWERS}#", LEFT, f"{PROBE}#"]
+        # retained messages come in this order: when the version has come, all else has
+        topics = [APPLIER, f"{ANSWERS}#", LEFT, f"{PROBE}#", STATES, CONNECTED, AWAY, VERSION]
         self.client.subscribe([(topic, 1) for topic in topics])
 
     def _subscribed(self, *_: Any) -> None:
@@ -197,13 +199,13 @@ class MosquittoNetwork:
             lines = await self._all_lines(colour)
             await self._until(partial(_versions_known, list(lines.values())))
             for broker, line in lines.items():
-                version = line.told.get(SYSTEM[0], "").removeprefix("mosquitto version ")
+                version = line.told.get(VERSION, "").removeprefix("mosquitto version ")
                 refuse_old("mosquitto", broker, version)
                 versions[broker] = version
             wired.append(self._links(lines))
             answers = await self.tell_all({"do": "ask"}, colour)
             answered += len(answers)
-            connected += sum(int(line.told.get(SYSTEM[1], "0")) for line in lines.values())
+            connected += sum(int(line.told.get(CONNECTED, "0")) for line in lines.values())
             connected -= len(lines) + 2 * len(wired[-1])
             for each in answers:
                 clients[str(each["client"])] = seen_of(each, clients.get(str(each["client"])), answers)
@@ -364,7 +366,7 @@ class MosquittoNetwork:
 
 
 def _versions_known(lines: Collection[Line]) -> bool:
-    return all(SYSTEM[0] in line.told for line in lines)
+    return all(VERSION in line.told for line in lines)
 
 
 def seen_of(answer: Answer, before: Seen | None, all_of_them: list[Answer]) -> Seen:
