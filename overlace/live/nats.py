@@ -7,14 +7,17 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from overlace.errors import BadNetwork
+from overlace.errors import BadNetwork, Busy
+from overlace.live import nats_files
 from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
 from overlace.live.client import ClientError, client_address, connect_nats, hash_name, nats_options
+from overlace.live.deploying import deploy
 from overlace.live.deployment import Deployment
-from overlace.live.monitor import connections, look_at_all
+from overlace.live.monitor import connections, look, look_at_all
+from overlace.live.mosquitto_files import Filters
 from overlace.live.servers import refuse_old
 from overlace.live.wiring import Links, Pair, links_of
 
@@ -28,6 +31,10 @@ PATIENCE = 3.0
 PROBES = 5
 """Messages sent over a link to measure its latency; the quickest counts."""
 
+WIRED = 15.0
+"""Seconds until links must be wired."""
+
+APPLIER = "_OVERLACE.applier"
 OURS = "overlace."
 """How the names of our own connections begin."""
 
@@ -123,8 +130,10 @@ class NatsNetwork:
         """Give an order to all clients that follow orders; what they answer until all that are expected have."""
         return await self._request("_OVERLACE.ctl.all", order, colour, expected)
 
-    async def _request(self, subject: str, order: Order, colour: int, expected: Collection[str]) -> list[Answer]:
-        connection = await self.connect(self.first, "control", colour)
+    async def _request(
+        self, subject: str, order: Order, colour: int, expected: Collection[str], broker: str = ""
+    ) -> list[Answer]:
+        connection = await self.connect(broker or self.first, "control", colour)
         answers = Answers(expected)
 
         async def take(message: Msg) -> None:
@@ -190,6 +199,102 @@ class NatsNetwork:
                 await asyncio.sleep(0.01)
                 if any(len(at) == len(lines) for mark, at in came.items() if mark.startswith(f"first {broker} ")):
                     break
+
+    async def wire(self, colour: int, links: Links, filters: Filters | None = None) -> AsyncIterator[str]:
+        """Wire an account beside the other, and let it take clients; NATS carries interest by itself."""
+        other = (await self.shown()).links[1 - colour]
+        async for broker in self._reload({1 - colour: other, colour: links}, {0, 1}):
+            yield broker
+        await self._until_wired(colour, links)
+
+    async def unwire(self, colour: int) -> AsyncIterator[str]:
+        """Take the links and the clients' user of an account away."""
+        other = (await self.shown()).links[1 - colour]
+        async for broker in self._reload({1 - colour: other}, {1 - colour}):
+            yield broker
+        await self._until_wired(colour, frozenset())
+
+    async def _reload(self, links: Mapping[int, Links], takes: Collection[int]) -> AsyncIterator[str]:
+        """Write the files of every broker and let it read them."""
+        files = nats_files.broker_files(self.deployment, links, takes)
+        for broker in self.deployment.brokers:
+            names = [name for kind, name in nats_files.names_of(broker).items() if kind != "main"]
+            await deploy(self.deployment, broker, {name: files[name] for name in names if name in files})
+            told = await self._ask_server(broker, "RELOAD", {})
+            if error := told.get("error"):
+                what = error.get("description", error) if isinstance(error, dict) else error
+                raise BadNetwork(f"{broker} does not take its new configuration: {what}")
+            yield broker
+
+    async def _ask_server(self, broker: str, what: str, order: Mapping[str, object]) -> dict[str, Any]:
+        """Ask a server something over the system account."""
+        about = await look(self.deployment, broker, "varz")
+        if about is None:
+            raise BadNetwork(f"{broker} at {self.deployment.client_address(broker)} does not answer. Is it running?")
+        connection = await self.connect(broker, "system")
+        subject = f"$SYS.REQ.SERVER.{about['server_id']}.{what}"
+        try:
+            answer = await connection.request(subject, json.dumps(order).encode(), timeout=10)
+        except Exception as error:
+            raise BadNetwork(f"{broker} does not answer to {what}: {type(error).__name__}") from None
+        told = json.loads(answer.data)
+        return told if isinstance(told, dict) else {}
+
+    async def _until_wired(self, colour: int, links: Links) -> None:
+        """Wait until exactly these links are wired in a colour."""
+        deadline = time.monotonic() + WIRED
+        while (found := (await self.shown()).links[colour]) != links:
+            if time.monotonic() > deadline:
+                wrong = sorted(found ^ links)[0]
+                state = "is still wired" if wrong in found else "is not wired"
+                raise BadNetwork(f"link {wrong[0]} - {wrong[1]} {state} after {WIRED:g} s")
+            await asyncio.sleep(0.02)
+
+    async def probe(self, colour: int, broker: str, expected: Collection[str]) -> set[str]:
+        """Who answers to a question that is asked at a broker, in a colour.
+
+        A client subscribes to questions after all its filters, and interest travels in order: where a question
+        reaches it, every message does.
+        """
+        answers = await self._request("_OVERLACE.ctl.all", {"do": "ask"}, colour, expected, broker)
+        return {str(each["client"]) for each in answers}
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Be the only applier: all ask and answer at the first broker, which has no need of links."""
+        import nats.errors
+
+        connection = await self.connect(self.first)
+        with contextlib.suppress(nats.errors.TimeoutError, nats.errors.NoRespondersError):
+            await connection.request(APPLIER, b"", timeout=0.5)
+            raise Busy("another applier is at work on this network. Wait for it, or stop it.")
+
+        async def answer(message: Msg) -> None:
+            await message.respond(b"")
+
+        subscription = await connection.subscribe(APPLIER, cb=answer)
+        try:
+            await connection.flush()
+            yield
+        finally:
+            with contextlib.suppress(Exception):
+                await subscription.unsubscribe()
+
+    async def stranded(self) -> list[str]:
+        """Streams, which stay in their account."""
+        found = []
+        for broker, told in (await look_at_all(self.deployment, "jsz?accounts=1&streams=1")).items():
+            for account in (told or {}).get("account_details") or []:
+                if account.get("name") in self.deployment.colours:
+                    found += [f"stream {each.get('name')!r} at {broker}" for each in account.get("stream_detail") or []]
+        return found
+
+    async def kick(self, client: str) -> None:
+        """Break the connections of a client."""
+        for broker in self.deployment.brokers:
+            for row in await connections(self.deployment, broker, "auth=1") or []:
+                if row.get("name") == client and row.get("account") in self.deployment.colours:
+                    await self._ask_server(broker, "KICK", {"cid": row["cid"]})
 
     async def close(self) -> None:
         """Leave the network."""

@@ -108,3 +108,23 @@ class TrafficOptions:
         check_options(self)
         if self.groups + self.requests > 1:
             raise BadParameter(f"groups and requests are {self.groups + self.requests:g} of all messages; at most 1")
+
+
+@dataclass(frozen=True)
+class ApplyOptions:
+    """How to carry a plan out."""
+
+    steps: int | None = option(None, "only the first steps of the plan (default: all)", least=0)
+    rate: float | None = option(
+        None, "brokers and clients a second, at most (default: as fast as they answer)", above=0
+    )
+    lossy: bool = option(False, "go on though clients that follow no orders will lose messages")
+    copy_retained: bool = option(False, "Mosquitto: copy retained messages to the new brokers")
+    filters: Literal["prefix", "exact", "all"] = option(
+        "prefix",
+        "Mosquitto: what crosses a link: known filters widened to their prefix, the filters themselves, or everything",
+    )
+    run: str | None = option(None, "the run that the plan is from (default: the one that it lies in)", metavar="RUN")
+
+    def __post_init__(self) -> None:
+        check_options(self)
