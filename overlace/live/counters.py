@@ -180,7 +180,7 @@ class Sampler:
 
     async def _find_ends(self, broker: str, leafs: Sequence[Mapping[str, Any]]) -> None:
         """Find out who is at the other end of links: /connz does not say it of those that the broker dialled."""
-        keys = [(broker, int(row["cid"]), str(row.get("start"))) for row in leafs]
+        keys = [(broker, each.cid, each.start) for each in map(read_connection, leafs)]
         if all(key in self._far for key in keys):
             return
         told = await look(self.deployment, broker, "leafz")
@@ -202,16 +202,18 @@ class Sampler:
 
 
 def own_users(deployment: Deployment) -> set[str]:
-    """The names under which Overlace and the brokers themselves log in."""
+    """The names under which Overlace and the brokers themselves log in; no secret is needed for them but NKEYs'."""
     found = set()
     for role in ("control", "links", "system"):
         held = getattr(deployment.credentials, role)
-        if held is None:
-            continue
-        for colour in range(len(deployment.colours)):
-            login = deployment.login(role, colour)
-            found |= {login.public_key()} if login.nkey else {login.user}
-    return found - {""}
+        for colour, name in enumerate(deployment.colours if held else ()):
+            if held.user:
+                plain = held.user if "{colour}" in held.user or role == "system" else held.user + "-{colour}"
+                found.add(plain.replace("{colour}", name))
+            elif held.nkey:
+                with suppress(BadNetwork, OSError):
+                    found.add(deployment.login(role, colour).public_key())
+    return found
 
 
 def estimate(snapshots: Sequence[Snapshot]) -> Estimate:

@@ -23,7 +23,6 @@ from overlace.live.client import ClientError, client_address, hash_name, mqtt_cl
 from overlace.live.deploying import deploy, run_command
 from overlace.live.deployment import Deployment
 from overlace.live.mosquitto_files import Filters
-from overlace.live.nats import PROBES, note_times
 from overlace.live.servers import refuse_old
 from overlace.live.wiring import Links, Pair, links_of, parents_first, slug
 from overlace.wording import counted
@@ -35,6 +34,9 @@ PATIENCE = 3.0
 APPLIER = "$overlace/applier"
 ANSWERS, LEFT, PROBE = "$overlace/answers/", "$overlace/left", "$overlace/probe/"
 AWAY = "$SYS/broker/clients/disconnected"
+PROBES = 5
+"""Messages sent over a link to measure its latency; the quickest counts."""
+
 WIRED = 15.0
 """Seconds until bridges must be connected."""
 
@@ -264,9 +266,9 @@ class MosquittoNetwork:
                 line.publish(f"{PROBE}{token}", mark.encode(), 0)
                 await self._until(partial(self._has_come, mark, near))
                 if turn:
-                    note_times(best, broker, began, self.came.get(mark, {}), links)
+                    note_times(best, broker, began, self.came.get(mark, {}))
         self.came.clear()
-        return {link: max(1, round(1e6 * best[link])) for link in sorted(best)}
+        return latencies_of(best, links)
 
     async def wire(self, colour: int, links: Links, filters: Filters | None = None) -> AsyncIterator[str]:
         """Start the brokers of a colour from their files, parents first."""
@@ -363,6 +365,22 @@ class MosquittoNetwork:
             with contextlib.suppress(Exception):
                 await asyncio.to_thread(each.close)
         self.lines.clear()
+
+
+def note_times(best: dict[Pair, float], broker: str, began: float, came: Mapping[str, float]) -> None:
+    """Keep the quickest time from a broker to each that a message reached, itself too."""
+    for other, at in came.items():
+        best[broker, other] = min(best.get((broker, other), float("inf")), at - began)
+
+
+def latencies_of(best: Mapping[Pair, float], links: Links) -> dict[Pair, int]:
+    """Microseconds over each link that was measured: the quickest way, less our own ways to both ends."""
+    found = {}
+    for a, b in sorted(links):
+        ways = [best[way] for way in ((a, b), (b, a)) if way in best]
+        if ways and (a, a) in best and (b, b) in best:
+            found[a, b] = max(1, round(1e6 * (min(ways) - (best[a, a] + best[b, b]) / 2)))
+    return found
 
 
 def _versions_known(lines: Collection[Line]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -19,7 +20,7 @@ from overlace.live.deployment import Deployment
 from overlace.live.monitor import connections, look, look_at_all
 from overlace.live.mosquitto_files import Filters
 from overlace.live.servers import refuse_old
-from overlace.live.wiring import Links, Pair, links_of
+from overlace.live.wiring import Links, Pair, links_of, pair
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 3.0
 """Seconds to wait for an answer."""
-
-PROBES = 5
-"""Messages sent over a link to measure its latency; the quickest counts."""
 
 WIRED = 15.0
 """Seconds until links must be wired."""
@@ -154,51 +152,19 @@ class NatsNetwork:
         return next(iter(self.deployment.brokers))
 
     async def latencies(self, colour: int, links: Links) -> dict[Pair, int]:
-        """Microseconds over each link: what a message takes from end to end, without our own ways to both ends."""
-        ends = sorted({end for link in links for end in link})
-        lines = {broker: await self.connect(broker, "control", colour) for broker in ends}
-        came: dict[str, dict[str, float]] = {}
-        token = secrets.token_hex(8)
-        subscriptions = []
-        for broker, line in lines.items():
-
-            async def take(message: Msg, broker: str = broker) -> None:
-                came.setdefault(message.data.decode(), {})[broker] = time.perf_counter()
-
-            subscriptions.append(await line.subscribe(f"_OVERLACE.probe.{token}", cb=take))
-            await line.flush()
-        best: dict[Pair, float] = {}
-        try:
-            await self._until_joined(lines, token, came)
-            for turn in range(PROBES):
-                for broker, line in lines.items():
-                    mark = f"{broker} {turn}"
-                    began = time.perf_counter()
-                    await line.publish(f"_OVERLACE.probe.{token}", mark.encode())
-                    await line.flush()
-                    near = {other for link in links if broker in link for other in link}
-                    deadline = time.perf_counter() + PATIENCE
-                    while not near <= came.get(mark, {}).keys() and time.perf_counter() < deadline:
-                        await asyncio.sleep(0.001)
-                    note_times(best, broker, began, came.get(mark, {}), links)
-        finally:
-            for each in subscriptions:
-                with contextlib.suppress(Exception):
-                    await each.unsubscribe()
-        return {link: max(1, round(1e6 * best[link])) for link in sorted(best)}
-
-    async def _until_joined(self, lines: dict[str, Client], token: str, came: dict[str, dict[str, float]]) -> None:
-        """Wait until interest has reached every broker: a first message arrives everywhere."""
-        deadline = time.perf_counter() + PATIENCE
-        turn = 0
-        for broker, line in lines.items():
-            while time.perf_counter() < deadline:
-                turn += 1
-                await line.publish(f"_OVERLACE.probe.{token}", f"first {broker} {turn}".encode())
-                await line.flush()
-                await asyncio.sleep(0.01)
-                if any(len(at) == len(lines) for mark, at in came.items() if mark.startswith(f"first {broker} ")):
-                    break
+        """Microseconds over each link: half the round trip that its two servers have measured, the quicker one."""
+        account = self.deployment.colours[colour]
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            found: dict[Pair, int] = {}
+            for broker, told in (await look_at_all(self.deployment, "leafz")).items():
+                for leaf in (told or {}).get("leafs") or []:
+                    link = pair(broker, str(leaf.get("name")))
+                    if leaf.get("account") == account and link in links and (trip := read_duration(leaf.get("rtt"))):
+                        found[link] = min(max(1, round(trip / 2)), found.get(link, 1 << 31))
+            if found.keys() >= links or time.monotonic() > deadline:
+                return dict(sorted(found.items()))
+            await asyncio.sleep(0.05)
 
     async def wire(self, colour: int, links: Links, filters: Filters | None = None) -> AsyncIterator[str]:
         """Wire an account beside the other, and let it take clients; NATS carries interest by itself."""
@@ -304,11 +270,10 @@ class NatsNetwork:
         self.connected.clear()
 
 
-def note_times(best: dict[Pair, float], broker: str, began: float, came: dict[str, float], links: Links) -> None:
-    """Keep the quickest time over each link of a broker, less the time that a message to itself takes."""
-    own = came.get(broker, began) - began
-    for link in links:
-        if broker in link:
-            other = link[0] if link[1] == broker else link[1]
-            if other in came:
-                best[link] = min(best.get(link, float("inf")), max(0.0, came[other] - began - own))
+def read_duration(text: object) -> float:
+    """Microseconds from a duration as Go writes it, such as 1m2.5s, 6.54ms or 99µs; 0: none."""
+    parts = re.findall(r"([\d.]+)(h|ms|m|s|µs|us|ns)", text if isinstance(text, str) else "")
+    return sum(float(number) * UNITS[unit] for number, unit in parts)
+
+
+UNITS = {"h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3, "µs": 1.0, "us": 1.0, "ns": 1e-3}

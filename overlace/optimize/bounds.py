@@ -70,12 +70,13 @@ def assumptions(case: Case, planner: Joint) -> list[str]:
             lines.append(f"{were}: the latency was not measured")
         unwired &= network.measured
     new = int((unwired[list(planner.may_wire)] if planner.wired_only else unwired).sum())
-    which = "that --allow-link names" if limits.allow_link else "that are listed with a cost and not wired"
+    listed = "listed with a cost" + (" and a measured latency" if case.goal.objective == "latency" else "")
+    which = "that --allow-link names" if limits.allow_link else f"that are {listed} and not wired"
     if 0 in (planner.budget, planner.max_swaps):
         lines.append("no link may change")
     else:
         could = counted(new, "link could", "links could")
-        lines.append(f"{could} be new, those {which}" if new else "no link could be new: none is listed with a cost")
+        lines.append(f"{could} be new, those {which}" if new else f"no link could be new: none is {listed}")
     if case.goal.objective == "cost" and not case.links_priced:
         lines.append("no link has a cost: each counts 1")
     defaults = {

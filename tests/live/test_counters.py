@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadNetwork
-from overlace.live.counters import UNHEARD, Sampler, estimate
+from overlace.live.counters import UNHEARD, Sampler, estimate, own_users
 from overlace.live.deployment import check_deployment
 from overlace.live.fit import deal, groups_alike
 from overlace.live.ledger import (
@@ -475,6 +475,19 @@ def test_a_broker_that_is_silent_at_first_is_refused_by_name(tmp_path):
 
     with pytest.raises(BadNetwork, match="hub-1 at http://127.0.0.1:1 does not answer"):
         asyncio.run(run())
+
+
+def test_our_own_users_are_known_without_their_secrets(tmp_path):
+    roles = {
+        "control": {"user": "ours", "password_env": "NOT_SET_ANYWHERE"},
+        "links": {"user": "{colour}.links", "password_file": "not there"},
+        "system": {"user": "sys", "password_file": "not there"},
+        "clients": {"user": "apps", "password_file": "not there"},
+    }
+    brokers = {"hub-1": {"client": "127.0.0.1:1", "monitor": "http://127.0.0.1:1"}}
+    document = {"substrate": "nats", "brokers": brokers, "credentials": roles}
+    expected = {"ours-BLUE", "ours-GREEN", "BLUE.links", "GREEN.links", "sys"}
+    assert own_users(check_deployment(document, tmp_path / "network.toml")) == expected
 
 
 def test_mosquitto_has_no_such_counters(tmp_path):
