@@ -152,7 +152,8 @@ class NatsNetwork:
         return next(iter(self.deployment.brokers))
 
     async def latencies(self, colour: int, links: Links) -> dict[Pair, int]:
-        """Microseconds over each link: half the round trip that its two servers have measured, the quicker one."""
+        """Microseconds over each link: half the round trip that its two servers have measured, the longer one: the
+        first that a server measures, while it connects, is too short."""
         account = self.deployment.colours[colour]
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -161,7 +162,7 @@ class NatsNetwork:
                 for leaf in (told or {}).get("leafs") or []:
                     link = pair(broker, str(leaf.get("name")))
                     if leaf.get("account") == account and link in links and (trip := read_duration(leaf.get("rtt"))):
-                        found[link] = min(max(1, round(trip / 2)), found.get(link, 1 << 31))
+                        found[link] = max(1, round(trip / 2), found.get(link, 0))
             if found.keys() >= links or time.monotonic() > deadline:
                 return dict(sorted(found.items()))
             await asyncio.sleep(0.05)
