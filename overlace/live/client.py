@@ -1143,6 +1143,7 @@ class Client:
         self._held_until, self._letting_go = 0.0, False
         self._waiting: dict[str, asyncio.Future[Message]] = {}
         self._asked = 0
+        self._inbox_open, self._inbox_opening = False, asyncio.Lock()
         self._share, self._share_until, self._traced = 0.0, 0.0, 0
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -1356,8 +1357,11 @@ class Client:
     async def _open_inbox(self, qos: int) -> str:
         """Where answers to requests come; subscribed to once."""
         inbox = self._kind.replies.format(self.hash)
-        if (inbox, None) not in self._entries:
-            await self.subscribe(inbox, self._replied, qos=qos)
+        if not self._inbox_open:
+            async with self._inbox_opening:  # many may ask at once, and none before answers can come
+                if not self._inbox_open:
+                    await self.subscribe(inbox, self._replied, qos=qos)
+                    self._inbox_open = True
         return inbox
 
     def _replied(self, message: Message) -> None:
