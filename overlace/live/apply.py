@@ -8,6 +8,7 @@ not know keep their home and take part.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
@@ -24,12 +25,12 @@ from overlace.live.mosquitto_files import Filters
 from overlace.live.options import ApplyOptions
 from overlace.live.planned import Planned, read_planned, refuse_no_tree
 from overlace.live.recorder import refuse_names
+from overlace.live.sharing import refuse_split
 from overlace.live.swap import PHASES, Swap, Unit, landed
 from overlace.live.wiring import Pair, dials, is_tree
-from overlace.model import Progress, name_of
+from overlace.model import Progress
 from overlace.stopping import asked, coming_to_an_end
 from overlace.trace.plans import cut_plan
-from overlace.trace.runs import read_observation
 from overlace.wording import counted
 
 
@@ -126,11 +127,12 @@ async def intend(adapter: Changed, planned: Planned, options: ApplyOptions) -> I
     refuse_names(shown, deployment)
     live = shown.live
     present = shown.links[live]
+    _refuse_other_brokers(planned, deployment)
     links = _links(planned, present, deployment)
-    was, moves, absent = _moves(planned, shown, live)
+    moves, absent = _moves(planned, shown, live)
     homes = {name: str(seen.homes[live] or seen.homes[1 - live]) for name, seen in shown.clients.items()}
     after = {name: moves[name][1] if name in moves else home for name, home in homes.items()}
-    unknown = tuple(sorted(name for name in homes if name not in was))
+    unknown = tuple(sorted(name for name in homes if name not in planned.was))
     unwrapped = tuple(sorted(name for name, seen in shown.clients.items() if not seen.wrapped))
     if shown.nameless:
         unwrapped += tuple(f"connection {i + 1} that only the log names" for i in range(shown.nameless))
@@ -140,6 +142,8 @@ async def intend(adapter: Changed, planned: Planned, options: ApplyOptions) -> I
             f"{counted(len(unwrapped), 'client follows', 'clients follow')} no orders and would lose messages: {first}."
             " Let them use overlace.live.client, or accept the loss with --lossy."
         )
+    if deployment.substrate == "mosquitto":
+        refuse_split(shown, homes, after)
     stranded = tuple(each for each in await adapter.stranded() if not (options.copy_retained and "retained" in each))
     if stranded:
         raise BadNetwork(f"would be left behind: {'; '.join(stranded[:3])}. Move or remove it first.")
@@ -147,6 +151,16 @@ async def intend(adapter: Changed, planned: Planned, options: ApplyOptions) -> I
     latency = await adapter.latencies(live, present)
     return Intent(planned.document.digest, live, 1 - live, Layout(present, homes), Layout(links, after), moves, absent,
                   unknown, unwrapped, stranded, filters, sum(latency.values()) / 1000)  # fmt: skip
+
+
+def _refuse_other_brokers(planned: Planned, deployment: Deployment) -> None:
+    """Refused if the plan is for a network that has other brokers."""
+    other = [name for name in planned.brokers if name not in deployment.brokers]
+    if other:
+        raise BadPlan(
+            f"{planned.path}: it is for a network with a broker {other[0]!r}, which {deployment.path} does not name. "
+            "Give the network that was recorded."
+        )
 
 
 def _links(planned: Planned, present: frozenset[Pair], deployment: Deployment) -> frozenset[Pair]:
@@ -166,14 +180,9 @@ def _links(planned: Planned, present: frozenset[Pair], deployment: Deployment) -
     return links
 
 
-def _moves(
-    planned: Planned, shown: Shown, live: int
-) -> tuple[dict[str, str], dict[str, tuple[str, str]], tuple[str, ...]]:
-    """(homes that the plan saw, moves, clients that are not there); refused if one is elsewhere than it saw."""
-    observation, names = read_observation(planned.run)
-    before = observation.overlay.homes(observation.clients)
-    was = {name_of("client", i, names): planned.brokers[b] for i, b in enumerate(before.tolist()) if b >= 0}
-    moves, absent = {}, []
+def _moves(planned: Planned, shown: Shown, live: int) -> tuple[dict[str, tuple[str, str]], tuple[str, ...]]:
+    """(moves, clients that are not there); refused if one is elsewhere than the plan saw it."""
+    moves, absent, was = {}, [], planned.was
     for name, home in planned.homes.items():
         if was.get(name) in (None, home):
             continue
@@ -189,7 +198,7 @@ def _moves(
                 "The network is not as the plan saw it: record it again."
             )
         moves[name] = (was[name], home)
-    return was, moves, tuple(sorted(absent))
+    return moves, tuple(sorted(absent))
 
 
 def _filters(
@@ -204,19 +213,31 @@ def _filters(
 
 
 def read_for(plan: Path, options: ApplyOptions) -> Planned:
-    """The plan, or the first steps of it."""
+    """The plan, or the first steps of it; or its way back."""
     run = Path(options.run) if options.run else None
     if options.steps is None:
         planned = read_planned(plan, run)
-        refuse_no_tree(planned)
-        return planned
-    folder = plan if plan.is_dir() else plan.parent
-    with tempfile.TemporaryDirectory() as beside:
-        cut = Path(beside) / "cut"
-        cut_plan(plan, options.steps, cut, PLANNERS)
-        planned = read_planned(cut, run or folder.absolute().parent.parent)
-        refuse_no_tree(planned)
-        return planned._replace(path=plan)
+    else:
+        folder = plan if plan.is_dir() else plan.parent
+        with tempfile.TemporaryDirectory() as beside:
+            cut = Path(beside) / "cut"
+            cut_plan(plan, options.steps, cut, PLANNERS)
+            planned = read_planned(cut, run or folder.absolute().parent.parent)._replace(path=plan)
+    if options.inverse:
+        planned = planned.inverse()
+    refuse_no_tree(planned)
+    return planned
+
+
+def undo_command(plan: Path, deployment: Deployment, options: ApplyOptions) -> str:
+    """The command that takes back what was carried out, once all is done."""
+    words = ["overlace", "live", "apply", str(plan.absolute()), "--network", str(deployment.path)]
+    given = {"steps": options.steps, "run": options.run and str(Path(options.run).absolute())}
+    words += [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
+    if options.filters != ApplyOptions.filters:
+        words += ["--filters", options.filters]
+    flags = {"--inverse": not options.inverse, "--lossy": options.lossy, "--copy-retained": options.copy_retained}
+    return shlex.join([*words, *(flag for flag, wanted in flags.items() if wanted), "--yes"])
 
 
 def look(plan: Path, deployment: Deployment, options: ApplyOptions) -> Intent:
@@ -260,6 +281,7 @@ def apply(plan: Path, deployment: Deployment, options: ApplyOptions, progress: P
             head = {
                 "plan": intent.plan,
                 "network": str(deployment.path.name),
+                "undo": undo_command(plan, deployment, options),
                 "old": intent.old,
                 "new": intent.new,
                 "before": intent.before.document(),
@@ -292,7 +314,11 @@ def rollback(deployment: Deployment, options: ApplyOptions, progress: Progress |
 async def _again(deployment: Deployment, options: ApplyOptions, progress: Progress | None, *, back: bool) -> Applied:
     journal = last_journal(journal_folder(deployment))
     if journal is None or journal.ended:
-        raise BadNetwork(f"{deployment.path}: no colour swap is under way, so there is nothing to go on with.")
+        undo = journal.undo if back and journal is not None else ""
+        raise BadNetwork(
+            f"{deployment.path}: no colour swap is under way, so there is nothing to "
+            + (f"roll back. The last plan is taken back by its inverse: {undo}" if undo else "go on with.")
+        )
     adapter = changer_for(deployment)
     try:
         return await carry_out(adapter, journal, options, progress, back=back)

@@ -115,6 +115,7 @@ class ApplyOptions:
     """How to carry a plan out."""
 
     steps: int | None = option(None, "only the first steps of the plan (default: all)", least=0)
+    inverse: bool = option(False, "take back a plan that was carried out: its changes the other way round")
     rate: float | None = option(
         None, "brokers and clients a second, at most (default: as fast as they answer)", above=0
     )

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from overlace.errors import BadNetwork
 from overlace.live.adapter import Answer, Changed, Shown, refuse_silent
-from overlace.live.journal import Journal
+from overlace.live.journal import Journal, Unwritten
 
 PHASES = ("wire", "prepare", "probe", "switch", "finish", "unwire")
 BACK = ("wire", "prepare", "probe", "switch")
@@ -66,9 +67,10 @@ class Swap:
     async def back(self) -> AsyncGenerator[Unit]:
         """Take back what was done; refused from finish on."""
         if self.journal.reached and self.journal.reached not in BACK:
+            then = f"; then `{self.journal.undo}` takes it back" if self.journal.undo else ""
             raise BadNetwork(
                 "clients have left the old overlay already: there is no way back but the inverse plan. "
-                "`overlace live resume` finishes this one first."
+                f"`overlace live resume` finishes this one first{then}."
             )
         if not self.journal.turned:
             self.journal.write("turn")
@@ -90,7 +92,8 @@ class Swap:
             async for unit in self._units(phase):
                 yield unit
         except BadNetwork as error:
-            self.journal.write("fail", phase=phase, why=str(error))
+            with suppress(Unwritten):
+                self.journal.write("fail", phase=phase, why=str(error))
             raise
         self.journal.write("done", phase=phase)
 
