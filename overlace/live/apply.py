@@ -198,6 +198,10 @@ def _moves(planned: Planned, shown: Shown, live: int) -> tuple[dict[str, tuple[s
                 "The network is not as the plan saw it: record it again."
             )
         moves[name] = (was[name], home)
+    for name, home in planned.newcomers.items():
+        now = shown.clients[name].homes[live] if name in shown.clients else None
+        if now is not None and now != home and name not in moves:
+            moves[name] = (now, home)
     return moves, tuple(sorted(absent))
 
 
@@ -269,6 +273,23 @@ def journal_folder(deployment: Deployment) -> Path:
     return deployment.folder / "journal"
 
 
+def begin(intent: Intent, deployment: Deployment, undo: str = "") -> Journal:
+    """The journal of a swap that begins; `undo` is the command that applies the inverse."""
+    head = {
+        "plan": intent.plan,
+        "network": str(deployment.path.name),
+        "undo": undo,
+        "old": intent.old,
+        "new": intent.new,
+        "before": intent.before.document(),
+        "after": intent.after.document(),
+        "filters": write_filters(intent.filters),
+        "hold_ms": max(50.0, round(intent.latency_ms, 1)),
+        "lossy": list(intent.unwrapped),
+    }
+    return begin_journal(journal_folder(deployment), head)
+
+
 def apply(plan: Path, deployment: Deployment, options: ApplyOptions, progress: Progress | None = None) -> Applied:
     """Carry a plan out."""
     planned = read_for(plan, options)
@@ -278,19 +299,7 @@ def apply(plan: Path, deployment: Deployment, options: ApplyOptions, progress: P
         try:
             refuse_open(deployment)
             intent = await intend(adapter, planned, options)
-            head = {
-                "plan": intent.plan,
-                "network": str(deployment.path.name),
-                "undo": undo_command(plan, deployment, options),
-                "old": intent.old,
-                "new": intent.new,
-                "before": intent.before.document(),
-                "after": intent.after.document(),
-                "filters": write_filters(intent.filters),
-                "hold_ms": max(50.0, round(intent.latency_ms, 1)),
-                "lossy": list(intent.unwrapped),
-            }
-            journal = begin_journal(journal_folder(deployment), head)
+            journal = begin(intent, deployment, undo_command(plan, deployment, options))
             return await carry_out(adapter, journal, options, progress)
         finally:
             await adapter.close()
@@ -333,9 +342,15 @@ class Interrupted(BadNetwork):
 
 
 async def carry_out(
-    adapter: Changed, journal: Journal, options: ApplyOptions, progress: Progress | None = None, *, back: bool = False
+    adapter: Changed,
+    journal: Journal,
+    options: ApplyOptions,
+    progress: Progress | None = None,
+    *,
+    back: bool = False,
+    whole: bool = False,
 ) -> Applied:
-    """Go forward or back, unit by unit, then verify."""
+    """Go forward or back, unit by unit, then verify; Ctrl-C stops it after a unit, unless it is to be done whole."""
     tell = progress or (lambda share, what: None)
     now = asyncio.get_running_loop().time
     swap = Swap(adapter, journal, hold_ms=float(journal.head.get("hold_ms", 50.0)))
@@ -347,7 +362,7 @@ async def carry_out(
                 phases[unit.phase] = phases.get(unit.phase, 0.0) + now() - last
                 last = now()
                 tell(_share(unit), f"{unit.phase}: {unit.name}")
-                if asked():
+                if asked() and not whole:
                     raise Interrupted(
                         f"stopped in {unit.phase}, in a state that loses nothing. `overlace live resume` goes on, "
                         "`overlace live rollback` takes it back."

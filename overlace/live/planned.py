@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,8 @@ class Planned(NamedTuple):
     homes: Mapping[str, str]  # the broker of each client that has one
     links: Links
     before: Links
-    was: Mapping[str, str] = {}  # the broker that each client had when it was planned
+    was: Mapping[str, str] = MappingProxyType({})  # the broker that each client had when it was planned
+    newcomers: Mapping[str, str] = MappingProxyType({})  # homes by the plan's rule, of those who came later
 
     @property
     def name(self) -> str:
