@@ -34,21 +34,26 @@ class Span(NamedTuple, Generic[Key]):
 
 
 class Spans(Generic[Key]):
-    """What is so, as it is seen from time to time."""
+    """What is so, as it is seen from time to time.
+
+    A change between two looks dates from the first of them, as what was counted between them does: who subscribes and
+    receives in one second is subscribed in that second.
+    """
 
     def __init__(self) -> None:
         self.open: dict[Key, int | None] = {}
         self.over: list[Span[Key]] = []
-        self.looked = False
+        self.looked: int | None = None  # when
 
     def look(self, now: Iterable[Key], at: int) -> None:
         """What is so at a moment; at the first look it has always been so."""
         current = set(now)
+        changed = at if self.looked is None else self.looked
         for key in [each for each in self.open if each not in current]:
-            self.over.append(Span(key, self.open.pop(key), at))
+            self.over.append(Span(key, self.open.pop(key), changed))
         for key in current - self.open.keys():
-            self.open[key] = at if self.looked else None
-        self.looked = True
+            self.open[key] = None if self.looked is None else changed
+        self.looked = at
 
     def rows(self) -> list[Span[Key]]:
         """Everything that was so, in order."""
