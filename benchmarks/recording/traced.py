@@ -13,9 +13,12 @@ from overlace.live.local import draw_tree
 SHORT, LONG = 27.0, 57.0
 """Seconds of load in recordings of 30 s and of 60 s."""
 
-NONE, ORDERS = "none", "counted"
-STAGES = ((NONE, SHORT), (ORDERS, SHORT), ("1%", SHORT), ("100%", SHORT), (NONE, SHORT), ("10%", LONG), ("50%", LONG))
-"""One after the other; nothing recorded at the beginning and again in the middle."""
+NONE = "none"
+STAGES = ((NONE, LONG), ("1%", SHORT), ("10%", LONG), ("50%", LONG), ("100%", LONG))
+"""One after the other: which share is traced, and how long the load is."""
+
+PLANNED = ("10%", "50%")
+"""What is planned from."""
 
 
 class Stage(NamedTuple):
@@ -34,7 +37,7 @@ class Traced(NamedTuple):
     incomplete: int
     found: float  # links that a topic message crosses
     true: float
-    planning: Planning
+    planning: Planning | None
 
 
 def measure(seed: int) -> tuple[list[Stage], list[Traced]]:
@@ -45,11 +48,10 @@ def measure(seed: int) -> tuple[list[Stage], list[Traced]]:
         folder = deployment.folder.parent
         for i, (what, seconds) in enumerate(STAGES):
             out = folder / f"trace{i}" if what != NONE else None
-            how = "counted" if what == ORDERS else "traced"
-            share = float(what.rstrip("%")) / 100 if how == "traced" and out else 1.0
-            done = asyncio.run(run(deployment, seed, seconds, out, how, share))
+            share = float(what.rstrip("%")) / 100 if out else 1.0
+            done = asyncio.run(run(deployment, seed, seconds, out, "traced", share))
             stages.append(Stage(what, done))
-            if out and how == "traced":
+            if out:
                 recordings.append(judge(what, out, done, done.tally.crossings(tree)))
     return stages, recordings
 
@@ -57,6 +59,6 @@ def measure(seed: int) -> tuple[list[Stage], list[Traced]]:
 def judge(what: str, trace: Path, done: Run, true: float) -> Traced:
     """A recording beside the tally, and what can be planned from it."""
     found = crossings(trace, "fab.")
-    planning = optimize(trace, trace.parent / f"{trace.name}.run")
+    planning = optimize(trace, trace.parent / f"{trace.name}.run") if what in PLANNED else None
     told = done.told
     return Traced(what, told["seconds"], told["messages"], told["incomplete"], found.mean, true, planning)

@@ -158,12 +158,17 @@ def refuse_same_names(answers: Iterable[Answer]) -> None:
 
 
 COUNT: Order = {"do": "count"}
+SELDOM = 5
+"""Seconds between two orders where nothing is counted: all clients answer, and answers cross links."""
 
 
 async def watch(
     adapter: Watched, recording: Recording, shown: Shown, seconds: float, progress: Progress, order: Order = COUNT
 ) -> None:
-    """Give everybody an order once a second until the time is over, at whole seconds of the clock; take answers."""
+    """Give everybody an order until the time is over, at whole seconds of the clock; take answers.
+
+    What is counted is asked for every second, other orders are repeated every few.
+    """
     live = shown.live
     count = order == COUNT
     follow = [name for name, seen in shown.clients.items() if seen.wrapped]
@@ -187,8 +192,9 @@ async def watch(
     known = {str(each["client"]) for each in first}
     last = at + round(seconds * 1e6)
     second = at // SECOND_US * SECOND_US
+    progress(0.0, f"recording: {len(known)} clients")
     while at < last:
-        ends = min(second + SECOND_US, last)
+        ends = min(second + (1 if count else SELDOM) * SECOND_US, last)
         await asyncio.sleep(max(0.0, ends / 1e6 - time.time()))
         answers = await adapter.tell_all(order, live, known)
         farewells = take_farewells(adapter)
