@@ -18,6 +18,11 @@ from overlace.trace.writer import Writer
 
 ORPHANS = "delivery of a message that no log publishes"
 INCOMPLETE = "incomplete trace"
+HINTS = {
+    INCOMPLETE: ", of which events are missing or too many. Name the events of all servers together, and where all "
+    "messages have one destination, a header that tells them apart (--map id=HEADER); --max-bad 100% does without them."
+}
+"""What to do about a reason, where no line is an example."""
 
 
 class Account(NamedTuple):
@@ -65,9 +70,10 @@ def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, in
         if account.bad and (options.strict or account.bad > options.max_bad * lines):
             reason, (count, sample) = max(account.quarantined.items(), key=lambda item: item[1][0])
             limit = "none is allowed with --strict" if options.strict else f"--max-bad allows {options.max_bad:.1%}"
+            about = HINTS.get(reason, f"; for example {sample[:90]!r}.")
             raise BadTrace(
                 f"{account.source}: {account.bad:,} of {lines:,} lines cannot be read and {limit}. "
-                f"Most often ({count:,}): {reason}; for example {sample[:90]!r}. Nothing was ingested."
+                f"Most often ({count:,}): {reason}{about} Nothing was ingested."
             )
 
 

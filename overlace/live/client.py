@@ -196,10 +196,17 @@ class Named(ssl.SSLContext):
     hostname: str | None = None
 
     def wrap_socket(self, *arguments: Any, **named: Any) -> ssl.SSLSocket:
-        """Begin TLS on a socket; paho has no other way to say which name is expected."""
+        """Begin TLS on a socket of paho, which can neither say which name it expects nor close what has failed."""
         if self.hostname:
             named["server_hostname"] = self.hostname
-        return super().wrap_socket(*arguments, **named)
+        made = super().wrap_socket(*arguments, **named)
+        try:
+            made.settimeout(PATIENCE / 2)
+            made.do_handshake()
+        except BaseException:
+            made.close()
+            raise
+        return made
 
 
 def tls_context(network: Network) -> ssl.SSLContext | None:
@@ -344,11 +351,11 @@ async def connect_nats(address: str, name: str, patience: float = PATIENCE, **op
             patience,
         )  # fmt: skip
     except (Exception, asyncio.CancelledError) as error:
-        with suppress(Exception):
-            await connection.close()
+        with suppress(Exception):  # after a failed handshake nats-py would wait for ever
+            await asyncio.wait_for(connection.close(), 0.5)
         if isinstance(error, asyncio.CancelledError):
             raise
-        raise _explain(address, [*seen, error]) from None
+        raise _explain(address, [*seen, error], "tls" in options) from None
     connected = True
     # from here on it comes back however long the broker is away
     connection.options.update(allow_reconnect=True, max_reconnect_attempts=-1, reconnect_time_wait=0.2)
@@ -359,7 +366,7 @@ async def _ignore() -> None:
     """No error handler was given."""
 
 
-def _explain(address: str, errors: list[Exception]) -> ClientError:
+def _explain(address: str, errors: list[Exception], tls: bool) -> ClientError:
     """The exceptions of a connection that failed, as one."""
     text = "; ".join(dict.fromkeys(" ".join(str(each).split()) for each in errors if str(each)))
     if is_refusal(text):
@@ -369,6 +376,8 @@ def _explain(address: str, errors: list[Exception]) -> ClientError:
             return Refused(f"{address}: TLS failed: {each.reason or each}. Check tls of the network file")
         if isinstance(each, OSError) and "TLS" in str(each):
             return Refused(f"{address}: {each}")
+        if isinstance(each, ConnectionResetError) and tls:
+            return Refused(f"{address}: TLS failed: the broker ends the connection. Does it speak TLS there?")
     named = type(errors[0]).__name__
     cause = next((each.strerror for each in errors if isinstance(each, OSError) and each.strerror), None)
     return Unreachable(f"{address}: the broker does not answer ({cause or text or named})")
@@ -768,12 +777,12 @@ class NatsLink(Link):
         """Leave the server, with all handled that has come."""
         self.closed = True
         connection = self._connection
-        if connection.is_connected:
-            with suppress(Exception):
-                await connection.drain()
-        if not connection.is_closed:
-            with suppress(Exception):
-                await connection.close()
+        with suppress(Exception):
+            if connection.is_connected:
+                await asyncio.wait_for(connection.drain(), 2 * PATIENCE)
+        with suppress(Exception):
+            if not connection.is_closed:
+                await asyncio.wait_for(connection.close(), PATIENCE)
 
 
 class MqttLink(Link):
@@ -837,7 +846,7 @@ class MqttLink(Link):
             await self.close()
             if isinstance(error, (ClientError, asyncio.CancelledError)) or not isinstance(error, Exception):
                 raise
-            raise _explain(address, [error]) from None
+            raise _explain(address, [error], "tls" in self.client.network) from None
 
     def _later(self, call: Callable[..., object], *arguments: object) -> None:
         """Have something done in the event loop; called by paho's thread."""

@@ -93,8 +93,10 @@ class BrokerEntry(Strict):
         default=None, description="host:port that other brokers dial; Mosquitto: that of clients, if it is left out"
     )
     monitor: str | None = Field(default=None, description="NATS: the address of its monitoring, http://host:port")
-    cert: str | None = Field(default=None, description="Mosquitto: certificate that the broker shows")
-    key: str | None = Field(default=None, description="Mosquitto: key of that certificate")
+    cert: str | None = Field(
+        default=None, description="certificate that the broker shows, in the files that are written for it"
+    )
+    key: str | None = Field(default=None, description="key of that certificate")
     deploy: tuple[str, ...] | None = Field(
         default=None, description="command that brings {file} to the broker; no shell; left out: it is on this machine"
     )
@@ -125,11 +127,17 @@ class Login(NamedTuple):
         """The public part of an NKEY."""
         import nkeys
 
-        seed = self.nkey.read_bytes().strip() if self.nkey else b""
         try:
-            return str(nkeys.from_seed(seed).public_key.decode())
+            return str(nkeys.from_seed(self.seed().encode()).public_key.decode())
         except Exception:
             raise BadNetwork(f"{self.nkey}: not the seed of an NKEY") from None
+
+    def seed(self) -> str:
+        """The seed of an NKEY: a secret."""
+        try:
+            return self.nkey.read_text(encoding="ascii").strip() if self.nkey else ""
+        except (OSError, UnicodeDecodeError):
+            raise BadNetwork(f"{self.nkey}: cannot be read. Expected a file with the seed of an NKEY.") from None
 
 
 class Deployment(Strict):

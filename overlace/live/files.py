@@ -127,15 +127,24 @@ def remove_files(folder: Path, names: Iterable[str]) -> None:
                 os.unlink(check_name(name), dir_fd=at)
 
 
-def unified_difference(old: Mapping[str, str], new: Mapping[str, str], known: Collection[str] = ()) -> str:
-    """What changes from old to new files, as `diff -u` shows it; secrets are masked, `known` ones wherever they are."""
+def unified_difference(
+    old: Mapping[str, str],
+    new: Mapping[str, str],
+    known: Collection[str] = (),
+    others: Mapping[str, tuple[str, str]] | None = None,
+) -> str:
+    """What changes from old to new files, as `diff -u` shows it; secrets are masked, `known` ones wherever they are.
+
+    A new file for which there are `others`, a name and a text, is compared with that.
+    """
     lines: list[str] = []
     for name in sorted({*old, *new}):
-        before, after = old.get(name), new.get(name)
+        was, before = (others or {}).get(name, (name, old.get(name)))
+        after = new.get(name)
         lines += unified_diff(
             _lines(before or ""),
             _lines(after or ""),
-            "/dev/null" if before is None else f"a/{name}",
+            "/dev/null" if before is None else f"a/{was}",
             "/dev/null" if after is None else f"b/{name}",
             lineterm="",
         )
@@ -156,6 +165,7 @@ SECRETS = (
     ),
     re.compile(r"(://[^\s:/@\"']*:)[^\s\"']*(?=@)"),
     re.compile(r"^([ +-]?[^\s:]+:)\$\d+\$.*"),  # a line of a file of passwords
+    re.compile(r"\b(S)[A-Z2-7]{57}\b"),  # the seed of an NKEY
 )
 """What is written where a secret follows, in the files of both kinds of broker."""
 

@@ -155,8 +155,13 @@ def bridge_text(deployment: Deployment, broker: str, dialled: str, colour: int, 
         "restart_timeout 1",
         "keepalive_interval 10",
     ]
-    if deployment.tls and deployment.tls.ca:
-        lines.append(f"bridge_cafile {plain(str(deployment.place(deployment.tls.ca)), 'path')}")
+    if deployment.tls:
+        given = {
+            "bridge_cafile": deployment.tls.ca,
+            "bridge_certfile": deployment.tls.cert,
+            "bridge_keyfile": deployment.tls.key,
+        }
+        lines += [f"{word} {plain(str(deployment.place(path)), 'path')}" for word, path in given.items() if path]
     lines += [f"topic {bridge_filter(each.filter)} {each.direction} 2" for each in (*carried, Bridged(PROBES, "both"))]
     return "\n".join(lines) + "\n"
 

@@ -6,6 +6,7 @@ the other two, `SLUG.accounts.conf` at its top level and `SLUG.remotes.conf` wit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote as percent
@@ -74,13 +75,19 @@ def main_text(deployment: Deployment, broker: str, listens: Listens | None = Non
     if listens is None:
         monitor = (entry.monitor or "").rpartition("//")[2].rstrip("/")
         listens = Listens(deployment.client_address(broker), deployment.link_address(broker), monitor)
+    shows = []
+    if entry.cert and entry.key:
+        cert, key = (quote(str(deployment.place(each))) for each in (entry.cert, entry.key))
+        shows = [f"tls {{ cert_file: {cert}, key_file: {key} }}"]
     lines = [
         HEAD.format(quote(broker)).rstrip(),
         f"server_name: {quote(broker)}",
         f"listen: {quote(listens.client)}",
         *([f"http: {quote(listens.monitor)}"] if listens.monitor else []),
+        *shows,
         "leafnodes {",
         f"  listen: {quote(listens.links)}",
+        *(f"  {line}" for line in shows),
         "  no_advertise: true",
         '  reconnect: "1s"',
         f"  include {quote(names['remotes'])}",
@@ -121,6 +128,8 @@ def user_text(deployment: Deployment, role: str, colour: int) -> str:
     who = deployment.login(role, colour)
     if who.nkey:
         return f"nkey: {quote(who.public_key())}"
+    if re.match(r"\$2[abxy]\$", who.password):
+        raise BadNetwork(f"{deployment.path}: credentials.{role}: NATS would take this password for a bcrypt hash")
     return f"user: {quote(who.user)}, password: {quote(who.password)}"
 
 
@@ -136,7 +145,7 @@ def remotes_text(deployment: Deployment, dialled: Sequence[tuple[int, str]]) -> 
         if who and who.creds:
             parts.append(f"credentials: {quote(str(who.creds))}")
         if who and who.nkey:
-            parts.append(f"nkey: {quote(str(who.nkey))}")
+            parts.append(f"nkey: {quote(who.seed())}")  # a remote takes the seed itself
         if deployment.tls:
             parts.append(f"tls: {{ {tls_text(deployment)} }}")
         lines.append(f"  {{ {', '.join(parts)} }}")

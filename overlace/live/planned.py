@@ -31,6 +31,7 @@ class Planned(NamedTuple):
     homes: Mapping[str, str]  # the broker of each client that has one
     links: Links
     before: Links
+    was: Mapping[str, str] = {}  # homes before
 
     @property
     def name(self) -> str:
@@ -57,7 +58,8 @@ def read_planned(path: Path, run: Path | None = None) -> Planned:
     brokers = tuple(name_of("broker", i, names) for i in range(observation.network.brokers))
     _check_names(brokers, run)
     before, wired = (_links(each.tree, brokers) for each in (observation.overlay, after))
-    return Planned(path, document, run, brokers, _homes(observation, after, names, brokers), wired, before)
+    was, homes = (_homes(observation, each, names, brokers) for each in (observation.overlay, after))
+    return Planned(path, document, run, brokers, homes, wired, before, was)
 
 
 def _missing(path: Path) -> BadPlan | Unknown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +21,14 @@ from overlace.trace.tables import groups, numbers
 from overlace.wording import counted
 
 Dialect = Literal["mqtt", "nats"]
+
+
+class Asked(NamedTuple):
+    """A subscription."""
+
+    client: str
+    filter: str
+    group: str | None
 
 
 class Subscribed(NamedTuple):
@@ -46,14 +54,15 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
     asked, wrong = _asked(trace, planned.document.window[0], dialect)
     received = _received_alone(trace, dialect)
     homeless = set()
-    for client, text in (*asked, *received):
+    for client, text in (*((each.client, each.filter) for each in asked), *received):
         if client in homes:
             found.setdefault(homes[client], set()).add(text)
         else:
             homeless.add(client)
     if not found:
         raise BadTrace(f"{path} holds no subscriptions of clients that have a home. {WITHOUT}")
-    notes = []
+    notes: list[str] = []
+    notes += _spread(asked, homes, planned.was)
     if wrong:
         notes.append(f"{counted(wrong, 'subscription', 'subscriptions')} left out: malformed filters")
     if received:
@@ -64,6 +73,25 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
             f"{counted(len(homeless), 'subscriber', 'subscribers')} without a home in plan and trace: not served"
         )
     return Subscribed(found, tuple(notes))
+
+
+def _spread(asked: Iterable[Asked], homes: Mapping[str, str], was: Mapping[str, str]) -> list[str]:
+    """A note on groups with members at several brokers: Mosquitto deals messages at each broker on its own."""
+    members: dict[tuple[str, str], list[str]] = {}
+    for each in asked:
+        if each.group is not None and each.client in homes:
+            members.setdefault((each.group, each.filter), []).append(each.client)
+    apart = {key: some for key, some in members.items() if len({homes[each] for each in some}) > 1}
+    if not apart:
+        return []
+    today = sum(len({was.get(each, homes[each]) for each in some}) > 1 for some in apart.values())
+    (group, text), some = min(apart.items())
+    first = f"{text} of group {group}, at {', '.join(sorted({homes[each] for each in some})[:3])}"
+    many = counted(len(apart), "shared subscription has", "shared subscriptions have")
+    return [
+        f"{many} members at several brokers, {today:,} of them today (first: {first}): in Mosquitto one member at "
+        "each of these brokers gets every message. Plan with --keep for those who should stay together"
+    ]
 
 
 WITHOUT = "`--filters all` needs no trace."
@@ -79,8 +107,8 @@ def _homes_in(trace: Trace, planned: Planned) -> dict[str, str]:
     return {name: home for name, home in last.items() if home in planned.brokers} | dict(planned.homes)
 
 
-def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[tuple[str, str]], int]:
-    """((client, filter) of subscriptions that were open after a time, how many filters are malformed)."""
+def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[Asked], int]:
+    """(subscriptions that were open after a time, how many filters are malformed)."""
     rows = trace.read("subscriptions")
     until = numbers(rows["until"], np.iinfo(np.int64).max)
     rows = rows.filter(pa.array(until > begin))
@@ -92,17 +120,18 @@ def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[tuple[str, 
         text if text is not None else name_of("topic", topic, trace.names) if topic is not None else None
         for text, topic in zip(*_lists(rows, "filter", "topic"), strict=True)
     ]
-    pairs = [
-        (name_of("client", client, trace.names), text)
-        for client, text in zip(rows["client"].to_pylist(), texts, strict=True)
-        if text is not None
-    ]
-    plain = [text for _, text in pairs]
+    rows = rows.append_column("text", pa.array(texts, pa.string())).filter(
+        pa.array([each is not None for each in texts])
+    )
+    plain, groups_of = rows["text"].to_pylist(), rows["group"].to_pylist()
     if dialect == "mqtt":
-        plain = shared(plain)[1].to_pylist()
+        named, inner = shared(plain)
+        plain = inner.to_pylist()
+        groups_of = [group or other for group, other in zip(groups_of, named.to_pylist(), strict=True)]
     good = valid(plain, dialect).tolist()
-    distinct = dict.fromkeys((client, text) for (client, _), text, fine in zip(pairs, plain, good, strict=True) if fine)
-    return list(distinct), good.count(False)
+    clients = [name_of("client", client, trace.names) for client in rows["client"].to_pylist()]
+    found = [Asked(*row) for *row, fine in zip(clients, plain, groups_of, good, strict=True) if fine]
+    return list(dict.fromkeys(found)), good.count(False)
 
 
 def _lists(rows: pa.Table, *names: str) -> list[list[object]]:

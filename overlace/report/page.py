@@ -29,6 +29,7 @@ from overlace.report.run_data import CHANNELS, FAMILIES, MESH, ROUTING, Family, 
 from overlace.report.sheets import Amount, Sheets, amount, shown, visible
 from overlace.report.steps import StepRow, list_steps
 from overlace.report.summary import (
+    export_of,
     list_alternatives,
     list_answers,
     list_forecasts,
@@ -280,8 +281,10 @@ class PlanSection(NamedTuple):
     unit: str
     steps: Sequence[StepRow]
     curve: Curve | None
+    export: str
 
 
 def _show_plan(plan: MeasuredPlan, data: RunData) -> PlanSection:
     curve = gain_curve(plan.id, plan.document, data.naming)
-    return PlanSection(plan.id, plan.document, plan.cost_unit(data.naming.priced), list_steps(plan.document), curve)
+    unit, export = plan.cost_unit(data.naming.priced), export_of(plan, data)
+    return PlanSection(plan.id, plan.document, unit, list_steps(plan.document), curve, export)

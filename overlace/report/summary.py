@@ -62,12 +62,21 @@ class PlanAnswer(NamedTuple):
 
     plan: MeasuredPlan
     lines: list[tuple[str, str]]
+    export: str  # the command that writes the files to carry it out; empty where there are none
 
 
 def list_answers(data: RunData) -> list[PlanAnswer]:
     """What optimize says of its plans, line by line."""
     mine = [plan for plan in data.plans if plan.id in data.outcome.plans]
-    return [PlanAnswer(plan, answer_lines(plan.document, data.naming.unit, data.naming.priced)) for plan in mine]
+    unit, priced = data.naming.unit, data.naming.priced
+    return [PlanAnswer(plan, answer_lines(plan.document, unit, priced), export_of(plan, data)) for plan in mine]
+
+
+def export_of(plan: MeasuredPlan, data: RunData) -> str:
+    """What to type for the files that carry a plan out; only placement and links have such files."""
+    if data.outcome.why_not or not plan.document.steps_total or not {"placement", "tree"} & set(plan.document.facets):
+        return ""
+    return f"overlace live export {shlex.quote(str(data.run / 'plans' / plan.id))}"
 
 
 class Verdict(NamedTuple):

@@ -280,19 +280,20 @@ def test_two_halves_give_the_trace_of_all_at_once(data, which, how):
         lines.append(data.draw(st.sampled_from(lines)))  # one too many
     cut = data.draw(st.integers(0, len(lines)))
     first, second = lines[:cut], lines[cut:]
+    reduced = {"reduce_only": data.draw(st.booleans())}
     with tempfile.TemporaryDirectory() as folder:
-        whole = ingest(folder, {"all.jsonl": lines}, "whole").trace
+        whole = ingest(folder, {"all.jsonl": lines}, "whole", **reduced).trace
         if how == "together" or not first or not second:
-            halves = ingest(folder, {"a.jsonl": first, "b.jsonl": second}, "halves").trace
+            halves = ingest(folder, {"a.jsonl": first, "b.jsonl": second}, "halves", **reduced).trace
         elif how == "grown":
-            ingest(folder, {"a.jsonl": first}, "halves")
-            halves = ingest(folder, {"a.jsonl": lines}, "halves").trace
+            ingest(folder, {"a.jsonl": first}, "halves", **reduced)
+            halves = ingest(folder, {"a.jsonl": lines}, "halves", **reduced).trace
         elif how == "again":
-            ingest(folder, {"a.jsonl": first}, "halves")
-            halves = ingest(folder, {"a.jsonl": first, "b.jsonl": second}, "halves").trace
+            ingest(folder, {"a.jsonl": first}, "halves", **reduced)
+            halves = ingest(folder, {"a.jsonl": first, "b.jsonl": second}, "halves", **reduced).trace
         else:
-            ingest(folder, {"a.jsonl": first}, "halves")
-            halves = ingest(folder, {"b.jsonl": second}, "halves").trace
+            ingest(folder, {"a.jsonl": first}, "halves", **reduced)
+            halves = ingest(folder, {"b.jsonl": second}, "halves", **reduced).trace
         assert everything(halves) == everything(whole)
         assert lines_in_all(halves) == lines_in_all(whole)
 
@@ -388,6 +389,12 @@ def test_a_named_header_tells_messages_apart_that_have_one_destination(tmp_path)
     assert done.accounts[0].quarantined[INCOMPLETE][0] == 6
     with pytest.raises(BadParameter, match="--map"):
         ingest(tmp_path, {"a.jsonl": raw}, "third", map={"client": "name"})
+
+
+def test_too_many_incomplete_traces_are_refused_with_what_to_do(tmp_path):
+    with pytest.raises(BadTrace, match=r"incomplete trace, of which events are missing.*--map id=HEADER"):
+        ingest(tmp_path, {"a.jsonl": LINES[::2]}, max_bad=0.1)
+    assert not (tmp_path / "trace" / "trace.json").exists()
 
 
 @given(traces(most=1))

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 BROKERS = "abcd"
-OLD, NEW = [("a", "b"), ("b", "c"), ("c", "d")], [("d", "a"), ("a", "c"), ("a", "b")]
+OLD, NEW = [("a", "b"), ("b", "c"), ("c", "d")], [("d", "a"), ("c", "a"), ("b", "a")]
 MEMBERS = {"client-6", "client-7"}
 """Members of the queue group; on Mosquitto they are always at one broker, since each deals on its own."""
 
@@ -42,7 +42,7 @@ class Crowd:
             await client.subscribe("work", self._worked, group="g", qos=self.qos)
         if name == "client-5":
             await client.subscribe("ask", self._asked, qos=self.qos)
-        await client.subscribe("probe", lambda message: self.probed[name].add(message.payload), qos=self.qos)
+        await client.subscribe(f"probe-{name}", lambda message: self.probed[name].add(message.payload), qos=self.qos)
         self.clients[name] = client
         return client
 
@@ -91,10 +91,11 @@ class Crowd:
         wanted = {f"{broker}-{colour}".encode() for broker in controls}
         while not all(self.probed[name] >= wanted for name in self.clients):
             for broker, control in controls.items():
-                if self.servers.substrate == "nats":
-                    await control.nats.publish("probe", f"{broker}-{colour}".encode())
-                else:
-                    control.mqtt.publish("probe", f"{broker}-{colour}", self.qos)
+                for name in self.clients:  # a topic each: its way is known when all that it subscribed before is
+                    if self.servers.substrate == "nats":
+                        await control.nats.publish(f"probe-{name}", f"{broker}-{colour}".encode())
+                    else:
+                        control.mqtt.publish(f"probe-{name}", f"{broker}-{colour}", self.qos)
             await asyncio.sleep(0.02)
 
     async def end(self):

@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import os
 import re
+import shutil
 import socket
+import subprocess
 import time
 import urllib.request
 
@@ -175,6 +178,76 @@ def test_exported_files_start_as_they_are_wired_as_planned_and_carry_each_messag
             }
             assert bridges == {f"{slug(a)}.{slug(b)}" for a, b in dials(deployment.brokers, links).items()}
         assert not any(word in logs for word in ('clients "pass', 'links "pass'))
+    finally:
+        end(started)
+
+
+def make_certificate(folder):
+    """(certificate, key) of a broker on loopback, which is also who is trusted."""
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=broker"
+    names = [
+        "-addext",
+        f"subjectAltName=IP:{HOST},DNS:localhost",
+        "-keyout",
+        folder / "key.pem",
+        "-out",
+        folder / "cert.pem",
+    ]
+    subprocess.run(["openssl", *words.split(), *names], check=True, capture_output=True)
+    return "cert.pem", "key.pem"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on this machine")
+@pytest.mark.parametrize("substrate", SUBSTRATES)
+def test_exported_files_carry_tls_and_keys(tmp_path, substrate):
+    """TLS for clients and links; on NATS everybody proves itself by an NKEY, whose seed no difference shows."""
+    now = Situation(["a", "b"], [(0, 1)], {"c": 0, "d": 1}, {"c": ["x"], "d": ["x"]}, dialect="mqtt")
+    _, run = make_run(tmp_path, now)
+    deployment = write_network(tmp_path / "net", substrate, ["a", "b"])
+    cert, key = make_certificate(tmp_path / "net")
+    document = deployment.model_dump(mode="json", exclude_none=True) | {"tls": {"ca": cert}}
+    for entry in document["brokers"].values():
+        entry |= {"cert": cert, "key": key}
+    seeds = []
+    if substrate == "nats":
+        import nkeys
+
+        for role in ("clients", "control", "links", "system"):
+            document["credentials"][role] = {"nkey": f"secrets/{role}-{{colour}}.nk"}
+            for colour in ("BLUE", "GREEN"):
+                seeds.append(nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER).decode())
+                write_private(tmp_path / "net" / "secrets", {f"{role}-{colour}.nk": seeds[-1] + "\n"})
+    write_private(tmp_path / "net", {"network.toml": network_text(document)})
+    deployment = read_deployment(tmp_path / "net")
+    options = ExportOptions(network=str(deployment.path), colour="BLUE")
+    found = export(make_plan(run), substrate, tmp_path / "out", options)
+    holding = {
+        path.name
+        for path in (tmp_path / "out").iterdir()
+        if path.is_file() and any(s in path.read_text() for s in seeds)
+    }
+    assert holding == ({"b.remotes.conf"} if substrate == "nats" else set())
+    assert not any(seed in found.difference for seed in seeds)
+    started = start_all(deployment, tmp_path / "out", 0, links_of([("a", "b")]))
+
+    async def story():
+        adapter = adapter_for(deployment)
+        far = await connect("d", network=deployment.path, home="b")
+        near = await connect("c", network=deployment.path, home="a")
+        try:
+            assert (await wired(adapter, 0, 1)).links[0] == {("a", "b")}
+            mine = Receiver()
+            await far.subscribe("x", mine.take)
+            while not mine.got:
+                await near.publish("x", "1")
+                await asyncio.sleep(0.05)
+        finally:
+            await far.close()
+            await near.close()
+            await adapter.close()
+
+    try:
+        asyncio.run(asyncio.wait_for(story(), 2 * PATIENCE))
     finally:
         end(started)
 

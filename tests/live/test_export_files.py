@@ -20,11 +20,12 @@ from overlace.errors import BadNetwork, BadParameter, BadPlan, BadTrace, Overlac
 from overlace.ingest.topologies import read_topology
 from overlace.live.client import name_in
 from overlace.live.deployment import CONTROL, check_deployment
-from overlace.live.export import export, make_mosquitto, make_nats
+from overlace.live.export import export
 from overlace.live.files import read_files, write_files
 from overlace.live.options import ExportOptions
 from overlace.live.planned import Planned, read_planned
 from overlace.live.subscribed import read_subscribed
+from overlace.live.targets import make_mosquitto, make_nats
 from overlace.live.wiring import links_of
 from overlace.trace.plan_file import Newcomers
 from overlace.trace.plans import cut_plan
@@ -220,6 +221,29 @@ def test_a_client_that_the_plan_does_not_know_is_served_where_it_was_seen(tmp_pa
     assert "late/x" in read_subscribed(read_planned(plan), "mqtt").filters["hub-3"]
 
 
+def test_members_of_a_group_at_several_brokers_are_noted(tmp_path):
+    now = NOW._replace(subscriptions={"c1": ["$share/g/x"], "c2": [("x", "g")], "=c3": [("x", "h")]})
+    _, run = make_run(tmp_path, now)
+    (note, *_) = read_subscribed(read_planned(make_plan(run)), "mqtt").notes
+    assert "1 shared subscription has members at several brokers, 1 of them today" in note
+    assert "first: x of group g, at hub-1, hub-2" in note
+    at_one = read_planned(make_plan(run, STAR, dict.fromkeys(HOMES, "hub-1")))
+    assert not any("several brokers" in note for note in read_subscribed(at_one, "mqtt").notes)
+
+
+def test_a_password_that_nats_would_take_for_a_hash_is_refused(made, tmp_path):
+    network = write_network(tmp_path / "net")
+    (tmp_path / "net" / "secrets" / "clients").write_text("$2a$11$abcdefg")
+    refuse(
+        tmp_path,
+        BadNetwork,
+        "credentials.clients: NATS would take this password",
+        made[2],
+        "nats",
+        network=str(network),
+    )
+
+
 def test_the_difference_is_against_what_is_there_and_its_undo_is_what_is_there(made, tmp_path):
     _, _, plan = made
     network = write_network(tmp_path / "net")
@@ -258,6 +282,10 @@ def test_the_colour_is_the_one_that_is_not_in_use_or_as_asked_for(made, tmp_path
         assert "BLUE" in found.summary[0]
         with pytest.raises(Unknown, match="no colour is called 'RED'"):
             export(plan, substrate, tmp_path / "x", ExportOptions(network=network, colour="RED"))
+    found = (tmp_path / "mosquitto-next" / "changes.diff").read_text()
+    assert "--- a/hub-2.0.conf\n+++ b/hub-2.1.conf\n" in found  # what is new is compared with what is in use
+    assert "-address 127.0.0.1:1800\n+address 127.0.0.1:1900\n" in found
+    assert (tmp_path / "mosquitto-next" / "undo" / "README.txt").read_text().count("hub-2.1.conf") == 1
     text = (tmp_path / "mosquitto-next" / "hub-2.1.conf").read_text()
     assert "listener 1901 127.0.0.1" in text
     assert "address 127.0.0.1:1900" in text
@@ -278,6 +306,8 @@ def test_a_map_has_every_client_and_the_rule_for_newcomers(tmp_path):
         "rule,which,broker\nregion,eu,hub-1\nregion,'=us,hub-3\nkeep,c4,\nonly,c*,\ndefault,*,hub-2\n"
     )
     assert "1 client left out" in found.notes[0]
+    assert found.summary == ("4 clients at 3 brokers, 1 of them with a new home",)
+    assert found.new == ()
     assert "most of its region's traffic" in (tmp_path / "out" / "README.txt").read_text()
     assert_private(tmp_path / "out")
 

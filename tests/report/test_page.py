@@ -269,6 +269,17 @@ def scripts(text):
     return re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
 
 
+def test_the_page_says_how_a_plan_is_carried_out(sites, tmp_path):
+    """By the path of the run as the page has it, in quotes where a shell needs them; not where nothing changes."""
+    run = tmp_path / "a run; rm"
+    shutil.copytree(sites[0], run)
+    text = unescape(write_report(run).read_text())
+    for plan in (run / "plans").iterdir():
+        document = json.loads((plan / "plan.json").read_text())
+        command = f"overlace live export '{run}/plans/{plan.name}' --to nats --network FILE --out FOLDER"
+        assert (command in text) == bool(document["steps_total"] and {"tree", "placement"} & set(document["facets"]))
+
+
 def test_the_page_asks_for_nothing_and_runs_only_its_own_script(sites):
     _, page, text = sites
     (script,) = scripts(text)

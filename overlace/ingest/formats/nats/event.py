@@ -37,6 +37,9 @@ PROBE, REFUSED, OWN, INSIDE = "probe", "refused by the server", "of Overlace its
 NO_EVENT, NO_ID = "not a trace event of nats-server", "no header that says which message it is"
 
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+EARLIEST, LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND for year in (1900, 2200))
+"""Times as in every log."""
+
 MISMATCH = 0x1B87_3593_CC9E_2D51
 SPAN = 1 << 64
 LARGEST = 1 << 40
@@ -81,6 +84,8 @@ def _read(event: Mapping[str, Any], headers: Sequence[str]) -> Hop | str:
         return NO_EVENT
     kind, topic = came["kind"], _text(came["subj"])
     at = (datetime.fromisoformat(came["ts"]) - EPOCH) // MICROSECOND
+    if not EARLIEST <= at < LATEST:
+        return NO_EVENT
     first = kind not in SERVERS
     subject = topic
     own = "" if first else _text(given["nats-trace-hop"][0])
