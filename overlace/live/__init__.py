@@ -6,6 +6,7 @@ adapter         what every kind of network can do: nats, mosquitto, and memory i
 nats_files, mosquitto_files   configuration as text
 files           our files of a deployment: written whole, difference, undo
 record          a running network to a trace: counted, traced or estimated
+counters        flows estimated from servers' counters; ledger, origins and fit are its steps
 export          a plan to configuration files
 local, delay, traffic   a network on this machine, latency for its links, a seeded load
 """

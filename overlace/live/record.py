@@ -160,7 +160,12 @@ async def _estimate(
     ]
     sessions = [Span((each.client, each.broker), each.since, each.until) for each in found.sessions]
     asked = [Span((each.client, each.filter, each.group), each.since, each.until) for each in found.subscriptions]
-    about = {"fit": round(found.fit, 4), "incomplete": found.incomplete, "together": [list(x) for x in found.together]}
+    about: dict[str, object] = {
+        "fit": round(found.fit, 4),
+        "spread": round(found.spread, 4),
+        "incomplete": found.incomplete,
+        "together": sum(map(len, found.together)),  # how many, not who: names may have to be hidden
+    }
     return Rows(published, sessions, asked), about
 
 
