@@ -81,8 +81,7 @@ def rows_of_trace(trace: Trace, at: int) -> Rows:
         (names["client"][row["client"]], names["broker"][row["broker"]]) for row in trace.read("sessions").to_pylist()
     ]
     asked = [
-        (names["client"][row["client"]], row["filter"], row["group"])
-        for row in trace.read("subscriptions").to_pylist()
+        (names["client"][row["client"]], row["filter"], row["group"]) for row in trace.read("subscriptions").to_pylist()
     ]
     return Rows(
         published,

@@ -10,9 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from recording.counted import Compared, compare
-from recording.networks import Planning, load_options, network, optimize, overlace, run
-
 from overlace.live import mosquitto_files, nats_files
 from overlace.live.client import Client, Message, connect
 from overlace.live.deployment import NAME, Deployment, Substrate, read_deployment
@@ -25,6 +22,8 @@ from overlace.live.tally import Tally
 from overlace.live.traced import Collector
 from overlace.live.traffic import Load
 from overlace.live.wiring import Links, dials
+from recording.counted import Compared, compare
+from recording.networks import Planning, load_options, network, optimize, overlace, run
 
 GREEN = 1
 SECONDS, AFTER = 27.0, 15.0

@@ -6,9 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import NamedTuple
 
-from recording.networks import Planning, Run, crossings, network, optimize, run
-
 from overlace.live.local import draw_tree
+from recording.networks import Planning, Run, crossings, network, optimize, run
 
 SHORT, LONG = 27.0, 57.0
 """Seconds of load in recordings of 30 s and of 60 s."""
