@@ -7,5 +7,6 @@ nats_files, mosquitto_files   configuration as text
 files           our files of a deployment: written whole, difference, undo
 record          a running network to a trace: counted, traced or estimated
 export          a plan to configuration files
-local, delay, traffic   a network on this machine, latency for its links, a seeded load
+local, delay    a network on this machine, latency for its links
+traffic         a seeded load; scenario: who talks about what; tally: what came of it
 """
