@@ -38,7 +38,7 @@ from overlace.live.ledger import (
     topics_of,
 )
 from overlace.live.monitor import connections, look
-from overlace.live.origins import as_topics, published_at
+from overlace.live.origins import published_at
 
 TICK = 0.25
 """Seconds between two looks. In a simulation of 40 publishers with three topics each for 60 s, a tick of 1 s left 21 %
@@ -180,7 +180,7 @@ class Sampler:
 
     async def _find_ends(self, broker: str, leafs: Sequence[Mapping[str, Any]]) -> None:
         """Find out who is at the other end of links: /connz does not say it of those that the broker dialled."""
-        keys = [(broker, int(row["cid"]), str(row.get("start"))) for row in leafs]
+        keys = [(broker, each.cid, each.start) for each in map(read_connection, leafs)]
         if all(key in self._far for key in keys):
             return
         told = await look(self.deployment, broker, "leafz")
@@ -202,16 +202,18 @@ class Sampler:
 
 
 def own_users(deployment: Deployment) -> set[str]:
-    """The names under which Overlace and the brokers themselves log in."""
+    """The names under which Overlace and the brokers themselves log in; no secret is needed for them but NKEYs'."""
     found = set()
     for role in ("control", "links", "system"):
         held = getattr(deployment.credentials, role)
-        if held is None:
-            continue
-        for colour in range(len(deployment.colours)):
-            login = deployment.login(role, colour)
-            found |= {login.public_key()} if login.nkey else {login.user}
-    return found - {""}
+        for colour, name in enumerate(deployment.colours if held else ()):
+            if held.user:
+                plain = held.user if "{colour}" in held.user or role == "system" else held.user + "-{colour}"
+                found.add(plain.replace("{colour}", name))
+            elif held.nkey:
+                with suppress(BadNetwork, OSError):
+                    found.add(deployment.login(role, colour).public_key())
+    return found
 
 
 def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
@@ -229,7 +231,8 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
     use = ledger.whole
 
     def fitted(ticks: Bools | Ints) -> Floats:
-        return shares_by_broker(sent[ticks], got[ticks], at_broker, origins[ticks])
+        some = {topics: {b: amount[ticks] for b, amount in by.items()} for topics, by in origins.items()}
+        return shares_by_broker(sent[ticks], got[ticks], at_broker, some)
 
     shares = fitted(use)
     edges, at = _seconds(snapshots)
@@ -258,7 +261,7 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
         seconds=(snapshots[-1].at_us - snapshots[0].at_us) / 1e6,
         fit=explained(sent[use], got[use], shares),
         spread=differ(*halves),
-        together=_together(sent[use], publishers, apart=not np.isnan(origins).any()),
+        together=_together(sent[use], publishers, apart=sum(map(len, origins)) == len(names)),
         sent=round(sent.sum()),
         unheard=int(unheard.sum()),
         lost=lost,
@@ -267,17 +270,16 @@ def estimate(snapshots: Sequence[Snapshot]) -> Estimate:
     return _with_notes(found, ledger, len(set(called)), int(use.sum()))
 
 
-def _origins(ledger: Ledger, topics: Sequence[str]) -> Floats:
-    """(tick, topic, broker): what was published where; not a number where that is not known."""
-    found = np.full((ledger.ticks, len(topics), len(ledger.brokers)), np.nan)
-    filters = {each.filter: topic_of(each.filter) for each in ledger.got.values()}
+def _origins(ledger: Ledger, topics: Sequence[str]) -> dict[tuple[int, ...], dict[int, Floats]]:
+    """By topics that are looked at together and broker, what was published there, where that is known."""
     place = {topic: i for i, topic in enumerate(topics)}
-    for topic, by_broker in as_topics(published_at(ledger), filters).items():
-        if topic in place:
-            found[:, place[topic], :] = 0.0
-            for broker, amount in by_broker.items():
-                found[:, place[topic], ledger.brokers.index(broker)] = amount
-    return found
+    found = {}
+    for family, by_broker in published_at(ledger).items():
+        mine = tuple(sorted({place[topic] for each in family if (topic := topic_of(each)) in place}))
+        if mine:
+            found[mine] = {ledger.brokers.index(broker): amount for broker, amount in by_broker.items()}
+    count = Counter(topic for family in found for topic in family)
+    return {family: each for family, each in found.items() if max(count[topic] for topic in family) == 1}
 
 
 def _columns(series: Sequence[Floats], ticks: int) -> Floats:

@@ -9,12 +9,20 @@ of publishers or topics changes anything.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from scipy.optimize import lsq_linear, nnls
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from overlace.arrays.jit import Floats, Ints
+
+Origins = Mapping[tuple[int, ...], Mapping[int, Floats]]
+"""By topics (one, or those of a family) and broker, what was published there in each tick, where that is known."""
+
+TURNS = 20
+"""Turns of making what is found of a family fit to what its topics received and its publishers sent to it."""
 
 ALIKE = 0.05
 """Of what two independent publishers differ by: those that differ by less cannot be told apart."""
@@ -51,27 +59,49 @@ def shares_of(sent: Floats, got: Floats) -> Floats:
     return found[group]
 
 
-def shares_by_broker(sent: Floats, got: Floats, at: Ints, origins: Floats) -> Floats:
-    """(publisher, topic) as `shares_of`; where it is known what was published at each broker, each is fitted alone.
+def shares_by_broker(sent: Floats, got: Floats, at: Ints, origins: Origins) -> Floats:
+    """(publisher, topic) as `shares_of`; of topics in `origins` what was published at each broker is fitted alone.
 
-    `at` is the broker of each publisher; `origins` has what was published to each topic at each broker in each tick
-    (tick, topic, broker), and is not a number where that is not known.
+    Of a family, that says who published how much to all of it; they are then told apart by what each topic received.
+    `at` is the broker of each publisher.
     """
-    known = ~np.isnan(origins).any(axis=(0, 2))
+    families = list(origins)
     found = np.zeros((sent.shape[1], got.shape[1]))
-    for broker in range(origins.shape[2]):
-        mine, topics = np.flatnonzero(at == broker), np.flatnonzero(known)
-        here = origins[:, topics, broker]
-        total = np.maximum(here.sum(axis=0), 0.0)
-        part = shares_of(sent[:, mine], np.where(total > 0.5, here, 0.0))
-        made = sent[:, mine].sum(axis=0) @ part
-        part[:, made <= 0] = 1.0  # nothing fits: by what they sent
-        made = sent[:, mine].sum(axis=0) @ part
-        found[np.ix_(mine, topics)] = (
-            part * np.where(made > 0, np.where(total > 0.5, total, 0.0), 0.0) / np.maximum(made, 1e-12)
-        )
-    known &= found.any(axis=0)
-    found[:, ~known] = shares_of(sent, got[:, ~known])
+    whole = np.zeros((sent.shape[1], len(families)))
+    for broker in np.unique(at).tolist():
+        mine = np.flatnonzero(at == broker)
+        here = {i: origins[f][broker] for i, f in enumerate(families) if broker in origins[f]}
+        here = {i: amount for i, amount in here.items() if amount.sum() > 0.5}
+        if here:
+            columns = np.array(list(here), dtype=np.int64)
+            whole[np.ix_(mine, columns)] = _to_totals(sent[:, mine], np.column_stack(list(here.values())))
+    for i, family in enumerate(families):
+        topics = np.array(family, dtype=np.int64)
+        found[:, topics] = whole[:, [i]] if len(family) == 1 else _within(sent, got[:, topics], whole[:, i])
+    unknown = ~found.any(axis=0)
+    found[:, unknown] = shares_of(sent, got[:, unknown])
+    return found
+
+
+def _to_totals(sent: Floats, got: Floats) -> Floats:
+    """Shares that add up to all that was received; where nothing fits, by what was sent."""
+    shares, total = shares_of(sent, got), sent.sum(axis=0)
+    shares[:, total @ shares <= 0] = 1.0
+    return np.asarray(shares * got.sum(axis=0) / np.maximum(total @ shares, 1e-12), dtype=np.float64)
+
+
+def _within(sent: Floats, got: Floats, whole: Floats) -> Floats:
+    """The shares of a family's topics, of publishers of which it is known what share goes to all of it."""
+    found, total = np.zeros((sent.shape[1], got.shape[1])), np.maximum(got.sum(axis=0), 0.0)
+    who = np.flatnonzero(whole > 0)
+    amount = whole[who] * sent[:, who].sum(axis=0)
+    flows = shares_of(sent[:, who], got) * sent[:, who].sum(axis=0)[:, None]
+    lost = (flows.sum(axis=1) <= 0)[:, None] | (flows.sum(axis=0) <= 0)[None, :]  # nothing fits: in proportion
+    flows += np.where(lost, np.outer(amount, total) / max(float(total.sum()), 1e-12), 0.0)
+    for _ in range(TURNS):
+        flows *= (amount / np.maximum(flows.sum(axis=1), 1e-12))[:, None]
+        flows *= total / np.maximum(flows.sum(axis=0), 1e-12)
+    found[who] = flows / np.maximum(sent[:, who].sum(axis=0), 1e-12)[:, None]
     return found
 
 

@@ -16,7 +16,7 @@ OURS = ("_OVERLACE.", "$")
 """Filters that are no traffic of applications."""
 
 
-class Heard(NamedTuple):
+class Received(NamedTuple):
     """A subscription of a connection, and how many messages it has received."""
 
     sid: str
@@ -34,7 +34,7 @@ class Connection(NamedTuple):
     address: str
     messages: int
     bytes: int
-    filters: tuple[Heard, ...]
+    filters: tuple[Received, ...]
 
 
 class Snapshot(NamedTuple):
@@ -48,7 +48,7 @@ class Snapshot(NamedTuple):
 def read_connection(row: Mapping[str, Any]) -> Connection:
     """A connection as /connz lists it."""
     subscriptions = tuple(
-        Heard(str(each.get("sid")), str(each.get("subject")), each.get("qgroup") or None, _count(each.get("msgs")))
+        Received(str(each.get("sid")), str(each.get("subject")), each.get("qgroup") or None, _count(each.get("msgs")))
         for each in row.get("subscriptions_list_detail") or ()
     )
     return Connection(

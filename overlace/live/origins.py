@@ -3,14 +3,14 @@
 Of every filter that lies behind a link, servers count the messages that crossed it. What a broker's clients published
 to a filter is what went out less what came in: to its own subscriptions, or over a link that all of it takes.
 
-Keeps: only filters that no other overlaps are looked at, since a message that several match is counted at one of them;
-so are filters with either plain subscriptions or one queue group, not both.
+Keeps: a message that several filters match is counted at one of them, so filters that overlap are a family and looked
+at together, where one of them covers all the others; filters with plain subscriptions and a queue group are not.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -18,25 +18,26 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from overlace.arrays.jit import Floats
-from overlace.live.ledger import Counted, Ledger, first_there
+from overlace.live.ledger import Counted, Ledger, covers, first_there
 from overlace.matching.topics import match
 
 WILD = ("*", ">")
 
 
-def published_at(ledger: Ledger) -> dict[str, dict[str, Floats]]:
-    """By filter and broker, what was published there in each tick; filters of which that is not known are left out."""
+def published_at(ledger: Ledger) -> dict[tuple[str, ...], dict[str, Floats]]:
+    """By family of filters and broker, what was published there in each tick; of families of which that is known."""
     if ledger.strange or not is_joined(ledger):
         return {}
     asked: dict[str, list[tuple[str, Counted]]] = defaultdict(list)
     for (key, _), counted in ledger.got.items():
         asked[counted.filter].append((key[0], counted))
-    mixed = overlapping(sorted({*asked, *(wanted for crossed in ledger.crossed.values() for wanted, _ in crossed)}))
+    every = sorted({*asked, *(wanted for crossed in ledger.crossed.values() for wanted, _ in crossed)})
     found = {}
-    for wanted, held in asked.items():
-        groups = {counted.group for _, counted in held}
-        if wanted not in mixed and len(groups) == 1:
-            found[wanted] = _by_broker(wanted, groups.pop(), held, ledger)
+    for family in families(every):
+        widest = [each for each in family if all(covers(each, other) for other in family)]
+        groups = {counted.group for each in family for _, counted in asked[each]}
+        if widest and len(groups) == 1 and (len(family) == 1 or groups == {None}):
+            found[family] = _by_broker(family, widest[0], groups.pop(), asked[widest[0]], ledger)
     return found
 
 
@@ -50,11 +51,19 @@ def is_joined(ledger: Ledger) -> bool:
 
 
 def _by_broker(
-    wanted: str, group: str | None, held: Sequence[tuple[str, Counted]], ledger: Ledger
+    family: Sequence[str],
+    widest: str,
+    group: str | None,
+    held: Sequence[tuple[str, Counted]],
+    ledger: Ledger,
 ) -> dict[str, Floats]:
-    """What was published to one filter at each broker."""
+    """What was published to one family at each broker, by what the widest filter received, and what crossed links."""
     nothing = np.zeros(ledger.ticks)
-    crossed = {ends: amounts[wanted, group] for ends, amounts in ledger.crossed.items() if (wanted, group) in amounts}
+    crossed = {
+        ends: sum((amounts.get((each, group), nothing) for each in family), nothing)
+        for ends, amounts in ledger.crossed.items()
+        if (widest, group) in amounts
+    }
     found = {}
     for broker in ledger.brokers:
         here = [counted for at, counted in held if at == broker]
@@ -72,17 +81,18 @@ def _by_broker(
     return found
 
 
-def overlapping(filters: Sequence[str]) -> set[str]:
-    """The filters that share a subject with another."""
-    found: set[str] = set()
-    for one, other in match(filters, "nats", filters).tolist():
-        if one != other:
-            found |= {filters[one], filters[other]}
+def families(filters: Sequence[str]) -> list[tuple[str, ...]]:
+    """The filters by what they share subjects with, directly or by others."""
+    place = {each: i for i, each in enumerate(filters)}
+    pairs = [(one, other) for one, other in match(filters, "nats", filters).tolist() if one != other]
     wild = [each for each in filters if set(each.split(".")) & set(WILD)]
-    for one_filter, other_filter in _candidates(wild):
-        if overlap(one_filter, other_filter):
-            found |= {one_filter, other_filter}
-    return found
+    pairs += [(place[one], place[other]) for one, other in _candidates(wild) if overlap(one, other)]
+    rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
+    graph = csr_matrix((np.ones(len(pairs)), (rows, columns)), shape=(len(filters), len(filters)))
+    members: dict[int, list[str]] = defaultdict(list)
+    for each, label in zip(filters, connected_components(graph, directed=False)[1].tolist(), strict=True):
+        members[label].append(each)
+    return [tuple(each) for each in members.values()]
 
 
 def _candidates(wild: Iterable[str]) -> Iterable[tuple[str, str]]:
@@ -111,11 +121,3 @@ def overlap(one: str, other: str) -> bool:
         if a != b and "*" not in (a, b):
             return False
     return len(ours) == len(theirs)
-
-
-def as_topics(found: Mapping[str, Mapping[str, Floats]], topics: Mapping[str, str]) -> dict[str, Mapping[str, Floats]]:
-    """The same by topic, of filters that are alone in theirs."""
-    count: dict[str, int] = defaultdict(int)
-    for topic in topics.values():
-        count[topic] += 1
-    return {topics[wanted]: each for wanted, each in found.items() if count[topics[wanted]] == 1}

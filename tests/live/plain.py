@@ -55,6 +55,14 @@ class PlainLoad:
                 self.publishes[name].append(("ask", 0.5))
         self.sent, self.clients, self.waiting = Counter(), {}, set()
         self.expected, self.received = 0, 0
+        self.pairs = []
+
+    def pair_up(self, pairs=10):
+        """Let the second of each two clients publish whenever the first does, from the same broker."""
+        free = [name for name in self.homes if name not in self.asks]
+        self.pairs = list(zip(free[:pairs], free[pairs : 2 * pairs], strict=True))
+        for first, second in self.pairs:
+            self.homes[second] = self.homes[first]
 
     def deliveries(self, subject):
         """How many times a message is delivered."""
@@ -122,26 +130,33 @@ class PlainLoad:
     async def run(self, seconds):
         """Publish for a while, each at random moments; all has arrived at the end."""
         begun = time.monotonic()
-        await asyncio.gather(*(self._publish(name, begun + seconds) for name in self.clients))
+        second_of = dict(self.pairs)
+        together = [(name, *([second_of[name]] if name in second_of else [])) for name in self.clients]
+        following = set(second_of.values())
+        await asyncio.gather(*(self._publish(each, begun + seconds) for each in together if each[0] not in following))
         await asyncio.gather(*self.waiting)
         for client in self.clients.values():
             await client.flush()
         await until(lambda: self.received == self.expected, "everything is delivered")
 
-    async def _publish(self, name, end):
-        subjects, weights = zip(*self.publishes[name], strict=True)
+    async def _publish(self, names, end):
         following = time.monotonic()
-        while (following := following + self.rng.expovariate(self.rates[name])) < end:
+        while (following := following + self.rng.expovariate(self.rates[names[0]])) < end:
             await asyncio.sleep(max(0.0, following - time.monotonic()))
-            subject = self.rng.choices(subjects, weights)[0]
-            if subject == "ask":
-                task = asyncio.ensure_future(self._ask(name))
-                self.waiting.add(task)
-                task.add_done_callback(self.waiting.discard)
-                continue
-            self.sent[name, self.topic(subject)] += 1
-            self.expected += self.deliveries(subject)
-            await self.clients[name].publish(subject, b"x" * 20)
+            for name in names:
+                await self._publish_one(name)
+
+    async def _publish_one(self, name):
+        subjects, weights = zip(*self.publishes[name], strict=True)
+        subject = self.rng.choices(subjects, weights)[0]
+        if subject == "ask":
+            task = asyncio.ensure_future(self._ask(name))
+            self.waiting.add(task)
+            task.add_done_callback(self.waiting.discard)
+            return
+        self.sent[name, self.topic(subject)] += 1
+        self.expected += self.deliveries(subject)
+        await self.clients[name].publish(subject, b"x" * 20)
 
     async def _take(self, message):
         self.received += 1

@@ -11,11 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadNetwork
-from overlace.live.counters import UNHEARD, Sampler, estimate
+from overlace.live.counters import UNHEARD, Sampler, estimate, own_users
 from overlace.live.deployment import check_deployment
 from overlace.live.fit import deal, groups_alike
-from overlace.live.ledger import Connection, Heard, Snapshot, covers, narrower, read_connection, read_ledger, topic_of
-from overlace.live.origins import overlapping, published_at
+from overlace.live.ledger import (
+    Connection,
+    Received,
+    Snapshot,
+    covers,
+    narrower,
+    read_connection,
+    read_ledger,
+    topic_of,
+)
+from overlace.live.origins import families, published_at
 
 BEGIN_US = 1_800_000_000_250_000
 
@@ -73,7 +82,9 @@ class Network:
         for near, far in [*self.tree.edges, *((b, a) for a, b in self.tree.edges)] if self.tree else ():
             behind = nx.node_connected_component(nx.restricted_view(self.tree, [], [(near, far)]), far)
             wanted = {(e[1], e[2]) for broker, *_, held in self.clients.values() if broker in behind for e in held}
-            counts = tuple(Heard(f"{w} {g}", w, g, self.crossed[near, far, w, g]) for w, g in sorted(wanted, key=str))
+            counts = tuple(
+                Received(f"{w} {g}", w, g, self.crossed[near, far, w, g]) for w, g in sorted(wanted, key=str)
+            )
             found[near] += (Connection(self.brokers.index(far) + 10**6, "s", far, "", 0, 0, counts),)
         return dict(found)
 
@@ -81,7 +92,7 @@ class Network:
         brokers = defaultdict(list, {broker: [] for broker in self.brokers})
         for name in self.clients:
             broker, cid, messages, size, held = self.clients[name]
-            filters = tuple(Heard(*each) for each in held)
+            filters = tuple(Received(*each) for each in held)
             brokers[broker].append(Connection(cid, f"s{cid}", name, f"127.0.0.1:{cid}", messages, size, filters))
         at = BEGIN_US + 250_000 * len(self.snapshots)
         told = {broker: None if broker in silent else tuple(rows) for broker, rows in brokers.items()}
@@ -206,20 +217,25 @@ def test_what_was_published_at_each_broker_follows_from_links(seed):
     rng = network.rng
     for i in range(8):
         plain = [(f"t.{t}", None) for t in rng.choice(4, rng.integers(0, 3), replace=False)]
+        plain += [("w.>", None)] if i == 0 or rng.random() < 0.2 else []
+        plain += [(f"w.{t}.*", None) for t in rng.choice(3, rng.integers(0, 2), replace=False)]
         group = [("jobs", "g")] if rng.random() < 0.4 else []
         network.connect(f"c{i}", rng.choice(network.brokers), plain + group)
     network.look()
     for _ in range(5):
         for _ in range(20):
-            topic = f"t.{rng.integers(4)}" if rng.random() < 0.8 else "jobs"
+            topic = str(rng.choice([*(f"t.{i}" for i in range(4)), *(f"w.{i}.x" for i in range(4)), "jobs"]))
             network.publish(f"c{rng.integers(8)}", topic, int(rng.integers(1, 5)))
         network.look()
     ledger = read_ledger(network.snapshots)
     found = published_at(ledger)
-    assert set(found) == {each[1] for *_, held in network.clients.values() for each in held}
-    for topic, by_broker in found.items():
+    wanted = {each[1] for *_, held in network.clients.values() for each in held}
+    assert {each for family in found for each in family} == wanted
+    for family, by_broker in found.items():
+        assert len(family) == 1 or set(family) == {each for each in wanted if each.startswith("w.")}
         for broker in network.brokers:
-            assert by_broker.get(broker, np.zeros(1)).sum() == network.origins[topic, broker]
+            true = sum(n for (t, b), n in network.origins.items() if b == broker and any(covers(f, t) for f in family))
+            assert by_broker.get(broker, np.zeros(1)).sum() == true
 
 
 def test_publishers_that_rise_and_fall_together_at_different_brokers_are_told_apart_by_links():
@@ -238,14 +254,33 @@ def test_publishers_that_rise_and_fall_together_at_different_brokers_are_told_ap
     assert result.together == [("three", "two")]
 
 
-def test_filters_that_overlap_and_links_that_lead_elsewhere_are_not_followed():
+def test_who_published_to_a_family_is_told_by_links_and_to_which_of_its_topics_by_amounts():
+    network = Network(4, TREE)
+    network.connect("all", "b1", [("w.>", None)])
+    network.connect("some", "b4", [("w.1", None), ("w.2", None)])
+    for i, broker in enumerate(("b2", "b3", "b3", "b5")):
+        network.connect(f"p{i}", broker)
+    network.look()
+    for _ in range(100):
+        for i, topic in enumerate(("w.1", "w.2", "w.3", "w.1")):
+            network.publish(f"p{i}", topic, int(network.rng.poisson(3)))
+        network.look()
+    result = estimate(network.snapshots)
+    true = network.true
+    expected = {("p0", "w.1"): true["p0", "w.1"], ("p1", "w.2"): true["p1", "w.2"], ("p2", "w.>"): true["p2", "w.3"],
+                ("p3", "w.1"): true["p3", "w.1"]}  # fmt: skip
+    assert found_of(result) == expected
+
+
+def test_filters_that_overlap_by_chance_and_links_that_lead_elsewhere_are_not_followed():
     network = Network(1, TREE)
-    network.connect("reader", "b1", [("t.1", None), ("t.*", None), ("alone", None), ("both", None), ("both", "g")])
+    odd = [("a.*.c", None), ("a.b.*", None), ("both", None), ("both", "g")]
+    network.connect("reader", "b1", [("t.1", None), ("t.*", None), ("alone", None), *odd])
     network.connect("writer", "b3")
     network.look()
     network.publish("writer", "alone", 3)
     network.look()
-    assert set(published_at(read_ledger(network.snapshots))) == {"alone"}
+    assert set(published_at(read_ledger(network.snapshots))) == {("alone",), ("t.*", "t.1")}
     cut = [each._replace(links={**each.links, "b5": ()}) for each in network.snapshots]
     assert published_at(read_ledger(cut)) == {}
     strange = [
@@ -258,12 +293,14 @@ def test_filters_that_overlap_and_links_that_lead_elsewhere_are_not_followed():
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "*", ">"]), min_size=1, max_size=3), min_size=2, max_size=5))
-def test_filters_overlap_where_some_subject_matches_both(drawn):
+def test_filters_that_some_subject_matches_are_a_family(drawn):
     filters = sorted({".".join(words) for words in drawn if ">" not in words[:-1]})
     subjects = [".".join(words) for size in (1, 2, 3, 4) for words in product("abc", repeat=size)]
     matched = {each: {subject for subject in subjects if covers(each, subject)} for each in filters}
-    expected = {one for one in filters for other in filters if one != other and matched[one] & matched[other]}
-    assert overlapping(filters) == expected
+    graph = nx.Graph()
+    graph.add_nodes_from(filters)
+    graph.add_edges_from((one, other) for one in filters for other in filters if matched[one] & matched[other])
+    assert sorted(families(filters)) == sorted(tuple(sorted(each)) for each in nx.connected_components(graph))
 
 
 def test_several_topics_each_are_found_far_better_than_shares_in_proportion():
@@ -438,6 +475,19 @@ def test_a_broker_that_is_silent_at_first_is_refused_by_name(tmp_path):
 
     with pytest.raises(BadNetwork, match="hub-1 at http://127.0.0.1:1 does not answer"):
         asyncio.run(run())
+
+
+def test_our_own_users_are_known_without_their_secrets(tmp_path):
+    roles = {
+        "control": {"user": "ours", "password_env": "NOT_SET_ANYWHERE"},
+        "links": {"user": "{colour}.links", "password_file": "not there"},
+        "system": {"user": "sys", "password_file": "not there"},
+        "clients": {"user": "apps", "password_file": "not there"},
+    }
+    brokers = {"hub-1": {"client": "127.0.0.1:1", "monitor": "http://127.0.0.1:1"}}
+    document = {"substrate": "nats", "brokers": brokers, "credentials": roles}
+    expected = {"ours-BLUE", "ours-GREEN", "BLUE.links", "GREEN.links", "sys"}
+    assert own_users(check_deployment(document, tmp_path / "network.toml")) == expected
 
 
 def test_mosquitto_has_no_such_counters(tmp_path):

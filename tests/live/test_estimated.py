@@ -1,15 +1,21 @@
 """Flows estimated from the counters of real NATS servers, under a load of plain clients whose tally is known."""
 
 import asyncio
+import threading
 from collections import Counter
 
 import pytest
 
 from overlace.live import local
 from overlace.live.counters import UNHEARD, Sampler
+from overlace.live.options import RecordOptions
+from overlace.live.record import record
 from overlace.live.servers import find_program
+from overlace.observe.observation import observe
+from overlace.trace.recorded import describe_recording
+from overlace.trace.store import Trace
 from tests.live.plain import PlainLoad, connected, found_of, in_proportion, wrong_share
-from tests.live.servers import until
+from tests.live.servers import PATIENCE, until
 
 pytestmark = [
     pytest.mark.live,
@@ -52,6 +58,37 @@ def test_totals_are_those_of_the_load_and_publishers_far_better_than_in_proporti
     assert len({each.client for each in result.receivers("jobs")}) == 3
     replies = [topic for topic in by_topic(found) if topic.startswith("_INBOX.")]
     assert len(replies) == len(load.asks)
+
+
+def test_a_recording_is_a_trace_that_is_called_estimated_and_hides_names_if_asked(network, tmp_path, monkeypatch):
+    monkeypatch.setenv("OVERLACE_KEY", "a long and random key")
+    done = threading.Event()
+    load = PlainLoad(network, clients=10, topics=6, rate=150, seed=2)
+    ready = threading.Event()
+
+    async def run():
+        async with load.connect():
+            ready.set()
+            while not done.is_set():
+                await load.run(0.5)
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE)
+        found = record(network, str(tmp_path / "trace"), RecordOptions(how="estimated", seconds=6, pseudonymise=True))
+    finally:
+        done.set()
+        thread.join(PATIENCE)
+    trace = Trace.open(str(tmp_path / "trace"))
+    assert trace.notes["recorded"]["how"] == "estimated"
+    assert 0 < found.messages <= load.sent.total()
+    assert observe(trace).sent.sum() == found.messages
+    words = (tmp_path / "trace" / "trace.json").read_text() + "\n".join(
+        each for names in trace.names.values() for each in names
+    )
+    assert not [name for name in (*load.homes, *network.brokers, "fab", "jobs") if name in words]
+    assert "flows are estimated from counters" in describe_recording(trace.notes)[0]
 
 
 def test_a_client_that_reconnects_elsewhere_is_one_client_and_a_broker_that_is_gone_is_said(network):
