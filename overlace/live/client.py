@@ -560,8 +560,9 @@ class Link:
     who: str
     left: str
     replies: str
-    asks_early = False  # whether answers must be subscribed to before the first request: bridges carry known filters
     """The filter of answers to requests, with {} for the hash of its name."""
+    asks_early = False
+    """Whether answers must be subscribed to before the first request: bridges carry known filters."""
     traces: bool
     """Whether servers trace messages that ask for it."""
     keeps: bool
@@ -1715,9 +1716,14 @@ async def connect(name: str, network: str | Path | Network = "network.toml", hom
     for broker in [found] if found is not None else list(known["brokers"]):
         try:
             await client._join(broker)
-            if client._kind.asks_early:
-                await client._open_inbox(2)
-            return client
         except Unreachable as error:
             trouble = trouble or error
+            continue
+        try:
+            if client._kind.asks_early:
+                await client._open_inbox(2)
+        except BaseException:
+            await client.close()
+            raise
+        return client
     raise trouble or Unreachable("no broker answers")

@@ -70,10 +70,11 @@ def test_messages_cross_brokers_with_headers_and_each_overlapping_filter(row):
                 await right.subscribe(
                     name, lambda message: got.append((message.topic, message.payload, message.headers))
                 )
+            await reach(left, right)
             await left.publish(row.topic("fab", "4"), b"21.5", headers={"unit": "celsius"})
             await left.publish(row.topic("fab", "5"), "22")
             await left.flush()
-            await until(lambda: len(got) >= 3, "three deliveries")
+            await until(lambda: len(got) >= 3)
             hot = (row.topic("fab", "4"), b"21.5", {"unit": "celsius"})
             assert sorted(got) == sorted([hot, hot, (row.topic("fab", "5"), b"22", {})])
 
