@@ -16,7 +16,7 @@ from overlace.cli.live_adapt import adapt_command
 from overlace.cli.live_apply import apply_command, resume_command, rollback_command
 from overlace.cli.live_export import export_command
 from overlace.cli.options import options_from
-from overlace.errors import BadParameter
+from overlace.errors import BadNetwork, BadParameter
 from overlace.live.options import LocalOptions, RecordOptions, TrafficOptions
 from overlace.wording import counted
 
@@ -71,12 +71,18 @@ def up_command(
     as_json: AsJson = False,
 ) -> None:
     """Start a broker network on this machine, on loopback, with generated passwords."""
-    from overlace.live.local import up
+    from overlace.live.local import down, up
 
     with bar("up") as progress:
         progress(0.1, f"starting: {counted(options.brokers, 'broker', 'brokers')}")
         deployment = up(folder, options)
         found = _look(deployment, links=options.brokers - 1)
+        if len(found.links[0]) < options.brokers - 1:
+            down(deployment)
+            raise BadNetwork(
+                f"{len(found.links[0])} of {counted(options.brokers - 1, 'link', 'links')} came up, so it was ended. "
+                f"{deployment.folder / 'run'} has the logs."
+            )
     document = {"network": str(deployment.path), **_document(found)}
     lines = [
         f"{counted(len(found.brokers), 'broker', 'brokers')} of {options.substrate}, "

@@ -58,6 +58,47 @@ class Shown(NamedTuple):
         return int(len(self.links[1]) > len(self.links[0]))
 
 
+def read_answer(data: bytes) -> Answer | None:
+    """What a client says, as it may be used: whoever may answer may say anything. None: it is no answer."""
+    try:
+        told = json.loads(data)
+        homes = [None if each is None else _text(each) for each in told.get("homes") or ()]
+        filters = [(_text(text), group and _text(group)) for text, group in told.get("filters") or ()]
+        counts = {
+            _text(topic): (_count(pair[0]), _count(pair[1])) for topic, pair in (told.get("counts") or {}).items()
+        }
+        part, parts, live = (
+            _count(told.get(key, default)) for key, default in (("part", 0), ("parts", 1), ("live", 0))
+        )
+        known = {"client": _text(told["client"]), "instance": _text(told["instance"])}
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
+        return None
+    if not 0 <= part < parts or live not in (0, 1):
+        return None
+    error = {"error": str(told["error"])[:MOST_SAID]} if told.get("error") else {}
+    return {
+        **known, **error, "homes": homes[:2], "filters": filters, "counts": counts,
+        "live": live, "part": part, "parts": parts,
+    }  # fmt: skip
+
+
+MOST_SAID = 500
+"""Characters of an error that a client tells of."""
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    value.encode()  # half a character can be in JSON, and in no file
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < 1 << 53:
+        raise ValueError("no count")
+    return value
+
+
 class Answers:
     """The answers to an order as they come, in parts; done when all that are expected have answered, or for a time
     nobody more has."""
@@ -71,14 +112,9 @@ class Answers:
 
     def take(self, data: bytes) -> None:
         """One answer, or a part of one; what is none is left."""
-        try:
-            answer = json.loads(data)
-            key = str(answer["client"]), str(answer["instance"])
-            part, parts = int(answer.get("part", 0)), int(answer.get("parts", 1))
-        except (ValueError, KeyError, TypeError):
-            return
-        if 0 <= part < parts:
-            self.parts.setdefault(key, {})[part] = answer
+        answer = read_answer(data)
+        if answer is not None:
+            self.parts.setdefault((answer["client"], answer["instance"]), {})[answer["part"]] = answer
             self.last = time.monotonic()
 
     def whole(self) -> list[Answer]:
@@ -86,9 +122,10 @@ class Answers:
         found: list[Answer] = []
         for parts in self.parts.values():
             first = next(iter(parts.values()))
-            if len(parts) == int(first.get("parts", 1)):
-                counts = {k: v for i in sorted(parts) for k, v in (parts[i].get("counts") or {}).items()}
-                found.append({**first, "counts": counts})
+            if len(parts) == first["parts"]:
+                counts = {k: v for i in sorted(parts) for k, v in parts[i]["counts"].items()}
+                filters = [each for i in sorted(parts) for each in parts[i]["filters"]]
+                found.append({**first, "counts": counts, "filters": filters})
         return found
 
     async def wait(self, patience: float) -> list[Answer]:

@@ -120,10 +120,10 @@ def read_network(path: str | Path) -> Network:
     """A network file, or that of a folder, as plain values; relative paths in it begin at its "folder"."""
     file = Path(path) / "network.toml" if Path(path).is_dir() else Path(path)
     try:
-        network: Network = tomllib.loads(file.read_text(encoding="utf-8"))
+        network: Network = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadNetworkFile(f"{file}: cannot be read: {error.strerror}. Give the path of a network file") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadNetworkFile(f"{file}: not TOML: {' '.join(str(error).split())}") from None
     network["folder"] = str(file.absolute().parent)
     return check_network(network, str(file))
@@ -161,7 +161,7 @@ def find_home(network: Network, name: str) -> str | None:
         return None
     file = place_of(network, table)
     try:
-        with file.open(newline="", encoding="utf-8") as lines:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
             rows = [row for row in csv.reader(lines) if row]
     except (OSError, UnicodeDecodeError, csv.Error):
         raise BadNetworkFile(f"homes: {file} cannot be read. Expected a table client,broker") from None

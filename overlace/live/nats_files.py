@@ -31,10 +31,10 @@ class Listens(NamedTuple):
     monitor: str
 
 
-def quote(text: str) -> str:
-    """A text in double quotes, as nats-server reads it back; control characters are refused."""
+def quote(text: str, secret: str = "") -> str:
+    """A text in double quotes, as nats-server reads it back; control characters are refused, a `secret` by its name."""
     if CONTROL.search(text):
-        raise BadNetwork(f"{text!r} holds a control character, which no configuration may. Rename it.")
+        raise BadNetwork(f"{secret or repr(text)} holds a control character, which no configuration may. Change it.")
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -130,7 +130,7 @@ def user_text(deployment: Deployment, role: str, colour: int) -> str:
         return f"nkey: {quote(who.public_key())}"
     if re.match(r"\$2[abxy]\$", who.password):
         raise BadNetwork(f"{deployment.path}: credentials.{role}: NATS would take this password for a bcrypt hash")
-    return f"user: {quote(who.user)}, password: {quote(who.password)}"
+    return f"user: {quote(who.user)}, password: {quote(who.password, f'the password of {role}')}"
 
 
 def remotes_text(deployment: Deployment, dialled: Sequence[tuple[int, str]]) -> str:
@@ -145,7 +145,7 @@ def remotes_text(deployment: Deployment, dialled: Sequence[tuple[int, str]]) -> 
         if who and who.creds:
             parts.append(f"credentials: {quote(str(who.creds))}")
         if who and who.nkey:
-            parts.append(f"nkey: {quote(who.seed())}")  # a remote takes the seed itself
+            parts.append(f"nkey: {quote(who.seed(), 'the seed of links')}")  # a remote takes the seed itself
         if deployment.tls:
             parts.append(f"tls: {{ {tls_text(deployment)} }}")
         lines.append(f"  {{ {', '.join(parts)} }}")

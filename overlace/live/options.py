@@ -38,7 +38,15 @@ class LocalOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.substrate == "nats" and self.delay > SLOWEST:
+            raise BadParameter(
+                f"--delay {self.delay:g}ms: a NATS server gives a link up that says nothing for a second. "
+                f"Expected at most {SLOWEST}ms."
+            )
 
+
+SLOWEST = 800
+"""Milliseconds of delay with which NATS links still come up."""
 
 How = Literal["counted", "traced", "estimated"]
 

@@ -8,7 +8,6 @@ leaves says a last time.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from overlace.errors import BadNetwork
-from overlace.live.adapter import Answer, Order, Shown, Watched, refuse_silent
+from overlace.live.adapter import Answer, Order, Shown, Watched, read_answer, refuse_silent
 from overlace.live.deployment import Deployment
 from overlace.live.wiring import Links, Pair
 from overlace.model import Progress
@@ -115,14 +114,8 @@ def key_of(answer: Answer) -> tuple[str, str]:
 
 
 def counts_of(answer: Answer) -> dict[str, tuple[int, int]]:
-    """Messages and bytes by topic; what is no count is left."""
-    found = {}
-    for topic, pair in (answer.get("counts") or {}).items():
-        try:
-            found[str(topic)] = (int(pair[0]), int(pair[1]))
-        except (TypeError, ValueError, IndexError):
-            continue
-    return found
+    """Messages and bytes by topic."""
+    return {str(topic): (int(pair[0]), int(pair[1])) for topic, pair in (answer.get("counts") or {}).items()}
 
 
 async def begin_recording(adapter: Watched, how: str) -> tuple[Recording, Shown]:
@@ -225,12 +218,9 @@ def take_farewells(adapter: Watched) -> list[Answer]:
     """The last answers of clients that left."""
     found: list[Answer] = []
     while adapter.farewells:
-        try:
-            told = json.loads(adapter.farewells.pop(0))
-            key_of(told)
-        except (ValueError, KeyError, TypeError):
-            continue
-        found.append(told)
+        told = read_answer(adapter.farewells.pop(0))
+        if told is not None:
+            found.append(told)
     return found
 
 
@@ -241,8 +231,13 @@ def look(recording: Recording, shown: Shown, answers: Collection[Answer], at: in
     for each in answers:
         name, live = str(each["client"]), int(each.get("live", 0))
         homes = [*each.get("homes", ()), None, None]
-        if homes[live] is not None:
+        if homes[live] in shown.brokers:
             sessions.append((name, str(homes[live])))
+        elif homes[live] is not None:
+            note = (
+                f"{name!r} says that it is at {homes[live]!r}, which is no broker of the network file: without a home"
+            )
+            recording.notes += [note] if note not in recording.notes else []
         filters += [(name, str(f), g) for f, g in each.get("filters", ())]
     for name, seen in shown.clients.items():
         if not seen.wrapped and seen.homes[seen.live]:
