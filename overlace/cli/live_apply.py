@@ -45,6 +45,7 @@ def apply_command(
             "absent": intent.absent,
             "unknown": intent.unknown,
             "unwrapped": intent.unwrapped,
+            "retained": intent.retained,
             "changed": False,
         }
         answer(as_json, document, *lines, "nothing was changed. Carry it out with --yes")
@@ -77,6 +78,7 @@ def rollback_command(network: Network = DEFAULT, as_json: AsJson = False) -> Non
 def _tell(as_json: bool, done: Applied) -> None:
     document = {**done._asdict(), "journal": str(done.journal), "changed": True}
     phases = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in done.phases.items())
-    answer(as_json, document, shown(f"phases    {phases}"), shown(f"done      {done.line()}"))
+    lossy = [shown(f"lossy     {done.lossy_line()}")] if done.lossy else []
+    answer(as_json, document, shown(f"phases    {phases}"), *lossy, shown(f"done      {done.line()}"))
     if done.landed < done.clients or done.links_landed < done.links:
         raise typer.Exit(1)
