@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from overlace.cli.console import AsJson, PlanPath, answer, bar, shown
+from overlace.cli.console import AsJson, PlanPath, answer, bar, err, shown
 from overlace.cli.options import options_from
 from overlace.live.options import ApplyOptions
 
 if TYPE_CHECKING:
-    from overlace.live.apply import Applied
+    from overlace.live.apply import Applied, Intent
 
 Network = Annotated[
     Path, typer.Option("--network", help="network file, or the folder of one", metavar="FILE", show_default=True)
@@ -51,8 +51,14 @@ def apply_command(
         answer(as_json, document, *lines, "nothing was changed. Carry it out with --yes")
         return
     with bar("apply") as progress:
-        done = apply(plan, deployment, options, progress)
+        done = apply(plan, deployment, options, progress, _warn)
     _tell(as_json, done)
+
+
+def _warn(intent: Intent) -> None:
+    """What will be lost, before anything is changed."""
+    if intent.unwrapped:
+        err.print(shown(intent.loss()))
 
 
 def resume_command(network: Network = DEFAULT, as_json: AsJson = False) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from overlace.catalog import PLANNERS
 from overlace.errors import BadNetwork, BadPlan
 from overlace.live.adapter import RETAINED, Changed, Shown, refuse_silent
 from overlace.live.deployment import Deployment
-from overlace.live.filters import bridge_lines, link_filters
+from overlace.live.filters import How, bridge_lines, link_filters
 from overlace.live.journal import Journal, Layout, begin_journal, last_journal, write_filters
 from overlace.live.mosquitto_files import Filters
 from overlace.live.options import ApplyOptions
@@ -72,9 +72,14 @@ class Intent(NamedTuple):
         """Links that go."""
         return sorted(self.before.links - self.after.links)
 
+    def loss(self) -> str:
+        """What clients that follow no orders will lose, in a line; empty: all follow orders."""
+        who = counted(len(self.unwrapped), "client follows", "clients follow")
+        return f"lossy     {who} no orders: {LOSS[self.filters is not None]}" if self.unwrapped else ""
+
     def lines(self, brokers: int) -> list[str]:
         """What would be done, in lines."""
-        clients = len(self.before.homes)
+        clients, nameless = len(self.before.homes), len({*self.unwrapped} - self.before.homes.keys())
         moved, links = len(self.moves), max(len(self.new_links), len(self.old_links))
         found = [
             f"Plan: {counted(moved, 'client moves', 'clients move')}, {counted(links, 'link changes', 'links change')}",
@@ -83,7 +88,8 @@ class Intent(NamedTuple):
             *(f"~ client {name}: {a} -> {b}" for name, (a, b) in sorted(self.moves.items())),
             f"network   as the plan saw it: {moved} clients at their old home, {len(self.old_links)} of "
             f"{len(self.old_links)} links to go are wired",
-            f"clients   {clients - len(self.unwrapped)} of {clients} follow orders; nothing would be left behind",
+            f"clients   {len(self.before.homes.keys() - {*self.unwrapped})} of {clients + nameless} follow orders; "
+            "nothing would be left behind",
             f"phases    wire {counted(brokers, 'broker', 'brokers')}, prepare {counted(clients, 'client', 'clients')} "
             f"({clients} connections more), probe {brokers} brokers, switch {clients}, finish {clients}, "
             f"unwire {brokers}",
@@ -91,8 +97,7 @@ class Intent(NamedTuple):
         if self.retained:
             found.append(f"retained  {self.retained}: copied before anybody subscribes in the new overlay")
         if self.unwrapped:
-            who = counted(len(self.unwrapped), "client follows", "clients follow")
-            found.append(f"lossy     {who} no orders: {LOSS[self.filters is not None]}")
+            found.append(self.loss())
         if self.absent:
             found.append(f"absent    {counted(len(self.absent), 'client', 'clients')} that the plan moves: "
                          f"{', '.join(self.absent[:5])}")  # fmt: skip
@@ -181,7 +186,9 @@ async def intend(adapter: Changed, planned: Planned, options: ApplyOptions) -> I
     if stranded:
         hint = " --copy-retained copies retained messages." if retained in stranded else ""
         raise BadNetwork(f"would be left behind: {'; '.join(stranded[:3])}. Move or remove it first.{hint}")
-    filters = _filters(shown, after, links, deployment, options) if deployment.substrate == "mosquitto" else None
+    filters = None
+    if deployment.substrate == "mosquitto":  # what those want who follow no orders is not known
+        filters = _filters(shown, after, links, deployment, "all" if unwrapped else options.filters)
     latency = await adapter.latencies(live, present)
     return Intent(planned.document.digest, live, 1 - live, Layout(present, homes), Layout(links, after), moves, absent,
                   unknown, unwrapped, retained, filters, sum(latency.values()) / 1000)  # fmt: skip
@@ -236,13 +243,13 @@ def _moves(planned: Planned, shown: Shown, live: int) -> tuple[dict[str, tuple[s
 
 
 def _filters(
-    shown: Shown, homes: Mapping[str, str], links: frozenset[Pair], deployment: Deployment, options: ApplyOptions
+    shown: Shown, homes: Mapping[str, str], links: frozenset[Pair], deployment: Deployment, how: How
 ) -> Filters:
     """What each bridge carries: the filters of clients, at their new homes."""
     wanted: dict[str, set[str]] = {}
     for name, seen in shown.clients.items():
         wanted.setdefault(homes[name], set()).update(each for each, _ in seen.filters)
-    across = link_filters(links, wanted, options.filters)
+    across = link_filters(links, wanted, how)
     return bridge_lines(across, dials(deployment.brokers, links))
 
 
@@ -303,8 +310,14 @@ def journal_folder(deployment: Deployment) -> Path:
     return deployment.folder / "journal"
 
 
-def apply(plan: Path, deployment: Deployment, options: ApplyOptions, progress: Progress | None = None) -> Applied:
-    """Carry a plan out."""
+def apply(
+    plan: Path,
+    deployment: Deployment,
+    options: ApplyOptions,
+    progress: Progress | None = None,
+    announce: Callable[[Intent], None] = lambda intent: None,
+) -> Applied:
+    """Carry a plan out; `announce` is told what is going to be changed before anything is."""
     planned = read_for(plan, options)
 
     async def run() -> Applied:
@@ -312,6 +325,7 @@ def apply(plan: Path, deployment: Deployment, options: ApplyOptions, progress: P
         try:
             refuse_open(deployment)
             intent = await intend(adapter, planned, options)
+            announce(intent)
             head = {
                 "plan": intent.plan,
                 "network": str(deployment.path.name),
