@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import NamedTuple
 
 from overlace.catalog import PLANNERS
 from overlace.errors import BadNetwork, BadPlan
-from overlace.live.adapter import Changed, Shown, refuse_silent
+from overlace.live.adapter import RETAINED, Changed, Shown, refuse_silent
 from overlace.live.deployment import Deployment
-from overlace.live.filters import bridge_lines, link_filters
+from overlace.live.filters import How, bridge_lines, link_filters
 from overlace.live.journal import Journal, Layout, begin_journal, last_journal, write_filters
 from overlace.live.mosquitto_files import Filters
 from overlace.live.options import ApplyOptions
@@ -32,6 +32,18 @@ from overlace.model import Progress
 from overlace.stopping import asked, coming_to_an_end
 from overlace.trace.plans import cut_plan
 from overlace.wording import counted
+
+LOSS = {
+    False: "the servers break their connections at the switch, and they come back by themselves. Expect each to miss "
+    "some messages while it reconnects (measured: 1 to 10 of 1,000 deliveries of a run); where they land is up to "
+    "their own list of servers",
+    True: "they are cut off when the old brokers stop. Expect each to miss all messages from the switch until it comes "
+    "to the new address, which must be given to it (DNS, or the map of `overlace live export --to clients`)",
+}
+"""What clients without the wrapper lose, on NATS and on Mosquitto."""
+
+COMEBACK = 10.0
+"""Seconds in which clients that were cut off must be back to be counted."""
 
 
 class Intent(NamedTuple):
@@ -46,7 +58,7 @@ class Intent(NamedTuple):
     absent: tuple[str, ...]  # clients that the plan moves and that are not there
     unknown: tuple[str, ...]  # clients that the plan does not know
     unwrapped: tuple[str, ...]
-    stranded: tuple[str, ...]
+    retained: str  # retained messages that are copied, in words
     filters: Filters | None  # Mosquitto: what bridges carry
     latency_ms: float  # of the longest way in the old colour
 
@@ -60,9 +72,14 @@ class Intent(NamedTuple):
         """Links that go."""
         return sorted(self.before.links - self.after.links)
 
+    def loss(self) -> str:
+        """What clients that follow no orders will lose, in a line; empty: all follow orders."""
+        who = counted(len(self.unwrapped), "client follows", "clients follow")
+        return f"lossy     {who} no orders: {LOSS[self.filters is not None]}" if self.unwrapped else ""
+
     def lines(self, brokers: int) -> list[str]:
         """What would be done, in lines."""
-        clients = len(self.before.homes)
+        clients, nameless = len(self.before.homes), len({*self.unwrapped} - self.before.homes.keys())
         moved, links = len(self.moves), max(len(self.new_links), len(self.old_links))
         found = [
             f"Plan: {counted(moved, 'client moves', 'clients move')}, {counted(links, 'link changes', 'links change')}",
@@ -71,12 +88,16 @@ class Intent(NamedTuple):
             *(f"~ client {name}: {a} -> {b}" for name, (a, b) in sorted(self.moves.items())),
             f"network   as the plan saw it: {moved} clients at their old home, {len(self.old_links)} of "
             f"{len(self.old_links)} links to go are wired",
-            f"clients   {clients - len(self.unwrapped)} of {clients} follow orders; "
-            + (f"left behind: {'; '.join(self.stranded)}" if self.stranded else "nothing would be left behind"),
+            f"clients   {len(self.before.homes.keys() - {*self.unwrapped})} of {clients + nameless} follow orders; "
+            "nothing would be left behind",
             f"phases    wire {counted(brokers, 'broker', 'brokers')}, prepare {counted(clients, 'client', 'clients')} "
             f"({clients} connections more), probe {brokers} brokers, switch {clients}, finish {clients}, "
             f"unwire {brokers}",
         ]
+        if self.retained:
+            found.append(f"retained  {self.retained}: copied before anybody subscribes in the new overlay")
+        if self.unwrapped:
+            found.append(self.loss())
         if self.absent:
             found.append(f"absent    {counted(len(self.absent), 'client', 'clients')} that the plan moves: "
                          f"{', '.join(self.absent[:5])}")  # fmt: skip
@@ -97,6 +118,9 @@ class Applied(NamedTuple):
     journal: Path
     live: int
     phases: Mapping[str, float]  # seconds
+    lossy: int = 0  # clients that follow no orders; they are not among the clients above
+    came: int = 0  # of these
+    came_home: int | None = None  # of these, where planned; None: nobody can tell
 
     def line(self) -> str:
         """In a line."""
@@ -104,6 +128,11 @@ class Applied(NamedTuple):
             f"{self.landed} of {self.clients} at the planned home, {self.links_landed} of {self.links} links as "
             f"planned, {self.seconds:.1f} s; journal {self.journal}"
         )
+
+    def lossy_line(self) -> str:
+        """Of clients that follow no orders, in a line; empty: there were none."""
+        home = "" if self.came_home is None else f", {self.came_home} at the planned home"
+        return f"{self.came} of {self.lossy} that follow no orders came back{home}" if self.lossy else ""
 
 
 def changer_for(deployment: Deployment) -> Changed:
@@ -142,15 +171,27 @@ async def intend(adapter: Changed, planned: Planned, options: ApplyOptions) -> I
             f"{counted(len(unwrapped), 'client follows', 'clients follow')} no orders and would lose messages: {first}."
             " Let them use overlace.live.client, or accept the loss with --lossy."
         )
+    if stuck := sorted(name for name, seen in shown.clients.items() if not seen.movable):
+        raise BadNetwork(
+            f"{counted(len(stuck), 'client follows', 'clients follow')} no orders and could not come back, since the "
+            f"user goes with the colour: {', '.join(map(repr, stuck[:3]))}. Let them use overlace.live.client, or the "
+            "user of credentials.plain."
+        )
     if deployment.substrate == "mosquitto":
         refuse_split(shown, homes, after)
-    stranded = tuple(each for each in await adapter.stranded() if not (options.copy_retained and "retained" in each))
+    stranded = await adapter.stranded()
+    retained = next((each for each in stranded if each.startswith(RETAINED)), "")
+    if options.copy_retained and retained:
+        stranded.remove(retained)
     if stranded:
-        raise BadNetwork(f"would be left behind: {'; '.join(stranded[:3])}. Move or remove it first.")
-    filters = _filters(shown, after, links, deployment, options) if deployment.substrate == "mosquitto" else None
+        hint = " --copy-retained copies retained messages." if retained in stranded else ""
+        raise BadNetwork(f"would be left behind: {'; '.join(stranded[:3])}. Move or remove it first.{hint}")
+    filters = None
+    if deployment.substrate == "mosquitto":  # what those want who follow no orders is not known
+        filters = _filters(shown, after, links, deployment, "all" if unwrapped else options.filters)
     latency = await adapter.latencies(live, present)
     return Intent(planned.document.digest, live, 1 - live, Layout(present, homes), Layout(links, after), moves, absent,
-                  unknown, unwrapped, stranded, filters, sum(latency.values()) / 1000)  # fmt: skip
+                  unknown, unwrapped, retained, filters, sum(latency.values()) / 1000)  # fmt: skip
 
 
 def _refuse_other_brokers(planned: Planned, deployment: Deployment) -> None:
@@ -206,13 +247,13 @@ def _moves(planned: Planned, shown: Shown, live: int) -> tuple[dict[str, tuple[s
 
 
 def _filters(
-    shown: Shown, homes: Mapping[str, str], links: frozenset[Pair], deployment: Deployment, options: ApplyOptions
+    shown: Shown, homes: Mapping[str, str], links: frozenset[Pair], deployment: Deployment, how: How
 ) -> Filters:
     """What each bridge carries: the filters of clients, at their new homes."""
     wanted: dict[str, set[str]] = {}
     for name, seen in shown.clients.items():
         wanted.setdefault(homes[name], set()).update(each for each, _ in seen.filters)
-    across = link_filters(links, wanted, options.filters)
+    across = link_filters(links, wanted, how)
     return bridge_lines(across, dials(deployment.brokers, links))
 
 
@@ -286,12 +327,19 @@ def begin(intent: Intent, deployment: Deployment, undo: str = "") -> Journal:
         "filters": write_filters(intent.filters),
         "hold_ms": max(50.0, round(intent.latency_ms, 1)),
         "lossy": list(intent.unwrapped),
+        "retained": bool(intent.retained),
     }
     return begin_journal(journal_folder(deployment), head)
 
 
-def apply(plan: Path, deployment: Deployment, options: ApplyOptions, progress: Progress | None = None) -> Applied:
-    """Carry a plan out."""
+def apply(
+    plan: Path,
+    deployment: Deployment,
+    options: ApplyOptions,
+    progress: Progress | None = None,
+    announce: Callable[[Intent], None] = lambda intent: None,
+) -> Applied:
+    """Carry a plan out; `announce` is told what is going to be changed before anything is."""
     planned = read_for(plan, options)
 
     async def run() -> Applied:
@@ -299,6 +347,7 @@ def apply(plan: Path, deployment: Deployment, options: ApplyOptions, progress: P
         try:
             refuse_open(deployment)
             intent = await intend(adapter, planned, options)
+            announce(intent)
             journal = begin(intent, deployment, undo_command(plan, deployment, options))
             return await carry_out(adapter, journal, options, progress)
         finally:
@@ -368,8 +417,10 @@ async def carry_out(
                         "`overlace live rollback` takes it back."
                     )
     meant, colour = (journal.before, journal.old) if back else (journal.after, journal.new)
-    shown = await adapter.shown()
-    there = [name for name in meant.homes if name in shown.clients]
+    lossy = tuple(map(str, journal.head.get("lossy", ())))
+    shown, came = await _come_back(adapter, lossy, meant.homes, colour)
+    there = [name for name in meant.homes if name in shown.clients and name not in lossy]
+    named = [name for name in lossy if name in meant.homes]
     return Applied(
         clients=len(there),
         landed=landed(shown, meant.homes, colour, there),
@@ -379,7 +430,26 @@ async def carry_out(
         journal=journal.path,
         live=colour,
         phases=phases,
+        lossy=len(lossy),
+        came=came,
+        came_home=landed(shown, meant.homes, colour, named) if len(named) == len(lossy) else None,
     )
+
+
+async def _come_back(
+    adapter: Changed, lossy: Collection[str], homes: Mapping[str, str], colour: int
+) -> tuple[Shown, int]:
+    """(the network, how many of those that were cut off are back), when all are or after a time."""
+    now = asyncio.get_running_loop().time
+    deadline = now() + COMEBACK
+    named = [name for name in lossy if name in homes]
+    while True:
+        shown = await adapter.shown()
+        back = [name for name in named if name in shown.clients and shown.clients[name].homes[colour] is not None]
+        came = len(back) + min(shown.nameless, len(lossy) - len(named))
+        if came >= len(lossy) or now() > deadline:
+            return shown, came
+        await asyncio.sleep(0.1)
 
 
 async def _paced(units: AsyncIterator[Unit], rate: float | None) -> AsyncIterator[Unit]:

@@ -954,7 +954,11 @@ class MqttLink(Link):
 
         numbered = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
         numbered.SubscriptionIdentifier = entry.number
-        return self._paho.subscribe(self._topic(entry), options=SubscribeOptions(entry.qos), properties=numbered)
+        # what is retained was had in the live colour: in the other one it would come a second time
+        wanted = self.colour == self.client.live or self.client._finding
+        handling = SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if wanted else SubscribeOptions.RETAIN_DO_NOT_SEND
+        options = SubscribeOptions(entry.qos, retainHandling=handling)
+        return self._paho.subscribe(self._topic(entry), options=options, properties=numbered)
 
     async def subscribe(self, entry: Entry) -> None:
         """Subscribe to a filter; a second time changes nothing."""

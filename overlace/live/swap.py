@@ -78,6 +78,8 @@ class Swap:
         shown = await self._shown()
         async for unit in self._switch(old, shown):
             yield unit
+        async for broker in self.adapter.admit(old):
+            yield Unit("switch", broker)
         await asyncio.sleep(self.settle)
         async for unit in self._everybody("cancel", lambda seen: seen.homes[new] is not None):
             yield unit
@@ -102,6 +104,9 @@ class Swap:
         if phase == "wire":
             async for broker in self.adapter.wire(new, self.journal.after.links, self.journal.filters):
                 yield Unit(phase, broker)
+            if self.journal.head.get("retained"):  # before anybody subscribes there: nobody sees them as new
+                await self.adapter.copy_retained(old, new)
+                yield Unit(phase, "retained messages")
         elif phase == "prepare":
             async for unit in self._prepare():
                 yield unit
@@ -111,6 +116,8 @@ class Swap:
         elif phase == "switch":
             async for unit in self._switch(new, await self._shown()):
                 yield unit
+            async for broker in self.adapter.admit(new):
+                yield Unit(phase, broker)
             await asyncio.sleep(self.settle)
         elif phase == "finish":
             async for unit in self._everybody("finish", lambda seen: seen.homes[old] is not None):

@@ -342,3 +342,91 @@ def test_ctrl_c_stops_after_the_unit_in_hand_and_it_goes_on_or_back(stage, phase
     done = way(stage.deployment, ApplyOptions())
     assert done.landed == done.clients == 5
     assert (stage.state() == was) == (way is rollback)
+
+
+# clients without the wrapper, retained messages
+
+
+def test_lossy_moves_clients_without_the_wrapper_and_counts_who_landed(stage):
+    plan = stage.plan()
+    for name in ("c1", "c2"):
+        next(each for each in stage.network.clients if each.name == name).wrapped = False
+    meant = {name: NAMES[(i * 3 + 2) % 4] for i, name in enumerate(CLIENTS)}
+    stage.network.lands = {"c1": meant["c1"], "c2": next(each for each in NAMES if each != meant["c2"])}
+    intent = look(plan, stage.deployment, ApplyOptions(lossy=True))
+    assert any(line.startswith("lossy     2 clients follow no orders: the servers break") for line in intent.lines(4))
+    assert any("3 of 5 follow orders" in line for line in intent.lines(4))
+    told = []
+    done = apply(plan, stage.deployment, ApplyOptions(lossy=True), announce=lambda each: told.append(stage.untouched()))
+    assert told == [True]  # what will be lost is said before anything is changed
+    assert (done.clients, done.landed, done.lossy, done.came, done.came_home) == (3, 3, 2, 2, 1)
+    assert done.lossy_line() == "2 of 2 that follow no orders came back, 1 at the planned home"
+    assert stage.network.broken_laws() == []
+    assert stage.network.plain == 1
+
+
+def test_who_could_not_come_back_is_refused_even_with_lossy(stage, monkeypatch):
+    stage.network.clients[1].wrapped = False
+    whole = stage.network.shown
+
+    async def fixed():
+        found = await whole()
+        return found._replace(clients={**found.clients, "c1": found.clients["c1"]._replace(movable=False)})
+
+    monkeypatch.setattr(stage.network, "shown", fixed)
+    refuse(stage, BadNetwork, "1 client follows no orders and could not come back.*'c1'.*credentials.plain", lossy=True)
+
+
+def test_with_clients_without_the_wrapper_the_laws_hold_after_every_unit_and_every_kill(tmp_path):
+    """L5 too: the idle colour takes nobody, at any time."""
+    for stop in range(1, 60):
+        for way in ("forward", "back"):
+            made = Stage(tmp_path / f"{stop}{way}")
+            made.network.clients[3].wrapped = False
+            links, homes = made.state()
+            head = {
+                "old": 0, "new": 1, "retained": True,
+                "before": {"links": sorted(links), "homes": homes},
+                "after": {"links": sorted(draw_tree(NAMES, 3)), "homes": {**homes, "c0": "b3", "c3": "b3"}},
+            }  # fmt: skip
+            made.network.retained[0].update({"a", "b"})
+            begin_journal(journal_folder(made.deployment), head)
+
+            async def drive(units, most, network=made.network):
+                done = []
+                async for unit in units:
+                    done.append(unit)
+                    assert network.broken_laws() == []
+                    if len(done) == most:
+                        break
+                await units.aclose()
+                return done
+
+            first = Swap(made.network, last_journal(journal_folder(made.deployment)))
+            done = asyncio.run(drive(first.forward(), stop))
+            if len(done) < stop:
+                assert made.network.plain == 1
+                assert made.network.retained == (set(), {"a", "b"})
+                return
+            if way == "back" and done[-1].phase in ("finish", "unwire"):
+                continue
+            again = Swap(made.network, last_journal(journal_folder(made.deployment)))
+            asyncio.run(drive(getattr(again, way)(), None))
+            live = int(way == "forward")
+            assert {each.live for each in made.network.clients} == {live}
+            assert made.network.plain == live
+            assert made.network.retained[live] == {"a", "b"}
+    raise AssertionError("the swap has no end")
+
+
+def test_retained_messages_are_refused_with_their_topics_or_copied_before_anybody_is_prepared(stage):
+    stage.network.retained[0].update(f"room/{i}" for i in range(7))
+    told = "retained messages of 7 topics: 'room/0', .*, .... Move or remove it first. --copy-retained copies retained"
+    refuse(stage, BadNetwork, told)
+    stage.network.left_behind.append("1 durable session at b1")
+    refuse(stage, BadNetwork, "left behind: 1 durable session at b1. Move or remove it first.$", copy_retained=True)
+    stage.network.left_behind.clear()
+    intent = look(stage.plan(), stage.deployment, ApplyOptions(copy_retained=True))
+    assert any(line.startswith("retained  retained messages of 7 topics") for line in intent.lines(4))
+    apply(stage.plan(), stage.deployment, ApplyOptions(copy_retained=True))
+    assert len(stage.network.retained[1]) == 7
