@@ -207,6 +207,8 @@ class Adaptation:
     def _plan_and_change(self, found: Outcome, tell: Progress) -> Outcome:
         """Plan from what is kept, and carry it out if it is worth it."""
         windows = of_one_pattern([read_window(each) for each in self.kept.windows.values()])
+        if self.options.wake and len(self.kept.windows) > 1 == len(windows):
+            self.kept.moved.clear()
         joined = join_windows(windows, self.site.deployment, self.memory.folder / "trace")
         try:
             answer = self._plan(joined, tell)
