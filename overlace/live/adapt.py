@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from overlace.errors import BadNetwork, BadPlan, Busy, NothingBetter, OverlaceError
+from overlace.errors import OverlaceError
 from overlace.limits import Goal, Limits
 from overlace.live.adapter import Changed
 from overlace.live.apply import Applied, Intent, begin, carry_out, changer_for, intend, refuse_open
@@ -28,7 +28,7 @@ from overlace.live.kept import Kept, Memory
 from overlace.live.options import AdaptOptions, ApplyOptions, RecordOptions
 from overlace.live.planned import Planned, read_planned, refuse_no_tree
 from overlace.live.record import record
-from overlace.live.windows import Window, join_windows
+from overlace.live.windows import Window, join_windows, of_one_pattern, read_window
 from overlace.model import Progress, name_of
 from overlace.observe.known import known_as
 from overlace.observe.later import later
@@ -50,8 +50,6 @@ JUDGED = 0.3
 
 FRESH = 5
 """Windows are forgotten after this many times as long as all that are kept take."""
-
-NOTHING_WAS = "nothing was published"
 
 
 class Site(Protocol):
@@ -208,7 +206,10 @@ class Adaptation:
 
     def _plan_and_change(self, found: Outcome, tell: Progress) -> Outcome:
         """Plan from what is kept, and carry it out if it is worth it."""
-        joined = join_windows(list(self.kept.windows.values()), self.site.deployment, self.memory.folder / "trace")
+        windows = of_one_pattern([read_window(each) for each in self.kept.windows.values()])
+        if self.options.wake and len(self.kept.windows) > 1 == len(windows):
+            self.kept.moved.clear()
+        joined = join_windows(windows, self.site.deployment, self.memory.folder / "trace")
         try:
             answer = self._plan(joined, tell)
         except Refused as error:
@@ -221,7 +222,10 @@ class Adaptation:
         planned = read_planned(part.solved.folder, answer.run)
         refuse_no_tree(planned)
         planned = planned._replace(newcomers=newcomers_of(part, answer.run))
-        intent, applied = self._change(planned, tell)
+        try:
+            intent, applied = self._change(planned, tell)
+        except SURVIVED as error:
+            return found._replace(why=_reason(error))
         links = max(len(intent.new_links), len(intent.old_links))
         found = found._replace(moves=len(intent.moves), links=links, applied=applied)
         if applied:
@@ -286,7 +290,7 @@ class Adaptation:
             time.sleep(min(0.2, left))
 
 
-SURVIVED = (BadNetwork, BadPlan, Busy, NothingBetter, OverlaceError, ClientError, OSError)
+SURVIVED = (OverlaceError, ClientError, OSError)
 """What may go wrong in a window without an end of all windows."""
 
 

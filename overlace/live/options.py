@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -99,6 +100,14 @@ class ExportOptions(Given):
         check_options(self)
 
 
+def read_seconds(words: Sequence[str]) -> tuple[float, ...]:
+    """Times in seconds."""
+    try:
+        return tuple(float(word) for word in words)
+    except ValueError:
+        raise BadParameter(f"--change-at {' '.join(words)}: expected seconds") from None
+
+
 @dataclass(frozen=True)
 class TrafficOptions:
     """What load to put on a network."""
@@ -110,10 +119,16 @@ class TrafficOptions:
     topics: int = option(30, "how many topics that everybody subscribed receives", least=1, most=100_000)
     groups: float = option(0.1, "share of messages to queue groups", least=0, most=1)
     requests: float = option(0.1, "share of messages that are requests", least=0, most=1)
+    change_at: tuple[float, ...] = option(
+        (), "seconds after which the pattern changes: other communities, other topics (may be given several times)",
+        read=read_seconds, metavar="SECONDS",
+    )  # fmt: skip
     zipf: float = option(1.0, "skew of topics' rates: the rank to this power (0: all alike)", least=0, most=5)
 
     def __post_init__(self) -> None:
         check_options(self)
+        if list(self.change_at) != sorted(self.change_at):
+            raise BadParameter("change_at: expected times in their order")
         if self.groups + self.requests > 1:
             raise BadParameter(f"groups and requests are {self.groups + self.requests:g} of all messages; at most 1")
 
@@ -166,6 +181,7 @@ class AdaptOptions:
         read=read_share, metavar="SHARE",
     )  # fmt: skip
     rest: int = option(6, "windows for which a client that moved stays where it is", least=0, most=10_000)
+    wake: bool = option(False, "nobody rests any more once the pattern of traffic has changed")
     budget: int | None = option(None, "maximum changes after a window: clients moved and links changed", least=0)
     kept: int = option(2, "windows that a plan is made from: the last ones", least=1, most=1000)
     windows: int | None = option(None, "end after so many windows (default: Ctrl-C ends it)", least=1)

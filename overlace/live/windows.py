@@ -46,9 +46,39 @@ class Contents(NamedTuple):
     latency_us: dict[Pair, int]
 
 
-def join_windows(windows: Sequence[Window], deployment: Deployment, out: Path) -> Trace:
+ALIKE = 0.4
+"""Cosine of the flows of two windows below which the pattern has changed between them."""
+
+
+def of_one_pattern(windows: Sequence[Contents]) -> list[Contents]:
+    """The last window, and those before it back to the first that is not like it."""
+    last, found = windows[-1], [windows[-1]]
+    for each in reversed(windows[:-1]):
+        if likeness(each, last) < ALIKE:
+            break
+        found.insert(0, each)
+    return found
+
+
+def likeness(one: Contents, other: Contents) -> float:
+    """The cosine of what was published in two windows, by client and topic: 1 where shares are the same."""
+    sums = [flows_of(one), flows_of(other)]
+    product = sum(value * sums[1].get(key, 0) for key, value in sums[0].items())
+    sizes = [sum(value**2 for value in each.values()) ** 0.5 for each in sums]
+    return product / (sizes[0] * sizes[1]) if all(sizes) else 0.0
+
+
+def flows_of(contents: Contents) -> dict[tuple[str, str], int]:
+    """Messages of a window, by client and topic."""
+    found: dict[tuple[str, str], int] = {}
+    for client, topic, messages in _rows(contents.trace, "traffic", "client topic messages"):
+        key = contents.clients[client], contents.topics[topic]
+        found[key] = found.get(key, 0) + messages
+    return found
+
+
+def join_windows(found: Sequence[Contents], deployment: Deployment, out: Path) -> Trace:
     """The windows, in their order, as one trace that takes the place of what is there."""
-    found = [read_window(each) for each in windows]
     clients, topics = (
         {name: i for i, name in enumerate(sorted({name for each in found for name in getattr(each, kind)}))}
         for kind in ("clients", "topics")
