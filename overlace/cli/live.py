@@ -12,10 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from overlace.cli.console import AsJson, Force, answer, bar, err, shown
+from overlace.cli.live_adapt import adapt_command
 from overlace.cli.live_apply import apply_command, resume_command, rollback_command
 from overlace.cli.live_export import export_command
 from overlace.cli.options import options_from
-from overlace.errors import BadParameter
+from overlace.errors import BadNetwork, BadParameter
 from overlace.live.options import LocalOptions, RecordOptions, TrafficOptions
 from overlace.wording import counted
 
@@ -70,12 +71,18 @@ def up_command(
     as_json: AsJson = False,
 ) -> None:
     """Start a broker network on this machine, on loopback, with generated passwords."""
-    from overlace.live.local import up
+    from overlace.live.local import down, up
 
     with bar("up") as progress:
         progress(0.1, f"starting: {counted(options.brokers, 'broker', 'brokers')}")
         deployment = up(folder, options)
         found = _look(deployment, links=options.brokers - 1)
+        if len(found.links[0]) < options.brokers - 1:
+            down(deployment)
+            raise BadNetwork(
+                f"{len(found.links[0])} of {counted(options.brokers - 1, 'link', 'links')} came up, so it was ended. "
+                f"{deployment.folder / 'run'} has the logs."
+            )
     document = {"network": str(deployment.path), **_document(found)}
     lines = [
         f"{counted(len(found.brokers), 'broker', 'brokers')} of {options.substrate}, "
@@ -233,6 +240,7 @@ live.command("export", epilog=_example("overlace live export run/plans/ID --to n
 
 
 live.command("apply", epilog=_example("overlace live apply run/plans/ID --network net --yes"))(apply_command)
+live.command("adapt", epilog=_example("overlace live adapt --network net --every 60 --min-gain 5%"))(adapt_command)
 live.command("resume", epilog=_example("overlace live resume --network net"))(resume_command)
 live.command("rollback", epilog=_example("overlace live rollback --network net"))(rollback_command)
 

@@ -16,6 +16,7 @@ from overlace.errors import BadNetwork
 from overlace.live.deployment import Deployment
 from overlace.live.mosquitto_files import Filters
 from overlace.live.wiring import Links
+from overlace.wording import counted
 
 Order: TypeAlias = Mapping[str, Any]
 """What control asks of a client: {"do": "count"}. It names brokers, never addresses."""
@@ -32,6 +33,7 @@ class Seen(NamedTuple):
     filters: tuple[tuple[str, str | None], ...]  # with their groups
     wrapped: bool  # whether it follows orders
     connections: int = 1  # more than one in a colour: two clients have this name
+    movable: bool = True  # whether one that follows no orders can come back in the other colour
 
 
 class Shown(NamedTuple):
@@ -58,6 +60,47 @@ class Shown(NamedTuple):
         return int(len(self.links[1]) > len(self.links[0]))
 
 
+def read_answer(data: bytes) -> Answer | None:
+    """What a client says, as it may be used: whoever may answer may say anything. None: it is no answer."""
+    try:
+        told = json.loads(data)
+        homes = [None if each is None else _text(each) for each in told.get("homes") or ()]
+        filters = [(_text(text), group and _text(group)) for text, group in told.get("filters") or ()]
+        counts = {
+            _text(topic): (_count(pair[0]), _count(pair[1])) for topic, pair in (told.get("counts") or {}).items()
+        }
+        part, parts, live = (
+            _count(told.get(key, default)) for key, default in (("part", 0), ("parts", 1), ("live", 0))
+        )
+        known = {"client": _text(told["client"]), "instance": _text(told["instance"])}
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
+        return None
+    if not 0 <= part < parts or live not in (0, 1):
+        return None
+    error = {"error": str(told["error"])[:MOST_SAID]} if told.get("error") else {}
+    return {
+        **known, **error, "homes": homes[:2], "filters": filters, "counts": counts,
+        "live": live, "part": part, "parts": parts,
+    }  # fmt: skip
+
+
+MOST_SAID = 500
+"""Characters of an error that a client tells of."""
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    value.encode()  # half a character can be in JSON, and in no file
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < 1 << 53:
+        raise ValueError("no count")
+    return value
+
+
 class Answers:
     """The answers to an order as they come, in parts; done when all that are expected have answered, or for a time
     nobody more has."""
@@ -71,14 +114,9 @@ class Answers:
 
     def take(self, data: bytes) -> None:
         """One answer, or a part of one; what is none is left."""
-        try:
-            answer = json.loads(data)
-            key = str(answer["client"]), str(answer["instance"])
-            part, parts = int(answer.get("part", 0)), int(answer.get("parts", 1))
-        except (ValueError, KeyError, TypeError):
-            return
-        if 0 <= part < parts:
-            self.parts.setdefault(key, {})[part] = answer
+        answer = read_answer(data)
+        if answer is not None:
+            self.parts.setdefault((answer["client"], answer["instance"]), {})[answer["part"]] = answer
             self.last = time.monotonic()
 
     def whole(self) -> list[Answer]:
@@ -86,9 +124,10 @@ class Answers:
         found: list[Answer] = []
         for parts in self.parts.values():
             first = next(iter(parts.values()))
-            if len(parts) == int(first.get("parts", 1)):
-                counts = {k: v for i in sorted(parts) for k, v in (parts[i].get("counts") or {}).items()}
-                found.append({**first, "counts": counts})
+            if len(parts) == first["parts"]:
+                counts = {k: v for i in sorted(parts) for k, v in parts[i]["counts"].items()}
+                filters = [each for i in sorted(parts) for each in parts[i]["filters"]]
+                found.append({**first, "counts": counts, "filters": filters})
         return found
 
     async def wait(self, patience: float) -> list[Answer]:
@@ -144,6 +183,11 @@ class Changed(Watched, Protocol):
         """Take a colour down; it takes no clients from then on. Yields each broker when it is done."""
         ...
 
+    def admit(self, colour: int) -> AsyncIterator[str]:
+        """Let clients that follow no orders into this colour and no other, so that those in the other are cut off and
+        come back by themselves; where that is done by ending the other, nothing. Yields each broker when it is done."""
+        ...
+
     async def probe(self, colour: int, broker: str, expected: Collection[str]) -> set[str]:
         """Whom a message reaches that is published in a colour at a broker."""
         ...
@@ -159,6 +203,19 @@ class Changed(Watched, Protocol):
     async def kick(self, client: str) -> None:
         """Break the connections of a client that follows no orders."""
         ...
+
+    async def copy_retained(self, old: int, new: int) -> int:
+        """Have all retained messages of a colour in the other, before anybody subscribes there; how many topics."""
+        ...
+
+
+RETAINED = "retained messages"
+
+
+def retained_text(topics: Collection[str]) -> str:
+    """Retained messages that would be left behind, in words."""
+    listed = ", ".join(map(repr, sorted(topics)[:5])) + (", ..." if len(topics) > 5 else "")
+    return f"{RETAINED} of {counted(len(topics), 'topic', 'topics')}: {listed}"
 
 
 def refuse_silent(shown: Shown, deployment: Deployment) -> None:

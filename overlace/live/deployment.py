@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
@@ -83,6 +83,9 @@ class Credentials(Strict):
     control: Credential | None = Field(default=None, description="record and apply; nobody else may give orders")
     links: Credential | None = Field(default=None, description="brokers that dial other brokers")
     system: Credential | None = Field(default=None, description="NATS: the system account, to reload and to look")
+    plain: Credential | None = Field(
+        default=None, description="NATS: applications that do not; one user, who is in the colour that is live"
+    )
 
 
 class BrokerEntry(Strict):
@@ -106,10 +109,22 @@ class BrokerEntry(Strict):
     @model_validator(mode="after")
     def _monitored(self) -> BrokerEntry:
         if self.monitor is not None:
-            parts = urlsplit(self.monitor)
-            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+            try:
+                parts = urlsplit(self.monitor)
+            except ValueError:
+                raise ValueError("monitor: expected http://host:port, without a user") from None
+            wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password
+            if wrong or not is_port(parts):
                 raise ValueError("monitor: expected http://host:port, without a user")
         return self
+
+
+def is_port(parts: SplitResult) -> bool:
+    """Whether the port of an address is one, or none is given."""
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
 
 
 class Login(NamedTuple):
@@ -165,6 +180,8 @@ class Deployment(Strict):
         for each in self.allow_link:
             if each.count(":") != 1:
                 raise ValueError(f"allow_link {each!r}: expected two patterns, left:right")
+        if self.credentials.plain and (self.substrate != "nats" or self.credentials.plain.creds):
+            raise ValueError("credentials.plain: expected on NATS only, with a password or an nkey")
         if len(set(self.colours)) < len(self.colours) or any(not re.fullmatch(r"[\w$-]+", c) for c in self.colours):
             raise ValueError("colours: expected two different names of letters, digits, _ and -")
         return self
@@ -217,7 +234,7 @@ class Deployment(Strict):
         held: Credential | None = getattr(self.credentials, role)
         if held is None:
             raise BadNetwork(f"{self.path}: credentials.{role} is missing: a user, and where the password is found")
-        coloured = self.substrate == "nats" and role != "system"
+        coloured = self.substrate == "nats" and role not in ("system", "plain")
         name = self.colours[colour]
         user = held.user or ""
         if coloured and user and "{colour}" not in user:
@@ -237,11 +254,14 @@ class Deployment(Strict):
         if not file:
             return ""
         try:
-            return self.place(file).read_text(encoding="utf-8").removesuffix("\n")
-        except (OSError, UnicodeDecodeError):
+            found = self.place(file).read_text(encoding="utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError, ValueError):
             raise BadNetwork(
                 f"{self.path}: credentials.{role}: {file} cannot be read. Is it there, and ours?"
             ) from None
+        if not found:
+            raise BadNetwork(f"{self.path}: credentials.{role}: {file} is empty. Expected a password in it.")
+        return found
 
     def plain(self) -> dict[str, Any]:
         """The network file as overlace.live.client takes it: plain values, and the folder of relative paths."""
@@ -252,10 +272,10 @@ def read_deployment(path: str | Path) -> Deployment:
     """A network file, or that of a folder."""
     file = Path(path) / NAME if Path(path).is_dir() else Path(path)
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors put a mark before a text
     except FileNotFoundError:
         raise BadNetwork(f"{file}: no network file there. `overlace live up` makes a network and its file.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadNetwork(f"{file}: not TOML: {' '.join(str(error).split())}") from None
     return check_deployment(document, file)
 

@@ -15,7 +15,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +38,16 @@ from overlace.live.servers import (
 )
 from overlace.live.wiring import Links, is_tree, links_of, parents_first
 
-ROLES = ("clients", "control", "links", "system")
+ROLES = ("clients", "control", "links", "system", "plain")
 
 
 def up(folder: Path, options: LocalOptions, *, bound: bool = False, more: str = "") -> Deployment:
     """Start a network in a folder that is made; `bound`: it ends with this process. Nothing is left if it fails."""
     program = require_program(options.substrate)
-    if folder.exists() and any(folder.iterdir()):
-        running = [each for each in read_processes(folder / "run" / "processes.json") if each.runs]
-        state = f"a network that is up: `overlace live down --network {folder}`" if running else "other things"
-        raise BadNetwork(f"{folder} holds {state}. Take that away, or choose another folder with --out.")
     names = [f"hub-{i + 1}" for i in range(options.brokers)]
     links = read_tree(Path(options.tree), names) if options.tree else draw_tree(names, options.seed)
     there = folder.exists()
+    _claim(folder)
     try:
         for left in reversed(range(TRIES if options.port is None else 1)):
             deployment = _write(folder, options, names)
@@ -65,10 +62,46 @@ def up(folder: Path, options: LocalOptions, *, bound: bool = False, more: str = 
                 if not left:
                     raise
     except BaseException:
+        _clear(folder)
         if not there:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     return deployment
+
+
+OURS = (NAME, "secrets", "files", "run")
+"""What a network on this machine has in its folder."""
+
+
+def _claim(folder: Path) -> None:
+    """Make the folder ours, as one of several that try at once; a network there that is down is taken away."""
+    held = sorted(each.name for each in folder.iterdir()) if folder.exists() else []
+    run = folder / "run"
+    if held:
+        ours = (run / "processes.json").exists() and set(held) <= set(OURS)
+        if any(each.runs for each in read_processes(run / "processes.json")):
+            state = f"a network that is up: `overlace live down --network {folder}`"
+        elif not ours:
+            state = "other things"
+        else:
+            _clear(folder)
+            state = ""
+        if state:
+            raise BadNetwork(f"{folder} holds {state}. Take that away, or choose another folder with --out.")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        run.mkdir(mode=0o700)
+    except FileExistsError:
+        raise BadNetwork(f"{folder}: another `overlace live up` is at work there. Choose another --out.") from None
+
+
+def _clear(folder: Path) -> None:
+    """Take what is ours out of a folder."""
+    for name in OURS:
+        if (folder / name).is_dir() and not (folder / name).is_symlink():
+            shutil.rmtree(folder / name, ignore_errors=True)
+        else:
+            (folder / name).unlink(missing_ok=True)
 
 
 TRIES = 3
@@ -99,7 +132,7 @@ def read_tree(file: Path, names: Iterable[str]) -> Links:
     """A tree from a table of links."""
     known = list(names)
     try:
-        with file.open(newline="", encoding="utf-8") as rows:
+        with file.open(newline="", encoding="utf-8-sig") as rows:
             pairs = [tuple(cell.strip() for cell in row) for row in csv.reader(rows) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadNetwork(f"{file}: cannot be read: {error}. Expected rows left,right.") from None
@@ -274,11 +307,11 @@ def _keep(run: Path, processes: list[Process]) -> None:
     write_private(run, {"processes.json": json.dumps(describe(processes))})
 
 
-def down(deployment: Deployment, progress: Callable[[str], None] | None = None) -> list[Process]:
+def down(deployment: Deployment) -> list[Process]:
     """End the processes of a network that `up` has started; those that were still there."""
     file = deployment.folder / "run" / "processes.json"
     if not file.exists():
         raise BadNetwork(f"{deployment.path} was not started by `overlace live up`: its brokers are not ours to end.")
     ended = end(read_processes(file))
-    file.unlink(missing_ok=True)
+    _keep(file.parent, [])  # still ours: to end once more, or to start anew
     return ended

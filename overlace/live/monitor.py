@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import ssl
-import urllib.error
 import urllib.request
 from collections.abc import Container
 from typing import Any
@@ -59,9 +59,13 @@ def _context(deployment: Deployment) -> ssl.SSLContext | None:
 
 def _get(address: str, context: ssl.SSLContext | None) -> dict[str, Any] | None:
     secure = context if address.startswith("https") else None
+    direct = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}),  # brokers are ours: a proxy for the web does not know them
+        *([urllib.request.HTTPSHandler(context=secure)] if secure else []),
+    )
     try:
-        with urllib.request.urlopen(address, timeout=PATIENCE, context=secure) as answer:
+        with direct.open(address, timeout=PATIENCE) as answer:
             told = json.loads(answer.read())
-    except (OSError, ValueError, urllib.error.URLError):
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return None
     return told if isinstance(told, dict) else None

@@ -49,12 +49,13 @@ Filters = Mapping[tuple[str, str], Sequence[Bridged]]
 EVERYTHING = (Bridged("#", "both"),)
 
 
-def plain(text: str, what: str) -> str:
-    """A value of a line as it is; refused where it would not be read back."""
+def plain(text: str, what: str, *, secret: bool = False) -> str:
+    """A value of a line as it is; refused where it would not be read back, a secret without showing it."""
+    named = what if secret else f"{what} {text!r}"
     if CONTROL.search(text):
-        raise BadNetwork(f"{what} {text!r} holds a control character, which no configuration may. Rename it.")
+        raise BadNetwork(f"{named} holds a control character, which no configuration may. Change it.")
     if text != text.strip() or not text:
-        raise BadNetwork(f"{what} {text!r}: mosquitto.conf cannot hold a value that begins or ends with a space")
+        raise BadNetwork(f"{named}: mosquitto.conf cannot hold a value that is empty, begins or ends with a space")
     return text
 
 
@@ -146,7 +147,7 @@ def bridge_text(deployment: Deployment, broker: str, dialled: str, colour: int, 
         f"local_clientid overlace.{name}.local",
         f"remote_clientid overlace.{name}",
         f"remote_username {plain(who.user, 'user')}",
-        f"remote_password {plain(who.password, 'password of links')}",
+        f"remote_password {plain(who.password, 'the password of links', secret=True)}",
         "bridge_protocol_version mqttv50",
         "cleansession true",
         "notifications true",

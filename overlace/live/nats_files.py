@@ -31,10 +31,10 @@ class Listens(NamedTuple):
     monitor: str
 
 
-def quote(text: str) -> str:
-    """A text in double quotes, as nats-server reads it back; control characters are refused."""
+def quote(text: str, secret: str = "") -> str:
+    """A text in double quotes, as nats-server reads it back; control characters are refused, a `secret` by its name."""
     if CONTROL.search(text):
-        raise BadNetwork(f"{text!r} holds a control character, which no configuration may. Rename it.")
+        raise BadNetwork(f"{secret or repr(text)} holds a control character, which no configuration may. Change it.")
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -51,18 +51,19 @@ def broker_files(
     links: Mapping[int, Links],
     takes: Collection[int],
     listens: Mapping[str, Listens] | None = None,
+    plain: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
     """All files of a deployment by name: the links of each colour, and which colours take clients.
 
+    `plain` is the colour that takes clients without the wrapper, at each broker (default: the first that takes any).
     Where accounts come from JWTs, they and the main file are the operator's.
     """
     files = {}
-    accounts = accounts_text(deployment, takes)
     parents = {colour: dials(deployment.brokers, wired) for colour, wired in sorted(links.items())}
     for broker in deployment.brokers:
         names = names_of(broker)
         dialled = [(c, tree[broker]) for c, tree in parents.items() if broker in tree]
-        if accounts:
+        if accounts := accounts_text(deployment, takes, (plain or {}).get(broker)):
             files[names["main"]] = main_text(deployment, broker, (listens or {}).get(broker))
             files[names["accounts"]] = HEAD.format(quote(broker)) + accounts
         files[names["remotes"]] = HEAD.format(quote(broker)) + remotes_text(deployment, dialled)
@@ -97,20 +98,24 @@ def main_text(deployment: Deployment, broker: str, listens: Listens | None = Non
     return "\n".join(lines) + "\n"
 
 
-def accounts_text(deployment: Deployment, takes: Collection[int]) -> str:
+def accounts_text(deployment: Deployment, takes: Collection[int], plain: int | None = None) -> str:
     """The accounts of all colours and their users; a colour that takes no clients has no user for them.
 
+    Clients without the wrapper have one user, who is in one colour that takes clients: `plain`, or the first.
     Empty where accounts come from JWTs: they are the operator's.
     """
     held = deployment.credentials
     if any(each is not None and each.creds for each in (held.clients, held.control, held.links)):
         return ""
     lines = ["accounts {"]
+    rights = f"permissions: {{ publish: {{ deny: {quote(ORDERS)} }}, subscribe: {{ deny: {quote(TRACES)} }} }}"
+    plain = plain if plain in takes else min(takes, default=None)
     for colour, account in enumerate(deployment.colours):
         users = []
         if colour in takes and held.clients:
-            rights = f"permissions: {{ publish: {{ deny: {quote(ORDERS)} }}, subscribe: {{ deny: {quote(TRACES)} }} }}"
             users.append(f"{{ {user_text(deployment, 'clients', colour)}, {rights} }}")
+        if colour == plain and held.plain:
+            users.append(f"{{ {user_text(deployment, 'plain', colour)}, {rights} }}")
         users += [
             f"{{ {user_text(deployment, role, colour)} }}" for role in ("control", "links") if getattr(held, role)
         ]
@@ -130,7 +135,7 @@ def user_text(deployment: Deployment, role: str, colour: int) -> str:
         return f"nkey: {quote(who.public_key())}"
     if re.match(r"\$2[abxy]\$", who.password):
         raise BadNetwork(f"{deployment.path}: credentials.{role}: NATS would take this password for a bcrypt hash")
-    return f"user: {quote(who.user)}, password: {quote(who.password)}"
+    return f"user: {quote(who.user)}, password: {quote(who.password, f'the password of {role}')}"
 
 
 def remotes_text(deployment: Deployment, dialled: Sequence[tuple[int, str]]) -> str:
@@ -145,7 +150,7 @@ def remotes_text(deployment: Deployment, dialled: Sequence[tuple[int, str]]) -> 
         if who and who.creds:
             parts.append(f"credentials: {quote(str(who.creds))}")
         if who and who.nkey:
-            parts.append(f"nkey: {quote(who.seed())}")  # a remote takes the seed itself
+            parts.append(f"nkey: {quote(who.seed(), 'the seed of links')}")  # a remote takes the seed itself
         if deployment.tls:
             parts.append(f"tls: {{ {tls_text(deployment)} }}")
         lines.append(f"  {{ {', '.join(parts)} }}")

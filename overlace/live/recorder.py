@@ -8,7 +8,6 @@ leaves says a last time.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from overlace.errors import BadNetwork
-from overlace.live.adapter import Answer, Order, Shown, Watched, refuse_silent
+from overlace.live.adapter import Answer, Order, Shown, Watched, read_answer, refuse_silent
 from overlace.live.deployment import Deployment
 from overlace.live.wiring import Links, Pair
 from overlace.model import Progress
@@ -34,21 +33,26 @@ class Span(NamedTuple, Generic[Key]):
 
 
 class Spans(Generic[Key]):
-    """What is so, as it is seen from time to time."""
+    """What is so, as it is seen from time to time.
+
+    A change between two looks dates from the first of them, as what was counted between them does: who subscribes and
+    receives in one second is subscribed in that second.
+    """
 
     def __init__(self) -> None:
         self.open: dict[Key, int | None] = {}
         self.over: list[Span[Key]] = []
-        self.looked = False
+        self.looked: int | None = None  # when
 
     def look(self, now: Iterable[Key], at: int) -> None:
         """What is so at a moment; at the first look it has always been so."""
         current = set(now)
+        changed = at if self.looked is None else self.looked
         for key in [each for each in self.open if each not in current]:
-            self.over.append(Span(key, self.open.pop(key), at))
+            self.over.append(Span(key, self.open.pop(key), changed))
         for key in current - self.open.keys():
-            self.open[key] = at if self.looked else None
-        self.looked = True
+            self.open[key] = None if self.looked is None else changed
+        self.looked = at
 
     def rows(self) -> list[Span[Key]]:
         """Everything that was so, in order."""
@@ -110,14 +114,8 @@ def key_of(answer: Answer) -> tuple[str, str]:
 
 
 def counts_of(answer: Answer) -> dict[str, tuple[int, int]]:
-    """Messages and bytes by topic; what is no count is left."""
-    found = {}
-    for topic, pair in (answer.get("counts") or {}).items():
-        try:
-            found[str(topic)] = (int(pair[0]), int(pair[1]))
-        except (TypeError, ValueError, IndexError):
-            continue
-    return found
+    """Messages and bytes by topic."""
+    return {str(topic): (int(pair[0]), int(pair[1])) for topic, pair in (answer.get("counts") or {}).items()}
 
 
 async def begin_recording(adapter: Watched, how: str) -> tuple[Recording, Shown]:
@@ -153,12 +151,17 @@ def refuse_same_names(answers: Iterable[Answer]) -> None:
 
 
 COUNT: Order = {"do": "count"}
+SELDOM = 5
+"""Seconds between two orders where nothing is counted: all clients answer, and answers cross links."""
 
 
 async def watch(
     adapter: Watched, recording: Recording, shown: Shown, seconds: float, progress: Progress, order: Order = COUNT
 ) -> None:
-    """Give everybody an order once a second until the time is over, at whole seconds of the clock; take answers."""
+    """Give everybody an order until the time is over, at whole seconds of the clock; take answers.
+
+    What is counted is asked for every second, other orders are repeated every few.
+    """
     live = shown.live
     count = order == COUNT
     follow = [name for name, seen in shown.clients.items() if seen.wrapped]
@@ -182,8 +185,9 @@ async def watch(
     known = {str(each["client"]) for each in first}
     last = at + round(seconds * 1e6)
     second = at // SECOND_US * SECOND_US
+    progress(0.0, f"recording: {len(known)} clients")
     while at < last:
-        ends = min(second + SECOND_US, last)
+        ends = min(second + (1 if count else SELDOM) * SECOND_US, last)
         await asyncio.sleep(max(0.0, ends / 1e6 - time.time()))
         answers = await adapter.tell_all(order, live, known)
         farewells = take_farewells(adapter)
@@ -214,12 +218,9 @@ def take_farewells(adapter: Watched) -> list[Answer]:
     """The last answers of clients that left."""
     found: list[Answer] = []
     while adapter.farewells:
-        try:
-            told = json.loads(adapter.farewells.pop(0))
-            key_of(told)
-        except (ValueError, KeyError, TypeError):
-            continue
-        found.append(told)
+        told = read_answer(adapter.farewells.pop(0))
+        if told is not None:
+            found.append(told)
     return found
 
 
@@ -230,8 +231,13 @@ def look(recording: Recording, shown: Shown, answers: Collection[Answer], at: in
     for each in answers:
         name, live = str(each["client"]), int(each.get("live", 0))
         homes = [*each.get("homes", ()), None, None]
-        if homes[live] is not None:
+        if homes[live] in shown.brokers:
             sessions.append((name, str(homes[live])))
+        elif homes[live] is not None:
+            note = (
+                f"{name!r} says that it is at {homes[live]!r}, which is no broker of the network file: without a home"
+            )
+            recording.notes += [note] if note not in recording.notes else []
         filters += [(name, str(f), g) for f, g in each.get("filters", ())]
     for name, seen in shown.clients.items():
         if not seen.wrapped and seen.homes[seen.live]:

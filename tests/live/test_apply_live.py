@@ -1,300 +1,252 @@
-"""Plans carried out on real brokers, under load: nothing lost, nothing doubled, everybody where meant.
-
-The applier is killed after a unit of each phase, clients come and go in each phase, and a broker is killed.
-"""
+"""Applying plans on real brokers: the inverse, Ctrl-C, clients without the wrapper, retained messages. Counts only."""
 
 import asyncio
-import os
 import signal
-from contextlib import contextmanager
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from overlace.errors import BadNetwork
 from overlace.live import servers
-from overlace.live.client import connect
+from overlace.live.apply import apply, changer_for, journal_folder, look, resume, rollback
+from overlace.live.client import connect, mqtt_client
 from overlace.live.journal import last_journal
-from overlace.live.swap import BACK, PHASES
-from tests.live.appliers import KILLED
-from tests.live.stage import Stage, there_and_back
+from overlace.live.local import down, up
+from overlace.live.options import ApplyOptions, LocalOptions
+from overlace.live.servers import PATIENCE
+from overlace.live.wiring import links_of
+from tests.live.plans import Situation, make_plan, make_run
 
-pytestmark = [pytest.mark.live, pytest.mark.xdist_group("apply")]  # the tests of a network share a worker
+pytestmark = pytest.mark.live
 
-
-def needs(substrate):
-    return pytest.mark.skipif(servers.find_program(substrate) is None, reason=f"no {substrate} server on this machine")
-
-
-class Ways:
-    """A network that is at one of two layouts, and the plans between them."""
-
-    def __init__(self, stage):
-        self.stage = stage
-        self.layouts = there_and_back(stage)
-        self.at = 0
-        self.plans = {0: stage.plan(*self.layouts[1])}
-
-    @property
-    def plan(self):
-        """The plan that leads from where the network is to the other layout; its clients are the load's."""
-        if self.at not in self.plans:
-            self.plans[self.at] = self.stage.plan(*self.layouts[1 - self.at])
-        return self.plans[self.at]
-
-    def check(self, moved):
-        """The network is at the other layout now, or where it was."""
-        self.at = 1 - self.at if moved else self.at
-        links, homes = self.stage.layout()
-        assert links == self.layouts[self.at][0]
-        assert {name: homes[name] for name in self.layouts[self.at][1]} == self.layouts[self.at][1]
+NAMES = ["hub-1", "hub-2", "hub-3"]
+LINE = [("hub-1", "hub-2"), ("hub-2", "hub-3")]
+OTHER = [("hub-1", "hub-3"), ("hub-2", "hub-3")]
+HOMES = {"a": "hub-1", "b": "hub-2", "c": "hub-3", "d": "hub-1"}
+AFTER = {"a": "hub-3", "b": "hub-2", "c": "hub-3", "d": "hub-2"}
+NATS, MOSQUITTO = (
+    pytest.mark.skipif(servers.find_program(each) is None, reason=f"no {each} server on this machine")
+    for each in ("nats", "mosquitto")
+)
 
 
-@contextmanager
-def nothing_lost(stage):
-    """While this lasts the load publishes; all that it published must arrive, once and in order."""
-    before = stage.load.tally.unanswered
-    with stage.loaded() as tally:
-        yield
-    assert (tally.lost, tally.duplicated, tally.reordered, tally.failed) == (0, 0, 0, 0)
-    assert tally.unanswered == before
+@pytest.fixture
+def network(tmp_path):
+    """A network of three brokers in a line, ended whatever happens."""
+    made = []
+
+    def start(substrate):
+        tree = tmp_path / "tree.csv"
+        tree.write_text("left,right\n" + "".join(f"{a},{b}\n" for a, b in LINE))
+        options = LocalOptions(substrate=substrate, brokers=3, tree=str(tree))
+        made.append(up(tmp_path / f"net{len(made)}", options, bound=True))
+        return made[-1]
+
+    yield start
+    for each in made:
+        if (each.folder / "run" / "processes.json").exists():
+            down(each)
 
 
-@pytest.fixture(scope="module")
-def nats(tmp_path_factory):
-    with Stage.small(tmp_path_factory.mktemp("nats")) as stage:
-        yield Ways(stage)
+def plan_of(folder, homes=HOMES, after=AFTER):
+    place = {name: i for i, name in enumerate(NAMES)}
+    now = Situation(
+        NAMES, [(place[a], place[b]) for a, b in LINE], {name: place[home] for name, home in homes.items()},
+        {name: ["all"] for name in homes}, ("all",),
+    )  # fmt: skip
+    return make_plan(make_run(folder / "made", now)[1], OTHER, after)
 
 
-@needs("nats")
-def test_a_plan_is_carried_out_under_load(nats):
-    stage, plan = nats.stage, nats.plan
-    with nothing_lost(stage):
-        told = stage.verb("apply", plan)
-        assert told.code == 0
-        assert "8 of 8 follow orders; nothing would be left behind" in told.said
-        assert "nothing was changed" in told.said
-        nats.check(moved=False)
-        told = stage.verb("apply", plan, "--yes")
-        assert told.code == 0, told.said
-        assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.said
-        nats.check(moved=True)
-        told = stage.verb("apply", plan, "--yes")
-        assert told.code == 1
-        assert "The network is not as the plan saw it" in told.said
-        nats.check(moved=False)
+@asynccontextmanager
+async def wrapped(deployment, homes=HOMES):
+    """Clients at home that receive everything, by name; what each received."""
+    got = {name: Counter() for name in homes}
+    async with AsyncExitStack() as stack:
+        clients = {}
+        for name, home in homes.items():
+            clients[name] = await stack.enter_async_context(await connect(name, network=deployment.path, home=home))
+            await clients[name].subscribe("all", lambda message, mine=got[name]: mine.update([message.payload]))
+        await joined(clients, got)
+        yield clients, got
 
 
-@needs("nats")
-@pytest.mark.parametrize(("phase", "units"), [(phase, 2) for phase in PHASES])
-def test_killed_in_a_phase_it_is_resumed(nats, phase, units):
-    stage, plan = nats.stage, nats.plan
-    with nothing_lost(stage):
-        assert stage.verb("apply", plan, "--yes", kill=(phase, units)).code == KILLED
-        stage.go_on(20)
-        told = stage.verb("apply", plan, "--yes")
-        assert told.code == 1
-        assert "a colour swap is not finished" in told.said
-        if phase not in BACK:
-            told = stage.verb("rollback")
-            assert told.code == 1
-            assert "no way back but the inverse plan" in told.said
-        told = stage.verb("resume")
-        assert told.code == 0, told.said
-        assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.said
-        nats.check(moved=True)
+async def joined(clients, got):
+    """Links are wired and filters known everywhere: a message of every client has reached everybody."""
+    wanted = {f"try {name}".encode() for name in clients}
+    deadline = time.monotonic() + PATIENCE
+    while not all(wanted <= mine.keys() for mine in got.values()):
+        assert time.monotonic() < deadline, "the network is joined"
+        for name, client in clients.items():
+            await client.publish("all", f"try {name}")
+        await asyncio.sleep(0.05)
 
 
-@needs("nats")
-@pytest.mark.parametrize("phase", BACK)
-def test_killed_before_finish_it_is_taken_back(nats, phase):
-    stage, plan = nats.stage, nats.plan
-    with nothing_lost(stage):
-        assert stage.verb("apply", plan, "--yes", kill=(phase, 2)).code == KILLED
-        stage.go_on(20)
-        told = stage.verb("rollback")
-        assert told.code == 0, told.said
-        nats.check(moved=False)
-        told = stage.verb("resume")
-        assert told.code == 1
-        assert "no colour swap is under way" in told.said
+async def until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.01)
 
 
-@needs("nats")
-def test_a_torn_last_line_of_the_journal_is_no_line(nats):
-    stage, plan = nats.stage, nats.plan
-    with nothing_lost(stage):
-        assert stage.verb("apply", plan, "--yes", kill=("switch", 3)).code == KILLED
-        path = last_journal(stage.network / "journal").path
-        path.write_bytes(path.read_bytes().removesuffix(b"\n")[:-7])  # so that switch never began
-        assert last_journal(stage.network / "journal").reached == "probe"
-        assert stage.verb("resume").code == 0
-        nats.check(moved=True)
+async def everybody_hears(clients, got, text):
+    """A message of every client reaches everybody once."""
+    for name, client in clients.items():
+        await client.publish("all", f"{text} {name}")
+    wanted = {f"{text} {name}".encode() for name in clients}
+    await until(lambda: all(wanted <= mine.keys() for mine in got.values()), f"{text}: everybody hears everybody")
+    assert all(mine[each] == 1 for mine in got.values() for each in wanted)
 
 
-class Late:
-    """A client that comes late: it receives what the load's neighbour says, and says something itself."""
-
-    def __init__(self, name, home):
-        self.name, self.home, self.got, self.sent = name, home, [], 0
-
-    async def come(self, network):
-        self.client = await connect(self.name, network, self.home)
-        await self.client.subscribe("clock", lambda message: self.got.append(int(message.payload)))
-        await self.client.flush()
-        self.saying = asyncio.ensure_future(self.say())
-
-    async def say(self):
-        while True:
-            await self.client.publish(f"late.{self.name}", str(self.sent).encode())
-            self.sent += 1
-            await asyncio.sleep(0.01)
-
-    async def rest(self):
-        self.saying.cancel()
-        await asyncio.wait([self.saying])
-        await self.client.flush()
-
-
-class Clock:
-    """Two clients that were there before: one says numbers, one hears all that late ones say."""
-
-    def __init__(self, homes):
-        self.homes, self.number, self.heard = homes, 0, {}
-
-    async def come(self, network):
-        self.clients = [await connect(f"clock-{i}", network, home) for i, home in enumerate(self.homes)]
-        await self.clients[1].subscribe("late.*", self.hear)
-        self.ticking = asyncio.ensure_future(self.tick())
-
-    def hear(self, message):
-        self.heard.setdefault(message.topic.removeprefix("late."), []).append(int(message.payload))
-
-    async def tick(self):
-        while True:
-            await self.clients[0].publish("clock", str(self.number).encode())
-            self.number += 1
-            await asyncio.sleep(0.005)
-
-    async def gone_on(self, late):
-        """Everybody has got something new."""
-        while not (late.got and self.heard.get(late.name)):
-            await asyncio.sleep(0.01)
-
-    async def rest(self, lates):
-        """Nobody says more, and all has arrived."""
-        for each in lates:
-            await each.rest()
-        self.ticking.cancel()
-        await asyncio.wait([self.ticking])
-        deadline = asyncio.get_running_loop().time() + 20
-        while asyncio.get_running_loop().time() < deadline and not all(
-            each.got[-1:] == [self.number - 1] and self.heard[each.name][-1:] == [each.sent - 1] for each in lates
-        ):
-            await asyncio.sleep(0.01)
-
-    async def leave(self, lates):
-        for client in (*self.clients, *(each.client for each in lates)):
-            await client.close()
-
-
-def without_gaps(numbers, first=None):
-    """Whether numbers go on one by one, from the first on."""
-    return bool(numbers) and numbers == list(range(numbers[0] if first is None else first, numbers[-1] + 1))
-
-
-def come_late(stage, clock, name, home, lates):
-    late = Late(name, home)
-    stage.do(late.come(stage.network))
-    lates.append(late)
-    stage.do(clock.gone_on(late))
-
-
-def assert_all_heard(clock, lates):
-    for each in lates:
-        assert without_gaps(each.got), each.name  # from the first that it got, interest has spread
-        assert each.got[-1] == clock.number - 1
-        assert without_gaps(clock.heard[each.name], first=0), each.name
-        assert clock.heard[each.name][-1] == each.sent - 1
-
-
-@needs("nats")
-@pytest.mark.parametrize("applier", ["alive", "dead"])
-def test_clients_that_come_in_any_phase_lose_nothing(nats, applier):
-    stage, plan = nats.stage, nats.plan
-    brokers, lates = list(stage.deployment.brokers), []
-    clock = Clock(brokers[1:])
-    stage.do(clock.come(stage.network))
+async def seen(deployment):
+    """(links, homes) of the live colour, as the brokers say."""
+    adapter = changer_for(deployment)
     try:
-        with nothing_lost(stage):
-            if applier == "alive":
-                child = stage.appliers.start("live", "apply", plan, "--yes", "--network", stage.network, hold=PHASES)
-                for i, phase in enumerate(PHASES):
-                    stage.appliers.wait_for_phase(child, phase)
-                    come_late(stage, clock, f"late-{phase}", brokers[i % 3], lates)
-                    stage.appliers.release(child, phase)
-                told = stage.appliers.wait(child)
-            else:
-                told = stage.verb("apply", plan, "--yes", kill=(PHASES[0], 2))
-                for i, phase in enumerate(PHASES[1:]):
-                    assert told.code == KILLED
-                    come_late(stage, clock, f"late-{i}", brokers[i % 3], lates)
-                    told = stage.verb("resume", kill=(phase, 1))
-                assert told.code == KILLED
-                told = stage.verb("resume")
-            assert told.code == 0, told.said
-        stage.do(clock.rest(lates))
-        assert_all_heard(clock, lates)
-        shown = stage.shown()
-        assert {shown.clients[each.name].homes[shown.live] for each in lates} <= set(brokers)
-        nats.check(moved=True)
+        shown = await adapter.shown()
+        return shown.links[shown.live], {name: each.homes[shown.live] for name, each in shown.clients.items()}
     finally:
-        stage.do(clock.leave(lates))
+        await adapter.close()
 
 
-@needs("nats")
-def test_clients_that_die_in_any_phase_hold_nobody_up(nats):
-    stage, plan = nats.stage, nats.plan
-    brokers = list(stage.deployment.brokers)
-    mortals = {
-        phase: stage.appliers.client(f"mortal-{phase}", stage.network, brokers[i % 3], "load.none")
-        for i, phase in enumerate(PHASES)
-    }
-    with nothing_lost(stage):
-        words = "live", "apply", plan, "--yes", "--network", stage.network
-        child = stage.appliers.start(*words, hold=PHASES, patience=1.0)
-        for phase in PHASES:
-            stage.appliers.wait_for_phase(child, phase)
-            stage.appliers.kill(mortals[phase])
-            stage.appliers.release(child, phase)
-        told = stage.appliers.wait(child)
-        assert told.code == 0, told.said
-        nats.check(moved=True)
+@NATS
+def test_apply_then_inverse_has_all_as_it_was(network, tmp_path):
+    deployment, plan = network("nats"), plan_of(tmp_path)
+
+    async def story():
+        async with wrapped(deployment) as (clients, got):
+            await everybody_hears(clients, got, "first")
+            before = await seen(deployment)
+            done = await asyncio.to_thread(apply, plan, deployment, ApplyOptions())
+            assert (done.landed, done.links_landed) == (4, 2)
+            assert await seen(deployment) == (links_of(OTHER), AFTER)
+            await everybody_hears(clients, got, "then")
+            with pytest.raises(BadNetwork, match=r"taken back by its inverse: overlace live apply .* --inverse --yes"):
+                await asyncio.to_thread(rollback, deployment, ApplyOptions())
+            done = await asyncio.to_thread(apply, plan, deployment, ApplyOptions(inverse=True))
+            assert (done.landed, done.links_landed) == (4, 2)
+            assert await seen(deployment) == before == (links_of(LINE), HOMES)
+            await everybody_hears(clients, got, "last")
+
+    asyncio.run(story())
 
 
-@needs("nats")
-def test_a_broker_killed_in_prepare_stops_it_and_it_is_taken_back_when_it_returns(nats):
-    """The last test of this network: what is lost is lost."""
-    stage, plan = nats.stage, nats.plan
-    with stage.loaded():
-        assert stage.verb("apply", plan, "--yes", kill=("prepare", 4)).code == KILLED
-        broker = list(stage.deployment.brokers)[-1]
-        process = stage.processes()[broker]
-        os.kill(process.pid, signal.SIGKILL)
-        told = stage.verb("resume")
-        assert told.code == 1
-        assert f"{broker} at " in told.said
-        assert "does not answer" in told.said
-        stage.restart(broker)
-        told = stage.verb("rollback")
-        assert told.code == 0, told.said
-        nats.check(moved=False)
+@NATS
+def test_ctrl_c_stops_between_two_units_and_resume_goes_on(network, tmp_path):
+    deployment, plan = network("nats"), plan_of(tmp_path)
+
+    def reached(phase):
+        found = last_journal(journal_folder(deployment))
+        return found is not None and found.reached == phase
+
+    async def story():
+        async with wrapped(deployment) as (clients, got):
+            words = ["live", "apply", str(plan), "--network", str(deployment.path), "--yes", "--rate", "4"]
+            with open(tmp_path / "told", "w") as told:
+                main = [sys.executable, "-c", "from overlace.cli import main; main()"]
+                process = subprocess.Popen([*main, *words], stdout=told, stderr=told)
+            try:
+                await until(lambda: reached("prepare") or process.poll() is not None, "it prepares")
+                process.send_signal(signal.SIGINT)
+                await asyncio.to_thread(process.wait, PATIENCE)
+            finally:
+                process.kill()
+                process.wait()
+            told = " ".join((tmp_path / "told").read_text().split())
+            assert process.returncode == 130, told
+            assert "in a state that loses nothing. `overlace live resume` goes on" in told
+            assert not last_journal(journal_folder(deployment)).ended
+            await everybody_hears(clients, got, "halfway")
+            done = await asyncio.to_thread(resume, deployment, ApplyOptions())
+            assert (done.landed, done.links_landed) == (4, 2)
+            await everybody_hears(clients, got, "last")
+
+    asyncio.run(story())
 
 
-@needs("mosquitto")
-def test_a_plan_is_carried_out_on_mosquitto(tmp_path):
-    with Stage.small(tmp_path, "mosquitto") as stage:
-        ways = Ways(stage)
-        with nothing_lost(stage):
-            told = stage.verb("apply", ways.plan, "--yes")
-            assert told.code == 0, told.said
-            assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.said
-            ways.check(moved=True)
+@NATS
+def test_lossy_cuts_plain_clients_off_and_counts_who_landed(network, tmp_path):
+    import nats
+
+    deployment = network("nats")
+    plan = plan_of(tmp_path, {**HOMES, "p": "hub-1", "q": "hub-1"}, {**AFTER, "p": "hub-2", "q": "hub-2"})
+    who = deployment.login("plain")
+
+    async def ignore(error):
+        pass
+
+    async def plain(stack, name, brokers):
+        """A client of nats-py with a list of servers, which it goes through in turn."""
+        made = await nats.connect(
+            [f"nats://{deployment.client_address(each)}" for each in brokers], name=name, user=who.user,
+            password=who.password, dont_randomize=True, reconnect_time_wait=0.1, max_reconnect_attempts=-1,
+            error_cb=ignore,
+        )  # fmt: skip
+        stack.push_async_callback(made.close)
+        return made
+
+    async def story():
+        async with wrapped(deployment) as (clients, got), AsyncExitStack() as stack:
+            heard = Counter()
+            await plain(stack, "p", ["hub-1", "hub-2"])
+            other = await plain(stack, "q", ["hub-1", "hub-3"])
+
+            async def take(message):
+                heard[message.data] += 1
+
+            await other.subscribe("all", cb=take)
+            await other.flush()
+            with pytest.raises(BadNetwork, match="2 clients follow no orders and would lose messages: 'p', 'q'"):
+                await asyncio.to_thread(look, plan, deployment, ApplyOptions())
+            done = await asyncio.to_thread(apply, plan, deployment, ApplyOptions(lossy=True))
+            assert (done.clients, done.landed, done.lossy, done.came) == (4, 4, 2, 2)
+            links, homes = await seen(deployment)
+            assert links == links_of(OTHER)
+            assert done.came_home == [homes["p"], homes["q"]].count("hub-2")
+            assert homes["q"] != "hub-2"  # which its list does not have
+            await everybody_hears(clients, got, "last")
+            await until(lambda: {f"last {name}".encode() for name in clients} <= heard.keys(), "plain ones hear it too")
+
+    asyncio.run(story())
+
+
+def retain(deployment, broker, topic, text):
+    """Have a message retained, as any MQTT client does."""
+    client = mqtt_client(deployment.plain(), "clients", f"retains {topic}")
+    there = threading.Event()
+    client.on_connect = lambda *_: there.set()
+    host, _, port = deployment.client_address(broker).rpartition(":")
+    client.connect(host, int(port))
+    client.loop_start()
+    assert there.wait(PATIENCE)
+    client.publish(topic, text, qos=1, retain=True).wait_for_publish(PATIENCE)
+    client.disconnect()
+    client.loop_stop()
+
+
+@MOSQUITTO
+def test_retained_messages_are_copied_and_nobody_gets_one_twice(network, tmp_path):
+    deployment, plan = network("mosquitto"), plan_of(tmp_path)
+
+    async def story():
+        async with wrapped(deployment) as (clients, got):
+            await everybody_hears(clients, got, "first")
+            await asyncio.to_thread(retain, deployment, "hub-1", "state/one", "on")
+            kept = Counter()
+            await clients["a"].subscribe("state/#", lambda message: kept.update([message.payload]))
+            await until(lambda: kept[b"on"] == 1, "the retained message comes with the subscription")
+            with pytest.raises(BadNetwork, match="retained messages of 1 topic: 'state/one'"):
+                await asyncio.to_thread(look, plan, deployment, ApplyOptions())
+            done = await asyncio.to_thread(apply, plan, deployment, ApplyOptions(copy_retained=True))
+            assert (done.landed, done.links_landed) == (4, 2)
+            await everybody_hears(clients, got, "last")
+            late = Counter()
+            await clients["d"].subscribe("state/one", lambda message: late.update([message.payload]))
+            await until(lambda: late[b"on"] == 1, "a later subscriber gets it from the new broker")
+            await everybody_hears(clients, got, "end")
+            assert kept == late == {b"on": 1}
+
+    asyncio.run(story())

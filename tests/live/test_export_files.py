@@ -244,6 +244,21 @@ def test_a_password_that_nats_would_take_for_a_hash_is_refused(made, tmp_path):
     )
 
 
+@pytest.mark.parametrize("substrate", ["nats", "mosquitto"])
+@pytest.mark.parametrize("secret", ["top\tsecret", " top secret", "top secret\x07", "\x1btop secret", ""])
+def test_no_password_is_shown_where_it_cannot_be_written(made, tmp_path, substrate, secret):
+    network = write_network(tmp_path / "net", substrate)
+    (tmp_path / "net" / "secrets" / "links").write_text(secret)
+    options = ExportOptions(network=str(network), filters="all")
+    if (substrate, secret) == ("nats", " top secret"):  # which quotes hold
+        export(made[2], substrate, tmp_path / "out", options)
+        return
+    with pytest.raises(BadNetwork, match="links") as found:
+        export(made[2], substrate, tmp_path / "out", options)
+    assert "secret" not in str(found.value).replace("secrets/", "")
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_difference_is_against_what_is_there_and_its_undo_is_what_is_there(made, tmp_path):
     _, _, plan = made
     network = write_network(tmp_path / "net")

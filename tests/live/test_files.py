@@ -46,6 +46,19 @@ def test_control_characters_are_refused_wherever_they_would_be_written(text):
             write(text)
 
 
+@given(texts, texts.filter(CONTROL.search), texts)
+def test_a_secret_that_cannot_be_written_is_not_shown(before, control, after):
+    secret = f"{before}s3cret{control}{after}"
+    for write in (
+        lambda: nats_files.quote(secret, "the password"),
+        lambda: mosquitto_files.plain(secret, "the password", secret=True),
+        lambda: mosquitto_files.plain(" s3cret ", "the password", secret=True),
+    ):
+        with pytest.raises(BadNetwork) as error:
+            write()
+        assert "s3cret" not in str(error.value)
+
+
 @given(texts, texts)
 def test_slugs_and_labels_are_harmless_and_two_names_never_share_one(left, right):
     for make, letters in ((slug, "-_"), (label, "-")):

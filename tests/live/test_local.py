@@ -132,8 +132,18 @@ def test_commands_from_up_to_down(tmp_path, monkeypatch, capsys, substrate):
         processes = read_processes(tmp_path / "net" / "run" / "processes.json")
         assert run(["live", "down"]) == 0
     assert not any(each.runs for each in processes)
+    capsys.readouterr()
+    assert run(["live", "down"]) == 0
+    assert "ended 0 processes" in capsys.readouterr().out
+    try:
+        assert run(["live", "up", "--substrate", substrate, "--brokers", "1"]) == 0  # there once more
+    finally:
+        assert run(["live", "down"]) == 0
+    (tmp_path / "net" / "run" / "processes.json").unlink()
     assert run(["live", "down"]) == 1
     assert "not ours to end" in " ".join(capsys.readouterr().err.split())
+    assert run(["live", "up", "--substrate", substrate, "--brokers", "1"]) == 1
+    assert "holds other things" in " ".join(capsys.readouterr().err.split())
 
 
 def test_links_have_the_latency_that_was_asked_for(network):
