@@ -59,6 +59,7 @@ class Swap:
             raise BadNetwork(
                 f"{self.journal.path}: it was being taken back. `overlace live rollback` goes on with that."
             )
+        self._mean()
         reached = self.journal.reached
         done = PHASES.index(reached) if reached else 0
         start = 0 if done <= PHASES.index("switch") else done  # what is repeated changes nothing
@@ -77,6 +78,7 @@ class Swap:
             )
         if not self.journal.turned:
             self.journal.write("turn")
+        self._mean()
         old, new = self.journal.old, self.journal.new
         shown = await self._shown()
         async for unit in self._switch(old, shown):
@@ -89,6 +91,11 @@ class Swap:
         async for broker in self.adapter.unwire(new):
             yield Unit("unwire", broker)
         self.journal.write("end", live=old, how="rollback")
+
+    def _mean(self) -> None:
+        """Tell the adapter what is wired, or is to be: a broker that is away, or just back, shows less."""
+        journal = self.journal
+        self.adapter.meant = {journal.old: journal.before.links, journal.new: journal.after.links}
 
     async def _phase(self, phase: str) -> AsyncIterator[Unit]:
         """One phase, in the journal from its begin to its end."""
