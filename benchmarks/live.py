@@ -59,7 +59,9 @@ def sections() -> dict[str, str]:
 def write_page(held: dict[str, str]) -> None:
     """The page with the sections there are."""
     found = [find_program("nats"), find_program("mosquitto")]
-    versions = [f"{name} {each.version}" for name, each in zip(("nats-server", "Mosquitto"), found, strict=True) if each]
+    versions = [
+        f"{name} {each.version}" for name, each in zip(("nats-server", "Mosquitto"), found, strict=True) if each
+    ]
     texts = [f"# {TITLE}", f"`python benchmarks/live.py` on {machine()}.", ABOUT.format(versions=", ".join(versions))]
     texts += [f"## {heading}\n\n{held[heading]}" for heading, _ in PARTS.values() if heading in held]
     PAGE.write_text("\n\n".join(texts) + "\n")

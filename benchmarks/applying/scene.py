@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from recording.networks import overlace
+
 from overlace.live.deployment import Substrate
 from overlace.live.options import LocalOptions, TrafficOptions
 from overlace.live.planned import Planned, read_planned
@@ -23,7 +25,6 @@ from overlace.live.traced import Collector
 from overlace.live.wiring import Links
 from overlace.observe.traffic import complete_traffic
 from overlace.trace.store import Trace
-from recording.networks import overlace
 from tests.live.appliers import Told
 from tests.live.stage import Stage
 

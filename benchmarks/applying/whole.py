@@ -7,15 +7,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from protocol import table
+from recording.networks import SEEDS
+
 from applying.scene import COUNTS, apply_words, counts, document, look_for_a_while, predict, record_and_plan, scene
 from overlace.live.apply import changer_for
-from overlace.live.client import Message
 from overlace.live.deployment import Substrate
 from overlace.live.nats import NatsNetwork
 from overlace.live.planned import Planned
 from overlace.live.traffic import Load
-from protocol import table
-from recording.networks import SEEDS
 from tests.live.stage import Stage
 
 NAMES: dict[Substrate, str] = {"nats": "NATS", "mosquitto": "Mosquitto"}

@@ -38,7 +38,7 @@ class Stage:
     def small(cls, folder, substrate="nats", **options):
         """Three brokers and eight clients."""
         local = LocalOptions(substrate=substrate, brokers=3, **options)
-        return cls(folder, local, TrafficOptions(seed=7, clients=8, topics=8, rate=200))
+        return cls(folder, local, TrafficOptions(seed=7, clients=8, topics=8, rate=300))
 
     def __enter__(self):
         try:
