@@ -103,7 +103,7 @@ def demo_command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """A network on this machine, recorded, planned and changed under a load: about a minute; nothing is left running."""
+    """A network on this machine, recorded, planned and changed under a load, in about a minute."""
     from overlace.live.demo import live_demo
 
     with bar("live demo") as progress:

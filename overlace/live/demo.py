@@ -15,7 +15,8 @@ from overlace.live.deployment import Deployment
 from overlace.live.local import down, up
 from overlace.live.options import ApplyOptions, LocalOptions, RecordOptions, TrafficOptions
 from overlace.live.record import adapter_for, record
-from overlace.live.tally import Kind, Tally
+from overlace.live.scenario import Kind
+from overlace.live.tally import Tally
 from overlace.live.traffic import Load
 from overlace.live.wiring import Links
 from overlace.model import Progress
