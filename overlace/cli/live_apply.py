@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from overlace.cli.console import AsJson, PlanPath, answer, bar, shown
+from overlace.cli.console import AsJson, PlanPath, answer, bar, err, shown
 from overlace.cli.options import options_from
 from overlace.live.options import ApplyOptions
 
 if TYPE_CHECKING:
-    from overlace.live.apply import Applied
+    from overlace.live.apply import Applied, Intent
 
 Network = Annotated[
     Path, typer.Option("--network", help="network file, or the folder of one", metavar="FILE", show_default=True)
@@ -45,13 +45,20 @@ def apply_command(
             "absent": intent.absent,
             "unknown": intent.unknown,
             "unwrapped": intent.unwrapped,
+            "retained": intent.retained,
             "changed": False,
         }
         answer(as_json, document, *lines, "nothing was changed. Carry it out with --yes")
         return
     with bar("apply") as progress:
-        done = apply(plan, deployment, options, progress)
+        done = apply(plan, deployment, options, progress, _warn)
     _tell(as_json, done)
+
+
+def _warn(intent: Intent) -> None:
+    """What will be lost, before anything is changed."""
+    if intent.unwrapped:
+        err.print(shown(intent.loss()))
 
 
 def resume_command(network: Network = DEFAULT, as_json: AsJson = False) -> None:
@@ -77,6 +84,7 @@ def rollback_command(network: Network = DEFAULT, as_json: AsJson = False) -> Non
 def _tell(as_json: bool, done: Applied) -> None:
     document = {**done._asdict(), "journal": str(done.journal), "changed": True}
     phases = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in done.phases.items())
-    answer(as_json, document, shown(f"phases    {phases}"), shown(f"done      {done.line()}"))
+    lossy = [shown(f"lossy     {done.lossy_line()}")] if done.lossy else []
+    answer(as_json, document, shown(f"phases    {phases}"), *lossy, shown(f"done      {done.line()}"))
     if done.landed < done.clients or done.links_landed < done.links:
         raise typer.Exit(1)

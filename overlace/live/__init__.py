@@ -12,5 +12,6 @@ filters         what crosses each bridge
 export          a plan to files: targets (what is written), maps (of clients), addresses (without a network file)
 apply           a plan carried out: swap (phases and their order), journal (what was meant and how far it came)
 deploying       files brought to brokers
-local, delay, traffic   a network on this machine, latency for its links, a seeded load
+local, delay    a network on this machine, latency for its links
+traffic         a seeded load; scenario: who talks about what; tally: what came of it
 """

@@ -16,6 +16,7 @@ from overlace.errors import BadNetwork
 from overlace.live.deployment import Deployment
 from overlace.live.mosquitto_files import Filters
 from overlace.live.wiring import Links
+from overlace.wording import counted
 
 Order: TypeAlias = Mapping[str, Any]
 """What control asks of a client: {"do": "count"}. It names brokers, never addresses."""
@@ -32,6 +33,7 @@ class Seen(NamedTuple):
     filters: tuple[tuple[str, str | None], ...]  # with their groups
     wrapped: bool  # whether it follows orders
     connections: int = 1  # more than one in a colour: two clients have this name
+    movable: bool = True  # whether one that follows no orders can come back in the other colour
 
 
 class Shown(NamedTuple):
@@ -181,6 +183,11 @@ class Changed(Watched, Protocol):
         """Take a colour down; it takes no clients from then on. Yields each broker when it is done."""
         ...
 
+    def admit(self, colour: int) -> AsyncIterator[str]:
+        """Let clients that follow no orders into this colour and no other, so that those in the other are cut off and
+        come back by themselves; where that is done by ending the other, nothing. Yields each broker when it is done."""
+        ...
+
     async def probe(self, colour: int, broker: str, expected: Collection[str]) -> set[str]:
         """Whom a message reaches that is published in a colour at a broker."""
         ...
@@ -196,6 +203,19 @@ class Changed(Watched, Protocol):
     async def kick(self, client: str) -> None:
         """Break the connections of a client that follows no orders."""
         ...
+
+    async def copy_retained(self, old: int, new: int) -> int:
+        """Have all retained messages of a colour in the other, before anybody subscribes there; how many topics."""
+        ...
+
+
+RETAINED = "retained messages"
+
+
+def retained_text(topics: Collection[str]) -> str:
+    """Retained messages that would be left behind, in words."""
+    listed = ", ".join(map(repr, sorted(topics)[:5])) + (", ..." if len(topics) > 5 else "")
+    return f"{RETAINED} of {counted(len(topics), 'topic', 'topics')}: {listed}"
 
 
 def refuse_silent(shown: Shown, deployment: Deployment) -> None:

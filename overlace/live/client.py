@@ -584,6 +584,8 @@ class Link:
     left: str
     replies: str
     """The filter of answers to requests, with {} for the hash of its name."""
+    asks_early = False
+    """Whether answers must be subscribed to before the first request: bridges carry known filters."""
     traces: bool
     """Whether servers trace messages that ask for it."""
     keeps: bool
@@ -842,6 +844,7 @@ class NatsLink(Link):
 class MqttLink(Link):
     """A connection to a Mosquitto, on the port of a colour; paho's thread hands all to the event loop."""
 
+    asks_early = True
     orders, who, left, replies = "$overlace/ctl/{}", "$overlace/probe/who", "$overlace/left", "_reply/{}/+"
     traces, keeps = False, True
     answers, lives, flushes = "$overlace/answers/", "$overlace/probe/live/", "$overlace/flush/none"
@@ -996,7 +999,11 @@ class MqttLink(Link):
 
         numbered = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
         numbered.SubscriptionIdentifier = entry.number
-        return self._paho.subscribe(self._topic(entry), options=SubscribeOptions(entry.qos), properties=numbered)
+        # what is retained was had in the live colour: in the other one it would come a second time
+        wanted = self.colour == self.client.live or self.client._finding
+        handling = SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if wanted else SubscribeOptions.RETAIN_DO_NOT_SEND
+        options = SubscribeOptions(entry.qos, retainHandling=handling)
+        return self._paho.subscribe(self._topic(entry), options=options, properties=numbered)
 
     async def subscribe(self, entry: Entry) -> None:
         """Subscribe to a filter; a second time changes nothing."""
@@ -1186,6 +1193,7 @@ class Client:
         self._held_until, self._letting_go = 0.0, False
         self._waiting: dict[str, asyncio.Future[Message]] = {}
         self._asked = 0
+        self._inbox_open, self._inbox_opening = False, asyncio.Lock()
         self._share, self._share_until, self._traced = 0.0, 0.0, 0
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -1214,8 +1222,9 @@ class Client:
 
     @property
     def filters(self) -> list[Filter]:
-        """What it is subscribed to, with groups."""
-        return list(self._entries)
+        """What the application is subscribed to, with groups."""
+        inbox = self._kind.replies.format(self.hash)
+        return [each for each in self._entries if each[0] != inbox]
 
     @property
     def counts(self) -> dict[str, tuple[int, int]]:
@@ -1286,9 +1295,7 @@ class Client:
         qos: int = 0,
     ) -> Message:
         """Publish a message and wait for its first answer."""
-        inbox = self._kind.replies.format(self.hash)
-        if (inbox, None) not in self._entries:
-            await self.subscribe(inbox, self._replied, qos=qos)
+        inbox = await self._open_inbox(qos)
         self._asked += 1
         reply = inbox[:-1] + f"{self.instance}{self._asked}"
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -1401,6 +1408,16 @@ class Client:
         count = self._new_count(message.reply)
         count[0] += 1
         count[1] += len(payload)
+
+    async def _open_inbox(self, qos: int) -> str:
+        """Where answers to requests come; subscribed to once."""
+        inbox = self._kind.replies.format(self.hash)
+        if not self._inbox_open:
+            async with self._inbox_opening:  # many may ask at once, and none before answers can come
+                if not self._inbox_open:
+                    await self.subscribe(inbox, self._replied, qos=qos)
+                    self._inbox_open = True
+        return inbox
 
     def _replied(self, message: Message) -> None:
         """Hand an answer to whoever waits for it."""
@@ -1754,7 +1771,14 @@ async def connect(name: str, network: str | Path | Network = "network.toml", hom
     for broker in [found] if found is not None else list(known["brokers"]):
         try:
             await client._join(broker)
-            return client
         except Unreachable as error:
             trouble = trouble or error
+            continue
+        try:
+            if client._kind.asks_early:
+                await client._open_inbox(2)
+        except BaseException:
+            await client.close()
+            raise
+        return client
     raise trouble or Unreachable("no broker answers")

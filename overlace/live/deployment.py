@@ -83,6 +83,9 @@ class Credentials(Strict):
     control: Credential | None = Field(default=None, description="record and apply; nobody else may give orders")
     links: Credential | None = Field(default=None, description="brokers that dial other brokers")
     system: Credential | None = Field(default=None, description="NATS: the system account, to reload and to look")
+    plain: Credential | None = Field(
+        default=None, description="NATS: applications that do not; one user, who is in the colour that is live"
+    )
 
 
 class BrokerEntry(Strict):
@@ -177,6 +180,8 @@ class Deployment(Strict):
         for each in self.allow_link:
             if each.count(":") != 1:
                 raise ValueError(f"allow_link {each!r}: expected two patterns, left:right")
+        if self.credentials.plain and (self.substrate != "nats" or self.credentials.plain.creds):
+            raise ValueError("credentials.plain: expected on NATS only, with a password or an nkey")
         if len(set(self.colours)) < len(self.colours) or any(not re.fullmatch(r"[\w$-]+", c) for c in self.colours):
             raise ValueError("colours: expected two different names of letters, digits, _ and -")
         return self
@@ -229,7 +234,7 @@ class Deployment(Strict):
         held: Credential | None = getattr(self.credentials, role)
         if held is None:
             raise BadNetwork(f"{self.path}: credentials.{role} is missing: a user, and where the password is found")
-        coloured = self.substrate == "nats" and role != "system"
+        coloured = self.substrate == "nats" and role not in ("system", "plain")
         name = self.colours[colour]
         user = held.user or ""
         if coloured and user and "{colour}" not in user:

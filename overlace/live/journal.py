@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from overlace.errors import BadNetwork, Busy
 from overlace.live.mosquitto_files import Bridged, Filters
@@ -66,6 +66,12 @@ class Journal:
         return Layout.of(self.head["after"])
 
     @property
+    def undo(self) -> str:
+        """The command that takes it back when all is done; empty if nobody knows, or if it was taken back."""
+        back = any(line.get("how") == "rollback" for line in self.lines)
+        return "" if back else str(self.head.get("undo", ""))
+
+    @property
     def filters(self) -> Filters | None:
         """What bridges carry; None: NATS, or everything."""
         held = self.head.get("filters")
@@ -91,12 +97,16 @@ class Journal:
     def write(self, do: str, **more: object) -> None:
         """Add a line; it is on the disk when this returns."""
         line = {"at": round(time.time(), 3), "do": do, **more}
-        with open(self.path, "ab") as file:
-            if file.tell() and not self._whole():
-                file.write(b"\n")  # what was torn is no line
-            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(self.path, "ab") as file:
+                if file.tell() and not self._whole():
+                    file.write(b"\n")  # what was torn is no line
+                _append(file, line)
+        except OSError as error:
+            raise Unwritten(
+                f"{self.path}: cannot be written ({error.strerror}), so nothing more is done. Make room; then "
+                "`overlace live resume` goes on, `overlace live rollback` takes it back."
+            ) from None
         self.lines.append(line)
 
     def _whole(self) -> bool:
@@ -115,6 +125,17 @@ class Journal:
             yield
 
 
+class Unwritten(BadNetwork):
+    """A journal that cannot be written, so that nothing is done that it would not know of."""
+
+
+def _append(file: BinaryIO, line: Mapping[str, Any]) -> None:
+    """Write a line; it is on the disk when this returns."""
+    file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    file.flush()
+    os.fsync(file.fileno())
+
+
 def write_filters(filters: Filters | None) -> list[Any] | None:
     """What bridges carry, as JSON."""
     if filters is None:
@@ -129,14 +150,22 @@ def begin_journal(folder: Path, head: Mapping[str, Any]) -> Journal:
         raise BadNetwork(
             f"{last.path}: a colour swap is not finished. `overlace live resume` or `live rollback` first."
         )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    number = 1 + max((int(path.stem) for path in folder.glob("[0-9]*.jsonl")), default=0)
-    path = folder / f"{number:04d}.jsonl"
     whole = {"journal": VERSION, **head}
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(json.dumps(whole, ensure_ascii=False).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    path = folder
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = 1 + max((int(each.stem) for each in folder.glob("[0-9]*.jsonl")), default=0)
+        path = folder / f"{number:04d}.jsonl"
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                _append(file, whole)
+        except FileExistsError:
+            raise Busy(f"{path}: another applier has begun it. Wait for it, or stop it.") from None
+        except OSError:
+            path.unlink(missing_ok=True)  # what is torn never began
+            raise
+    except OSError as error:
+        raise Unwritten(f"{path}: cannot be written ({error.strerror}). Nothing was changed.") from None
     return Journal(path, whole, [])
 
 

@@ -38,7 +38,7 @@ from overlace.live.servers import (
 )
 from overlace.live.wiring import Links, is_tree, links_of, parents_first
 
-ROLES = ("clients", "control", "links", "system")
+ROLES = ("clients", "control", "links", "system", "plain")
 
 
 def up(folder: Path, options: LocalOptions, *, bound: bool = False, more: str = "") -> Deployment:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from overlace.errors import BadNetwork, Busy
-from overlace.live.adapter import Answer, Order, Seen, Shown
+from overlace.live.adapter import Answer, Order, Seen, Shown, retained_text
 from overlace.live.deployment import Deployment
 from overlace.live.mosquitto_files import Filters
 from overlace.live.wiring import Links, Pair, dials, is_tree
@@ -71,6 +71,9 @@ class MemoryNetwork:
         self.deployment = deployment
         self.links = links
         self.takes = {0}  # colours that take clients
+        self.plain = 0  # the one that takes clients without the wrapper
+        self.lands: dict[str, str] = {}  # where these come back, who have lists of servers of their own
+        self.retained: tuple[set[str], set[str]] = (set(), set())  # topics, by colour
         self.clients: list[MemoryClient] = []
         self.silent: set[str] = set()
         self.mute: set[str] = set()  # clients whose answers are lost
@@ -127,8 +130,29 @@ class MemoryNetwork:
         self._refuse_silent()
         for broker in self.deployment.brokers:
             self.takes.discard(colour)
+            self._cut(1 - colour)
+            self.retained[colour].clear()
             self._set(colour, frozenset(link for link in self.links[colour] if broker not in link))
             yield broker
+
+    async def admit(self, colour: int) -> AsyncIterator[str]:
+        """Let clients without the wrapper into a colour and no other."""
+        for broker in self.deployment.brokers:
+            self._cut(colour)
+            yield broker
+
+    def _cut(self, colour: int) -> None:
+        self.plain = colour
+        for each in self.clients:
+            if not each.wrapped and each.live != colour:
+                each.live, each.home = colour, self.lands.get(each.name, each.home)
+
+    async def copy_retained(self, old: int, new: int) -> int:
+        """Have retained messages of a colour in the other."""
+        if self.retained[old] - self.retained[new] and any(each.homes[new] is not None for each in self.clients):
+            raise BadNetwork("a subscriber sees a retained message as a new one")
+        self.retained[new].update(self.retained[old])
+        return len(self.retained[old])
 
     def _set(self, colour: int, links: Collection[Pair]) -> None:
         both = [*self.links]
@@ -164,7 +188,8 @@ class MemoryNetwork:
 
     async def stranded(self) -> list[str]:
         """What would be left behind."""
-        return list(self.left_behind)
+        found = self.retained[(await self.shown()).live]
+        return [*self.left_behind, *([retained_text(found)] if found else [])]
 
     async def kick(self, client: str) -> None:
         """Take a client away."""
@@ -177,7 +202,8 @@ class MemoryNetwork:
         """Which of L1 to L5 do not hold now, in words."""
         found = []
         brokers = self.deployment.brokers
-        publishing = {each.live for each in self.clients}
+        wrapped = [each for each in self.clients if each.wrapped]
+        publishing = {each.live for each in wrapped}
         for colour in (0, 1):
             try:
                 dials(brokers, self.links[colour])
@@ -186,9 +212,11 @@ class MemoryNetwork:
                 continue
             if colour in publishing and not is_tree(brokers, self.links[colour]):
                 found.append(f"L1: somebody publishes in colour {colour}, which is no tree")
-            away = [each.name for each in self.clients if each.homes[colour] is None]
+            away = [each.name for each in wrapped if each.homes[colour] is None]
             if colour in publishing and away:
                 found.append(f"L2, L4: somebody publishes in colour {colour}, where {away[0]} does not receive")
             if colour not in self.takes and any(each.homes[colour] is not None for each in self.clients):
                 found.append(f"L5: a client is in colour {colour}, which takes none")
+        if self.plain not in self.takes:
+            found.append(f"L5: clients without the wrapper are let into colour {self.plain}, which takes none")
         return found

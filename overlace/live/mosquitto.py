@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlace.errors import BadNetwork, Busy
 from overlace.live import local, mosquitto_files
-from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
+from overlace.live.adapter import Answer, Answers, Order, Seen, Shown, retained_text
 from overlace.live.client import ClientError, client_address, hash_name, mqtt_client
 from overlace.live.deploying import deploy, run_command
 from overlace.live.deployment import Deployment
@@ -94,9 +94,9 @@ class Line:
         """Send a message."""
         self.client.publish(topic, payload, qos)
 
-    async def retained(self) -> set[str]:
-        """Topics of retained messages, but the broker's own."""
-        topics: set[str] = set()
+    async def retained(self) -> dict[str, mqtt.MQTTMessage]:
+        """Retained messages by topic, but the broker's own."""
+        found: dict[str, mqtt.MQTTMessage] = {}
         probe = mqtt_client(self.network.deployment.plain(), "control", f"overlace.control.{secrets.token_hex(4)}")
         done = threading.Event()
 
@@ -104,27 +104,37 @@ class Line:
             if message.topic == mark:
                 done.set()
             elif message.retain:
-                topics.add(message.topic)
+                found[message.topic] = message
 
         mark = f"$overlace/answers/{secrets.token_hex(8)}"
         probe.on_message = take
 
         def subscribe(*_: Any) -> None:
-            probe.subscribe([("#", 0), (mark, 0)])
+            probe.subscribe([("#", 2), (mark, 2)])
 
         def publish(*_: Any) -> None:
-            probe.publish(mark, b"", 0)
+            probe.publish(mark, b"", 2)  # comes behind all that is retained
 
         probe.on_connect, probe.on_subscribe = subscribe, publish
         host, _, port = client_address(self.network.deployment.plain(), self.broker, self.colour).rpartition(":")
         await asyncio.to_thread(probe.connect, host.strip("[]"), int(port))
         probe.loop_start()
         try:
-            await asyncio.to_thread(done.wait, PATIENCE)
+            if not await asyncio.to_thread(done.wait, PATIENCE):
+                raise BadNetwork(f"{self.broker} does not say what it retains")
         finally:
             probe.disconnect()
             probe.loop_stop()
-        return topics
+        return found
+
+    def retain(self, message: mqtt.MQTTMessage) -> None:
+        """Publish a message so that it is retained; blocks until the broker has taken it."""
+        properties = message.properties
+        for name in ("SubscriptionIdentifier", "TopicAlias"):
+            if properties is not None and hasattr(properties, name):
+                delattr(properties, name)
+        sent = self.client.publish(message.topic, message.payload, message.qos, retain=True, properties=properties)
+        sent.wait_for_publish(PATIENCE)
 
     def take_over(self, client: str) -> None:
         """Connect under a client's name, so that the broker breaks its connection, and leave."""
@@ -347,12 +357,40 @@ class MosquittoNetwork:
     async def stranded(self) -> list[str]:
         """Durable sessions that are away, and retained messages."""
         found = []
+        kept: dict[str, tuple[str, bytes]] = {}  # where it was seen first
         for broker, line in (await self._all_lines((await self.shown()).live)).items():
             away = int(line.told.get(AWAY, "0"))
             if away:
                 found.append(f"{counted(away, 'durable session', 'durable sessions')} at {broker}")
-            found += [f"retained message {topic!r} at {broker}" for topic in sorted(await line.retained())]
-        return found
+            for topic, message in (await line.retained()).items():
+                other = kept.setdefault(topic, (broker, bytes(message.payload)))
+                if other[1] != bytes(message.payload):
+                    found.append(f"retained message {topic!r}, which differs between {other[0]} and {broker}")
+        return [*found, *([retained_text(kept)] if kept else [])]
+
+    async def copy_retained(self, old: int, new: int) -> int:
+        """Publish what brokers retain at their like of the other colour, where it is not; return when it is there."""
+        held = {broker: await line.retained() for broker, line in (await self._all_lines(old)).items()}
+        lines = await self._all_lines(new)
+        for broker, messages in held.items():
+            there = await lines[broker].retained()
+            for topic, message in sorted(messages.items()):
+                if topic not in there or bytes(there[topic].payload) != bytes(message.payload):
+                    await asyncio.to_thread(lines[broker].retain, message)
+        for broker, line in lines.items():
+            for qos in (0, 1, 2):  # behind all that was published there, on every way, however it was sent
+                mark = f"{secrets.token_hex(8)} {broker} {qos}"
+                line.publish(f"{PROBE}{mark[:16]}", mark.encode(), qos)
+                await self._until(partial(self._has_come, mark, lines.keys()))
+                if not self._has_come(mark, lines.keys()):
+                    raise BadNetwork(f"{broker}: what was copied there has not reached all brokers")
+                self.came.pop(mark)
+        return len({topic for messages in held.values() for topic in messages})
+
+    async def admit(self, colour: int) -> AsyncIterator[str]:
+        """Nothing: clients that follow no orders are cut off when their broker stops."""
+        return
+        yield
 
     async def kick(self, client: str) -> None:
         """Take over the name of a client, so that its connection is broken."""

@@ -33,6 +33,7 @@ WIRED = 15.0
 """Seconds until links must be wired."""
 
 APPLIER = "_OVERLACE.applier"
+USER = "$SYS.REQ.USER.INFO"
 OURS = "overlace."
 """How the names of our own connections begin."""
 
@@ -52,7 +53,7 @@ class NatsNetwork:
             return self.connected[key]
         network = self.deployment.plain()
         try:
-            options = nats_options(network, role, colour)
+            options = nats_options(network, role, None if role == "plain" else colour)
             name = f"{OURS}{role}.{secrets.token_hex(4)}"
             made = await connect_nats(client_address(network, broker, colour), name, PATIENCE, **options)
         except ClientError as error:
@@ -95,6 +96,8 @@ class NatsNetwork:
         homes: dict[str, list[list[str]]] = {}
         filters: dict[str, dict[tuple[str, str | None], None]] = {}
         follow: dict[str, set[int]] = {}
+        plain: set[str] = set()
+        own_user = self._plain_user()
         nameless = 0
         for broker, rows in listed.items():
             for row in rows or []:
@@ -105,6 +108,8 @@ class NatsNetwork:
                     nameless += 1
                     continue
                 colour = colours.index(row["account"])
+                if own_user and row.get("authorized_user") == own_user:
+                    plain.add(name)
                 homes.setdefault(name, [[], []])[colour].append(broker)
                 own = filters.setdefault(name, {})
                 for each in row.get("subscriptions_list_detail") or []:
@@ -117,8 +122,16 @@ class NatsNetwork:
             live = int(not first)
             connected = max(len(first), len(second))
             at = (first[0] if first else None, second[0] if second else None)
-            found[name] = Seen(at, live, tuple(filters[name]), name in follow, connected)
+            movable = name in follow or name in plain
+            found[name] = Seen(at, live, tuple(filters[name]), name in follow, connected, movable)
         return found, nameless
+
+    def _plain_user(self) -> str:
+        """Who clients without the wrapper are; empty if the network file names nobody."""
+        if self.deployment.credentials.plain is None:
+            return ""
+        who = self.deployment.login("plain")
+        return who.public_key() if who.nkey else who.user
 
     async def tell(self, client: str, order: Order, colour: int = 0) -> list[Answer]:
         """Give an order to a client; what it answers."""
@@ -170,7 +183,8 @@ class NatsNetwork:
     async def wire(self, colour: int, links: Links, filters: Filters | None = None) -> AsyncIterator[str]:
         """Wire an account beside the other, and let it take clients; NATS carries interest by itself."""
         other = (await self.shown()).links[1 - colour]
-        async for broker in self._reload({1 - colour: other, colour: links}, {0, 1}):
+        plain = await self._plain_colours(1 - colour)
+        async for broker in self._reload({1 - colour: other, colour: links}, {0, 1}, plain):
             yield broker
         await self._until_wired(colour, links)
 
@@ -181,17 +195,59 @@ class NatsNetwork:
             yield broker
         await self._until_wired(colour, frozenset())
 
-    async def _reload(self, links: Mapping[int, Links], takes: Collection[int]) -> AsyncIterator[str]:
-        """Write the files of every broker and let it read them."""
-        files = nats_files.broker_files(self.deployment, links, takes)
+    async def admit(self, colour: int) -> AsyncIterator[str]:
+        """Move the user of clients without the wrapper into an account: servers break their connections then."""
+        if self.deployment.credentials.plain is None:
+            return
+        links = dict(enumerate((await self.shown()).links))
+        files = nats_files.broker_files(
+            self.deployment, links, {0, 1}, plain=dict.fromkeys(self.deployment.brokers, colour)
+        )
         for broker in self.deployment.brokers:
-            names = [name for kind, name in nats_files.names_of(broker).items() if kind != "main"]
-            await deploy(self.deployment, broker, {name: files[name] for name in names if name in files})
-            told = await self._ask_server(broker, "RELOAD", {})
-            if error := told.get("error"):
-                what = error.get("description", error) if isinstance(error, dict) else error
-                raise BadNetwork(f"{broker} does not take its new configuration: {what}")
+            await self._deploy(broker, files)
+        # all at once: who is cut off would else come back at a broker that is about to cut it off
+        await asyncio.gather(*map(self._read_again, self.deployment.brokers))
+        for broker in self.deployment.brokers:
             yield broker
+
+    async def _plain_colours(self, otherwise: int) -> dict[str, int]:
+        """The account that takes clients without the wrapper, as each broker says."""
+        found = dict.fromkeys(self.deployment.brokers, otherwise)
+        for broker in found if self.deployment.credentials.plain else ():
+            try:
+                connection = await self.connect(broker, "plain")
+            except BadNetwork:  # the network file has just got this user, or who is away: that is said elsewhere
+                continue
+            try:
+                told = json.loads((await connection.request(USER, b"", timeout=PATIENCE)).data)
+                found[broker] = self.deployment.colours.index(told["data"]["account"])
+            except Exception as error:
+                raise BadNetwork(f"{broker} does not say which account plain is in: {type(error).__name__}") from None
+            finally:
+                await self.connected.pop((broker, "plain", 0)).close()
+        return found
+
+    async def _reload(
+        self, links: Mapping[int, Links], takes: Collection[int], plain: Mapping[str, int] | None = None
+    ) -> AsyncIterator[str]:
+        """Write the files of every broker and let it read them."""
+        files = nats_files.broker_files(self.deployment, links, takes, plain=plain)
+        for broker in self.deployment.brokers:
+            await self._deploy(broker, files)
+            await self._read_again(broker)
+            yield broker
+
+    async def _deploy(self, broker: str, files: Mapping[str, str]) -> None:
+        """Bring its files to a broker."""
+        names = [name for kind, name in nats_files.names_of(broker).items() if kind != "main"]
+        await deploy(self.deployment, broker, {name: files[name] for name in names if name in files})
+
+    async def _read_again(self, broker: str) -> None:
+        """Let a broker read its files."""
+        told = await self._ask_server(broker, "RELOAD", {})
+        if error := told.get("error"):
+            what = error.get("description", error) if isinstance(error, dict) else error
+            raise BadNetwork(f"{broker} does not take its new configuration: {what}")
 
     async def _ask_server(self, broker: str, what: str, order: Mapping[str, object]) -> dict[str, Any]:
         """Ask a server something over the system account."""
@@ -262,6 +318,10 @@ class NatsNetwork:
             for row in await connections(self.deployment, broker, "auth=1") or []:
                 if row.get("name") == client and row.get("account") in self.deployment.colours:
                     await self._ask_server(broker, "KICK", {"cid": row["cid"]})
+
+    async def copy_retained(self, old: int, new: int) -> int:
+        """NATS retains nothing."""
+        return 0
 
     async def close(self) -> None:
         """Leave the network."""

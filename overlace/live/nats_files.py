@@ -51,18 +51,19 @@ def broker_files(
     links: Mapping[int, Links],
     takes: Collection[int],
     listens: Mapping[str, Listens] | None = None,
+    plain: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
     """All files of a deployment by name: the links of each colour, and which colours take clients.
 
+    `plain` is the colour that takes clients without the wrapper, at each broker (default: the first that takes any).
     Where accounts come from JWTs, they and the main file are the operator's.
     """
     files = {}
-    accounts = accounts_text(deployment, takes)
     parents = {colour: dials(deployment.brokers, wired) for colour, wired in sorted(links.items())}
     for broker in deployment.brokers:
         names = names_of(broker)
         dialled = [(c, tree[broker]) for c, tree in parents.items() if broker in tree]
-        if accounts:
+        if accounts := accounts_text(deployment, takes, (plain or {}).get(broker)):
             files[names["main"]] = main_text(deployment, broker, (listens or {}).get(broker))
             files[names["accounts"]] = HEAD.format(quote(broker)) + accounts
         files[names["remotes"]] = HEAD.format(quote(broker)) + remotes_text(deployment, dialled)
@@ -97,20 +98,24 @@ def main_text(deployment: Deployment, broker: str, listens: Listens | None = Non
     return "\n".join(lines) + "\n"
 
 
-def accounts_text(deployment: Deployment, takes: Collection[int]) -> str:
+def accounts_text(deployment: Deployment, takes: Collection[int], plain: int | None = None) -> str:
     """The accounts of all colours and their users; a colour that takes no clients has no user for them.
 
+    Clients without the wrapper have one user, who is in one colour that takes clients: `plain`, or the first.
     Empty where accounts come from JWTs: they are the operator's.
     """
     held = deployment.credentials
     if any(each is not None and each.creds for each in (held.clients, held.control, held.links)):
         return ""
     lines = ["accounts {"]
+    rights = f"permissions: {{ publish: {{ deny: {quote(ORDERS)} }}, subscribe: {{ deny: {quote(TRACES)} }} }}"
+    plain = plain if plain in takes else min(takes, default=None)
     for colour, account in enumerate(deployment.colours):
         users = []
         if colour in takes and held.clients:
-            rights = f"permissions: {{ publish: {{ deny: {quote(ORDERS)} }}, subscribe: {{ deny: {quote(TRACES)} }} }}"
             users.append(f"{{ {user_text(deployment, 'clients', colour)}, {rights} }}")
+        if colour == plain and held.plain:
+            users.append(f"{{ {user_text(deployment, 'plain', colour)}, {rights} }}")
         users += [
             f"{{ {user_text(deployment, role, colour)} }}" for role in ("control", "links") if getattr(held, role)
         ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from overlace.errors import BadParameter
-from overlace.limits import Given, check_options, option
+from overlace.limits import Given, Objective, check_options, option
 
 KEY_VARIABLE = "OVERLACE_KEY"
 
@@ -99,6 +100,14 @@ class ExportOptions(Given):
         check_options(self)
 
 
+def read_seconds(words: Sequence[str]) -> tuple[float, ...]:
+    """Times in seconds."""
+    try:
+        return tuple(float(word) for word in words)
+    except ValueError:
+        raise BadParameter(f"--change-at {' '.join(words)}: expected seconds") from None
+
+
 @dataclass(frozen=True)
 class TrafficOptions:
     """What load to put on a network."""
@@ -110,10 +119,16 @@ class TrafficOptions:
     topics: int = option(30, "how many topics that everybody subscribed receives", least=1, most=100_000)
     groups: float = option(0.1, "share of messages to queue groups", least=0, most=1)
     requests: float = option(0.1, "share of messages that are requests", least=0, most=1)
+    change_at: tuple[float, ...] = option(
+        (), "seconds after which the pattern changes: other communities, other topics (may be given several times)",
+        read=read_seconds, metavar="SECONDS",
+    )  # fmt: skip
     zipf: float = option(1.0, "skew of topics' rates: the rank to this power (0: all alike)", least=0, most=5)
 
     def __post_init__(self) -> None:
         check_options(self)
+        if list(self.change_at) != sorted(self.change_at):
+            raise BadParameter("change_at: expected times in their order")
         if self.groups + self.requests > 1:
             raise BadParameter(f"groups and requests are {self.groups + self.requests:g} of all messages; at most 1")
 
@@ -123,6 +138,7 @@ class ApplyOptions:
     """How to carry a plan out."""
 
     steps: int | None = option(None, "only the first steps of the plan (default: all)", least=0)
+    inverse: bool = option(False, "take back a plan that was carried out: its changes the other way round")
     rate: float | None = option(
         None, "brokers and clients a second, at most (default: as fast as they answer)", above=0
     )
@@ -133,6 +149,50 @@ class ApplyOptions:
         "Mosquitto: what crosses a link: known filters widened to their prefix, the filters themselves, or everything",
     )
     run: str | None = option(None, "the run that the plan is from (default: the one that it lies in)", metavar="RUN")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def read_share(text: str) -> float:
+    """A share from 5% or 0.05."""
+    found = text.strip().replace(" ", "")
+    try:
+        return float(found.removesuffix("%")) / 100 if found.endswith("%") else float(found)
+    except ValueError:
+        raise BadParameter(f"--min-gain {text!r}: expected a share such as 5% or 0.05") from None
+
+
+def read_port(text: str) -> int:
+    """A port."""
+    try:
+        return int(text)
+    except ValueError:
+        raise BadParameter(f"--metrics {text!r}: expected a port such as 9464") from None
+
+
+@dataclass(frozen=True)
+class AdaptOptions:
+    """How to adapt a network, window by window."""
+
+    every: float = option(60.0, "seconds of a window; planning and applying come after it", least=2, most=86_400)
+    min_gain: float = option(
+        0.05, "minimum share of the cost that a plan saves, such as 5% (default) or 0.05", least=0, most=1,
+        read=read_share, metavar="SHARE",
+    )  # fmt: skip
+    rest: int = option(6, "windows for which a client that moved stays where it is", least=0, most=10_000)
+    wake: bool = option(False, "nobody rests any more once the pattern of traffic has changed")
+    budget: int | None = option(None, "maximum changes after a window: clients moved and links changed", least=0)
+    kept: int = option(2, "windows that a plan is made from: the last ones", least=1, most=1000)
+    windows: int | None = option(None, "end after so many windows (default: Ctrl-C ends it)", least=1)
+    dry_run: bool = option(False, "plan and say what would be done, and change nothing")
+    metrics: int | None = option(
+        None, "port on loopback for Prometheus metrics, such as 9464 (default: none)", least=1, most=65_535,
+        read=read_port, metavar="PORT",
+    )  # fmt: skip
+    objective: Objective = option("messages", "what to lower, as in optimize")
+    effort: int = option(10, "how long to anneal after the first search, as in optimize; 0: quickest", least=0)
+    seed: int = option(0, "same seed, same plans from the same windows", least=0)
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -33,21 +33,26 @@ class Span(NamedTuple, Generic[Key]):
 
 
 class Spans(Generic[Key]):
-    """What is so, as it is seen from time to time."""
+    """What is so, as it is seen from time to time.
+
+    A change between two looks dates from the first of them, as what was counted between them does: who subscribes and
+    receives in one second is subscribed in that second.
+    """
 
     def __init__(self) -> None:
         self.open: dict[Key, int | None] = {}
         self.over: list[Span[Key]] = []
-        self.looked = False
+        self.looked: int | None = None  # when
 
     def look(self, now: Iterable[Key], at: int) -> None:
         """What is so at a moment; at the first look it has always been so."""
         current = set(now)
+        changed = at if self.looked is None else self.looked
         for key in [each for each in self.open if each not in current]:
-            self.over.append(Span(key, self.open.pop(key), at))
+            self.over.append(Span(key, self.open.pop(key), changed))
         for key in current - self.open.keys():
-            self.open[key] = at if self.looked else None
-        self.looked = True
+            self.open[key] = None if self.looked is None else changed
+        self.looked = at
 
     def rows(self) -> list[Span[Key]]:
         """Everything that was so, in order."""
@@ -146,12 +151,17 @@ def refuse_same_names(answers: Iterable[Answer]) -> None:
 
 
 COUNT: Order = {"do": "count"}
+SELDOM = 5
+"""Seconds between two orders where nothing is counted: all clients answer, and answers cross links."""
 
 
 async def watch(
     adapter: Watched, recording: Recording, shown: Shown, seconds: float, progress: Progress, order: Order = COUNT
 ) -> None:
-    """Give everybody an order once a second until the time is over, at whole seconds of the clock; take answers."""
+    """Give everybody an order until the time is over, at whole seconds of the clock; take answers.
+
+    What is counted is asked for every second, other orders are repeated every few.
+    """
     live = shown.live
     count = order == COUNT
     follow = [name for name, seen in shown.clients.items() if seen.wrapped]
@@ -175,8 +185,9 @@ async def watch(
     known = {str(each["client"]) for each in first}
     last = at + round(seconds * 1e6)
     second = at // SECOND_US * SECOND_US
+    progress(0.0, f"recording: {len(known)} clients")
     while at < last:
-        ends = min(second + SECOND_US, last)
+        ends = min(second + (1 if count else SELDOM) * SECOND_US, last)
         await asyncio.sleep(max(0.0, ends / 1e6 - time.time()))
         answers = await adapter.tell_all(order, live, known)
         farewells = take_farewells(adapter)

@@ -1,11 +1,13 @@
 """Who talks about what in a seeded load: communities of clients that share topics, at random brokers.
 
 A planner can do better than that: clients of one community belong at one broker, or at near ones. Every third client
-subscribes to all topics of its community by a wildcard, the others to single ones.
+subscribes to all topics of its community by a wildcard, the others to single ones. Where the pattern changes after some
+time, the same clients have other communities and other topics from then on; filters are held all the time.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -31,6 +33,7 @@ class Topic(NamedTuple):
     publishers: tuple[str, ...]
     receivers: tuple[str, ...]
     weight: float
+    pattern: int = 0  # which of the patterns that follow each other
 
 
 class Subscribed(NamedTuple):
@@ -62,25 +65,41 @@ class Scenario:
     def events(self, seed: int = 0) -> Iterator[Event]:
         """Messages without end; the same for the same seed."""
         drawn = Random(f"events {self.options.seed} {seed}")
-        pairs = [
-            (i, client, topic.weight / rank / sum(1 / (k + 1) for k in range(len(topic.publishers))))
-            for i, topic in enumerate(self.topics)
-            for rank, client in enumerate(topic.publishers, 1)
-        ]
-        weights = list(accumulate(weight for _, _, weight in pairs))
+        patterns = [self.flows(k) for k in range(len(self.options.change_at) + 1)]
+        weights = [list(accumulate(weight for _, _, weight in each)) for each in patterns]
         pace = self.options.rate / (1 + self.options.requests)  # a request brings an answer
         at = 0.0
         while True:
             at += drawn.expovariate(pace)
-            topic, client, _ = pairs[drawn.choices(range(len(pairs)), cum_weights=weights)[0]]
+            now = bisect_right(self.options.change_at, at)
+            topic, client, _ = patterns[now][drawn.choices(range(len(patterns[now])), cum_weights=weights[now])[0]]
             yield Event(at, client, topic, min(2000, int(drawn.expovariate(1 / 120))))
+
+    def flows(self, pattern: int = 0) -> list[tuple[int, str, float]]:
+        """(topic, publisher, share of all messages) in one of the patterns."""
+        return [
+            (i, client, topic.weight / rank / sum(1 / (k + 1) for k in range(len(topic.publishers))))
+            for i, topic in enumerate(self.topics)
+            if topic.pattern == pattern
+            for rank, client in enumerate(topic.publishers, 1)
+        ]
 
 
 def draw_scenario(
     options: TrafficOptions, brokers: Sequence[str], substrate: str, home_of: Callable[[str], str | None]
 ) -> Scenario:
     """A scenario by its seed; `home_of` knows homes that are given."""
-    drawn = Random(f"scenario {options.seed}")
+    first, *others = (_draw(options, k, brokers, substrate) for k in range(len(options.change_at) + 1))
+    homes = {name: home_of(name) or home for name, home in first.homes.items()}
+    topics = (*first.topics, *(topic for each in others for topic in each.topics))
+    asked = (*first.subscriptions, *(subscribed for each in others for subscribed in each.subscriptions))
+    return Scenario(options, homes, topics, asked)
+
+
+def _draw(options: TrafficOptions, pattern: int, brokers: Sequence[str], substrate: str) -> Scenario:
+    """One pattern; topics of later ones have names of their own."""
+    drawn = Random(f"scenario {options.seed}" + (f" {pattern}" if pattern else ""))
+    fab, jobs, asking = (f"{word}-{pattern + 1}" if pattern else word for word in ("fab", "jobs", "ask"))
     between, rest = (".", ">") if substrate == "nats" else ("/", "#")
     names = [f"client-{k + 1:02}" for k in range(options.clients)]
     homes = {name: drawn.choice(list(brokers)) for name in names}
@@ -92,11 +111,11 @@ def draw_scenario(
     topics, subscriptions = [], []
     for c, members in enumerate(communities):
         subscriptions += [
-            Subscribed(name, between.join(["fab", str(c + 1), rest]), None) for name in members if name in wide
+            Subscribed(name, between.join([fab, str(c + 1), rest]), None) for name in members if name in wide
         ]
     for k in range(options.topics):
         c = k % len(communities)
-        name = between.join(["fab", str(c + 1), f"t{k + 1}"])
+        name = between.join([fab, str(c + 1), f"t{k + 1}"])
         members = communities[c]
         narrow = [each for each in members if each not in wide]
         strangers = [each for each in names if each not in members and drawn.random() < STRANGERS]
@@ -104,20 +123,20 @@ def draw_scenario(
         subscriptions += [Subscribed(each, name, None) for each in chosen]
         publishers = tuple(drawn.sample(members, min(len(members), drawn.randint(1, 3))))
         receivers = tuple(each for each in names if each in chosen or (each in wide and each in members))
-        topics.append(Topic(name, "topics", publishers, receivers, plain * weights[k]))
+        topics.append(Topic(name, "topics", publishers, receivers, plain * weights[k], pattern))
     for c, members in enumerate(communities):
         publishers = tuple(drawn.sample(members, min(len(members), 3)))
         workers = tuple(drawn.sample(members, min(len(members), 3)))
-        work, ask = between.join(["jobs", str(c + 1)]), between.join(["ask", str(c + 1)])
+        if pattern and substrate == "mosquitto":  # homes are those of the first pattern
+            workers = workers[:1]
+        work, ask = between.join([jobs, str(c + 1)]), between.join([asking, str(c + 1)])
         responder = drawn.choice(members)
         subscriptions += [Subscribed(each, work, f"workers-{c + 1}") for each in workers]
         subscriptions.append(Subscribed(responder, ask, None))
-        topics.append(Topic(work, "groups", publishers, workers, options.groups / len(communities)))
-        topics.append(Topic(ask, "requests", publishers, (responder,), options.requests / len(communities)))
+        topics.append(Topic(work, "groups", publishers, workers, options.groups / len(communities), pattern))
+        topics.append(Topic(ask, "requests", publishers, (responder,), options.requests / len(communities), pattern))
         if substrate == "mosquitto":  # which deals the messages of a group at each broker on its own
             homes |= dict.fromkeys(workers, homes[workers[0]])
-    for name in names:
-        homes[name] = home_of(name) or homes[name]
     return Scenario(options, homes, tuple(topics), tuple(subscriptions))
 
 

@@ -253,11 +253,12 @@ class Mosquittos(Servers):
             self.run(name, colour, dials[name])
             ready.add(name)
         for name in self.names:
-            text = (self.folder / f"{name}-{colour}.log").read_text
-            wait_until(lambda text=text, name=name: text().count("Received SUBACK") >= len(dials[name]), "bridges")
+            text, wanted = (self.folder / f"{name}-{colour}.log").read_text, len(dials[name]) * len(CARRIED)
+            wait_until(lambda text=text, wanted=wanted: text().count("Received SUBACK") >= wanted, "bridges")
 
     def run(self, name, colour, dials):
         folder, port = self.folder, self.ports[name, colour]
+        (folder / f"{name}-{colour}.log").unlink(missing_ok=True)
         lines = [f"user {getpass.getuser()}", f"listener {port} 127.0.0.1"]
         if self.server_tls:
             lines += [f"certfile {self.server_tls[0]}", f"keyfile {self.server_tls[1]}"]

@@ -70,10 +70,11 @@ def test_messages_cross_brokers_with_headers_and_each_overlapping_filter(row):
                 await right.subscribe(
                     name, lambda message: got.append((message.topic, message.payload, message.headers))
                 )
+            await reach(left, right)
             await left.publish(row.topic("fab", "4"), b"21.5", headers={"unit": "celsius"})
             await left.publish(row.topic("fab", "5"), "22")
             await left.flush()
-            await until(lambda: len(got) == 3)
+            await until(lambda: len(got) >= 3)
             hot = (row.topic("fab", "4"), b"21.5", {"unit": "celsius"})
             assert sorted(got) == sorted([hot, hot, (row.topic("fab", "5"), b"22", {})])
 
@@ -158,7 +159,7 @@ def test_counts_are_exact_and_the_last_answer_comes_when_a_client_leaves(row):
             assert (await control.tell("right", do="count"))["counts"] == {reply: [3, 12]}
             answer = await control.tell("right", do="ask")
             assert "counts" not in answer
-            assert answer["filters"] == [["jobs", "w"]]
+            assert [each for each in answer["filters"] if not each[0].startswith("_")] == [["jobs", "w"]]
             assert (answer["client"], answer["live"], answer["homes"]) == ("right", 0, ["c", None])
             assert first["filters"][0][0].startswith(reply.removesuffix("reply"))
             for each in (left, right):

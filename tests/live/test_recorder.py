@@ -151,7 +151,7 @@ def test_spans_close_and_open_again():
     spans = Spans()
     for at, now in ((1, "ab"), (2, "a"), (3, "ab")):
         spans.look([(each,) for each in now], at)
-    assert [tuple(each) for each in spans.rows()] == [(("a",), None, None), (("b",), None, 2), (("b",), 3, None)]
+    assert [tuple(each) for each in spans.rows()] == [(("a",), None, None), (("b",), None, 1), (("b",), 2, None)]
 
 
 def test_pseudonyms_hide_every_name_and_filters_still_match(tmp_path):

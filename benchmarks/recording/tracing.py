@@ -1,16 +1,12 @@
-"""What tracing costs real nats-servers: messages on links, CPU a publish, and whether traces are the load's own tally.
+"""What tracing alone costs real nats-servers: messages on links, CPU a publish, and whether traces are right.
 
-Seven brokers on this machine, linked by a seeded tree, 40 clients with Zipf rates. The same messages are published
-with no, 1, 10 and 100 % of them traced, while collectors run. Links are counted by the servers (/leafz), CPU by the
-kernel (schedstat of the servers' threads; collectors and load are another process), receivers by the clients
-themselves. The second table is one server with one publisher, as quick as that can, and one receiver.
+Collectors run, nobody gives orders: what `record` adds beside tracing is measured in traced.py.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -18,22 +14,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protocol import table, write
+from protocol import table
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from overlace.errors import OverlaceError
 from overlace.live.client import client_address, connect_nats, nats_options
 from overlace.live.deployment import Deployment
 from overlace.live.local import down, up
-from overlace.live.monitor import look_at_all
 from overlace.live.options import LocalOptions
-from overlace.live.servers import read_processes, require_program
+from overlace.live.servers import read_processes
 from overlace.live.traced import Collector
+from recording.networks import SEEDS, cpu, crossed
 
-SEEDS = (7, 11, 23)
 SHARES = (0.0, 0.01, 0.1, 1.0)
-CLIENTS, TOPICS, MESSAGES = 40, 24, 6000
+CLIENTS, TOPICS, MESSAGES = 40, 24, 4000
 EVERY, AT_ONCE = 0.01, 10  # a burst of so many messages, every so many seconds
 FLAT_OUT = 30_000
 LONGEST = 60.0
@@ -115,18 +107,6 @@ class Load:
         """Leave."""
         for each in self.connected.values():
             await each.close()
-
-
-async def crossed(deployment: Deployment) -> int:
-    """Messages that have crossed links so far."""
-    told = await look_at_all(deployment, "leafz")
-    return sum(leaf["out_msgs"] for each in told.values() if each for leaf in each.get("leafs") or [])
-
-
-def cpu(pids: Sequence[int]) -> float:
-    """Seconds that processes have run, all their threads together."""
-    files = [file for pid in pids for file in Path(f"/proc/{pid}/task").glob("*/schedstat")]
-    return sum(int(file.read_text().split()[0]) for file in files) / 1e9
 
 
 class Alone(Collector):
@@ -220,8 +200,8 @@ def flat_out() -> list[list[str]]:
     return [[f"{share:.0%}", f"{each * 1e6:.1f} us", f"{each / runs[0.0]:.2f}"] for share, each in runs.items()]
 
 
-def main() -> None:
-    """Measure, and write the page."""
+def compare_shares() -> str:
+    """Seven servers, all shares one after the other."""
     rows = []
     for seed in SEEDS:
         with tempfile.TemporaryDirectory() as folder:
@@ -241,18 +221,9 @@ def main() -> None:
             )  # fmt: skip
     head = ["seed", "traced", "link messages a message", "more", "servers' CPU a publish", "times", "complete",
             "incomplete", "wrong"]  # fmt: skip
-    about = f"{MESSAGES:,} messages a run, about {AT_ONCE / EVERY:,.0f}/s, each run once."
-    about += " Wrong: not what the clients received."
-    about += " How far `0%, again` is from `0%` is what other work on the machine does to the CPU column."
-    text = (__doc__ or "").partition("\n\n")[2].strip()
-    alone = "## One server, flat out\n\n" + table(["traced", "server's CPU a publish", "times"], flat_out())
-    write(__file__, "What tracing costs", [text, "## Seven servers", about, table(head, rows), alone])
+    return table(head, rows)
 
 
-if __name__ == "__main__":
-    try:
-        require_program("nats")
-    except OverlaceError as error:
-        print(f"{error} Nothing measured.")
-        sys.exit(0)
-    main()
+def compare_flat_out() -> str:
+    """One server with one publisher, as quick as that can."""
+    return table(["traced", "server's CPU a publish", "times"], flat_out())

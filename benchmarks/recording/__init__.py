@@ -1,0 +1,1 @@
+"""What benchmarks/record.py measures, a part each."""
