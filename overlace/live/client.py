@@ -73,7 +73,12 @@ PENDING = 8 * 2**20
 """Bytes that are kept while a broker is away; beyond that, publishing is refused."""
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-SURROGATE = re.compile("[\ud800-\udfff]")
+NO_CHARACTER = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufeff]")
+"""Halves of characters, what is none, and the byte order mark, over which paho ends the connection of a receiver."""
+
+LEVELS = 200
+"""Slashes in a topic, of which Mosquitto takes no more."""
+
 LONGEST = 3_500
 """Bytes of a subject: nats-server ends a connection over a line of more than 4,096."""
 
@@ -537,7 +542,9 @@ def is_text(value: object, most: int = 65535) -> bool:
     """Whether something is a text that a broker takes: without control characters or halves of characters."""
     if not isinstance(value, str) or CONTROL.search(value):
         return False
-    return len(value.encode("utf-8", "replace")) <= most and not SURROGATE.search(value)
+    if NO_CHARACTER.search(value) or any(ord(each) & 0xFFFE == 0xFFFE for each in set(value)):
+        return False
+    return len(value.encode()) <= most
 
 
 # Connections
@@ -869,15 +876,18 @@ class MqttLink(Link):
     @staticmethod
     def problem_of(topic: str) -> str | None:
         """Why nothing can be published to a topic."""
-        if not is_text(topic) or not topic or "+" in topic or "#" in topic:
+        if not is_text(topic) or not topic or "+" in topic or "#" in topic or topic.count("/") > LEVELS:
             return "expected words with slashes between them, without wildcards or control characters"
         return None
 
     @staticmethod
     def problem_with(topic: str, group: str | None) -> str | None:
         """Why a filter cannot be subscribed to."""
-        if not is_text(topic, 65535 - LONGEST_NAME) or not topic:
+        shared = topic.split("/", 2) if is_text(topic, 65535 - LONGEST_NAME) else []
+        if not shared or not topic or topic.count("/") > LEVELS:
             return "expected words with slashes between them, without control characters"
+        if shared[0] == "$share" and (group is not None or len(shared) < 3 or "" in shared):
+            return "expected $share/GROUP/FILTER, or a filter and a group"
         if group is not None and (not is_text(group, LONGEST_NAME // 2) or not group or re.search("[/+#]", group)):
             return "expected a group's name without slashes, wildcards or control characters"
         return None
