@@ -167,6 +167,7 @@ class MosquittoNetwork:
         self.waiting: dict[str, Answers] = {}  # by the token that answers carry
         self.came: dict[str, dict[str, float]] = {}  # probes: where they came, and when
         self.farewells: list[bytes] = []
+        self.meant: dict[int, Links] = {}
         self.token = secrets.token_hex(8)
         self.applying = False
         self.counted = False  # whether connections of clients that do not answer were counted with care
@@ -203,7 +204,7 @@ class MosquittoNetwork:
             *(self.line(broker, colour) for broker in self.deployment.brokers), return_exceptions=True
         )
         named = zip(self.deployment.brokers, found, strict=True)
-        return {broker: each for broker, each in named if isinstance(each, Line)}
+        return {broker: each for broker, each in named if isinstance(each, Line) and each.client.is_connected()}
 
     async def shown(self) -> Shown:
         """Brokers and links as brokers say, clients as they answer."""
@@ -213,6 +214,7 @@ class MosquittoNetwork:
         clients: dict[str, Seen] = {}
         answered = 0
         every: list[Line] = []
+        away: list[str] = []
         for colour in range(len(self.deployment.colours)):
             lines = await self._all_lines(colour)
             await self._until(partial(_versions_known, list(lines.values())))
@@ -227,6 +229,8 @@ class MosquittoNetwork:
             every += lines.values()
             for each in answers:
                 clients[str(each["client"])] = seen_of(each, clients.get(str(each["client"])), answers)
+            away += [broker for broker in brokers if answers and broker not in lines]
+        versions |= dict.fromkeys(away, "")  # where clients are, the other colour does not make up for a broker
         links = (wired[0], wired[1] if len(wired) > 1 else frozenset())
         ours = len(every) + 2 * sum(map(len, links)) + answered
         return Shown(versions, links, clients, await self._others(every, ours))
