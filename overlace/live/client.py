@@ -73,6 +73,18 @@ PENDING = 8 * 2**20
 """Bytes that are kept while a broker is away; beyond that, publishing is refused."""
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+NO_CHARACTER = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufeff]")
+"""Halves of characters, what is none, and the byte order mark, over which paho ends the connection of a receiver."""
+
+LEVELS = 200
+"""Slashes in a topic, of which Mosquitto takes no more."""
+
+LONGEST = 3_500
+"""Bytes of a subject: nats-server ends a connection over a line of more than 4,096."""
+
+LONGEST_NAME = 1_000
+"""Bytes of a client's name, for the same reason."""
+
 TRACE = "Nats-Trace-Dest"
 TAKEN_OVER, FLAPS = 142, 5
 """MQTT's reason for a connection that is ended since another client has the same name. Mosquitto 2.0 says none: there
@@ -506,6 +518,7 @@ class Entry:
                 job.message._link.end()
                 if inspect.iscoroutine(job.rest):
                     job.rest.close()
+        self.finish()  # for a handler that stops itself
 
 
 def _bytes(payload: bytes | str) -> bytes:
@@ -515,6 +528,23 @@ def _bytes(payload: bytes | str) -> bytes:
     if not isinstance(payload, (bytes, bytearray, memoryview)):
         raise ClientError(f"a payload is bytes or a text, not {type(payload).__name__}")
     return bytes(payload)
+
+
+def _headers(headers: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Headers that both kinds of broker take: Mosquitto ends a connection over a control character in one."""
+    for key, value in (headers or {}).items():
+        if not (is_text(key) and is_text(value)):
+            raise BadName(f"header {key!r}: expected a name and a value that are texts without control characters")
+    return dict(headers) if headers else None
+
+
+def is_text(value: object, most: int = 65535) -> bool:
+    """Whether something is a text that a broker takes: without control characters or halves of characters."""
+    if not isinstance(value, str) or CONTROL.search(value):
+        return False
+    if NO_CHARACTER.search(value) or any(ord(each) & 0xFFFE == 0xFFFE for each in set(value)):
+        return False
+    return len(value.encode()) <= most
 
 
 # Connections
@@ -571,6 +601,11 @@ class Link:
     @staticmethod
     def problem_of(topic: str) -> str | None:
         """Why nothing can be published to a topic."""
+        raise NotImplementedError
+
+    @staticmethod
+    def problem_with(topic: str, group: str | None) -> str | None:
+        """Why a filter cannot be subscribed to: brokers end a connection over some, or take them for others."""
         raise NotImplementedError
 
     @staticmethod
@@ -673,9 +708,17 @@ class NatsLink(Link):
     @staticmethod
     def problem_of(topic: str) -> str | None:
         """Why nothing can be published to a topic."""
-        words = topic.split(".")
-        if "" in words or "*" in words or ">" in words or re.search(r"\s", topic) or CONTROL.search(topic):
+        if not is_text(topic, LONGEST) or re.search(r"\s", topic) or {"", "*", ">"} & set(topic.split(".")):
             return "expected words with dots between them, without spaces or wildcards"
+        return None
+
+    @staticmethod
+    def problem_with(topic: str, group: str | None) -> str | None:
+        """Why a filter cannot be subscribed to."""
+        if not is_text(topic, LONGEST) or re.search(r"\s", topic) or "" in topic.split("."):
+            return "expected words with dots between them, without spaces"
+        if group is not None and (not is_text(group, LONGEST_NAME) or not group or re.search(r"\s", group)):
+            return "expected a group's name without spaces"
         return None
 
     @staticmethod
@@ -833,8 +876,20 @@ class MqttLink(Link):
     @staticmethod
     def problem_of(topic: str) -> str | None:
         """Why nothing can be published to a topic."""
-        if not topic or "+" in topic or "#" in topic or CONTROL.search(topic) or len(topic.encode()) > 65535:
+        if not is_text(topic) or not topic or "+" in topic or "#" in topic or topic.count("/") > LEVELS:
             return "expected words with slashes between them, without wildcards or control characters"
+        return None
+
+    @staticmethod
+    def problem_with(topic: str, group: str | None) -> str | None:
+        """Why a filter cannot be subscribed to."""
+        shared = topic.split("/", 2) if is_text(topic, 65535 - LONGEST_NAME) else []
+        if not shared or not topic or topic.count("/") > LEVELS:
+            return "expected words with slashes between them, without control characters"
+        if shared[0] == "$share" and (group is not None or len(shared) < 3 or "" in shared):
+            return "expected $share/GROUP/FILTER, or a filter and a group"
+        if group is not None and (not is_text(group, LONGEST_NAME // 2) or not group or re.search("[/+#]", group)):
+            return "expected a group's name without slashes, wildcards or control characters"
         return None
 
     @staticmethod
@@ -1203,7 +1258,7 @@ class Client:
         self, topic: str, payload: bytes | str = b"", headers: Mapping[str, str] | None = None, qos: int = 0
     ) -> None:
         """Publish a message, in the live colour. `qos` is MQTT's; NATS delivers at most once."""
-        await self._send(Out(topic, _bytes(payload), dict(headers) if headers else None, qos))
+        await self._send(Out(topic, _bytes(payload), _headers(headers), qos))
 
     async def subscribe(self, topic: str, handler: Handler, group: str | None = None, qos: int = 0) -> None:
         """Have a handler called for every message of a filter; within a group each message goes to one member.
@@ -1212,6 +1267,8 @@ class Client:
         of one filter are handled one after the other.
         """
         self._check_open()
+        if problem := self._kind.problem_with(topic, group):
+            raise BadName(f"cannot subscribe to {topic!r}: {problem}")
         key = (topic, group)
         entry = self._entries.get(key)
         if entry is None:
@@ -1223,8 +1280,11 @@ class Client:
                 await link.subscribe(entry)
                 await link.barrier()
                 link.check(lambda text: "subscription" in text and f'"{topic.lower()}"' in text)
-        except ClientError:
-            await self.unsubscribe(topic, group)
+        except BaseException:
+            if entry.handlers == [handler]:
+                await self.unsubscribe(topic, group)
+            elif handler in entry.handlers:  # what others subscribed to earlier stays
+                entry.handlers.remove(handler)
             raise
 
     async def unsubscribe(self, topic: str, group: str | None = None) -> None:
@@ -1252,7 +1312,7 @@ class Client:
         self._waiting[reply] = answer
         link = None
         try:
-            link = await self._send(Out(topic, _bytes(payload), dict(headers) if headers else None, qos, reply))
+            link = await self._send(Out(topic, _bytes(payload), _headers(headers), qos, reply))
             return await asyncio.wait_for(answer, timeout)
         except TimeoutError:
             raise NoAnswer(f"nobody answered on {topic!r} within {timeout:g} s") from None
@@ -1355,7 +1415,7 @@ class Client:
         link = message._link if not message._link.closed else self._links.get(self._live)
         if link is None or message.reply is None:
             raise ClientError("the client is closed")
-        out = Out(message.reply, payload, dict(headers) if headers else None, message._qos)
+        out = Out(message.reply, payload, _headers(headers), message._qos)
         if self._share:
             out = self._with_trace(out)
         await link.publish(out._replace(correlation=message._correlation))
@@ -1716,8 +1776,9 @@ def _in_parts(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 async def connect(name: str, network: str | Path | Network = "network.toml", home: str | None = None) -> Client:
     """A client by its name, at its home: as given, as the network file's `homes` say, or the first that answers."""
-    if not isinstance(name, str) or not name.strip() or CONTROL.search(name):
-        raise BadName(f"a client needs a name of its own, without control characters; got {name!r}")
+    if not is_text(name, LONGEST_NAME) or not name.strip():
+        got = f"{name[:20]!r}... of {len(name):,}" if isinstance(name, str) and len(name) > 200 else repr(name)
+        raise BadName(f"a client needs a name of its own, without control characters; got {got}")
     known = check_network(network) if isinstance(network, dict) else await asyncio.to_thread(read_network, network)
     found = home if home is not None else await asyncio.to_thread(find_home, known, name)
     if found is not None:

@@ -438,3 +438,81 @@ def test_the_file_runs_where_only_nats_py_is_installed(tmp_path):
 
     with NatsServers(tmp_path, "a", []) as servers:
         asyncio.run(run(servers))
+
+
+ODD = [
+    "", " ", "a b", ".", "..", "/", "//", "+", "#", "*", ">", "a.>", "a/#", "a.>.b", "a/#/b", "a\nb", "a\x00b",
+    "a\x85b", "\u2028", "\ud800", "ü☃", "\ufeff", "\uffff", "\ufdd0", "\U0001fffe", "$SYS.x", "$SYS/x", "$share/g/x",
+    "$share", "$share/", "$share/g", "$share//x", "$share/+/x", "x" * 3_400, "x" * 5_000, "x" * 70_000,
+    "/".join("x" * 201), "/".join("x" * 202), ".".join("x" * 300), "'\"\\{}[]%", None, 5, b"x",
+]  # fmt: skip
+"""Topics, filters, groups, headers that are fine, or that brokers end connections over."""
+
+
+def test_no_topic_filter_group_or_header_ends_the_connection(row):
+    """What a broker would end a connection over is refused before it is sent; all else comes back from the broker."""
+
+    async def run():
+        async with AsyncExitStack() as stack:
+            (odd,) = await clients(stack, row, odd="b")
+            link = odd._links[odd.live]
+            gone = []
+            if hasattr(link, "_paho"):
+                link._gone = gone.append
+            else:
+                link._connection._disconnected_cb = lambda: gone.append(1) or asyncio.sleep(0)
+            tries = [
+                lambda each: odd.publish(each, b""),
+                lambda each: odd.subscribe(each, lambda message: None),
+                lambda each: odd.subscribe("fine", lambda message: None, group=each),
+                lambda each: odd.publish("fine", b"", headers={each: "x"}),
+                lambda each: odd.publish("fine", b"", headers={"x": each}),
+            ]
+            for act in tries:
+                for each in ODD:
+                    try:
+                        await act(each)
+                        await odd.flush()
+                    except (BadName, Refused):
+                        pass
+                    assert not gone, (tries.index(act), each)
+
+    asyncio.run(run())
+
+
+def test_a_subscription_that_fails_leaves_the_earlier_ones(row, monkeypatch):
+    async def run():
+        async with AsyncExitStack() as stack:
+            (one,) = await clients(stack, row, one="b")
+            got = []
+            await one.subscribe("twice", lambda message: got.append(1))
+
+            async def fail():
+                raise Unreachable("away")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(one._links[one.live], "barrier", fail)
+                for name in ("twice", "new"):
+                    with pytest.raises(Unreachable):
+                        await one.subscribe(name, lambda message: got.append(2))
+            assert one.filters == [("twice", None)]
+            await one.publish("twice")
+            await until(lambda: got)
+            await one.flush()
+            assert got == [1]
+
+    asyncio.run(run())
+
+
+def test_a_handler_may_close_its_own_client(row):
+    async def run():
+        before = asyncio.all_tasks()
+        left, right = [await connect(name, row.network, "b") for name in ("left", "right")]
+        await right.subscribe("bye", lambda message: right.close())
+        await reach(left, right)
+        await left.publish("bye")
+        await until(lambda: right._closed and not right._links)
+        await left.close()
+        await until(lambda: asyncio.all_tasks() <= before)
+
+    asyncio.run(run())
