@@ -181,7 +181,14 @@ def beside() -> str:
     """The section of what else one could do, on NATS."""
     with tempfile.TemporaryDirectory() as folder:
         rows = [row for seed in SEEDS for row in change_otherwise(seed, Path(folder) / str(seed))]
-    return table(["", "seed", *COUNTS, "moved clients at the planned home", "apply"], rows)
+    return BESIDE + "\n\n" + table(["", "seed", *COUNTS, "moved clients at the planned home", "apply"], rows)
+
+
+BESIDE = f"""The same plan as one reload of every server that swaps links within the live account, {AFTER:g} s of load
+after it; clients stay where they are, since nothing moves them. And the same plan by `apply --lossy` with plain clients
+of nats-py, each with its old home and the planned one in its list of servers. What a change in place loses depends on
+the moment: of two runs with seed 11 one lost 12,040 of 36,135 deliveries, the other 24. Where NATS sees a cycle it cuts
+links for 30 s."""
 
 
 def change_otherwise(seed: int, kept: Path) -> Rows:
