@@ -119,7 +119,7 @@ class Stage:
         return self.appliers.run("live", *words, "--network", self.network, **how)
 
     def plan(self, links, homes):
-        """A plan from how the network is now, as it is recorded, to these links and homes; not while the load publishes."""
+        """A plan from how the network is now, as it is recorded, to these links and homes; not while the load runs."""
         here = self.folder / f"plan-{len(list(self.folder.glob('plan-*')))}"
         here.mkdir()
         with self.loaded():
