@@ -12,6 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from overlace.cli.console import AsJson, Force, answer, bar, err, shown
+from overlace.cli.live_adapt import adapt_command
+from overlace.cli.live_apply import apply_command, resume_command, rollback_command
 from overlace.cli.live_export import export_command
 from overlace.cli.options import options_from
 from overlace.errors import BadParameter
@@ -229,6 +231,12 @@ def record_command(
 live.command("export", epilog=_example("overlace live export run/plans/ID --to nats --network net --out files"))(
     export_command
 )
+
+
+live.command("apply", epilog=_example("overlace live apply run/plans/ID --network net --yes"))(apply_command)
+live.command("adapt", epilog=_example("overlace live adapt --network net --every 60 --min-gain 5%"))(adapt_command)
+live.command("resume", epilog=_example("overlace live resume --network net"))(resume_command)
+live.command("rollback", epilog=_example("overlace live rollback --network net"))(rollback_command)
 
 
 def _relative(path: Path) -> Path:

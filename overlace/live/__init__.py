@@ -7,6 +7,10 @@ nats_files, mosquitto_files   configuration as text
 files           our files of a deployment: written whole, difference, undo
 record          a running network to a trace: counted, traced or estimated
 counters        flows estimated from servers' counters; ledger, origins and fit are its steps
-export          a plan to configuration files
+planned, subscribed   a plan by name, and what is subscribed where with it
+filters         what crosses each bridge
+export          a plan to files: targets (what is written), maps (of clients), addresses (without a network file)
+apply           a plan carried out: swap (phases and their order), journal (what was meant and how far it came)
+deploying       files brought to brokers
 local, delay, traffic   a network on this machine, latency for its links, a seeded load
 """

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from overlace.errors import BadNetwork
 from overlace.live.deployment import Deployment
+from overlace.live.mosquitto_files import Filters
 from overlace.live.wiring import Links
 
 Order: TypeAlias = Mapping[str, Any]
@@ -127,6 +129,35 @@ class Watched(Protocol):
 
     async def close(self) -> None:
         """Leave the network."""
+        ...
+
+
+class Changed(Watched, Protocol):
+    """One kind of broker network, as far as it is changed. Everything may be done again: the second time changes
+    nothing."""
+
+    def wire(self, colour: int, links: Links, filters: Filters | None = None) -> AsyncIterator[str]:
+        """Wire a colour, and let it take clients; yields each broker when it is done."""
+        ...
+
+    def unwire(self, colour: int) -> AsyncIterator[str]:
+        """Take a colour down; it takes no clients from then on. Yields each broker when it is done."""
+        ...
+
+    async def probe(self, colour: int, broker: str, expected: Collection[str]) -> set[str]:
+        """Whom a message reaches that is published in a colour at a broker."""
+        ...
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Be the only applier; refused if there is another."""
+        ...
+
+    async def stranded(self) -> list[str]:
+        """What would be left behind, in words: streams, durable sessions, retained messages."""
+        ...
+
+    async def kick(self, client: str) -> None:
+        """Break the connections of a client that follows no orders."""
         ...
 
 

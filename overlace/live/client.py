@@ -8,6 +8,7 @@ It needs the standard library, and nats-py for NATS or paho-mqtt for Mosquitto: 
     async def main():
         async with await connect("press-4", network="net/network.toml") as client:
             await client.subscribe("fab.4.>", lambda message: print(message.topic, message.payload))
+            await client.subscribe("jobs.next", lambda message: message.respond(b"job 7"), group="planners")
             await client.publish("fab.4.temp", b"21.5", headers={"unit": "celsius"})
             answer = await client.request("jobs.next", b"press-4", timeout=2.0)
             print(answer.payload)
@@ -30,6 +31,7 @@ import logging
 import os
 import re
 import secrets
+import socket
 import ssl
 import time
 import tomllib
@@ -72,6 +74,9 @@ PENDING = 8 * 2**20
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 TRACE = "Nats-Trace-Dest"
+TAKEN_OVER, FLAPS = 142, 5
+"""MQTT's reason for a connection that is ended since another client has the same name. Mosquitto 2.0 says none: there
+it is connections in a row that last no two seconds."""
 
 Network: TypeAlias = dict[str, Any]
 """A network file as `read_network` returns it."""
@@ -304,6 +309,7 @@ def mqtt_client(network: Network, role: str, name: str) -> PahoClient:
     client = Plain(CallbackAPIVersion.VERSION2, name, protocol=MQTTv5)
     client.connect_timeout = PATIENCE / 2
     client.reconnect_delay_set(0.25, 2)  # type: ignore[arg-type]
+    client.on_socket_open = lambda client, data, sock: _send_at_once(sock)
     credential = credential_of(network, role)
     if credential:
         if "user" not in credential:
@@ -313,6 +319,12 @@ def mqtt_client(network: Network, role: str, name: str) -> PahoClient:
     if context is not None:
         client.tls_set_context(context)
     return client
+
+
+def _send_at_once(sock: Any) -> None:
+    """Have small packets sent without waiting for more: with a broker that delays its answers, 40 ms each."""
+    with suppress(OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 async def connect_nats(address: str, name: str, patience: float = PATIENCE, **options: Any) -> NatsClient:
@@ -346,6 +358,7 @@ async def connect_nats(address: str, name: str, patience: float = PATIENCE, **op
             connection.connect(
                 f"nats://{address}", name=name, error_cb=note, allow_reconnect=False, max_reconnect_attempts=1,
                 reconnect_time_wait=0, connect_timeout=max(1, int(patience / 2)), drain_timeout=5, pending_size=PENDING,
+                ping_interval=20,
                 **options,
             ),
             patience,
@@ -434,7 +447,7 @@ class Entry:
     def __init__(self, key: Filter, qos: int, number: int) -> None:
         self.key, self.qos, self.number = key, qos, number
         self.handlers: list[Handler] = []
-        self.queue: asyncio.Queue[Job] = asyncio.Queue()
+        self.queue: asyncio.Queue[Job | None] = asyncio.Queue()
         self.working = False
         self.task = asyncio.get_running_loop().create_task(self._work())
 
@@ -466,28 +479,33 @@ class Entry:
         return rest if inspect.isawaitable(rest) else None
 
     async def _work(self) -> None:
-        while True:
-            message, handler, rest = await self.queue.get()
+        while (job := await self.queue.get()) is not None:
             self.working = True
             try:
-                rest = rest if rest is not None else self._call(handler, message)
+                rest = job.rest if job.rest is not None else self._call(job.handler, job.message)
                 if rest is not None:
                     await rest
             except Exception:
                 logger.exception("a handler of %r failed", self.key[0])
             finally:
                 self.working = False
-                message._link.end()
+                job.message._link.end()
                 self.queue.task_done()
+
+    def finish(self) -> None:
+        """Handle what has come, and then no more."""
+        self.queue.put_nowait(None)
 
     def stop(self) -> None:
         """Handle no more."""
-        self.task.cancel()
+        if self.task is not asyncio.current_task():
+            self.task.cancel()
         while self.queue.qsize():
             job = self.queue.get_nowait()
-            job.message._link.end()
-            if inspect.iscoroutine(job.rest):
-                job.rest.close()
+            if job is not None:
+                job.message._link.end()
+                if inspect.iscoroutine(job.rest):
+                    job.rest.close()
 
 
 def _bytes(payload: bytes | str) -> bytes:
@@ -542,6 +560,7 @@ class Link:
     who: str
     left: str
     replies: str
+    asks_early = False  # whether answers must be subscribed to before the first request: bridges carry known filters
     """The filter of answers to requests, with {} for the hash of its name."""
     traces: bool
     """Whether servers trace messages that ask for it."""
@@ -788,6 +807,7 @@ class NatsLink(Link):
 class MqttLink(Link):
     """A connection to a Mosquitto, on the port of a colour; paho's thread hands all to the event loop."""
 
+    asks_early = True
     orders, who, left, replies = "$overlace/ctl/{}", "$overlace/probe/who", "$overlace/left", "_reply/{}/+"
     traces, keeps = False, True
     answers, lives, flushes = "$overlace/answers/", "$overlace/probe/live/", "$overlace/flush/none"
@@ -807,6 +827,7 @@ class MqttLink(Link):
         self._kept: deque[Out] = deque()
         self._kept_size = 0
         self._sent: deque[MQTTMessageInfo] = deque()
+        self._since, self._short = 0.0, 0
 
     @staticmethod
     def problem_of(topic: str) -> str | None:
@@ -825,7 +846,8 @@ class MqttLink(Link):
         paho = self._paho
         paho.on_connect = lambda client, data, flags, reason, properties: self._later(self._connected, reason)
         paho.on_connect_fail = lambda client, data: self._later(self._failed)
-        paho.on_disconnect = lambda client, data, flags, reason, properties: self._later(self._up.clear)
+        paho.on_disconnect = lambda client, data, flags, reason, properties: self._later(self._gone, reason)
+        paho.on_publish = lambda client, data, mid, reason, properties: self._published(reason)
         paho.on_subscribe = lambda client, data, mid, reasons, properties: self._later(self._acked, mid, reasons)
         paho.on_unsubscribe = lambda client, data, mid, reasons, properties: self._later(self._acked, mid, reasons)
         paho.on_message = lambda client, data, message: self._got(message)
@@ -873,10 +895,23 @@ class MqttLink(Link):
                 self._subscribe(entry)
             for topic in (*self._listening, *self._asked):
                 self._paho.subscribe(topic, 1)
+        self._since = time.monotonic()
         self._up.set()
         kept, self._kept, self._kept_size = self._kept, deque(), 0
         for out in kept:
             self._publish(out)
+
+    def _gone(self, reason: ReasonCode) -> None:
+        self._up.clear()
+        self._short = self._short + 1 if time.monotonic() - self._since < 2 else 0
+        if not self.closed and (reason.value == TAKEN_OVER or self._short == FLAPS):
+            self._paho.reconnect_delay_set(10, 60)  # else the two would throw each other out without a pause
+            logger.error("%r: thrown out again and again; another client is called %r", self.home, self.client.name)
+
+    def _published(self, reason: ReasonCode) -> None:
+        """Note what was refused; called by paho's thread."""
+        if reason.is_failure:
+            self._later(self.refusals.append, f"a message was refused: {str(reason).lower()}")
 
     def _failed(self) -> None:
         if not self.closed:
@@ -1083,7 +1118,8 @@ class MqttLink(Link):
         paho.disconnect()
         await asyncio.to_thread(paho.loop_stop)
         paho.on_connect = paho.on_connect_fail = paho.on_disconnect = None
-        paho.on_subscribe = paho.on_unsubscribe = paho.on_message = None  # nobody else knows it: its sockets close
+        paho.on_subscribe = paho.on_unsubscribe = None
+        paho.on_message = paho.on_publish = None  # nobody else knows it: its sockets close
 
 
 # The client
@@ -1104,8 +1140,10 @@ class Client:
         self._numbers = 0
         self._counts: dict[str, list[int]] = {}
         self._held: deque[tuple[asyncio.Future[Link], Out]] | None = None
+        self._held_until, self._letting_go = 0.0, False
         self._waiting: dict[str, asyncio.Future[Message]] = {}
         self._asked = 0
+        self._inbox_open, self._inbox_opening = False, asyncio.Lock()
         self._share, self._share_until, self._traced = 0.0, 0.0, 0
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -1134,8 +1172,9 @@ class Client:
 
     @property
     def filters(self) -> list[Filter]:
-        """What it is subscribed to, with groups."""
-        return list(self._entries)
+        """What the application is subscribed to, with groups."""
+        inbox = self._kind.replies.format(self.hash)
+        return [each for each in self._entries if each[0] != inbox]
 
     @property
     def counts(self) -> dict[str, tuple[int, int]]:
@@ -1190,7 +1229,7 @@ class Client:
             return
         for link in list(self._links.values()):
             await link.unsubscribe(entry)
-        entry.stop()
+        entry.finish()
 
     async def request(
         self,
@@ -1201,9 +1240,7 @@ class Client:
         qos: int = 0,
     ) -> Message:
         """Publish a message and wait for its first answer."""
-        inbox = self._kind.replies.format(self.hash)
-        if (inbox, None) not in self._entries:
-            await self.subscribe(inbox, self._replied, qos=qos)
+        inbox = await self._open_inbox(qos)
         self._asked += 1
         reply = inbox[:-1] + f"{self.instance}{self._asked}"
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -1257,7 +1294,12 @@ class Client:
             self._check_open()
             sent: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
             self._held.append((sent, out))
-            return await sent
+            try:
+                return await sent
+            except asyncio.CancelledError:
+                if out.reply is not None and sent.done() and not sent.cancelled() and sent.exception() is None:
+                    sent.result().end()
+                raise
         return await self._send_now(out)
 
     async def _send_now(self, out: Out) -> Link:
@@ -1311,6 +1353,16 @@ class Client:
         count = self._new_count(message.reply)
         count[0] += 1
         count[1] += len(payload)
+
+    async def _open_inbox(self, qos: int) -> str:
+        """Where answers to requests come; subscribed to once."""
+        inbox = self._kind.replies.format(self.hash)
+        if not self._inbox_open:
+            async with self._inbox_opening:  # many may ask at once, and none before answers can come
+                if not self._inbox_open:
+                    await self.subscribe(inbox, self._replied, qos=qos)
+                    self._inbox_open = True
+        return inbox
 
     def _replied(self, message: Message) -> None:
         """Hand an answer to whoever waits for it."""
@@ -1558,29 +1610,39 @@ class Client:
         try:
             await self._links[self._live].barrier()
         except BaseException:
+            self._held_until = 0.0
             await self._let_go()
             raise
         self._live = colour
         self._idle_is = "new" if self._idle_is == "old" else "old"
+        self._held_until = time.monotonic() + hold / 1000
         asyncio.get_running_loop().call_later(hold / 1000, lambda: self._begin(self._let_go()))
 
     async def _let_go(self) -> None:
-        """Send what was held, in its order; then publishing is direct again."""
-        while self._held:
-            sent, out = self._held.popleft()
-            if sent.done():
-                continue  # whoever published it has given up
-            try:
-                link = await self._send_now(out)
-            except Exception as error:
-                if not sent.done():
-                    sent.set_exception(error)
-            else:
-                if not sent.done():
-                    sent.set_result(link)
-                elif out.reply is not None:
-                    link.end()
-        self._held = None
+        """Send what was held, in its order; then publishing is direct again. The last of several holds counts."""
+        if self._letting_go or self._finding or time.monotonic() < self._held_until - 0.001:
+            return
+        self._letting_go = True
+        try:
+            while self._held:
+                sent, out = self._held.popleft()
+                if not sent.done():  # else whoever published it has given up
+                    await self._send_held(sent, out)
+            self._held = None
+        finally:
+            self._letting_go = False
+
+    async def _send_held(self, sent: asyncio.Future[Link], out: Out) -> None:
+        try:
+            link = await self._send_now(out)
+        except Exception as error:
+            if not sent.done():
+                sent.set_exception(error)
+            return
+        if not sent.done():
+            sent.set_result(link)
+        elif out.reply is not None:
+            link.end()
 
     def _release(self, error: ClientError) -> None:
         """Give up what was held."""
@@ -1653,6 +1715,8 @@ async def connect(name: str, network: str | Path | Network = "network.toml", hom
     for broker in [found] if found is not None else list(known["brokers"]):
         try:
             await client._join(broker)
+            if client._kind.asks_early:
+                await client._open_inbox(2)
             return client
         except Unreachable as error:
             trouble = trouble or error

@@ -135,8 +135,11 @@ def _steps(node: Node, level: str, first: bool) -> list[str]:
 
 def make_disjoint(filters: Iterable[str]) -> tuple[str, ...]:
     """The smallest set of filters that covers these, and of which no two match the same topic; sorted."""
+    distinct = sorted(set(filters))
+    if not any(level in (ONE, REST) for each in distinct for level in each.split("/")):
+        return tuple(distinct)
     made = Disjoint()
-    for each in sorted(set(filters)):
+    for each in distinct:
         made.add(tuple(each.split("/")))
     return tuple(sorted("/".join(levels) for levels in made))
 

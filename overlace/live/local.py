@@ -36,7 +36,7 @@ from overlace.live.servers import (
     require_program,
     start,
 )
-from overlace.live.wiring import Links, dials, is_tree, links_of
+from overlace.live.wiring import Links, is_tree, links_of, parents_first
 
 ROLES = ("clients", "control", "links", "system")
 
@@ -54,7 +54,10 @@ def up(folder: Path, options: LocalOptions, *, bound: bool = False, more: str = 
     try:
         for left in reversed(range(TRIES if options.port is None else 1)):
             deployment = _write(folder, options, names)
-            write_private(deployment.files_folder, _texts(deployment, links, more))
+            beside = f"user {getpass.getuser()}\n{more or QUIET}"
+            kept = {"more.conf": beside} | ({"bound": str(os.getpid())} if bound else {})
+            write_private(deployment.folder / "run", kept)
+            write_private(deployment.files_folder, _texts(deployment, links))
             try:
                 _start(deployment, program, links, options.delay, bound)
                 break
@@ -76,11 +79,10 @@ class PortTaken(BadNetwork):
     """A server that did not start since somebody else listens where it should."""
 
 
-def _texts(deployment: Deployment, links: Links, more: str) -> dict[str, str]:
+def _texts(deployment: Deployment, links: Links) -> dict[str, str]:
     """The configuration of all brokers."""
     if deployment.substrate == "mosquitto":
-        more = f"user {getpass.getuser()}\n{more or QUIET}"
-        return mosquitto_files.broker_files(deployment, 0, links, more=more, proxied=True)
+        return mosquitto_files.broker_files(deployment, 0, links, more=more_lines(deployment), proxied=True)
     return nats_files.broker_files(deployment, {0: links}, {0}, own_listens(deployment))
 
 
@@ -195,11 +197,7 @@ def _start(deployment: Deployment, program: Program, links: Links, delay: float,
             started.append(start("delay", words, run / "delay.log", given=json.dumps(proxies), bound=bound))
             _keep(run, started)
             await_all([f"{HOST}:{port}" for port, _, _ in proxies], started, run)
-        parents = dials(deployment.brokers, links)
-        order = [name for name in deployment.brokers if name not in parents]
-        for name in order:
-            order += [child for child, parent in parents.items() if parent == name]
-        for name in order:
+        for name in parents_first(deployment.brokers, links):
             started.append(start_broker(deployment, program, name, 0, bound))
             _keep(run, started)
             await_all([deployment.client_address(name)], started, run)
@@ -240,6 +238,36 @@ def last_line(log: Path) -> str:
     except OSError:
         lines = []
     return lines[-1] if lines else "it said nothing"
+
+
+def start_beside(deployment: Deployment, broker: str, colour: int) -> None:
+    """Start a broker of a network on this machine, unless it runs, and remember it among the others."""
+    run = deployment.folder / "run"
+    run.mkdir(mode=0o700, exist_ok=True)
+    known = read_processes(run / "processes.json")
+    name = mosquitto_files.names_of(broker, colour)["main"].removesuffix(".conf")
+    if any(each.name == name and each.runs for each in known):
+        return
+    mine = run / "bound"
+    bound = mine.exists() and mine.read_text() == str(os.getpid())  # the network ends with this process
+    started = start_broker(deployment, require_program(deployment.substrate), broker, colour, bound)
+    _keep(run, [*(each for each in known if each.name != name), started])
+    await_all([deployment.client_address(broker, colour)], [started], run)
+
+
+def end_beside(deployment: Deployment, broker: str, colour: int) -> None:
+    """End a broker of a network on this machine, if it runs."""
+    run = deployment.folder / "run"
+    known = read_processes(run / "processes.json")
+    name = mosquitto_files.names_of(broker, colour)["main"].removesuffix(".conf")
+    end([each for each in known if each.name == name])
+    _keep(run, [each for each in known if each.name != name])
+
+
+def more_lines(deployment: Deployment) -> str:
+    """What stands beside in the configuration of every Mosquitto of a network on this machine."""
+    file = deployment.folder / "run" / "more.conf"
+    return file.read_text() if file.exists() else ""
 
 
 def _keep(run: Path, processes: list[Process]) -> None:

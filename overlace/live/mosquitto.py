@@ -10,24 +10,38 @@ import asyncio
 import contextlib
 import json
 import secrets
+import threading
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from overlace.errors import BadNetwork
+from overlace.errors import BadNetwork, Busy
+from overlace.live import local, mosquitto_files
 from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
 from overlace.live.client import ClientError, client_address, hash_name, mqtt_client
+from overlace.live.deploying import deploy, run_command
 from overlace.live.deployment import Deployment
-from overlace.live.nats import PROBES, note_times
+from overlace.live.mosquitto_files import Filters
 from overlace.live.servers import refuse_old
-from overlace.live.wiring import Links, Pair, links_of, slug
+from overlace.live.wiring import Links, Pair, links_of, parents_first, slug
+from overlace.wording import counted
 
 if TYPE_CHECKING:
     import paho.mqtt.client as mqtt
 
 PATIENCE = 3.0
+APPLIER = "$overlace/applier"
 ANSWERS, LEFT, PROBE = "$overlace/answers/", "$overlace/left", "$overlace/probe/"
-SYSTEM = ("$SYS/broker/version", "$SYS/broker/clients/connected", "$SYS/broker/connection/+/state")
+AWAY = "$SYS/broker/clients/disconnected"
+PROBES = 5
+"""Messages sent over a link to measure its latency; the quickest counts."""
+
+WIRED = 15.0
+"""Seconds until bridges must be connected."""
+
+VERSION, CONNECTED = "$SYS/broker/version", "$SYS/broker/clients/connected"
+STATES = "$SYS/broker/connection/+/state"
 
 
 class Line:
@@ -62,7 +76,8 @@ class Line:
         if reason.is_failure:
             self.problem = str(reason)
             return
-        topics = [*SYSTEM, f"{ANSWERS}#", LEFT, f"{PROBE}#"]
+        # retained messages come in this order: when the version has come, all else has
+        topics = [APPLIER, f"{ANSWERS}#", LEFT, f"{PROBE}#", STATES, CONNECTED, AWAY, VERSION]
         self.client.subscribe([(topic, 1) for topic in topics])
 
     def _subscribed(self, *_: Any) -> None:
@@ -73,11 +88,55 @@ class Line:
         if topic.startswith("$SYS/"):
             self.told[topic] = message.payload.decode(errors="replace")
         else:
-            self.network.take(self.broker, topic, bytes(message.payload))
+            self.network.take(self.broker, self.colour, topic, bytes(message.payload))
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> None:
         """Send a message."""
         self.client.publish(topic, payload, qos)
+
+    async def retained(self) -> set[str]:
+        """Topics of retained messages, but the broker's own."""
+        topics: set[str] = set()
+        probe = mqtt_client(self.network.deployment.plain(), "control", f"overlace.control.{secrets.token_hex(4)}")
+        done = threading.Event()
+
+        def take(client: Any, data: Any, message: mqtt.MQTTMessage) -> None:
+            if message.topic == mark:
+                done.set()
+            elif message.retain:
+                topics.add(message.topic)
+
+        mark = f"$overlace/answers/{secrets.token_hex(8)}"
+        probe.on_message = take
+
+        def subscribe(*_: Any) -> None:
+            probe.subscribe([("#", 0), (mark, 0)])
+
+        def publish(*_: Any) -> None:
+            probe.publish(mark, b"", 0)
+
+        probe.on_connect, probe.on_subscribe = subscribe, publish
+        host, _, port = client_address(self.network.deployment.plain(), self.broker, self.colour).rpartition(":")
+        await asyncio.to_thread(probe.connect, host.strip("[]"), int(port))
+        probe.loop_start()
+        try:
+            await asyncio.to_thread(done.wait, PATIENCE)
+        finally:
+            probe.disconnect()
+            probe.loop_stop()
+        return topics
+
+    def take_over(self, client: str) -> None:
+        """Connect under a client's name, so that the broker breaks its connection, and leave."""
+        other = mqtt_client(self.network.deployment.plain(), "clients", client)
+        there = threading.Event()
+        other.on_connect = lambda *_: there.set()
+        host, _, port = client_address(self.network.deployment.plain(), self.broker, self.colour).rpartition(":")
+        other.connect(host.strip("[]"), int(port))
+        other.loop_start()
+        there.wait(PATIENCE)
+        other.disconnect()
+        other.loop_stop()
 
     def close(self) -> None:
         """Leave."""
@@ -94,10 +153,17 @@ class MosquittoNetwork:
         self.waiting: dict[str, Answers] = {}  # by the token that answers carry
         self.came: dict[str, dict[str, float]] = {}  # probes: where they came, and when
         self.farewells: list[bytes] = []
+        self.token = secrets.token_hex(8)
+        self.applying = False
 
-    def take(self, broker: str, topic: str, payload: bytes) -> None:
+    def take(self, broker: str, colour: int, topic: str, payload: bytes) -> None:
         """A message to us; called from the threads of our connections."""
-        if topic.startswith(PROBE):
+        if topic == APPLIER:
+            token = payload.decode(errors="replace")
+            if self.applying and token != self.token:
+                here = json.dumps({"client": "", "instance": self.token}).encode()
+                self.lines[broker, colour].publish(f"{ANSWERS}{token}", here)
+        elif topic.startswith(PROBE):
             self.came.setdefault(payload.decode(errors="replace"), {})[broker] = time.perf_counter()
         elif topic == LEFT:
             self.farewells.append(payload)
@@ -131,33 +197,42 @@ class MosquittoNetwork:
         wired: list[Links] = []
         clients: dict[str, Seen] = {}
         connected = answered = 0
-        joined = {f"overlace.{slug(a)}.{slug(b)}": (a, b) for a in brokers for b in brokers if a != b}
         for colour in range(len(self.deployment.colours)):
             lines = await self._all_lines(colour)
-            await self._until(lambda lines=lines: all(SYSTEM[0] in line.told for line in lines.values()))
-            found = []
+            await self._until(partial(_versions_known, list(lines.values())))
             for broker, line in lines.items():
-                version = line.told.get(SYSTEM[0], "").removeprefix("mosquitto version ")
+                version = line.told.get(VERSION, "").removeprefix("mosquitto version ")
                 refuse_old("mosquitto", broker, version)
                 versions[broker] = version
-                for topic, state in line.told.items():
-                    name = topic.removeprefix("$SYS/broker/connection/").removesuffix("/state")
-                    if state == "1" and name in joined:
-                        found.append(joined[name])
-            wired.append(links_of(found))
+            wired.append(self._links(lines))
             answers = await self.tell_all({"do": "ask"}, colour)
             answered += len(answers)
-            connected += sum(int(line.told.get(SYSTEM[1], "0")) for line in lines.values())
+            connected += sum(int(line.told.get(CONNECTED, "0")) for line in lines.values())
             connected -= len(lines) + 2 * len(wired[-1])
             for each in answers:
                 clients[str(each["client"])] = seen_of(each, clients.get(str(each["client"])), answers)
         links = (wired[0], wired[1] if len(wired) > 1 else frozenset())
         return Shown(versions, links, clients, max(0, connected - answered))
 
-    async def _until(self, condition: Any) -> None:
-        deadline = time.monotonic() + PATIENCE
+    def _links(self, lines: Mapping[str, Line]) -> Links:
+        """The bridges that brokers say are connected."""
+        brokers = self.deployment.brokers
+        joined = {f"overlace.{slug(a)}.{slug(b)}": (a, b) for a in brokers for b in brokers if a != b}
+        found = []
+        for line in lines.values():
+            for topic, state in list(line.told.items()):
+                name = topic.removeprefix("$SYS/broker/connection/").removesuffix("/state")
+                if state == "1" and name in joined:
+                    found.append(joined[name])
+        return links_of(found)
+
+    async def _until(self, condition: Callable[[], bool], patience: float = PATIENCE) -> None:
+        deadline = time.monotonic() + patience
         while not condition() and time.monotonic() < deadline:
             await asyncio.sleep(0.005)
+
+    def _has_come(self, mark: str, to: Collection[str]) -> bool:
+        return set(to) <= self.came.get(mark, {}).keys()
 
     async def tell(self, client: str, order: Order, colour: int = 0) -> list[Answer]:
         """Give an order to a client; what it answers."""
@@ -189,11 +264,100 @@ class MosquittoNetwork:
                 near = {other for link in links if broker in link for other in link} & lines.keys()
                 began = time.perf_counter()
                 line.publish(f"{PROBE}{token}", mark.encode(), 0)
-                await self._until(lambda mark=mark, near=near: near <= self.came.get(mark, {}).keys())
+                await self._until(partial(self._has_come, mark, near))
                 if turn:
-                    note_times(best, broker, began, self.came.get(mark, {}), links)
+                    note_times(best, broker, began, self.came.get(mark, {}))
         self.came.clear()
-        return {link: max(1, round(1e6 * best[link])) for link in sorted(best)}
+        return latencies_of(best, links)
+
+    async def wire(self, colour: int, links: Links, filters: Filters | None = None) -> AsyncIterator[str]:
+        """Start the brokers of a colour from their files, parents first."""
+        deployment = self.deployment
+        proxied = (deployment.folder / "run" / "ports.json").exists()
+        files = mosquitto_files.broker_files(
+            deployment, colour, links, filters, local.more_lines(deployment), proxied=proxied
+        )
+        for broker in parents_first(deployment.brokers, links):
+            names = mosquitto_files.names_of(broker, colour)
+            await deploy(deployment, broker, {name: files[name] for name in names.values()})
+            start = deployment.of(broker).start
+            if start is None:
+                local.start_beside(deployment, broker, colour)
+            else:
+                await run_command(start, {"file": names["main"]}, f"start of {broker}")
+            yield broker
+        await self._until_wired(colour, links)
+
+    async def _until_wired(self, colour: int, links: Links) -> None:
+        """Wait until exactly these bridges are connected."""
+        deadline = time.monotonic() + WIRED
+        while (found := self._links(await self._all_lines(colour))) != links:
+            if time.monotonic() > deadline:
+                wrong = sorted(found ^ links)[0]
+                state = "is still wired" if wrong in found else "is not wired"
+                raise BadNetwork(f"link {wrong[0]} - {wrong[1]} {state} after {WIRED:g} s")
+            await asyncio.sleep(0.02)
+
+    async def unwire(self, colour: int) -> AsyncIterator[str]:
+        """Stop the brokers of a colour."""
+        deployment = self.deployment
+        for broker in deployment.brokers:
+            if (line := self.lines.pop((broker, colour), None)) is not None:
+                await asyncio.to_thread(line.close)
+            stop = deployment.of(broker).stop
+            if stop is None:
+                local.end_beside(deployment, broker, colour)
+            else:
+                await run_command(stop, {"file": mosquitto_files.names_of(broker, colour)["main"]}, f"stop of {broker}")
+            yield broker
+
+    async def probe(self, colour: int, broker: str, expected: Collection[str]) -> set[str]:
+        """Whom a message reaches that is published at a broker: those at brokers where a message of ours arrives.
+
+        Bridges carry what their files say; a client has its filters when its broker has acknowledged them.
+        """
+        lines = await self._all_lines(colour)
+        mark = f"{secrets.token_hex(8)} {broker}"
+        deadline = time.monotonic() + PATIENCE
+        while not lines.keys() <= self.came.get(mark, {}).keys() and time.monotonic() < deadline:
+            lines[broker].publish(f"{PROBE}{mark[:16]}", mark.encode(), 1)
+            await self._until(partial(self._has_come, mark, lines.keys()), 0.5)
+        reached = self.came.pop(mark, {}).keys()
+        answers = await self.tell_all({"do": "ask"}, colour, expected)
+        return {str(each["client"]) for each in answers if each["homes"][colour] in reached}
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Be the only applier: all ask and answer at the first broker of each colour that runs."""
+        first = next(iter(self.deployment.brokers))
+        lines = [each[first] for c in (0, 1) if first in (each := await self._all_lines(c))]
+        self.waiting[self.token] = answers = Answers()
+        for line in lines:
+            line.publish(APPLIER, self.token.encode())
+        await self._until(lambda: bool(answers.parts), 0.5)
+        del self.waiting[self.token]
+        if answers.parts:
+            raise Busy("another applier is at work on this network. Wait for it, or stop it.")
+        self.applying = True
+        try:
+            yield
+        finally:
+            self.applying = False
+
+    async def stranded(self) -> list[str]:
+        """Durable sessions that are away, and retained messages."""
+        found = []
+        for broker, line in (await self._all_lines((await self.shown()).live)).items():
+            away = int(line.told.get(AWAY, "0"))
+            if away:
+                found.append(f"{counted(away, 'durable session', 'durable sessions')} at {broker}")
+            found += [f"retained message {topic!r} at {broker}" for topic in sorted(await line.retained())]
+        return found
+
+    async def kick(self, client: str) -> None:
+        """Take over the name of a client, so that its connection is broken."""
+        for line in (await self._all_lines((await self.shown()).live)).values():
+            await asyncio.to_thread(line.take_over, client)
 
     async def close(self) -> None:
         """Leave the network."""
@@ -201,6 +365,26 @@ class MosquittoNetwork:
             with contextlib.suppress(Exception):
                 await asyncio.to_thread(each.close)
         self.lines.clear()
+
+
+def note_times(best: dict[Pair, float], broker: str, began: float, came: Mapping[str, float]) -> None:
+    """Keep the quickest time from a broker to each that a message reached, itself too."""
+    for other, at in came.items():
+        best[broker, other] = min(best.get((broker, other), float("inf")), at - began)
+
+
+def latencies_of(best: Mapping[Pair, float], links: Links) -> dict[Pair, int]:
+    """Microseconds over each link that was measured: the quickest way, less our own ways to both ends."""
+    found = {}
+    for a, b in sorted(links):
+        ways = [best[way] for way in ((a, b), (b, a)) if way in best]
+        if ways and (a, a) in best and (b, b) in best:
+            found[a, b] = max(1, round(1e6 * (min(ways) - (best[a, a] + best[b, b]) / 2)))
+    return found
+
+
+def _versions_known(lines: Collection[Line]) -> bool:
+    return all(VERSION in line.told for line in lines)
 
 
 def seen_of(answer: Answer, before: Seen | None, all_of_them: list[Answer]) -> Seen:

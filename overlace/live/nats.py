@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from overlace.errors import BadNetwork
+from overlace.errors import BadNetwork, Busy
+from overlace.live import nats_files
 from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
 from overlace.live.client import ClientError, client_address, connect_nats, hash_name, nats_options
+from overlace.live.deploying import deploy
 from overlace.live.deployment import Deployment
-from overlace.live.monitor import connections, look_at_all
+from overlace.live.monitor import connections, look, look_at_all
+from overlace.live.mosquitto_files import Filters
 from overlace.live.servers import refuse_old
-from overlace.live.wiring import Links, Pair, links_of
+from overlace.live.wiring import Links, Pair, links_of, pair
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -25,9 +29,10 @@ if TYPE_CHECKING:
 PATIENCE = 3.0
 """Seconds to wait for an answer."""
 
-PROBES = 5
-"""Messages sent over a link to measure its latency; the quickest counts."""
+WIRED = 15.0
+"""Seconds until links must be wired."""
 
+APPLIER = "_OVERLACE.applier"
 OURS = "overlace."
 """How the names of our own connections begin."""
 
@@ -123,8 +128,10 @@ class NatsNetwork:
         """Give an order to all clients that follow orders; what they answer until all that are expected have."""
         return await self._request("_OVERLACE.ctl.all", order, colour, expected)
 
-    async def _request(self, subject: str, order: Order, colour: int, expected: Collection[str]) -> list[Answer]:
-        connection = await self.connect(self.first, "control", colour)
+    async def _request(
+        self, subject: str, order: Order, colour: int, expected: Collection[str], broker: str = ""
+    ) -> list[Answer]:
+        connection = await self.connect(broker or self.first, "control", colour)
         answers = Answers(expected)
 
         async def take(message: Msg) -> None:
@@ -145,51 +152,116 @@ class NatsNetwork:
         return next(iter(self.deployment.brokers))
 
     async def latencies(self, colour: int, links: Links) -> dict[Pair, int]:
-        """Microseconds over each link: what a message takes from end to end, without our own ways to both ends."""
-        ends = sorted({end for link in links for end in link})
-        lines = {broker: await self.connect(broker, "control", colour) for broker in ends}
-        came: dict[str, dict[str, float]] = {}
-        token = secrets.token_hex(8)
-        subscriptions = []
-        for broker, line in lines.items():
+        """Microseconds over each link: half the round trip that its two servers have measured, the longer one: the
+        first that a server measures, while it connects, is too short."""
+        account = self.deployment.colours[colour]
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            found: dict[Pair, int] = {}
+            for broker, told in (await look_at_all(self.deployment, "leafz")).items():
+                for leaf in (told or {}).get("leafs") or []:
+                    link = pair(broker, str(leaf.get("name")))
+                    if leaf.get("account") == account and link in links and (trip := read_duration(leaf.get("rtt"))):
+                        found[link] = max(1, round(trip / 2), found.get(link, 0))
+            if found.keys() >= links or time.monotonic() > deadline:
+                return dict(sorted(found.items()))
+            await asyncio.sleep(0.05)
 
-            async def take(message: Msg, broker: str = broker) -> None:
-                came.setdefault(message.data.decode(), {})[broker] = time.perf_counter()
+    async def wire(self, colour: int, links: Links, filters: Filters | None = None) -> AsyncIterator[str]:
+        """Wire an account beside the other, and let it take clients; NATS carries interest by itself."""
+        other = (await self.shown()).links[1 - colour]
+        async for broker in self._reload({1 - colour: other, colour: links}, {0, 1}):
+            yield broker
+        await self._until_wired(colour, links)
 
-            subscriptions.append(await line.subscribe(f"_OVERLACE.probe.{token}", cb=take))
-            await line.flush()
-        best: dict[Pair, float] = {}
+    async def unwire(self, colour: int) -> AsyncIterator[str]:
+        """Take the links and the clients' user of an account away."""
+        other = (await self.shown()).links[1 - colour]
+        async for broker in self._reload({1 - colour: other}, {1 - colour}):
+            yield broker
+        await self._until_wired(colour, frozenset())
+
+    async def _reload(self, links: Mapping[int, Links], takes: Collection[int]) -> AsyncIterator[str]:
+        """Write the files of every broker and let it read them."""
+        files = nats_files.broker_files(self.deployment, links, takes)
+        for broker in self.deployment.brokers:
+            names = [name for kind, name in nats_files.names_of(broker).items() if kind != "main"]
+            await deploy(self.deployment, broker, {name: files[name] for name in names if name in files})
+            told = await self._ask_server(broker, "RELOAD", {})
+            if error := told.get("error"):
+                what = error.get("description", error) if isinstance(error, dict) else error
+                raise BadNetwork(f"{broker} does not take its new configuration: {what}")
+            yield broker
+
+    async def _ask_server(self, broker: str, what: str, order: Mapping[str, object]) -> dict[str, Any]:
+        """Ask a server something over the system account."""
+        about = await look(self.deployment, broker, "varz")
+        if about is None:
+            raise BadNetwork(f"{broker} at {self.deployment.client_address(broker)} does not answer. Is it running?")
+        connection = await self.connect(broker, "system")
+        subject = f"$SYS.REQ.SERVER.{about['server_id']}.{what}"
         try:
-            await self._until_joined(lines, token, came)
-            for turn in range(PROBES):
-                for broker, line in lines.items():
-                    mark = f"{broker} {turn}"
-                    began = time.perf_counter()
-                    await line.publish(f"_OVERLACE.probe.{token}", mark.encode())
-                    await line.flush()
-                    near = {other for link in links if broker in link for other in link}
-                    deadline = time.perf_counter() + PATIENCE
-                    while not near <= came.get(mark, {}).keys() and time.perf_counter() < deadline:
-                        await asyncio.sleep(0.001)
-                    note_times(best, broker, began, came.get(mark, {}), links)
-        finally:
-            for each in subscriptions:
-                with contextlib.suppress(Exception):
-                    await each.unsubscribe()
-        return {link: max(1, round(1e6 * best[link])) for link in sorted(best)}
+            answer = await connection.request(subject, json.dumps(order).encode(), timeout=10)
+        except Exception as error:
+            raise BadNetwork(f"{broker} does not answer to {what}: {type(error).__name__}") from None
+        told = json.loads(answer.data)
+        return told if isinstance(told, dict) else {}
 
-    async def _until_joined(self, lines: dict[str, Client], token: str, came: dict[str, dict[str, float]]) -> None:
-        """Wait until interest has reached every broker: a first message arrives everywhere."""
-        deadline = time.perf_counter() + PATIENCE
-        turn = 0
-        for broker, line in lines.items():
-            while time.perf_counter() < deadline:
-                turn += 1
-                await line.publish(f"_OVERLACE.probe.{token}", f"first {broker} {turn}".encode())
-                await line.flush()
-                await asyncio.sleep(0.01)
-                if any(len(at) == len(lines) for mark, at in came.items() if mark.startswith(f"first {broker} ")):
-                    break
+    async def _until_wired(self, colour: int, links: Links) -> None:
+        """Wait until exactly these links are wired in a colour."""
+        deadline = time.monotonic() + WIRED
+        while (found := (await self.shown()).links[colour]) != links:
+            if time.monotonic() > deadline:
+                wrong = sorted(found ^ links)[0]
+                state = "is still wired" if wrong in found else "is not wired"
+                raise BadNetwork(f"link {wrong[0]} - {wrong[1]} {state} after {WIRED:g} s")
+            await asyncio.sleep(0.02)
+
+    async def probe(self, colour: int, broker: str, expected: Collection[str]) -> set[str]:
+        """Who answers to a question that is asked at a broker, in a colour.
+
+        A client subscribes to questions after all its filters, and interest travels in order: where a question
+        reaches it, every message does.
+        """
+        answers = await self._request("_OVERLACE.ctl.all", {"do": "ask"}, colour, expected, broker)
+        return {str(each["client"]) for each in answers}
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Be the only applier: all ask and answer at the first broker, which has no need of links."""
+        import nats.errors
+
+        connection = await self.connect(self.first)
+        with contextlib.suppress(nats.errors.TimeoutError, nats.errors.NoRespondersError):
+            await connection.request(APPLIER, b"", timeout=0.5)
+            raise Busy("another applier is at work on this network. Wait for it, or stop it.")
+
+        async def answer(message: Msg) -> None:
+            await message.respond(b"")
+
+        subscription = await connection.subscribe(APPLIER, cb=answer)
+        try:
+            await connection.flush()
+            yield
+        finally:
+            with contextlib.suppress(Exception):
+                await subscription.unsubscribe()
+
+    async def stranded(self) -> list[str]:
+        """Streams, which stay in their account."""
+        found = []
+        for broker, told in (await look_at_all(self.deployment, "jsz?accounts=1&streams=1")).items():
+            for account in (told or {}).get("account_details") or []:
+                if account.get("name") in self.deployment.colours:
+                    found += [f"stream {each.get('name')!r} at {broker}" for each in account.get("stream_detail") or []]
+        return found
+
+    async def kick(self, client: str) -> None:
+        """Break the connections of a client."""
+        for broker in self.deployment.brokers:
+            for row in await connections(self.deployment, broker, "auth=1") or []:
+                if row.get("name") == client and row.get("account") in self.deployment.colours:
+                    await self._ask_server(broker, "KICK", {"cid": row["cid"]})
 
     async def close(self) -> None:
         """Leave the network."""
@@ -199,11 +271,10 @@ class NatsNetwork:
         self.connected.clear()
 
 
-def note_times(best: dict[Pair, float], broker: str, began: float, came: dict[str, float], links: Links) -> None:
-    """Keep the quickest time over each link of a broker, less the time that a message to itself takes."""
-    own = came.get(broker, began) - began
-    for link in links:
-        if broker in link:
-            other = link[0] if link[1] == broker else link[1]
-            if other in came:
-                best[link] = min(best.get(link, float("inf")), max(0.0, came[other] - began - own))
+def read_duration(text: object) -> float:
+    """Microseconds from a duration as Go writes it, such as 1m2.5s, 6.54ms or 99µs; 0: none."""
+    parts = re.findall(r"([\d.]+)(h|ms|m|s|µs|us|ns)", text if isinstance(text, str) else "")
+    return sum(float(number) * UNITS[unit] for number, unit in parts)
+
+
+UNITS = {"h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3, "µs": 1.0, "us": 1.0, "ns": 1e-3}

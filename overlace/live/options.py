@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from overlace.errors import BadParameter
-from overlace.limits import Given, check_options, option
+from overlace.limits import Given, Objective, check_options, option
 
 KEY_VARIABLE = "OVERLACE_KEY"
 
@@ -108,3 +108,67 @@ class TrafficOptions:
         check_options(self)
         if self.groups + self.requests > 1:
             raise BadParameter(f"groups and requests are {self.groups + self.requests:g} of all messages; at most 1")
+
+
+@dataclass(frozen=True)
+class ApplyOptions:
+    """How to carry a plan out."""
+
+    steps: int | None = option(None, "only the first steps of the plan (default: all)", least=0)
+    inverse: bool = option(False, "take back a plan that was carried out: its changes the other way round")
+    rate: float | None = option(
+        None, "brokers and clients a second, at most (default: as fast as they answer)", above=0
+    )
+    lossy: bool = option(False, "go on though clients that follow no orders will lose messages")
+    copy_retained: bool = option(False, "Mosquitto: copy retained messages to the new brokers")
+    filters: Literal["prefix", "exact", "all"] = option(
+        "prefix",
+        "Mosquitto: what crosses a link: known filters widened to their prefix, the filters themselves, or everything",
+    )
+    run: str | None = option(None, "the run that the plan is from (default: the one that it lies in)", metavar="RUN")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def read_share(text: str) -> float:
+    """A share from 5% or 0.05."""
+    found = text.strip().replace(" ", "")
+    try:
+        return float(found.removesuffix("%")) / 100 if found.endswith("%") else float(found)
+    except ValueError:
+        raise BadParameter(f"--min-gain {text!r}: expected a share such as 5% or 0.05") from None
+
+
+def read_port(text: str) -> int:
+    """A port."""
+    try:
+        return int(text)
+    except ValueError:
+        raise BadParameter(f"--metrics {text!r}: expected a port such as 9464") from None
+
+
+@dataclass(frozen=True)
+class AdaptOptions:
+    """How to adapt a network, window by window."""
+
+    every: float = option(60.0, "seconds of a window; planning and applying come after it", least=2, most=86_400)
+    min_gain: float = option(
+        0.05, "minimum share of the cost that a plan saves, such as 5% (default) or 0.05", least=0, most=1,
+        read=read_share, metavar="SHARE",
+    )  # fmt: skip
+    rest: int = option(6, "windows for which a client that moved stays where it is", least=0, most=10_000)
+    budget: int | None = option(None, "maximum changes after a window: clients moved and links changed", least=0)
+    kept: int = option(2, "windows that a plan is made from: the last ones", least=1, most=1000)
+    windows: int | None = option(None, "end after so many windows (default: Ctrl-C ends it)", least=1)
+    dry_run: bool = option(False, "plan and say what would be done, and change nothing")
+    metrics: int | None = option(
+        None, "port on loopback for Prometheus metrics, such as 9464 (default: none)", least=1, most=65_535,
+        read=read_port, metavar="PORT",
+    )  # fmt: skip
+    objective: Objective = option("messages", "what to lower, as in optimize")
+    effort: int = option(10, "how long to anneal after the first search, as in optimize; 0: quickest", least=0)
+    seed: int = option(0, "same seed, same plans from the same windows", least=0)
+
+    def __post_init__(self) -> None:
+        check_options(self)

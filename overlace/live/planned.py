@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -31,12 +32,17 @@ class Planned(NamedTuple):
     homes: Mapping[str, str]  # the broker of each client that has one
     links: Links
     before: Links
-    was: Mapping[str, str] = {}  # homes before
+    was: Mapping[str, str] = MappingProxyType({})  # the broker that each client had when it was planned
+    newcomers: Mapping[str, str] = MappingProxyType({})  # homes by the plan's rule, of those who came later
 
     @property
     def name(self) -> str:
         """What the plan is called."""
         return (self.path if self.path.is_dir() else self.path.parent).absolute().name
+
+    def inverse(self) -> Planned:
+        """The way back: its links and homes are those before the plan, and those before it are the plan's."""
+        return self._replace(homes=self.was, was=self.homes, links=self.before, before=self.links)
 
 
 def read_planned(path: Path, run: Path | None = None) -> Planned:
@@ -58,7 +64,7 @@ def read_planned(path: Path, run: Path | None = None) -> Planned:
     brokers = tuple(name_of("broker", i, names) for i in range(observation.network.brokers))
     _check_names(brokers, run)
     before, wired = (_links(each.tree, brokers) for each in (observation.overlay, after))
-    was, homes = (_homes(observation, each, names, brokers) for each in (observation.overlay, after))
+    homes, was = (_homes(observation, each, names, brokers) for each in (after, observation.overlay))
     return Planned(path, document, run, brokers, homes, wired, before, was)
 
 

@@ -38,7 +38,7 @@ class Recorded(NamedTuple):
             parts.append(f"{incomplete or 'none'} incomplete, each stands for {about['weight']}")
         clients, brokers, links = (int(str(about[key])) for key in ("clients", "brokers", "links"))
         ends = about["latency_us"]
-        spread = f" ({ends[0] / 1000:.1f} to {ends[1] / 1000:.1f} ms)" if isinstance(ends, list) else ""
+        spread = f" ({ends[0] / 1000:.2g} to {ends[1] / 1000:.2g} ms)" if isinstance(ends, list) else ""
         return (
             f"{', '.join(parts)}; {counted(clients, 'client', 'clients')}, {counted(brokers, 'broker', 'brokers')}, "
             f"{counted(links, 'link', 'links')}{spread}"
@@ -88,8 +88,7 @@ async def _record(
         progress(0.0, "looking at the network")
         recording, shown = await begin_recording(adapter, options.how)
         about: dict[str, object] = {}
-        if deployment.credentials.control is not None:
-            recording.latency_us = await adapter.latencies(shown.live, recording.links)
+        recording.latency_us = await adapter.latencies(shown.live, recording.links)
         if options.how == "counted":
             await watch(adapter, recording, shown, options.seconds, progress)
             published = [Published(at, c, t, n, size) for (at, c, t), (n, size) in sorted(recording.sent.items())]

@@ -77,7 +77,7 @@ class Tally:
         """A message could not be published: it is lost, and nobody waits for it."""
         self.failed += 1
         kind, receivers = self.scenario.topics[topic].kind, self.scenario.topics[topic].receivers
-        self._take_off(len(receivers) if kind == "topics" else 1)
+        self._account(len(receivers) if kind == "topics" else 1)
 
     def receive(self, topic: int, client: str, receiver: str, number: int, sent_ns: int) -> None:
         """A message has come."""
@@ -98,7 +98,7 @@ class Tally:
             self._reordered[kind] += 1
         stream.highest = max(stream.highest, number)
         if kind != "requests":
-            self._take_off(1)
+            self._account(1)
 
     def respond(self, client: str, reply: str, size: int) -> None:
         """An answer is published."""
@@ -108,13 +108,13 @@ class Tally:
         """A request is answered, or not."""
         self.answered += answered
         self.unanswered += not answered
-        self._take_off(1)
+        self._account(1)
 
     def _count(self, client: str, topic: str, size: int) -> None:
         self.counts[client, topic] += 1
         self.sizes[client, topic] += size
 
-    def _take_off(self, count: int) -> None:
+    def _account(self, count: int) -> None:
         self.awaited -= count
         if self.awaited <= 0:
             self.complete.set()

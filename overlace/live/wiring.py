@@ -59,6 +59,15 @@ def dials(brokers: Collection[str], links: Collection[Pair]) -> dict[str, str]:
     return parents
 
 
+def parents_first(brokers: Collection[str], links: Collection[Pair]) -> list[str]:
+    """The brokers in an order in which each comes after the one that it dials."""
+    parents = dials(brokers, links)
+    order = [name for name in brokers if name not in parents]
+    for name in order:
+        order += [child for child, parent in parents.items() if parent == name]
+    return order
+
+
 def is_tree(brokers: Collection[str], links: Collection[Pair]) -> bool:
     """Whether the links join all brokers without a cycle."""
     return len(links) == len(brokers) - 1 and len(dials(brokers, links)) == len(links)

@@ -16,6 +16,7 @@ from overlace.limits import Limits, as_flag
 from overlace.metrics import Metrics
 from overlace.model import Network, Observation, Overlay, Progress, name_of
 from overlace.optimize.case import Case
+from overlace.optimize.scope import by_kind, ids_matching
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import capacity_of
 from overlace.planners.search.problem import Problem
@@ -63,6 +64,8 @@ def assumptions(case: Case, planner: Joint) -> list[str]:
     lines = []
     if limits.placement is None and not planner.within_region and not places_known(network):
         lines.append("any broker is taken to serve any client equally well; access costs or --only limit that")
+    if note := case.grouped.note():
+        lines.append(note)
     unwired = positions(case.observation.overlay.tree, network.links) < 0
     if case.goal.objective == "latency":
         if unknown := int((unwired & ~network.measured).sum()):
@@ -70,12 +73,13 @@ def assumptions(case: Case, planner: Joint) -> list[str]:
             lines.append(f"{were}: the latency was not measured")
         unwired &= network.measured
     new = int((unwired[list(planner.may_wire)] if planner.wired_only else unwired).sum())
-    which = "that --allow-link names" if limits.allow_link else "that are listed with a cost and not wired"
+    listed = "listed with a cost" + (" and a measured latency" if case.goal.objective == "latency" else "")
+    which = "that --allow-link names" if limits.allow_link else f"that are {listed} and not wired"
     if 0 in (planner.budget, planner.max_swaps):
         lines.append("no link may change")
     else:
         could = counted(new, "link could", "links could")
-        lines.append(f"{could} be new, those {which}" if new else "no link could be new: none is listed with a cost")
+        lines.append(f"{could} be new, those {which}" if new else f"no link could be new: none is {listed}")
     if case.goal.objective == "cost" and not case.links_priced:
         lines.append("no link has a cost: each counts 1")
     defaults = {
@@ -109,7 +113,7 @@ def limits_in_force(
     observation, lines = case.observation, []
     traffic, plain = (observation, None) if ahead is None else (ahead, observation)
     today, now = cost_of(observation.overlay), cost_of(after)
-    lifts = _lifts(observation, case.limits, planner)
+    lifts = _lifts(case, planner)
     effort = planner.effort * min(1.0, SHARE / max(1, sum(map(bool, lifts.values()))))
     for i, (text, lifted) in enumerate(lifts.items()):
         if not lifted:
@@ -130,8 +134,9 @@ def limits_in_force(
     return lines
 
 
-def _lifts(observation: Observation, limits: Limits, planner: Joint) -> dict[str, dict[str, Any]]:
+def _lifts(case: Case, planner: Joint) -> dict[str, dict[str, Any]]:
     """By what a limit says, the planner's fields without it; none where nobody can tell what that would bring."""
+    observation, limits = case.observation, case.limits
     found: dict[str, dict[str, Any]] = {}
 
     def flags(*names: str) -> str:
@@ -163,7 +168,8 @@ def _lifts(observation: Observation, limits: Limits, planner: Joint) -> dict[str
         found[f"what every change must save ({flags('min_step')})"] = {"min_step": 0.0}
     if limits.keep or limits.only:
         shown = " and ".join(f"--{name}" for name in ("keep", "only") if getattr(limits, name))
-        found[f"what stays ({shown})"] = {"keep": (), "only": (), "keep_brokers": (), "keep_links": ()}
+        still = ids_matching(by_kind(case.grouped.keep)["client"], "client", observation.clients, case.names)
+        found[f"what stays ({shown})"] = {"keep": still, "only": (), "keep_brokers": (), "keep_links": ()}
     return found
 
 

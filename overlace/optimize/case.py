@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from overlace.limits import Goal, Limits
 from overlace.model import Names, Network, Observation
 from overlace.observe.cut import Cut
 from overlace.observe.known import Known
+from overlace.optimize.groups import Grouped
 from overlace.optimize.observe import link_costs_known
 from overlace.trace.store import Trace
 
@@ -31,6 +33,12 @@ class Case(NamedTuple):
     known: Known
     limits: Limits
     goal: Goal
+    grouped: Grouped = Grouped()  # whom shared subscriptions hold in place
+
+    @property
+    def scoped(self) -> Limits:
+        """The limits, with all that stays in their `keep`."""
+        return replace(self.limits, keep=(*self.limits.keep, *self.grouped.keep))
 
     @property
     def training(self) -> Training:

@@ -63,7 +63,9 @@ def choose(case: Case, progress: Progress | None = None) -> Chosen:
     elif goal.objective == "bytes" and not observation.classes.bytes.any():
         left_out.append((ROUTED, "the sizes of messages are not known"))
     else:
-        planners[ROUTED] = joint_planner(observation, names, limits, goal, case.trace.unit, priced=case.links_priced)
+        planners[ROUTED] = joint_planner(
+            observation, names, case.scoped, goal, case.trace.unit, priced=case.links_priced
+        )
     if len(observation.offers.publisher):
         planners[CHANNELS] = Strategy4()
     else:

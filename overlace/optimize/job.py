@@ -33,6 +33,7 @@ from overlace.optimize.bounds import (
 from overlace.optimize.case import Case, metric_of
 from overlace.optimize.choose import MESH, ROUTED, Chosen, choose
 from overlace.optimize.forecast import NOTHING, Outlook, choose_forecast, target_of
+from overlace.optimize.groups import grouped_in
 from overlace.optimize.interval import total
 from overlace.optimize.judge import Evidence, Part, explain_gap, judge_plan, notes_of, worth
 from overlace.optimize.meshes import MeshChoice, mesh_limits
@@ -96,7 +97,8 @@ def optimize(
     tell(0.02, "observing")
     fresh = not run.exists()
     observation, names, trace, cut = observe(path, run, goal, force=force)
-    case = Case(trace, cut, observation, names, known_as(trace, names), limits, goal)
+    known = known_as(trace, names)
+    case = Case(trace, cut, observation, names, known, limits, goal, grouped_in(trace, limits))
     if force and (run / "plans").is_dir():  # what they were made from has just been replaced
         shutil.rmtree(run / "plans")
     with coming_to_an_end():
@@ -172,7 +174,7 @@ def _plan(case: Case, chosen: Chosen, run: Path, tell: Progress) -> Planned:
         target, begin, end = AS_OBSERVED, *(0.3 + 0.2 * k / len(chosen.planners) for k in (i, i + 1))
         if isinstance(planner, Joint):
             tell(0.1, "choosing a forecast")
-            stays = Stays(*(tuple(by_kind(each)["client"]) for each in (case.limits.keep, case.limits.only)))
+            stays = Stays(*(tuple(by_kind(each)["client"]) for each in (case.scoped.keep, case.limits.only)))
             metric = metric_of(goal.objective, observation.network)
             plain, part = goal.forecast == "plain", _within(tell, 0.1, 0.3)
             outlook, ahead = choose_forecast(case.training, planner, goal.seed, metric, stays, plain, part)

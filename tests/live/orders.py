@@ -68,12 +68,18 @@ class Control:
             inbox = self.nats.new_inbox()
             parts = self.answers[inbox] = []
 
+            async def order_again():
+                await self.nats.publish(f"_OVERLACE.ctl.{hashed}", json.dumps(order).encode(), reply=inbox)
+
             async def got(message):
-                assert message.data, f"{name} is not there"
-                parts.append(json.loads(message.data))
+                if message.data:
+                    parts.append(json.loads(message.data))
+                else:  # this broker does not know the client's filter yet
+                    await asyncio.sleep(0.01)
+                    await order_again()
 
             found = await self.nats.subscribe(inbox, cb=got)
-            await self.nats.publish(f"_OVERLACE.ctl.{hashed}", json.dumps(order).encode(), reply=inbox)
+            await order_again()
             await until(lambda: parts and len(parts) >= parts[0]["parts"], f"{name} answers {order}")
             await found.unsubscribe()
         else:

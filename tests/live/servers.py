@@ -263,6 +263,7 @@ class Mosquittos(Servers):
             lines += [f"certfile {self.server_tls[0]}", f"keyfile {self.server_tls[1]}"]
         lines += [f"password_file {folder}/passwords", f"acl_file {folder}/acl", "allow_anonymous false"]
         lines += ["log_type all", f"log_dest file {folder}/{name}-{colour}.log", "max_queued_messages 100000"]
+        lines += ["set_tcp_nodelay true"]
         for far in dials:
             lines += [f"connection {name}-{far}", f"address 127.0.0.1:{self.ports[far, colour]}"]
             lines += ["bridge_protocol_version mqttv50", "notifications false", "try_private true"]

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def test_messages_cross_brokers_with_headers_and_each_overlapping_filter(row):
             await left.publish(row.topic("fab", "4"), b"21.5", headers={"unit": "celsius"})
             await left.publish(row.topic("fab", "5"), "22")
             await left.flush()
-            await until(lambda: len(got) == 3)
+            await until(lambda: len(got) >= 3, "three deliveries")
             hot = (row.topic("fab", "4"), b"21.5", {"unit": "celsius"})
             assert sorted(got) == sorted([hot, hot, (row.topic("fab", "5"), b"22", {})])
 
@@ -157,7 +158,7 @@ def test_counts_are_exact_and_the_last_answer_comes_when_a_client_leaves(row):
             assert (await control.tell("right", do="count"))["counts"] == {reply: [3, 12]}
             answer = await control.tell("right", do="ask")
             assert "counts" not in answer
-            assert answer["filters"] == [["jobs", "w"]]
+            assert [each for each in answer["filters"] if not each[0].startswith("_")] == [["jobs", "w"]]
             assert (answer["client"], answer["live"], answer["homes"]) == ("right", 0, ["c", None])
             assert first["filters"][0][0].startswith(reply.removesuffix("reply"))
             for each in (left, right):
@@ -271,9 +272,8 @@ def test_a_client_that_gives_orders_is_refused_by_the_broker(row):
             forged = json.dumps({"do": "sample", "share": 1, "reply": "x"})
             for target in (hash_name("right"), hash_name("left"), "all"):
                 await left.publish(row.topic(orders, target), forged, qos=1)
-                if row.substrate == "nats":
-                    with pytest.raises(Refused, match="violation"):
-                        await left.flush()
+                with pytest.raises(Refused, match="violation|not authorized"):
+                    await left.flush()
             await left.flush()
             for name in ("left", "right"):
                 await control.tell(name, do="ask")  # a forged order would have come first
@@ -308,6 +308,52 @@ def test_a_client_comes_back_when_its_broker_was_restarted(tmp_path):
                 asyncio.run(run(servers, "a", lambda servers=servers: servers.run("a")))
             else:
                 asyncio.run(run(servers, ("a", 0), lambda servers=servers: servers.run("a", 0, [])))
+
+
+def test_a_handler_may_give_up_its_own_filter(row):
+    async def run():
+        async with AsyncExitStack() as stack:
+            left, right = await clients(stack, row, left="a", right="a")
+            got = []
+
+            async def once(message):
+                await right.unsubscribe("once")
+                await asyncio.sleep(0)
+                got.append(message.payload)
+
+            await right.subscribe("once", once)
+            await left.publish("once", b"1")
+            await until(lambda: got == [b"1"])
+            assert right.filters == []
+
+    asyncio.run(run())
+
+
+def test_two_clients_of_one_name_throw_each_other_out_only_so_often(tmp_path, caplog):
+    """Mosquitto keeps one connection for a name, and paho comes back at once."""
+
+    async def run(servers):
+        first = await connect("same", servers.network, "a")
+        second = await connect("same", servers.network, "a")
+        await until(lambda: "another client is called 'same'" in caplog.text)
+        for each in (first, second):
+            await each.close()
+
+    with Mosquittos(tmp_path, "a", []) as servers:
+        asyncio.run(run(servers))
+
+
+def test_the_example_of_the_file_is_true(tmp_path, capfd):
+    with NatsServers(tmp_path, "a", []) as servers:
+        (tmp_path / "net").mkdir()
+        text = servers.network.read_text().replace(' = "clients.password"', ' = "../clients.password"')
+        (tmp_path / "net" / "network.toml").write_text(text)
+        code = wrapper.__doc__.split("\n\n", 2)[2].split("\n\nA client is known")[0]
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(wrapper.__file__).parents[2])}, check=False,
+        )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("fab.4.temp b'21.5'\nb'job 7'\n", "")
 
 
 def test_sampling_adds_a_destination_of_its_own_to_a_share_and_ends_by_itself(tmp_path):

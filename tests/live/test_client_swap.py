@@ -212,19 +212,49 @@ def test_what_was_prepared_is_cancelled_and_what_was_switched_is_switched_back(t
         asyncio.run(run(servers))
 
 
-def test_who_slept_through_the_swap_finds_the_live_colour(tmp_path):
-    """Its user is taken out of the old colour; it goes on in the other, with its filters."""
+def test_what_is_published_during_a_hold_is_sent_once_and_in_order(tmp_path):
+    """Even where the switch goes back and forth before the first hold is over, and publishers do not wait."""
+
+    async def run(servers):
+        async with AsyncExitStack() as stack:
+            control = await stack.enter_async_context(Control(servers.network, "a", 0))
+            left = await stack.enter_async_context(await connect("left", servers.network, "a"))
+            right = await stack.enter_async_context(await connect("right", servers.network, "a"))
+            got = []
+            await right.subscribe("t", lambda message: got.append(int(message.payload)))
+            await asyncio.to_thread(servers.wire, 1, [])
+            for name in ("left", "right"):
+                await control.tell(name, do="prepare", colour=1, home="a")
+            sent = []
+            for colour in (1, 0, 1):
+                await control.tell("left", do="switch", colour=colour, hold_ms=100)
+                assert left._held is not None
+                sent += [asyncio.create_task(left.publish("t", str(len(sent) + k))) for k in range(20)]
+                await asyncio.sleep(0)
+            sent[30].cancel()
+            await until(lambda: len(got) == 59)
+            assert got == [k for k in range(60) if k != 30]
+            assert left.counts["t"][0] == 59
+            assert left._held is None
+
+    with NatsServers(tmp_path, "a", []) as servers:
+        asyncio.run(run(servers))
+
+
+@pytest.mark.parametrize("kind", [NatsServers, Mosquittos])
+def test_who_slept_through_the_swap_finds_the_live_colour(kind, tmp_path):
+    """The old colour takes it no more; it goes on in the other, with its filters."""
 
     async def run(servers):
         async with await connect("sleeper", servers.network, "a") as sleeper:
             got = []
             await sleeper.subscribe("t", lambda message: got.append(message.payload))
             await asyncio.to_thread(servers.wire, 1, [])
-            await asyncio.to_thread(servers.wire, 0, [], False)
+            await asyncio.to_thread(servers.unwire, 0)
             await until(lambda: sleeper.live == 1 and sleeper._held is None)
             await sleeper.publish("t", b"on")
             await until(lambda: got == [b"on"])
             assert sleeper.homes == [None, "a"]
 
-    with NatsServers(tmp_path, "a", []) as servers:
+    with kind(tmp_path, "a", []) as servers:
         asyncio.run(run(servers))
