@@ -55,8 +55,8 @@ Mosquitto (`-v` is `log_type all`). *Links* are as the brokers say; *lost* is of
 to topics, which a loop would double. *Newcomers* subscribe to a new topic under each prefix that somebody
 subscribes to at their broker; one is served when messages from all seven brokers reach it."""
 
-DEALT = """On Mosquitto a message to a group is dealt at each broker with members on its own, as docs/live.md says:
-where the plan has members of a group at several brokers, each of those gives it to one of them. That is no loop.
+DEALT = """On Mosquitto a message to a group is dealt at each broker with members on its own, so that `optimize`
+leaves members of a group where they are; else each of their brokers would give a message to one of them.
 Deliveries of group messages beyond the first in these runs: {mosquitto:,} on Mosquitto, {nats:,} on NATS."""
 
 TRACED = """Recordings of 60 s (at 1 % of 30 s): the links that a message to a topic crosses, by the traced messages
