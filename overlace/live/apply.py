@@ -326,6 +326,8 @@ def apply(
             refuse_open(deployment)
             intent = await intend(adapter, planned, options)
             announce(intent)
+            if asked():
+                raise Interrupted("stopped before anything was changed.")
             head = {
                 "plan": intent.plan,
                 "network": str(deployment.path.name),
