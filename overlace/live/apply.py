@@ -351,6 +351,8 @@ def apply(
             refuse_open(deployment)
             intent = await intend(adapter, planned, options)
             announce(intent)
+            if asked():
+                raise Interrupted("stopped before anything was changed.")
             journal = begin(intent, deployment, undo_command(plan, deployment, options))
             return await carry_out(adapter, journal, options, progress)
         finally:
