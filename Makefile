@@ -10,7 +10,7 @@ PLAIN  := tests/arrays tests/observe tests/ingest
 test test-fast test-long cover mutate: export PYTHONHASHSEED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help live demo test test-fast test-long cover mutate check hooks format docs bench reproduce pins clean
+.PHONY: help live live-demo demo test test-fast test-long cover mutate check hooks format docs bench reproduce pins clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ $(VENV)/.ready-live: $(VENV)/.ready requirements-live.txt
 
 live: $(VENV)/.ready-live ## set up what `overlace live` needs: clients for NATS and MQTT, a NATS server
 	@$(BIN)/overlace doctor
+
+live-demo: $(VENV)/.ready-live ## set up, then record, plan and rewire a running network on this machine, into live-demo
+	@$(BIN)/overlace live demo --out live-demo --force
 
 demo: $(VENV)/.ready ## set up, then run the demo into RUN (demo-run)
 	@$(BIN)/overlace demo --out $(RUN) --force
@@ -99,5 +102,5 @@ pins: $(VENV)/.ready-dev ## write requirements*.txt from what is installed
 	@$(BIN)/python scripts/pins.py
 
 clean: ## remove the environment and caches
-	@rm -rf $(VENV) $(RUN) .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(RUN) live-demo .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

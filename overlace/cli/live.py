@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 import typer.core
 from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, answer, bar, err, shown
+from overlace.cli.console import AsJson, Force, Seed, answer, bar, err, shown
 from overlace.cli.live_adapt import adapt_command
 from overlace.cli.live_apply import apply_command, resume_command, rollback_command
 from overlace.cli.live_export import export_command
@@ -93,6 +93,24 @@ def up_command(
         ),
     ]
     answer(as_json, document, *lines)
+
+
+@live.command("demo", epilog=_example("overlace live demo --out live-demo"))
+def demo_command(
+    out: Annotated[Path, typer.Option("--out", help="output folder")] = Path("live-demo"),
+    substrate: Annotated[Literal["nats", "mosquitto"], typer.Option(help="what the brokers are")] = "nats",
+    seed: Seed = 7,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """A network on this machine, recorded, planned and changed under a load, in about a minute."""
+    from overlace.live.demo import live_demo
+
+    with bar("live demo") as progress:
+        options = LocalOptions(substrate=substrate, delay=3.0, seed=seed)
+        found = live_demo(out, options, seed, force=force, progress=progress)
+    report = shown(f"report     {found.answer.report}")
+    answer(as_json, found.document(), *map(shown, found.lines()), report)
 
 
 @live.command("down", epilog=_example("overlace live down --network net"))

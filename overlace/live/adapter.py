@@ -175,6 +175,8 @@ class Changed(Watched, Protocol):
     """One kind of broker network, as far as it is changed. Everything may be done again: the second time changes
     nothing."""
 
+    meant: dict[int, Links]  # by colour, while a swap is under way: what is wired there, or is to be
+
     def wire(self, colour: int, links: Links, filters: Filters | None = None) -> AsyncIterator[str]:
         """Wire a colour, and let it take clients; yields each broker when it is done."""
         ...

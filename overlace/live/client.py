@@ -751,7 +751,7 @@ class NatsLink(Link):
         if "permissions violation" in text.lower():
             self.refusals.append(text.removeprefix("nats: "))
         elif is_refusal(text) and not self.closed:
-            self.client._lose(self)
+            self.client._lose(self, refused=True)
         logger.warning("%r: %s", self.home, text or type(error).__name__)
 
     async def _ended(self) -> None:
@@ -1325,7 +1325,11 @@ class Client:
         """Return when the brokers have taken all that was published; raise Refused for what they did not permit."""
         self._check_open()
         for link in list(self._links.values()):
-            await link.barrier()
+            try:
+                await link.barrier()
+            except Unreachable:
+                if self._links.get(link.colour) is link:
+                    raise
             link.check(lambda text: True)
 
     async def close(self) -> None:
@@ -1506,12 +1510,15 @@ class Client:
         except TimeoutError:
             return None
 
-    def _lose(self, link: Link) -> None:
-        """A broker does not take us back: the colour was closed meanwhile, or our user was taken out."""
+    def _lose(self, link: Link, *, refused: bool = False) -> None:
+        """A broker does not take us back: the colour was closed meanwhile, or our user was taken out.
+
+        Of the idle colour nobody needs us then: it was closed after a newcomer had found it open.
+        """
         if self._closed or self._links.get(link.colour) is not link:
             return
         if link.colour != self._live:
-            if link.over:
+            if link.over or refused or self._idle_is == "open":
                 del self._links[link.colour]
                 self._idle_is = None
                 self._begin(link.close())

@@ -78,6 +78,7 @@ class MemoryNetwork:
         self.silent: set[str] = set()
         self.mute: set[str] = set()  # clients whose answers are lost
         self.farewells: list[bytes] = []
+        self.meant: dict[int, Links] = {}
         self.nameless = 0
         self.orders: list[Order] = []
         self.left_behind: list[str] = []

@@ -42,6 +42,8 @@ WIRED = 15.0
 
 VERSION, CONNECTED = "$SYS/broker/version", "$SYS/broker/clients/connected"
 STATES = "$SYS/broker/connection/+/state"
+UPTIME = "$SYS/broker/uptime"
+"""Said whenever the broker has counted, before all else."""
 
 
 class Line:
@@ -51,6 +53,7 @@ class Line:
         self.network, self.broker, self.colour = network, broker, colour
         self.told: dict[str, str] = {}  # topics of the broker itself
         self.acked = 0
+        self.beats = 0  # how often the broker has counted since we came
         self.problem = ""
         self.client: mqtt.Client = mqtt_client(
             network.deployment.plain(), "control", f"overlace.control.{secrets.token_hex(4)}"
@@ -77,7 +80,7 @@ class Line:
             self.problem = str(reason)
             return
         # retained messages come in this order: when the version has come, all else has
-        topics = [APPLIER, f"{ANSWERS}#", LEFT, f"{PROBE}#", STATES, CONNECTED, AWAY, VERSION]
+        topics = [APPLIER, f"{ANSWERS}#", LEFT, f"{PROBE}#", UPTIME, STATES, CONNECTED, AWAY, VERSION]
         self.client.subscribe([(topic, 1) for topic in topics])
 
     def _subscribed(self, *_: Any) -> None:
@@ -87,6 +90,7 @@ class Line:
         topic = message.topic
         if topic.startswith("$SYS/"):
             self.told[topic] = message.payload.decode(errors="replace")
+            self.beats += topic == UPTIME and not message.retain
         else:
             self.network.take(self.broker, self.colour, topic, bytes(message.payload))
 
@@ -163,8 +167,10 @@ class MosquittoNetwork:
         self.waiting: dict[str, Answers] = {}  # by the token that answers carry
         self.came: dict[str, dict[str, float]] = {}  # probes: where they came, and when
         self.farewells: list[bytes] = []
+        self.meant: dict[int, Links] = {}
         self.token = secrets.token_hex(8)
         self.applying = False
+        self.counted = False  # whether connections of clients that do not answer were counted with care
 
     def take(self, broker: str, colour: int, topic: str, payload: bytes) -> None:
         """A message to us; called from the threads of our connections."""
@@ -198,7 +204,7 @@ class MosquittoNetwork:
             *(self.line(broker, colour) for broker in self.deployment.brokers), return_exceptions=True
         )
         named = zip(self.deployment.brokers, found, strict=True)
-        return {broker: each for broker, each in named if isinstance(each, Line)}
+        return {broker: each for broker, each in named if isinstance(each, Line) and each.client.is_connected()}
 
     async def shown(self) -> Shown:
         """Brokers and links as brokers say, clients as they answer."""
@@ -206,7 +212,9 @@ class MosquittoNetwork:
         versions = dict.fromkeys(brokers, "")
         wired: list[Links] = []
         clients: dict[str, Seen] = {}
-        connected = answered = 0
+        answered = 0
+        every: list[Line] = []
+        away: list[str] = []
         for colour in range(len(self.deployment.colours)):
             lines = await self._all_lines(colour)
             await self._until(partial(_versions_known, list(lines.values())))
@@ -215,14 +223,29 @@ class MosquittoNetwork:
                 refuse_old("mosquitto", broker, version)
                 versions[broker] = version
             wired.append(self._links(lines))
+            await self._until(partial(_have_counted, dict.fromkeys(lines.values(), 1)))  # else we are not in it
             answers = await self.tell_all({"do": "ask"}, colour)
             answered += len(answers)
-            connected += sum(int(line.told.get(CONNECTED, "0")) for line in lines.values())
-            connected -= len(lines) + 2 * len(wired[-1])
+            every += lines.values()
             for each in answers:
                 clients[str(each["client"])] = seen_of(each, clients.get(str(each["client"])), answers)
+            away += [broker for broker in brokers if answers and broker not in lines]
+        versions |= dict.fromkeys(away, "")  # where clients are, the other colour does not make up for a broker
         links = (wired[0], wired[1] if len(wired) > 1 else frozenset())
-        return Shown(versions, links, clients, max(0, connected - answered))
+        ours = len(every) + 2 * sum(map(len, links)) + answered
+        return Shown(versions, links, clients, await self._others(every, ours))
+
+    async def _others(self, lines: Collection[Line], ours: int) -> int:
+        """Connections that are not ours, bridges or clients that answer.
+
+        Brokers count every second: the first time, who has just left is told from who is there.
+        """
+        count = sum(int(line.told.get(CONNECTED, "0")) for line in lines) - ours
+        if count > 0 and not self.counted:
+            await self._until(partial(_have_counted, {line: line.beats + 2 for line in lines}))
+            count = min(count, sum(int(line.told.get(CONNECTED, "0")) for line in lines) - ours)
+        self.counted = True
+        return max(0, count)
 
     def _links(self, lines: Mapping[str, Line]) -> Links:
         """The bridges that brokers say are connected."""
@@ -257,9 +280,10 @@ class MosquittoNetwork:
         self.waiting[token] = answers = Answers(expected)
         try:
             text = json.dumps({**order, "reply": f"{ANSWERS}{token}"}).encode()
-            for line in (await self._all_lines(colour)).values():
+            lines = await self._all_lines(colour)
+            for line in lines.values():
                 line.publish(f"$overlace/ctl/{to}", text)
-            return await answers.wait(PATIENCE)
+            return await answers.wait(PATIENCE) if lines else []
         finally:
             del self.waiting[token]
 
@@ -419,6 +443,10 @@ def latencies_of(best: Mapping[Pair, float], links: Links) -> dict[Pair, int]:
         if ways and (a, a) in best and (b, b) in best:
             found[a, b] = max(1, round(1e6 * (min(ways) - (best[a, a] + best[b, b]) / 2)))
     return found
+
+
+def _have_counted(beats: Mapping[Line, int]) -> bool:
+    return all(line.beats >= least for line, least in beats.items())
 
 
 def _versions_known(lines: Collection[Line]) -> bool:

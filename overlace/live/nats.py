@@ -45,6 +45,7 @@ class NatsNetwork:
         self.deployment = deployment
         self.connected: dict[tuple[str, str, int], Client] = {}
         self.farewells: list[bytes] = []
+        self.meant: dict[int, Links] = {}
 
     async def connect(self, broker: str, role: str = "control", colour: int = 0) -> Client:
         """Our connection to a broker as a role, in a colour; made once."""
@@ -180,9 +181,13 @@ class NatsNetwork:
                 return dict(sorted(found.items()))
             await asyncio.sleep(0.05)
 
+    async def _meant(self, colour: int) -> Links:
+        """The links of a colour as a swap means them: a broker that is away, or just back, shows fewer."""
+        return self.meant[colour] if colour in self.meant else (await self.shown()).links[colour]
+
     async def wire(self, colour: int, links: Links, filters: Filters | None = None) -> AsyncIterator[str]:
         """Wire an account beside the other, and let it take clients; NATS carries interest by itself."""
-        other = (await self.shown()).links[1 - colour]
+        other = await self._meant(1 - colour)
         plain = await self._plain_colours(1 - colour)
         async for broker in self._reload({1 - colour: other, colour: links}, {0, 1}, plain):
             yield broker
@@ -190,7 +195,7 @@ class NatsNetwork:
 
     async def unwire(self, colour: int) -> AsyncIterator[str]:
         """Take the links and the clients' user of an account away."""
-        other = (await self.shown()).links[1 - colour]
+        other = await self._meant(1 - colour)
         async for broker in self._reload({1 - colour: other}, {1 - colour}):
             yield broker
         await self._until_wired(colour, frozenset())
@@ -199,7 +204,7 @@ class NatsNetwork:
         """Move the user of clients without the wrapper into an account: servers break their connections then."""
         if self.deployment.credentials.plain is None:
             return
-        links = dict(enumerate((await self.shown()).links))
+        links = {each: await self._meant(each) for each in (0, 1)}
         files = nats_files.broker_files(
             self.deployment, links, {0, 1}, plain=dict.fromkeys(self.deployment.brokers, colour)
         )

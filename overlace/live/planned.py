@@ -68,6 +68,15 @@ def read_planned(path: Path, run: Path | None = None) -> Planned:
     return Planned(path, document, run, brokers, homes, wired, before, was)
 
 
+def links_by_step(planned: Planned) -> list[Links]:
+    """The links after none of the steps of the whole plan, after the first, and so on."""
+    document = read_plan(planned.path, PLANNERS)
+    after, (changes, steps) = read_columns(planned.path, document)
+    ends = (int(steps.start[k]) for k in range(document.steps_total + 1))
+    overlays = (after.apply(changes.between(end, len(changes)).inverse()) for end in ends)
+    return [_links(each.tree, planned.brokers) for each in overlays]
+
+
 def _missing(path: Path) -> BadPlan | Unknown:
     """There is no such plan; which there are, if it is one of a run."""
     there = sorted(each.parent.name for each in path.parent.glob("*/plan.json"))

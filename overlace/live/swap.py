@@ -28,6 +28,9 @@ BACK = ("wire", "prepare", "probe", "switch")
 ROUNDS = 50
 """How often clients that come meanwhile are looked for, at most."""
 
+TRIES = 2
+"""How often an order is given to a client that is there and does not answer."""
+
 SETTLE = 0.25
 """Seconds, at least, that messages may be under way in the old colour."""
 
@@ -56,6 +59,7 @@ class Swap:
             raise BadNetwork(
                 f"{self.journal.path}: it was being taken back. `overlace live rollback` goes on with that."
             )
+        self._mean()
         reached = self.journal.reached
         done = PHASES.index(reached) if reached else 0
         start = 0 if done <= PHASES.index("switch") else done  # what is repeated changes nothing
@@ -74,6 +78,7 @@ class Swap:
             )
         if not self.journal.turned:
             self.journal.write("turn")
+        self._mean()
         old, new = self.journal.old, self.journal.new
         shown = await self._shown()
         async for unit in self._switch(old, shown):
@@ -86,6 +91,11 @@ class Swap:
         async for broker in self.adapter.unwire(new):
             yield Unit("unwire", broker)
         self.journal.write("end", live=old, how="rollback")
+
+    def _mean(self) -> None:
+        """Tell the adapter what is wired, or is to be: a broker that is away, or just back, shows less."""
+        journal = self.journal
+        self.adapter.meant = {journal.old: journal.before.links, journal.new: journal.after.links}
 
     async def _phase(self, phase: str) -> AsyncIterator[Unit]:
         """One phase, in the journal from its begin to its end."""
@@ -153,9 +163,10 @@ class Swap:
             missing = {name for name in expected if shown.clients[name].homes[new] is None}
             if not missing:
                 for broker in self.adapter.deployment.brokers:
-                    reached = await self.adapter.probe(new, broker, expected)
-                    missing |= expected - set(reached)
+                    missing = expected - await self.adapter.probe(new, broker, expected)
                     yield Unit("probe", broker)
+                    if missing:  # maybe somebody has gone: that is waited for once, not at every broker
+                        break
             if not missing:
                 return
             async for unit in self._prepare():
@@ -194,13 +205,15 @@ class Swap:
         raise Stuck(f"{do}: clients come faster than they can be told.")
 
     async def _tell(self, name: str, order: Mapping[str, object], colour: int) -> Answer | None:
-        """Give an order; a client that has gone needs none."""
-        answers = await self.adapter.tell(name, order, colour)
-        if not answers:
+        """Give an order; a client that has gone needs none. A broker that is back again may not know all at once."""
+        for _ in range(TRIES):
+            if answers := await self.adapter.tell(name, order, colour):
+                break
             seen = (await self._shown()).clients.get(name)
-            if seen is not None and seen.wrapped:
-                raise Stuck(f"{name!r} does not answer. Stop it, then resume; or roll back.")
-            return None
+            if seen is None or not seen.wrapped:
+                return None
+        else:
+            raise Stuck(f"{name!r} does not answer. Stop it, then resume; or roll back.")
         if error := answers[0].get("error"):
             raise Stuck(f"{name!r}: {error}")
         return answers[0]

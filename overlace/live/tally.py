@@ -162,9 +162,13 @@ class Tally:
         """Who is subscribed to what."""
         return self.scenario.subscriptions
 
-    def latency(self, kinds: Collection[Kind] = KINDS) -> dict[int, float]:
-        """Percentiles of the time from publishing to receiving, in milliseconds."""
-        micros = sorted(each for kind in kinds for each in self._micros[kind])
+    def mark(self) -> dict[Kind, int]:
+        """How many deliveries there were by now."""
+        return {kind: len(self._micros[kind]) for kind in KINDS}
+
+    def latency(self, kinds: Collection[Kind] = KINDS, since: Mapping[Kind, int] | None = None) -> dict[int, float]:
+        """Percentiles of the time from publishing to receiving, in milliseconds; of deliveries since a mark."""
+        micros = sorted(each for kind in kinds for each in self._micros[kind][(since or {}).get(kind, 0) :])
         if not micros:
             return {}
         return {p: round(micros[min(len(micros) - 1, len(micros) * p // 100)] / 1000, 3) for p in PERCENTILES}

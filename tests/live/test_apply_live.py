@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import pytest
 
@@ -213,40 +213,56 @@ def test_lossy_cuts_plain_clients_off_and_counts_who_landed(network, tmp_path):
     asyncio.run(story())
 
 
-def retain(deployment, broker, topic, text):
-    """Have a message retained, as any MQTT client does."""
-    client = mqtt_client(deployment.plain(), "clients", f"retains {topic}")
-    there = threading.Event()
+@contextmanager
+def plain_mqtt(deployment, name, broker):
+    """A client of paho, as any application has one; cut off, it comes to the address of the other colour."""
+    client = mqtt_client(deployment.plain(), "clients", name)
+    there, colour = threading.Event(), [0]
+
+    def join():
+        host, _, port = deployment.client_address(broker, colour[0]).rpartition(":")
+        client.connect_async(host, int(port))
+
+    def lost(*_):
+        colour[0] = 1  # somebody has changed its address
+        join()
+
     client.on_connect = lambda *_: there.set()
-    host, _, port = deployment.client_address(broker).rpartition(":")
-    client.connect(host, int(port))
+    client.on_disconnect = lost
+    join()
     client.loop_start()
-    assert there.wait(PATIENCE)
-    client.publish(topic, text, qos=1, retain=True).wait_for_publish(PATIENCE)
-    client.disconnect()
-    client.loop_stop()
+    try:
+        assert there.wait(PATIENCE)
+        yield client
+    finally:
+        client.on_disconnect = None
+        client.disconnect()
+        client.loop_stop()
 
 
 @MOSQUITTO
-def test_retained_messages_are_copied_and_nobody_gets_one_twice(network, tmp_path):
+def test_retained_messages_are_copied_nobody_gets_one_twice_and_plain_clients_are_counted(network, tmp_path):
     deployment, plan = network("mosquitto"), plan_of(tmp_path)
 
     async def story():
         async with wrapped(deployment) as (clients, got):
-            await everybody_hears(clients, got, "first")
-            await asyncio.to_thread(retain, deployment, "hub-1", "state/one", "on")
-            kept = Counter()
-            await clients["a"].subscribe("state/#", lambda message: kept.update([message.payload]))
-            await until(lambda: kept[b"on"] == 1, "the retained message comes with the subscription")
-            with pytest.raises(BadNetwork, match="retained messages of 1 topic: 'state/one'"):
-                await asyncio.to_thread(look, plan, deployment, ApplyOptions())
-            done = await asyncio.to_thread(apply, plan, deployment, ApplyOptions(copy_retained=True))
-            assert (done.landed, done.links_landed) == (4, 2)
-            await everybody_hears(clients, got, "last")
-            late = Counter()
-            await clients["d"].subscribe("state/one", lambda message: late.update([message.payload]))
-            await until(lambda: late[b"on"] == 1, "a later subscriber gets it from the new broker")
-            await everybody_hears(clients, got, "end")
-            assert kept == late == {b"on": 1}
+            with plain_mqtt(deployment, "plain", "hub-1") as plain:
+                plain.publish("state/one", "on", qos=1, retain=True).wait_for_publish(PATIENCE)
+                kept = Counter()
+                await clients["a"].subscribe("state/#", lambda message: kept.update([message.payload]))
+                await until(lambda: kept[b"on"] == 1, "the retained message comes with the subscription")
+                with pytest.raises(BadNetwork, match="1 client follows no orders and would lose messages"):
+                    await asyncio.to_thread(look, plan, deployment, ApplyOptions())
+                with pytest.raises(BadNetwork, match="retained messages of 1 topic: 'state/one'"):
+                    await asyncio.to_thread(look, plan, deployment, ApplyOptions(lossy=True))
+                options = ApplyOptions(copy_retained=True, lossy=True)
+                done = await asyncio.to_thread(apply, plan, deployment, options)
+                assert (done.landed, done.links_landed) == (4, 2)
+                assert done.lossy_line() == "1 of 1 that follow no orders came back"
+                late = Counter()
+                await clients["d"].subscribe("state/one", lambda message: late.update([message.payload]))
+                await until(lambda: late[b"on"] == 1, "a later subscriber gets it from the new broker")
+                await everybody_hears(clients, got, "end")
+                assert kept == late == {b"on": 1}
 
     asyncio.run(story())
