@@ -246,6 +246,23 @@ class Deployment(Strict):
         keys = [self.place(filled(each)) if each else None for each in (held.nkey, held.creds)]
         return Login(filled(user), self._password(role, filled(held.password_env), filled(held.password_file)), *keys)
 
+    def refuse_shared(self, *roles: str) -> None:
+        """Refused if two roles are one user, or on NATS one role in two colours: a broker takes a user once."""
+        seen: dict[str, str] = {}
+        apart = self.substrate == "nats" and len(self.colours) > 1
+        for role in roles:
+            if getattr(self.credentials, role) is None:
+                continue
+            for colour in range(len(self.colours)):
+                who = self.login(role, colour)
+                name = who.public_key() if who.nkey else who.user
+                here = f"{role} in {self.colours[colour]}" if apart and role != "system" else role
+                if seen.setdefault(name, here) != here:
+                    raise BadNetwork(
+                        f"{self.path}: credentials: {here} and {seen[name]} are one user, {name!r}. Expected one for "
+                        "each, so that brokers can tell who may do what."
+                    )
+
     def _password(self, role: str, variable: str, file: str) -> str:
         if variable:
             if not os.environ.get(variable):

@@ -146,6 +146,27 @@ def test_commands_from_up_to_down(tmp_path, monkeypatch, capsys, substrate):
     assert "holds other things" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize("substrate", SUBSTRATES)
+def test_a_credential_that_is_wrong_is_not_taken_for_silence(network, tmp_path, monkeypatch, capsys, substrate):
+    deployment = network(substrate, brokers=2)
+    secret = deployment.folder / "secrets" / "control"
+    monkeypatch.chdir(tmp_path)
+
+    async def record():
+        async with await connect("somebody", network=deployment.path):
+            words = ["live", "record", "--network", str(deployment.path), "--seconds", "1", "--out", "trace"]
+            return await asyncio.to_thread(run, words)
+
+    for change in (lambda: secret.write_text("wrong"), secret.unlink):
+        change()
+        assert asyncio.run(record()) == 1
+        said = " ".join(capsys.readouterr().err.split())
+        assert "does not take control" in said
+        assert "credentials" in said
+        assert "wrong" not in said
+    assert not (tmp_path / "trace").exists()
+
+
 def test_links_have_the_latency_that_was_asked_for(network):
     deployment = network(brokers=2, delay=20.0)
 
