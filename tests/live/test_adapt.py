@@ -191,7 +191,7 @@ def test_a_dry_run_changes_nothing_and_says_what_it_would(site):
     was = state(site)
     (found,), adaptation = run(site, options=AdaptOptions(every=EVERY, effort=0, dry_run=True))
     assert (state(site), changed(site)) == (was, False)
-    assert re.fullmatch(r"\d+ clients would move, \d+ links? change; --dry-run changes nothing", found.why)
+    assert re.fullmatch(r"\d+ clients would move, \d+ links? would change; --dry-run changes nothing", found.why)
     assert found.moves > 0
     assert found.gain > 0.05
     assert adaptation.kept.moved == {}
@@ -218,6 +218,17 @@ def test_who_moved_rests_and_may_move_again_later(tmp_path):
     assert not second & (third | fourth)
     assert first & fourth
     assert moves[0][0] & moves[0][1]
+
+
+def test_a_change_of_pattern_wakes_who_rests_where_that_is_asked_for(tmp_path):
+    site = make_site(tmp_path, change_at=(EVERY,))
+    adaptation = Adaptation(site, AdaptOptions(every=EVERY, effort=0, wake=True))
+    with adaptation.held():
+        adaptation.window()
+        first, before = set(adaptation.kept.moved), site.homes
+        adaptation.window()
+    assert first & {name for name, home in site.homes.items() if home != before[name]}
+    assert set(adaptation.kept.moved.values()) == {2}
 
 
 def test_a_name_is_a_pattern_of_that_name_alone():
@@ -357,7 +368,7 @@ def test_waiting_for_the_next_window_ends_when_asked(site, monkeypatch):
 
 
 def test_who_comes_late_goes_where_the_plans_rule_sends_it(site, monkeypatch):
-    """It talks with one community, first in the part that judges; nobody knew of it before."""
+    """It talks with one community, first in the held-out part; nobody knew of it before."""
     choose = forecast._choose_rule
     monkeypatch.setattr(forecast, "_choose_rule", lambda *args: ("first-contact", choose(*args)[1]))
     topic = max(site.scenario.topics, key=lambda each: len(each.receivers))
