@@ -1,8 +1,10 @@
 """What `live adapt` decides, window by window, on a network in this process: when it does nothing, who rests, what it
 remembers."""
 
+import itertools
 import json
 import re
+import shutil
 import socket
 import urllib.request
 
@@ -23,6 +25,7 @@ from overlace.live.memory import MemoryClient
 from overlace.live.options import AdaptOptions, TrafficOptions, read_share
 from overlace.live.recorder import Span
 from overlace.live.recording_tables import Published
+from overlace.live.scenario import draw_scenario
 from overlace.live.simulated import SimulatedSite
 from overlace.live.windows import Window, join_spans, join_windows, likeness, of_one_pattern, read_window
 from overlace.observe.observation import observe_with_names
@@ -297,8 +300,6 @@ def test_a_torn_file_is_said_and_not_trusted(site):
 
 
 def test_a_window_whose_trace_is_gone_is_not_missed(site):
-    import shutil
-
     run(site)
     shutil.rmtree(site.deployment.folder / "adapt" / "window-000001")
     (found,), _ = run(site)
@@ -470,6 +471,24 @@ def test_windows_of_another_pattern_are_not_planned_from(tmp_path):
     assert of_one_pattern(windows[:2]) == windows[:2]
     assert likeness(windows[0], windows[0]) == pytest.approx(1)
     assert likeness(windows[0], windows[3]) < 0.1
+
+
+def test_a_pattern_that_changes_is_the_same_clients_with_other_topics():
+    plain, changing = (
+        draw_scenario(TrafficOptions(seed=9, clients=12, topics=6, change_at=at), NAMES, "nats", lambda name: None)
+        for at in ((), (5.0, 9.0))
+    )
+    first = len(plain.topics)
+    assert changing.homes == plain.homes
+    assert changing.topics[:first] == plain.topics
+    assert len({each.name for each in changing.topics}) == len(changing.topics) == 3 * first
+    assert {name for each in changing.topics for name in (*each.publishers, *each.receivers)} <= set(plain.homes)
+    assert sum(share for _, _, share in changing.flows(2)) == pytest.approx(1)
+    events = list(itertools.takewhile(lambda each: each.at < 12, changing.events()))
+    for each in events:
+        assert changing.topics[each.topic].pattern == (each.at >= 5) + (each.at >= 9)
+    with pytest.raises(BadParameter, match="in their order"):
+        TrafficOptions(change_at=(9.0, 5.0))
 
 
 # metrics
