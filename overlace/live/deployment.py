@@ -84,7 +84,7 @@ class Credentials(Strict):
     links: Credential | None = Field(default=None, description="brokers that dial other brokers")
     system: Credential | None = Field(default=None, description="NATS: the system account, to reload and to look")
     plain: Credential | None = Field(
-        default=None, description="NATS: applications that do not; one user, who is in the colour that is live"
+        default=None, description="NATS: applications without overlace.live.client: one user, who is in the live colour"
     )
 
 

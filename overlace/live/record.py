@@ -134,7 +134,7 @@ async def _trace(
     return Rows(published, recording.sessions.rows(), recording.subscriptions.rows()), about
 
 
-SAMPLED = 10
+SAMPLED = 30
 """Seconds after which clients stop to sample, unless they are told again: should we be gone."""
 
 

@@ -151,7 +151,7 @@ def refuse_same_names(answers: Iterable[Answer]) -> None:
 
 
 COUNT: Order = {"do": "count"}
-SELDOM = 5
+SELDOM = 10
 """Seconds between two orders where nothing is counted: all clients answer, and answers cross links."""
 
 

@@ -162,6 +162,7 @@ def serve() -> None:
 
 def load_the_rest() -> None:
     """Load what verbs load late, and compile what reads a plan."""
+    import nats.aio.client  # noqa: F401
     import numpy as np
     import paho.mqtt.client  # noqa: F401
 

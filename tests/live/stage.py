@@ -38,7 +38,7 @@ class Stage:
     def small(cls, folder, substrate="nats", **options):
         """Three brokers and eight clients."""
         local = LocalOptions(substrate=substrate, brokers=3, **options)
-        return cls(folder, local, TrafficOptions(seed=7, clients=8, topics=8, rate=200))
+        return cls(folder, local, TrafficOptions(seed=7, clients=8, topics=8, rate=300))
 
     def __enter__(self):
         try:
@@ -119,7 +119,7 @@ class Stage:
         return self.appliers.run("live", *words, "--network", self.network, **how)
 
     def plan(self, links, homes):
-        """A plan from how the network is now, as it is recorded, to these links and homes; not while the load publishes."""
+        """A plan from how the network is now, as it is recorded, to these links and homes; not under load."""
         here = self.folder / f"plan-{len(list(self.folder.glob('plan-*')))}"
         here.mkdir()
         with self.loaded():

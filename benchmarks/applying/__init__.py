@@ -1,0 +1,1 @@
+"""What `benchmarks/live.py` measures."""
