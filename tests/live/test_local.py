@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -144,6 +145,20 @@ def test_commands_from_up_to_down(tmp_path, monkeypatch, capsys, substrate):
     assert "not ours to end" in " ".join(capsys.readouterr().err.split())
     assert run(["live", "up", "--substrate", substrate, "--brokers", "1"]) == 1
     assert "holds other things" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("substrate", SUBSTRATES)
+def test_a_folder_of_any_name_and_commands_as_they_are_typed(tmp_path, monkeypatch, capsys, substrate):
+    monkeypatch.chdir(tmp_path)
+    folder = "[red] 'ü\"$x #\\"
+    try:
+        assert run(["live", "up", "--substrate", substrate, "--brokers", "2", "--out", folder]) == 0
+        typed = "".join(capsys.readouterr().out.split("end it: ")[1].splitlines())
+        assert shlex.split(typed)[-1].replace(" ", "") == folder.replace(" ", "")  # lines may be broken at spaces
+        assert run(["live", "status", "--network", folder, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["links"][0] == [["hub-1", "hub-2"]]
+    finally:
+        assert run(["live", "down", "--network", folder]) == 0
 
 
 @pytest.mark.parametrize("substrate", SUBSTRATES)
