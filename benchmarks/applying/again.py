@@ -129,7 +129,7 @@ def kill(stage: Stage, planned: Planned, ends: tuple[Layout, Layout], at: int, h
         time.sleep(1)
         told = stage.verb(then, "--json")
         at = 1 - at if then == "resume" else at
-        found = same(stage.layout(), ends[at])
+        found = same(stage.layout(alone=told.code == 0), ends[at])
     now = Sum.of(tally)
     unit = "brokers" if phase in ("wire", "probe", "unwire") else "clients"
     state = f"{UNITS[phase]} {unit}" if killed.code == KILLED else said(killed)
@@ -180,7 +180,7 @@ def kill_broker(stage: Stage, planned: Planned, *, inner: bool) -> list[str]:
         stage.restart(broker)
         time.sleep(3)
         told = stage.verb("rollback")
-        found = same(stage.layout(), before)
+        found = same(stage.layout(alone=told.code == 0), before)
     through, others = lost_through(tally, links, homes, broker)
     resumed = f"exit code {stopped.code}, " + ("names it" if broker in stopped.said else stopped.said[:160])
     return [f"{broker}, {'inner' if inner else 'a leaf'}", str(list(homes.values()).count(broker)), resumed,
