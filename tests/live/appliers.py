@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
     err: str
 
     @property
-    def words_of(self) -> str:
+    def text(self) -> str:
         """All of it, in one line."""
         return " ".join((self.out + " " + self.err).split())
 
