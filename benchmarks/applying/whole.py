@@ -203,7 +203,7 @@ def change_otherwise(seed: int, kept: Path) -> Rows:
         print(rows[-1], flush=True)
     with scene("nats", seed) as stage:
         stage.do(stage.load.stop())
-        planned = read_planned(kept / "plans" / planned.name)
+        planned = read_planned(kept / "plans" / planned.path.name)
         load = PlainLoad(stage.deployment, stage.traffic)
         load.planned = planned
         stage.load = load
