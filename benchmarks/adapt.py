@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +49,7 @@ POLICIES: dict[str, AdaptOptions | None] = {
     "5 %, rest 6 (default)": AdaptOptions(every=EVERY),
     "5 %, rest 6, `--wake`": AdaptOptions(every=EVERY, wake=True),
 }
-LIVE_WINDOWS, LIVE_EVERY = 14, 10.0
+LIVE_WINDOWS, LIVE_EVERY = 18, 10.0
 
 
 class Paid(NamedTuple):
@@ -113,9 +115,11 @@ def simulated(seeds: list[int]) -> Iterator[str]:
     """The table of the simulation."""
     rows = []
     every = {}
-    for name, options in POLICIES.items():
-        found = [simulate(seed, options) for seed in seeds]
-        every[name] = found
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        jobs = {(name, seed): pool.submit(simulate, seed, each) for name, each in POLICIES.items() for seed in seeds}
+        done = {key: job.result() for key, job in jobs.items()}
+    for name in POLICIES:
+        found = every[name] = [done[name, seed] for seed in seeds]
         print(name, found, file=sys.stderr, flush=True)
         cost = ", ".join(f"{each.cost / 1000:,.0f}k" for each in found)
         applies, moves, back = (", ".join(str(getattr(each, key)) for each in found) for key in Paid._fields[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -84,12 +85,13 @@ def up_command(
                 f"{deployment.folder / 'run'} has the logs."
             )
     document = {"network": str(deployment.path), **_document(found)}
+    typed = shlex.quote(str(folder))
     lines = [
         f"{counted(len(found.brokers), 'broker', 'brokers')} of {options.substrate}, "
         f"{counted(len(found.links[0]), 'link', 'links')}",
         shown(f"network  {_relative(deployment.path)}"),
         shown(
-            f"Put a load on it: overlace live traffic --network {folder}; end it: overlace live down --network {folder}"
+            f"Put a load on it: overlace live traffic --network {typed}; end it: overlace live down --network {typed}"
         ),
     ]
     answer(as_json, document, *lines)
@@ -248,7 +250,7 @@ def record_command(
         {"trace": out, **found.about, "notes": found.notes},
         shown(f"recorded  {found.summary()}"),
         shown(f"trace     {out}"),
-        shown(f"Plan from it: overlace optimize {out} --out run"),
+        shown(f"Plan from it: overlace optimize {shlex.quote(out)} --out run"),
     )
 
 

@@ -13,6 +13,8 @@ import typer
 from overlace.cli.console import IN_JSON, AsJson, bar, err, out, shown
 from overlace.cli.options import options_from
 from overlace.live.options import AdaptOptions
+from overlace.stopping import asked
+from overlace.wording import counted
 
 if TYPE_CHECKING:
     from overlace.model import Progress
@@ -47,6 +49,9 @@ def adapt_command(options: AdaptOptions, network: Network = DEFAULT, as_json: As
                 print(json.dumps(found.document(), ensure_ascii=False).translate(IN_JSON), flush=True)
             else:
                 out.print(shown(found.line()))
+        if asked():
+            count = counted(adaptation.done, "window", "windows")
+            err.print(f"[dim]ended after {count}; started again it goes on from {shown(adaptation.memory.path)}[/dim]")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import glob
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from overlace.errors import OverlaceError
 from overlace.limits import Goal, Limits
 from overlace.live.adapter import Changed
-from overlace.live.apply import Applied, Intent, begin, carry_out, changer_for, intend, refuse_open
+from overlace.live.apply import Applied, Intent, begin, carry_out, changer_for, intend, refuse_one_colour, refuse_open
 from overlace.live.client import ClientError
 from overlace.live.deployment import Deployment
 from overlace.live.figures import Figures, figures_of
@@ -70,6 +71,7 @@ class RunningSite:
     """Real brokers."""
 
     def __init__(self, deployment: Deployment) -> None:
+        refuse_one_colour(deployment)
         self.deployment = deployment
 
     def record(self, out: Path, seconds: float, progress: Progress) -> None:
@@ -189,6 +191,7 @@ class Adaptation:
     def _record(self, tell: Progress) -> Figures:
         """Record a window, and keep it."""
         number, out = self.kept.number, self.memory.window(self.kept.number)
+        shutil.rmtree(out, ignore_errors=True)  # what a kill may have left
         begin_us = int(time.time() * 1e6)
         self.site.record(out, self.options.every, _until_asked(tell))
         trace = Trace.open(str(out))
@@ -207,7 +210,7 @@ class Adaptation:
     def _plan_and_change(self, found: Outcome, tell: Progress) -> Outcome:
         """Plan from what is kept, and carry it out if it is worth it."""
         windows = of_one_pattern([read_window(each) for each in self.kept.windows.values()])
-        if self.options.wake and len(self.kept.windows) > 1 == len(windows):
+        if self.options.wake and len(self.kept.windows) > 1 and len(windows) == 1:
             self.kept.moved.clear()
         joined = join_windows(windows, self.site.deployment, self.memory.folder / "trace")
         try:
@@ -233,7 +236,8 @@ class Adaptation:
         if not intent.moves and not links:
             return found._replace(why="the plan changes nothing that is there")
         would = counted(len(intent.moves), "client would move", "clients would move")
-        return found._replace(why=f"{would}, {counted(links, 'link', 'links')} change; --dry-run changes nothing")
+        more = counted(links, "link would change", "links would change")
+        return found._replace(why=f"{would}, {more}; --dry-run changes nothing")
 
     def _plan(self, trace: Trace, tell: Progress) -> Answer:
         """The plan that `optimize` makes of the windows kept, judged on the last part of the last one."""

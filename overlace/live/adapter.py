@@ -111,6 +111,7 @@ class Answers:
         self.expected = set(expected)
         self.parts: dict[tuple[str, str], dict[int, Answer]] = {}
         self.last = time.monotonic()
+        self.nobody = False  # whether the broker has said that nobody is there to answer
 
     def take(self, data: bytes) -> None:
         """One answer, or a part of one; what is none is left."""
@@ -135,7 +136,7 @@ class Answers:
         began = time.monotonic()
         while time.monotonic() - began < patience:
             whole = {str(each["client"]) for each in self.whole()}
-            if self.expected and self.expected <= whole:
+            if self.nobody or (self.expected and self.expected <= whole):
                 break
             quiet = time.monotonic() - max(self.last, began)
             if not self.expected and len(whole) == len(self.parts) and quiet > self.QUIET:

@@ -137,8 +137,7 @@ class Applied(NamedTuple):
 
 def changer_for(deployment: Deployment) -> Changed:
     """The network that a network file names, to be changed."""
-    if len(deployment.colours) < 2:
-        raise BadNetwork(f"{deployment.path}: a network of one colour can be recorded, not swapped. Name two colours.")
+    refuse_one_colour(deployment)
     if deployment.substrate == "nats":
         from overlace.live.nats import NatsNetwork
 
@@ -146,6 +145,12 @@ def changer_for(deployment: Deployment) -> Changed:
     from overlace.live.mosquitto import MosquittoNetwork
 
     return MosquittoNetwork(deployment)
+
+
+def refuse_one_colour(deployment: Deployment) -> None:
+    """Refused where there is no second colour to go to."""
+    if len(deployment.colours) < 2:
+        raise BadNetwork(f"{deployment.path}: a network of one colour can be recorded, not swapped. Name two colours.")
 
 
 async def intend(adapter: Changed, planned: Planned, options: ApplyOptions) -> Intent:
@@ -351,6 +356,8 @@ def apply(
             refuse_open(deployment)
             intent = await intend(adapter, planned, options)
             announce(intent)
+            if asked():
+                raise Interrupted("stopped before anything was changed.")
             journal = begin(intent, deployment, undo_command(plan, deployment, options))
             return await carry_out(adapter, journal, options, progress)
         finally:

@@ -247,18 +247,20 @@ def tls_context(network: Network) -> ssl.SSLContext | None:
     return context
 
 
-def read_secret(network: Network, credential: Mapping[str, str], colour: str | None) -> str:
+def read_secret(network: Network, role: str, credential: Mapping[str, str], colour: str | None) -> str:
     """A password from where the network file says that it is."""
     if "password_env" in credential:
-        variable = with_colour(credential["password_env"], colour)
-        if variable not in os.environ:
-            raise BadNetworkFile(f"credentials: the environment has no {variable}. Set it to the password")
-        return os.environ[variable]
-    file = place_of(network, with_colour(credential["password_file"], colour))
-    try:
-        return file.read_text(encoding="utf-8").removesuffix("\n")
-    except (OSError, UnicodeDecodeError):
-        raise BadNetworkFile(f"credentials: {file} cannot be read. Expected a file with the password") from None
+        name = f"the variable {with_colour(credential['password_env'], colour)}"
+        found = os.environ.get(with_colour(credential["password_env"], colour), "")
+    else:
+        name = with_colour(credential["password_file"], colour)
+        try:
+            found = place_of(network, name).read_text(encoding="utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError):
+            raise BadNetworkFile(f"credentials.{role}: {name} cannot be read. Expected a password in it") from None
+    if not found:
+        raise BadNetworkFile(f"credentials.{role}: {name} is not set, or empty. Put the password there")
+    return found
 
 
 def with_colour(text: str, colour: str | None) -> str:
@@ -285,20 +287,34 @@ def hash_name(name: str) -> str:
     return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
 
 
+def login_of(network: Network, role: str, colour: int = 0) -> dict[str, str]:
+    """How a role logs in, in a colour: user and password, or the path of an nkey or creds; nothing: anonymously.
+
+    On NATS a user belongs to one account, so that its name holds that of the colour, where there are two.
+    """
+    credential = credential_of(network, role)
+    if credential is None:
+        return {}
+    apart = network["substrate"] == "nats" and role not in UNCOLOURED
+    name = colours_of(network)[colour] if apart else None
+    for key in ("nkey", "creds"):
+        if key in credential:
+            return {key: str(place_of(network, with_colour(credential[key], name)))}
+    user = credential["user"]
+    if apart and "{colour}" not in user and len(colours_of(network)) > 1:
+        user += "-{colour}"
+    return {"user": with_colour(user, name), "password": read_secret(network, role, credential, name)}
+
+
+UNCOLOURED = ("system", "plain")
+"""Roles that are one user, whatever colour is live."""
+
+
 def nats_options(network: Network, role: str, colour: int | None = None) -> dict[str, Any]:
     """Who we are on NATS, as keywords of nats.connect; the role system has no colour."""
-    options: dict[str, Any] = {}
-    named = None if colour is None or role == "system" else colours_of(network)[colour]
-    credential = credential_of(network, role)
-    if credential and "nkey" in credential:
-        options["nkeys_seed"] = str(place_of(network, with_colour(credential["nkey"], named)))
-    elif credential and "creds" in credential:
-        options["user_credentials"] = str(place_of(network, with_colour(credential["creds"], named)))
-    elif credential:
-        user = credential["user"]
-        told_apart = named is None or "{colour}" in user
-        options["user"] = with_colour(user, named) if told_apart else f"{user}-{named}"
-        options["password"] = read_secret(network, credential, named)
+    keywords = {"nkey": "nkeys_seed", "creds": "user_credentials"}
+    found = login_of(network, role, colour or 0)
+    options: dict[str, Any] = {keywords.get(key, key): value for key, value in found.items()}
     for key in options.keys() & {"nkeys_seed", "user_credentials"}:
         if not os.access(options[key], os.R_OK):
             raise BadNetworkFile(f"credentials.{role}: {options[key]} cannot be read")
@@ -322,11 +338,11 @@ def mqtt_client(network: Network, role: str, name: str) -> PahoClient:
     client.connect_timeout = PATIENCE / 2
     client.reconnect_delay_set(0.25, 2)  # type: ignore[arg-type]
     client.on_socket_open = lambda client, data, sock: _send_at_once(sock)
-    credential = credential_of(network, role)
-    if credential:
-        if "user" not in credential:
+    found = login_of(network, role)
+    if found:
+        if "user" not in found:
             raise BadNetworkFile(f"credentials.{role}: Mosquitto takes a user and a password")
-        client.username_pw_set(credential["user"], read_secret(network, credential, None))
+        client.username_pw_set(found["user"], found["password"])
     context = tls_context(network)
     if context is not None:
         client.tls_set_context(context)

@@ -6,7 +6,6 @@ refused. `overlace live up` writes one; docs/live.md explains every key, from th
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from overlace.errors import BadNetwork, Unknown
+from overlace.live.client import ClientError, login_of
 
 Substrate = Literal["nats", "mosquitto"]
 NAME = "network.toml"
@@ -84,7 +84,7 @@ class Credentials(Strict):
     links: Credential | None = Field(default=None, description="brokers that dial other brokers")
     system: Credential | None = Field(default=None, description="NATS: the system account, to reload and to look")
     plain: Credential | None = Field(
-        default=None, description="NATS: applications that do not; one user, who is in the colour that is live"
+        default=None, description="NATS: applications without overlace.live.client: one user, who is in the live colour"
     )
 
 
@@ -231,37 +231,31 @@ class Deployment(Strict):
 
     def login(self, role: str, colour: int = 0) -> Login:
         """How a role logs in, in a colour; refused where the network file or what it names does not say."""
-        held: Credential | None = getattr(self.credentials, role)
-        if held is None:
+        if getattr(self.credentials, role) is None:
             raise BadNetwork(f"{self.path}: credentials.{role} is missing: a user, and where the password is found")
-        coloured = self.substrate == "nats" and role not in ("system", "plain")
-        name = self.colours[colour]
-        user = held.user or ""
-        if coloured and user and "{colour}" not in user:
-            user += "-{colour}"
-
-        def filled(text: str | None) -> str:
-            return (text or "").replace("{colour}", name)
-
-        keys = [self.place(filled(each)) if each else None for each in (held.nkey, held.creds)]
-        return Login(filled(user), self._password(role, filled(held.password_env), filled(held.password_file)), *keys)
-
-    def _password(self, role: str, variable: str, file: str) -> str:
-        if variable:
-            if not os.environ.get(variable):
-                raise BadNetwork(f"{self.path}: credentials.{role}: the variable {variable} is not set. Set it.")
-            return os.environ[variable]
-        if not file:
-            return ""
         try:
-            found = self.place(file).read_text(encoding="utf-8").removesuffix("\n")
-        except (OSError, UnicodeDecodeError, ValueError):
-            raise BadNetwork(
-                f"{self.path}: credentials.{role}: {file} cannot be read. Is it there, and ours?"
-            ) from None
-        if not found:
-            raise BadNetwork(f"{self.path}: credentials.{role}: {file} is empty. Expected a password in it.")
-        return found
+            found = login_of(self.plain(), role, colour)
+        except ClientError as error:
+            raise BadNetwork(f"{self.path}: {error}") from None
+        keys = [Path(found[key]) if key in found else None for key in ("nkey", "creds")]
+        return Login(found.get("user", ""), found.get("password", ""), *keys)
+
+    def refuse_shared(self, *roles: str) -> None:
+        """Refused if two roles are one user, or on NATS one role in two colours: a broker takes a user once."""
+        seen: dict[str, str] = {}
+        apart = self.substrate == "nats" and len(self.colours) > 1
+        for role in roles:
+            if getattr(self.credentials, role) is None:
+                continue
+            for colour in range(len(self.colours)):
+                who = self.login(role, colour)
+                name = who.public_key() if who.nkey else who.user
+                here = f"{role} in {self.colours[colour]}" if apart and role != "system" else role
+                if seen.setdefault(name, here) != here:
+                    raise BadNetwork(
+                        f"{self.path}: credentials: {here} and {seen[name]} are one user, {name!r}. Expected one for "
+                        "each, so that brokers can tell who may do what."
+                    )
 
     def plain(self) -> dict[str, Any]:
         """The network file as overlace.live.client takes it: plain values, and the folder of relative paths."""

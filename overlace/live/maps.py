@@ -38,8 +38,9 @@ def table_text(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def split_names(homes: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """(clients that a line of text can name, how many it cannot): those with control characters are left out."""
-    fine = {name: home for name, home in sorted(homes.items()) if name and not CONTROL.search(name)}
+    """(clients that a line of text can name, how many it cannot): left out are those with control characters, and *,
+    which stands for all others."""
+    fine = {name: home for name, home in sorted(homes.items()) if name not in ("", "*") and not CONTROL.search(name)}
     return fine, len(homes) - len(fine)
 
 

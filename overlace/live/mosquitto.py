@@ -46,6 +46,10 @@ UPTIME = "$SYS/broker/uptime"
 """Said whenever the broker has counted, before all else."""
 
 
+class NotTaken(BadNetwork):
+    """A broker that is there and refuses us, or a credential that cannot be read: not the same as silence."""
+
+
 class Line:
     """Our connection to one broker; what comes is kept, newest last."""
 
@@ -72,7 +76,10 @@ class Line:
         while self.acked == 0:
             if self.problem or time.monotonic() > deadline:
                 self.close()
-                raise BadNetwork(f"{self.broker} at {host}:{port} does not take control: {self.problem or 'no answer'}")
+                said = f"{self.broker} at {host}:{port} does not take control"
+                if self.problem:
+                    raise NotTaken(f"{said}: {self.problem}. Check [credentials] of the network file")
+                raise BadNetwork(f"{said}: no answer")
             time.sleep(0.002)
 
     def _connected(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
@@ -193,16 +200,21 @@ class MosquittoNetwork:
             try:
                 made = Line(self, broker, colour)
                 await asyncio.to_thread(made.open)
-            except (OSError, ClientError) as error:
+            except ClientError as error:
+                raise NotTaken(f"{broker} does not take control: {error}") from None
+            except OSError as error:
                 raise BadNetwork(f"{broker} does not take control: {error}") from None
             self.lines[key] = made
         return self.lines[key]
 
     async def _all_lines(self, colour: int) -> dict[str, Line]:
-        """Our connections to all brokers of a colour that answer."""
+        """Our connections to all brokers of a colour that answer; refused if one is there and refuses us."""
         found = await asyncio.gather(
             *(self.line(broker, colour) for broker in self.deployment.brokers), return_exceptions=True
         )
+        for each in found:
+            if isinstance(each, NotTaken):
+                raise each
         named = zip(self.deployment.brokers, found, strict=True)
         return {broker: each for broker, each in named if isinstance(each, Line) and each.client.is_connected()}
 

@@ -169,6 +169,7 @@ def bridge_text(deployment: Deployment, broker: str, dialled: str, colour: int, 
 
 def passwords_text(deployment: Deployment, broker: str) -> str:
     """Users and the hashes of their passwords."""
+    deployment.refuse_shared(*ACCESS)
     lines = []
     for role in ACCESS:
         if getattr(deployment.credentials, role):

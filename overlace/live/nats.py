@@ -149,6 +149,8 @@ class NatsNetwork:
         answers = Answers(expected)
 
         async def take(message: Msg) -> None:
+            if (message.headers or {}).get("Status") == "503":
+                answers.nobody = True
             answers.take(message.data)
 
         inbox = connection.new_inbox()

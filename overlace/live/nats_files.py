@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote as percent
+from urllib.parse import urlsplit
 
 from overlace.errors import BadNetwork
 from overlace.live.deployment import CONTROL, Deployment
@@ -74,17 +75,18 @@ def main_text(deployment: Deployment, broker: str, listens: Listens | None = Non
     """A broker's main configuration; `listens` where others reach it through something in between."""
     entry, names = deployment.of(broker), names_of(broker)
     if listens is None:
-        monitor = (entry.monitor or "").rpartition("//")[2].rstrip("/")
+        monitor = urlsplit(entry.monitor or "").netloc
         listens = Listens(deployment.client_address(broker), deployment.link_address(broker), monitor)
     shows = []
     if entry.cert and entry.key:
         cert, key = (quote(str(deployment.place(each))) for each in (entry.cert, entry.key))
         shows = [f"tls {{ cert_file: {cert}, key_file: {key} }}"]
+    scheme = "https" if shows and (entry.monitor or "").startswith("https:") else "http"
     lines = [
         HEAD.format(quote(broker)).rstrip(),
         f"server_name: {quote(broker)}",
         f"listen: {quote(listens.client)}",
-        *([f"http: {quote(listens.monitor)}"] if listens.monitor else []),
+        *([f"{scheme}: {quote(listens.monitor)}"] if listens.monitor else []),
         *shows,
         "leafnodes {",
         f"  listen: {quote(listens.links)}",
@@ -102,11 +104,17 @@ def accounts_text(deployment: Deployment, takes: Collection[int], plain: int | N
     """The accounts of all colours and their users; a colour that takes no clients has no user for them.
 
     Clients without the wrapper have one user, who is in one colour that takes clients: `plain`, or the first.
-    Empty where accounts come from JWTs: they are the operator's.
+    Empty where accounts come from JWTs, or where one is the server's own, such as $G: they are the operator's.
     """
     held = deployment.credentials
     if any(each is not None and each.creds for each in (held.clients, held.control, held.links)):
         return ""
+    if any(each.startswith("$") for each in deployment.colours):
+        return ""
+    if SYSTEM in deployment.colours:
+        raise BadNetwork(f"{deployment.path}: colours: {SYSTEM} is the system account here. Expected another name.")
+    deployment.login("links")  # refused where the network file names none: no link would be let in
+    deployment.refuse_shared("clients", "control", "links", "system")
     lines = ["accounts {"]
     rights = f"permissions: {{ publish: {{ deny: {quote(ORDERS)} }}, subscribe: {{ deny: {quote(TRACES)} }} }}"
     plain = plain if plain in takes else min(takes, default=None)

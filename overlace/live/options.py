@@ -183,7 +183,7 @@ class AdaptOptions:
     rest: int = option(6, "windows for which a client that moved stays where it is", least=0, most=10_000)
     wake: bool = option(False, "nobody rests any more once the pattern of traffic has changed")
     budget: int | None = option(None, "maximum changes after a window: clients moved and links changed", least=0)
-    kept: int = option(2, "windows that a plan is made from: the last ones", least=1, most=1000)
+    kept: int = option(3, "windows that a plan is made from: the last ones", least=1, most=1000)
     windows: int | None = option(None, "end after so many windows (default: Ctrl-C ends it)", least=1)
     dry_run: bool = option(False, "plan and say what would be done, and change nothing")
     metrics: int | None = option(

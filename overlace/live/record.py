@@ -134,7 +134,7 @@ async def _trace(
     return Rows(published, recording.sessions.rows(), recording.subscriptions.rows()), about
 
 
-SAMPLED = 10
+SAMPLED = 30
 """Seconds after which clients stop to sample, unless they are told again: should we be gone."""
 
 
@@ -201,6 +201,10 @@ def _write(
         **extra,
     }
     notes = [*recording.notes, *_remarks(recording)]
+    if key and notes:  # they name clients
+        notes = [
+            f"{counted(len(notes), 'note', 'notes')} left out: names are hidden. Record without --pseudonymise to see"
+        ]
     tables = tables_of(rows, recording, deployment, options.weight, key)
     with writing(out, anew=True) as writer:
         for name, table in tables.items():

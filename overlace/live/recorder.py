@@ -151,7 +151,7 @@ def refuse_same_names(answers: Iterable[Answer]) -> None:
 
 
 COUNT: Order = {"do": "count"}
-SELDOM = 5
+SELDOM = 10
 """Seconds between two orders where nothing is counted: all clients answer, and answers cross links."""
 
 
@@ -183,6 +183,8 @@ async def watch(
     at = recording.begin_us = int(time.time() * 1e6)
     look(recording, shown, first, at)
     known = {str(each["client"]) for each in first}
+    heard = {str(each["client"]): each for each in first}
+    unheard: set[str] = set()
     last = at + round(seconds * 1e6)
     second = at // SECOND_US * SECOND_US
     progress(0.0, f"recording: {len(known)} clients")
@@ -196,13 +198,23 @@ async def watch(
         at = int(time.time() * 1e6)
         gone = {str(each["client"]) for each in farewells}
         here = [each for each in answers if key_of(each) not in {key_of(bye) for bye in farewells}]
-        known = {str(each["client"]) for each in here} | await still_there(adapter, known - gone, here)
-        look(recording, shown, here, at)
+        now = {str(each["client"]): each for each in here}
+        unheard = (unheard | known) - gone - now.keys()
+        known = now.keys() | await still_there(adapter, known - gone, here)
+        heard |= now
+        look(recording, shown, [*here, *(heard[name] for name in sorted(known - now.keys()))], at)
         second = max(ends, at // SECOND_US * SECOND_US) // SECOND_US * SECOND_US
         total = sum(row[0] for row in recording.sent.values())
         told = f"{total:,} messages, {len(known)} clients" if count else f"{len(known)} clients"
         progress(min(0.9, 0.9 * (at - recording.begin_us) / max(1, last - recording.begin_us)), f"recording: {told}")
     recording.end_us = at
+    if unheard and count:
+        many = "1 client was" if len(unheard) == 1 else f"{len(unheard):,} clients were"
+        first_few = ", ".join(map(repr, sorted(unheard)[:3])) + (", ..." if len(unheard) > 3 else "")
+        recording.notes.append(
+            f"{many} not heard to the end, gone without a word or behind a broker that is away; what they published "
+            f"last is not in the trace: {first_few}"
+        )
 
 
 async def still_there(adapter: Watched, names: set[str], here: Iterable[Answer]) -> set[str]:

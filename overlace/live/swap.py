@@ -13,6 +13,7 @@ Phases in order: wire (a broker each), prepare (a client each, until none is new
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -28,8 +29,8 @@ BACK = ("wire", "prepare", "probe", "switch")
 ROUNDS = 50
 """How often clients that come meanwhile are looked for, at most."""
 
-TRIES = 2
-"""How often an order is given to a client that is there and does not answer."""
+PATIENCE = 3.0
+"""Seconds in which a client that is there must answer."""
 
 SETTLE = 0.25
 """Seconds, at least, that messages may be under way in the old colour."""
@@ -51,7 +52,8 @@ class Swap:
 
     def __init__(self, adapter: Changed, journal: Journal, hold_ms: float = 50.0, settle: float = SETTLE) -> None:
         self.adapter, self.journal = adapter, journal
-        self.hold_ms, self.settle = hold_ms, settle
+        self.hold_ms, self.settle, self.patience = hold_ms, settle, PATIENCE
+        self.pause = min(0.2, settle)  # before what did not arrive is tried again
 
     async def forward(self) -> AsyncGenerator[Unit]:
         """Carry the swap out, from the phase that was reached on; those before it are made sure of again."""
@@ -169,6 +171,7 @@ class Swap:
                         break
             if not missing:
                 return
+            await asyncio.sleep(self.pause)
             async for unit in self._prepare():
                 yield unit
         raise Stuck(f"{min(missing)!r} is not reached in the new overlay from every broker.")
@@ -206,13 +209,14 @@ class Swap:
 
     async def _tell(self, name: str, order: Mapping[str, object], colour: int) -> Answer | None:
         """Give an order; a client that has gone needs none. A broker that is back again may not know all at once."""
-        for _ in range(TRIES):
-            if answers := await self.adapter.tell(name, order, colour):
-                break
+        deadline = time.monotonic() + self.patience
+        while not (answers := await self.adapter.tell(name, order, colour)):
             seen = (await self._shown()).clients.get(name)
             if seen is None or not seen.wrapped:
                 return None
-        else:
+            if time.monotonic() < deadline:
+                await asyncio.sleep(0.05)
+                continue
             raise Stuck(f"{name!r} does not answer. Stop it, then resume; or roll back.")
         if error := answers[0].get("error"):
             raise Stuck(f"{name!r}: {error}")

@@ -70,7 +70,7 @@ def make_nats(planned: Planned, deployment: Deployment | None, out: Path, option
     )
     notes = _unplanned(planned, deployment)
     if not any(name == nats_files.names_of(broker)["main"] for broker in deployment.brokers for name in texts):
-        notes += ("accounts come from JWTs and are yours: only remotes are written",)
+        notes += ("accounts come from JWTs, or are the server's own, and are yours: only remotes are written",)
     return Made(texts, summary, how, notes, there, texts, _where(deployment), _secrets(deployment))
 
 
@@ -170,7 +170,7 @@ def make_dns(planned: Planned, deployment: Deployment | None, out: Path, options
 
 
 def _odd(count: int) -> tuple[str, ...]:
-    left_out = f"{counted(count, 'client', 'clients')} left out: their names are empty or hold control characters"
+    left_out = f"{counted(count, 'client', 'clients')} left out: their names are empty, * or hold control characters"
     return (left_out,) if count else ()
 
 

@@ -23,7 +23,7 @@ LONGEST = 120  # seconds, after which something hangs
 KILLED = -signal.SIGKILL
 
 
-class Told(NamedTuple):
+class Outcome(NamedTuple):
     """What came of a verb."""
 
     code: int  # KILLED: by SIGKILL
@@ -31,7 +31,7 @@ class Told(NamedTuple):
     err: str
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """All of it, in one line."""
         return " ".join((self.out + " " + self.err).split())
 
@@ -85,16 +85,16 @@ class Appliers:
         """Start a verb: killed after (phase, units), held after the first unit of phases until `release`."""
         return self._ask(words=[str(each) for each in words], kill=kill, hold=list(hold), patience=patience)
 
-    def run(self, *words: object, kill: object = None) -> Told:
+    def run(self, *words: object, kill: object = None) -> Outcome:
         """Run a verb to its end, or to that of its process."""
         return self.wait(self.start(*words, kill=kill))
 
-    def wait(self, child: Child) -> Told:
+    def wait(self, child: Child) -> Outcome:
         """What came of a verb."""
         wait_for(child.folder / "code", "the verb ends")
         self.children.remove(child)
         code = int((child.folder / "code").read_text())
-        return Told(code, (child.folder / "out").read_text(), (child.folder / "err").read_text())
+        return Outcome(code, (child.folder / "out").read_text(), (child.folder / "err").read_text())
 
     def wait_for_phase(self, child: Child, phase: str) -> None:
         """Wait until a verb is held in a phase."""

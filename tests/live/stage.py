@@ -125,7 +125,7 @@ class Stage:
         here.mkdir()
         with self.loaded():
             told = self.verb("record", "--out", here / "trace", "--seconds", "1")
-        assert told.code == 0, told.said
+        assert told.code == 0, told.text
         observe(str(here / "trace"), here / "run", Split(train=1.0))
         return make_plan(here / "run", sorted(links), homes)
 

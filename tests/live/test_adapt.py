@@ -1,8 +1,10 @@
 """What `live adapt` decides, window by window, on a network in this process: when it does nothing, who rests, what it
 remembers."""
 
+import itertools
 import json
 import re
+import shutil
 import socket
 import urllib.request
 
@@ -23,6 +25,7 @@ from overlace.live.memory import MemoryClient
 from overlace.live.options import AdaptOptions, TrafficOptions, read_share
 from overlace.live.recorder import Span
 from overlace.live.recording_tables import Published
+from overlace.live.scenario import draw_scenario
 from overlace.live.simulated import SimulatedSite
 from overlace.live.windows import Window, join_spans, join_windows, likeness, of_one_pattern, read_window
 from overlace.observe.observation import observe_with_names
@@ -191,7 +194,7 @@ def test_a_dry_run_changes_nothing_and_says_what_it_would(site):
     was = state(site)
     (found,), adaptation = run(site, options=AdaptOptions(every=EVERY, effort=0, dry_run=True))
     assert (state(site), changed(site)) == (was, False)
-    assert re.fullmatch(r"\d+ clients would move, \d+ links? change; --dry-run changes nothing", found.why)
+    assert re.fullmatch(r"\d+ clients would move, \d+ links? would change; --dry-run changes nothing", found.why)
     assert found.moves > 0
     assert found.gain > 0.05
     assert adaptation.kept.moved == {}
@@ -218,6 +221,17 @@ def test_who_moved_rests_and_may_move_again_later(tmp_path):
     assert not second & (third | fourth)
     assert first & fourth
     assert moves[0][0] & moves[0][1]
+
+
+def test_a_change_of_pattern_wakes_who_rests_where_that_is_asked_for(tmp_path):
+    site = make_site(tmp_path, change_at=(EVERY,))
+    adaptation = Adaptation(site, AdaptOptions(every=EVERY, effort=0, wake=True))
+    with adaptation.held():
+        adaptation.window()
+        first, before = set(adaptation.kept.moved), site.homes
+        adaptation.window()
+    assert first & {name for name, home in site.homes.items() if home != before[name]}
+    assert set(adaptation.kept.moved.values()) == {2}
 
 
 def test_a_name_is_a_pattern_of_that_name_alone():
@@ -286,8 +300,6 @@ def test_a_torn_file_is_said_and_not_trusted(site):
 
 
 def test_a_window_whose_trace_is_gone_is_not_missed(site):
-    import shutil
-
     run(site)
     shutil.rmtree(site.deployment.folder / "adapt" / "window-000001")
     (found,), _ = run(site)
@@ -357,7 +369,7 @@ def test_waiting_for_the_next_window_ends_when_asked(site, monkeypatch):
 
 
 def test_who_comes_late_goes_where_the_plans_rule_sends_it(site, monkeypatch):
-    """It talks with one community, first in the part that judges; nobody knew of it before."""
+    """It talks with one community, first in the held-out part; nobody knew of it before."""
     choose = forecast._choose_rule
     monkeypatch.setattr(forecast, "_choose_rule", lambda *args: ("first-contact", choose(*args)[1]))
     topic = max(site.scenario.topics, key=lambda each: len(each.receivers))
@@ -459,6 +471,24 @@ def test_windows_of_another_pattern_are_not_planned_from(tmp_path):
     assert of_one_pattern(windows[:2]) == windows[:2]
     assert likeness(windows[0], windows[0]) == pytest.approx(1)
     assert likeness(windows[0], windows[3]) < 0.1
+
+
+def test_a_pattern_that_changes_is_the_same_clients_with_other_topics():
+    plain, changing = (
+        draw_scenario(TrafficOptions(seed=9, clients=12, topics=6, change_at=at), NAMES, "nats", lambda name: None)
+        for at in ((), (5.0, 9.0))
+    )
+    first = len(plain.topics)
+    assert changing.homes == plain.homes
+    assert changing.topics[:first] == plain.topics
+    assert len({each.name for each in changing.topics}) == len(changing.topics) == 3 * first
+    assert {name for each in changing.topics for name in (*each.publishers, *each.receivers)} <= set(plain.homes)
+    assert sum(share for _, _, share in changing.flows(2)) == pytest.approx(1)
+    events = list(itertools.takewhile(lambda each: each.at < 12, changing.events()))
+    for each in events:
+        assert changing.topics[each.topic].pattern == (each.at >= 5) + (each.at >= 9)
+    with pytest.raises(BadParameter, match="in their order"):
+        TrafficOptions(change_at=(9.0, 5.0))
 
 
 # metrics

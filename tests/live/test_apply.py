@@ -344,6 +344,18 @@ def test_ctrl_c_stops_after_the_unit_in_hand_and_it_goes_on_or_back(stage, phase
     assert (stage.state() == was) == (way is rollback)
 
 
+def test_ctrl_c_before_the_first_unit_changes_nothing(stage):
+    plan = stage.plan()
+
+    def press(intent):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with stopping.listening(), pytest.raises(Interrupted, match="stopped before anything was changed"):
+        apply(plan, stage.deployment, ApplyOptions(), announce=press)
+    assert stage.untouched()
+    assert last_journal(journal_folder(stage.deployment)) is None
+
+
 # clients without the wrapper, retained messages
 
 

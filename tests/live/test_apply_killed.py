@@ -81,16 +81,16 @@ def test_a_plan_is_carried_out_under_load(nats):
     with nothing_lost(stage):
         told = stage.verb("apply", plan)
         assert told.code == 0
-        assert "8 of 8 follow orders; nothing would be left behind" in told.said
-        assert "nothing was changed" in told.said
+        assert "8 of 8 follow orders; nothing would be left behind" in told.text
+        assert "nothing was changed" in told.text
         nats.check(moved=False)
         told = stage.verb("apply", plan, "--yes")
-        assert told.code == 0, told.said
-        assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.said
+        assert told.code == 0, told.text
+        assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.text
         nats.check(moved=True)
         told = stage.verb("apply", plan, "--yes")
         assert told.code == 1
-        assert "The network is not as the plan saw it" in told.said
+        assert "The network is not as the plan saw it" in told.text
         nats.check(moved=False)
 
 
@@ -104,14 +104,14 @@ def test_killed_in_a_phase_it_is_resumed(nats, phase, units):
         if phase == PHASES[0]:
             told = stage.verb("apply", plan, "--yes")
             assert told.code == 1
-            assert "a colour swap is not finished" in told.said
+            assert "a colour swap is not finished" in told.text
         if phase == PHASES[-1]:
             told = stage.verb("rollback")
             assert told.code == 1
-            assert "no way back but the inverse plan" in told.said
+            assert "no way back but the inverse plan" in told.text
         told = stage.verb("resume")
-        assert told.code == 0, told.said
-        assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.said
+        assert told.code == 0, told.text
+        assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.text
         nats.check(moved=True)
 
 
@@ -123,11 +123,11 @@ def test_killed_before_finish_it_is_taken_back(nats, phase):
         assert stage.verb("apply", plan, "--yes", kill=(phase, 2)).code == KILLED
         stage.go_on(20)
         told = stage.verb("rollback")
-        assert told.code == 0, told.said
+        assert told.code == 0, told.text
         nats.check(moved=False)
         told = stage.verb("resume")
         assert told.code == 1
-        assert "no colour swap is under way" in told.said
+        assert "no colour swap is under way" in told.text
 
 
 @needs("nats")
@@ -252,7 +252,7 @@ def test_clients_that_come_in_any_phase_lose_nothing(nats, applier):
                     told = stage.verb("resume", kill=(phase, 1))
                 assert told.code == KILLED
                 told = stage.verb("resume")
-            assert told.code == 0, told.said
+            assert told.code == 0, told.text
         stage.do(clock.rest(lates))
         assert_all_heard(clock, lates)
         shown = stage.shown()
@@ -278,7 +278,7 @@ def test_clients_that_die_in_any_phase_hold_nobody_up(nats):
             stage.appliers.kill(mortals[phase])
             stage.appliers.release(child, phase)
         told = stage.appliers.wait(child)
-        assert told.code == 0, told.said
+        assert told.code == 0, told.text
         nats.check(moved=True)
 
 
@@ -293,11 +293,11 @@ def test_a_broker_killed_in_prepare_stops_it_and_it_is_taken_back_when_it_return
         os.kill(process.pid, signal.SIGKILL)
         told = stage.verb("resume")
         assert told.code == 1
-        assert f"{broker} at " in told.said
-        assert "does not answer" in told.said
+        assert f"{broker} at " in told.text
+        assert "does not answer" in told.text
         stage.restart(broker)
         told = stage.verb("rollback")
-        assert told.code == 0, told.said
+        assert told.code == 0, told.text
         nats.check(moved=False)
 
 
@@ -307,6 +307,6 @@ def test_a_plan_is_carried_out_on_mosquitto(tmp_path):
         ways = Ways(stage)
         with nothing_lost(stage):
             told = stage.verb("apply", ways.plan, "--yes")
-            assert told.code == 0, told.said
-            assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.said
+            assert told.code == 0, told.text
+            assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.text
             ways.check(moved=True)

@@ -92,6 +92,12 @@ def test_what_a_file_names_must_be_there(tmp_path, monkeypatch):
         found.link_address("leaf")
 
 
+def test_users_of_a_network_with_one_colour_are_called_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("OVERLACE_TEST_CONTROL", "s3cret")
+    found = read(tmp_path, PLAIN.replace('["BLUE", "GREEN"]', '["BLUE"]'))
+    assert found.login("control").user == "overlace"
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -119,13 +119,14 @@ def test_ingest_reads_the_links_of_a_plan_from_exported_files(tmp_path_factory, 
     assert links_in(folder) == (set(called), set(links))
 
 
-@given(st.dictionaries(st.text(), st.sampled_from(["h", "=h", "h,\n"])))
+@given(st.dictionaries(st.text() | st.just("*"), st.sampled_from(["h", "=h", "h,\n"])))
 def test_a_map_of_clients_gives_the_homes_back(homes):
     from overlace.live.maps import clients_text, split_names
 
     fine, odd = split_names(homes)
     rows = list(csv.reader(io.StringIO(clients_text(fine, None))))
     assert {name_in(row[0]): name_in(row[1]) for row in rows[1:]} == fine
+    assert "*" not in fine  # which is for all others
     assert len(fine) + odd == len(homes)
     assert not any(each.startswith(("=", "+", "-", "@")) for row in rows for each in row)
 
@@ -242,6 +243,36 @@ def test_a_password_that_nats_would_take_for_a_hash_is_refused(made, tmp_path):
         "nats",
         network=str(network),
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('control = { user = "control"', 'control = { user = "clients"', "control in BLUE and clients in BLUE are one"),
+        ('system = { user = "system"', 'system = { user = "links-GREEN"', "system and links in GREEN are one user"),
+        ("links = {", "# links = {", "credentials.links is missing"),
+        ('substrate = "nats"', 'substrate = "nats"\ncolours = ["SYS", "B"]', "SYS is the system account"),
+    ],
+)
+def test_nats_files_that_would_not_start_or_mix_users_are_refused(made, tmp_path, old, new, says):
+    network = write_network(tmp_path / "net")
+    text = network.read_text()
+    assert old in text
+    network.write_text(text.replace(old, new, 1))
+    refuse(tmp_path, BadNetwork, says, made[2], "nats", network=str(network))
+
+
+def test_mosquitto_files_that_would_mix_users_are_refused(made, tmp_path):
+    network = write_network(tmp_path / "net", "mosquitto")
+    network.write_text(network.read_text().replace('user = "control"', 'user = "clients"'))
+    refuse(tmp_path, BadNetwork, "control and clients are one user", made[2], "mosquitto", network=str(network))
+
+
+def test_accounts_of_the_server_itself_are_left_to_the_operator(made, tmp_path):
+    network = write_network(tmp_path / "net", colours=["$G"])
+    found = export(made[2], "nats", tmp_path / "out", ExportOptions(network=str(network)))
+    assert not any(name.endswith((".accounts.conf", "hub-1.conf")) for name in found.files)
+    assert any("only remotes are written" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("substrate", ["nats", "mosquitto"])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -144,6 +145,41 @@ def test_commands_from_up_to_down(tmp_path, monkeypatch, capsys, substrate):
     assert "not ours to end" in " ".join(capsys.readouterr().err.split())
     assert run(["live", "up", "--substrate", substrate, "--brokers", "1"]) == 1
     assert "holds other things" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("substrate", SUBSTRATES)
+def test_a_folder_of_any_name_and_commands_as_they_are_typed(tmp_path, monkeypatch, capsys, substrate):
+    monkeypatch.chdir(tmp_path)
+    folder = "[red] 'ü\"$x #\\"
+    try:
+        assert run(["live", "up", "--substrate", substrate, "--brokers", "2", "--out", folder]) == 0
+        typed = "".join(capsys.readouterr().out.split("end it: ")[1].splitlines())
+        assert shlex.split(typed)[-1].replace(" ", "") == folder.replace(" ", "")  # lines may be broken at spaces
+        assert run(["live", "status", "--network", folder, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["links"][0] == [["hub-1", "hub-2"]]
+    finally:
+        assert run(["live", "down", "--network", folder]) == 0
+
+
+@pytest.mark.parametrize("substrate", SUBSTRATES)
+def test_a_credential_that_is_wrong_is_not_taken_for_silence(network, tmp_path, monkeypatch, capsys, substrate):
+    deployment = network(substrate, brokers=2)
+    secret = deployment.folder / "secrets" / "control"
+    monkeypatch.chdir(tmp_path)
+
+    async def record():
+        async with await connect("somebody", network=deployment.path):
+            words = ["live", "record", "--network", str(deployment.path), "--seconds", "1", "--out", "trace"]
+            return await asyncio.to_thread(run, words)
+
+    for change in (lambda: secret.write_text("wrong"), secret.unlink):
+        change()
+        assert asyncio.run(record()) == 1
+        said = " ".join(capsys.readouterr().err.split())
+        assert "does not take control" in said
+        assert "credentials" in said
+        assert "wrong" not in said
+    assert not (tmp_path / "trace").exists()
 
 
 def test_links_have_the_latency_that_was_asked_for(network):

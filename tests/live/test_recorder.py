@@ -147,6 +147,46 @@ def test_clients_that_follow_no_orders_receive_and_are_named(tmp_path, clock):
     assert ("plain", "t.*", None) in [each.what for each in recording.subscriptions.rows()]
 
 
+@pytest.mark.parametrize("back", [True, False])
+def test_clients_that_are_not_heard_to_the_end_are_named_and_stay_at_home(tmp_path, clock, back):
+    network = MemoryNetwork(deployment(tmp_path), LINKS)
+    network.clients = [MemoryClient("c", "a"), MemoryClient("cut off", "b", [("t", None)])]
+
+    def step(turn):
+        network.clients[1].publish("t")
+        if turn == 2:
+            network.mute.add("cut off")
+        if turn == 4 and back:
+            network.mute.clear()
+
+    network.step = step
+    recording = run(network)
+    assert [each for each in recording.sessions.rows() if each.what[0] == "cut off"] == [(("cut off", "b"), None, None)]
+    assert [each.until for each in recording.subscriptions.rows()] == [None]
+    if back:
+        assert recording.notes == []
+        assert sum(row[0] for row in recording.sent.values()) == network.clients[1].counts["t"][0] - 1
+    else:
+        (note,) = recording.notes
+        assert "1 client was not heard to the end" in note
+        assert "'cut off'" in note
+
+
+def test_a_client_that_is_gone_without_a_word_is_named_and_leaves(tmp_path, clock):
+    network = MemoryNetwork(deployment(tmp_path), LINKS)
+    network.clients = [MemoryClient("c", "a"), MemoryClient("killed", "b")]
+
+    def step(turn):
+        if turn == 2:
+            del network.clients[1:]
+
+    network.step = step
+    recording = run(network)
+    assert "'killed'" in recording.notes[0]
+    (session,) = [each for each in recording.sessions.rows() if each.what[0] == "killed"]
+    assert session.until is not None
+
+
 def test_spans_close_and_open_again():
     spans = Spans()
     for at, now in ((1, "ab"), (2, "a"), (3, "ab")):
