@@ -222,7 +222,7 @@ def change_otherwise(seed: int, kept: Path) -> Rows:
             homes = stage.layout()[1]
         moved = [name for name, home in planned.homes.items() if planned.was.get(name) != home]
         landed = sum(homes.get(name) == planned.homes[name] for name in moved)
-        said = "done" if told.code in (0, 1) and told.out else told.said[:120]
+        said = "done" if told.code in (0, 1) and told.out else told.text[:120]
         rows.append(["plain clients, --lossy", str(seed), *counts(tally), f"{landed} of {len(moved)}", said])
         print(rows[-1], flush=True)
     return rows
