@@ -73,9 +73,26 @@ def whole() -> str:
         "predicted crossings", "measured", "difference", "messages measured before, after",
     ]  # fmt: skip
     total = ", ".join(f"{count:,} on {name}" for name, count in deliveries.items())
-    return (
-        f"{table(head, rows)}\n\nDeliveries in all: {total}.\n\n{BROUGHT}\n\n{table(told, brought)}"
-    )  # fmt: skip
+    return f"{table(head, rows)}\n\nDeliveries in all: {total}.\n\n{BROUGHT}\n\n{table(told, brought)}\n\n" + "\n".join(
+        judge(brought)
+    )
+
+
+def judge(brought: Rows) -> list[str]:
+    """What was asked for, and what does not come out."""
+    asked = [
+        ("Crossings at most 0.3 of what they were", lambda row: float(row[5]) <= 0.3, 5),
+        ("at most 0.3 of what they were with exact interest", lambda row: float(row[6]) <= 0.3, 6),
+        ("hops at most 0.45 of what they were", lambda row: float(row[9]) <= 0.45, 9),
+        ("the median latency falls", lambda row: float(row[11].split()[0]) < float(row[10].split()[0]), 11),
+        ("predicted crossings within 0.1 of the measured ones", lambda row: abs(float(row[14])) <= 0.1, 14),
+    ]
+    lines = []
+    for what, holds, column in asked:
+        missed = [f"{row[0]} {row[1]} ({row[column]})" for row in brought if not holds(row)]
+        verdict = f"not with {', '.join(missed)}" if missed else f"in all {len(brought)} runs"
+        lines.append(f"- {what}: {verdict}.")
+    return lines
 
 
 BROUGHT = """What it brought. *Crossings* are links that a message to a topic crosses (NATS: all messages traced for
