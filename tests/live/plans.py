@@ -1,6 +1,7 @@
 """A trace, a run and a plan of exactly these homes and links, for what carries plans out."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -8,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.limits import Split
-from overlace.model import Overlay, Plan, Steps
+from overlace.model import Changes, Overlay, Plan, Steps
 from overlace.optimize.observe import observe
 from overlace.trace.plans import Provenance, write_plan
 from tests.traces import trace_of
@@ -83,8 +84,8 @@ def make_run(folder: Path, now: Situation):
     return trace, run
 
 
-def make_plan(run: Path, links=None, homes=None, *, name="wanted", planner=None, newcomers=None) -> Path:
-    """A plan in a run: these links and homes, by name; None: as they are."""
+def make_plan(run: Path, links=None, homes=None, *, name="wanted", planner=None, newcomers=None, via=None) -> Path:
+    """A plan in a run: these links and homes, by name; None: as they are. With other links between, in two steps."""
     from overlace.trace.runs import read_observation
 
     observation, names = read_observation(run)
@@ -93,8 +94,13 @@ def make_plan(run: Path, links=None, homes=None, *, name="wanted", planner=None,
     tree = before.tree if links is None else [(broker[a], broker[b]) for a, b in links]
     placement = before.placement if homes is None else [(client[c], broker[b]) for c, b in homes.items()]
     after = Overlay(placement=placement, tree=tree)
-    changes = before.changes_to(after)
-    steps = Steps(np.array([0, len(changes)]), np.zeros(1), np.zeros(1, np.int64), {})
+    stages = [before, after]
+    if via is not None:
+        stages.insert(1, Overlay(placement=before.placement, tree=[(broker[a], broker[b]) for a, b in via]))
+    parts = [one.changes_to(other) for one, other in pairwise(stages)]
+    changes = Changes.joined(parts)
+    starts, count = np.cumsum([0, *map(len, parts)]), len(parts)
+    steps = Steps(starts, np.zeros(count), np.zeros(count, np.int64), {})
     plan = Plan(planner or Wanted(), 0, before, after, changes, steps)
     folder = run / "plans" / name
     write_plan(plan, folder, "test.wanted", observation, names, Provenance(newcomers=newcomers), force=True)

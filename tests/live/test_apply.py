@@ -134,6 +134,27 @@ def test_the_inverse_of_any_plan_or_of_its_first_steps_takes_it_back(tmp_path, m
     law()
 
 
+def test_a_plan_whose_first_steps_were_carried_out_is_carried_out_whole(stage):
+    before = stage.state()
+    trees = [draw_tree(NAMES, seed) for seed in range(200)]
+    new, via = next(
+        (new, via)
+        for new in trees
+        for via in trees
+        if len(new - before[0]) == 2 and len(via - before[0]) == len(new - via) == 1
+    )
+    homes = {name: NAMES[(i * 3 + 2) % 4] for i, name in enumerate(CLIENTS)}
+    plan = make_plan(stage.run, new, homes, via=via)
+    apply(plan, stage.deployment, ApplyOptions(steps=1))
+    assert stage.state() == (via, before[1])
+    apply(plan, stage.deployment, ApplyOptions())
+    assert stage.state() == (new, homes)
+    with pytest.raises(BadPlan, match="The network is not as the plan saw it"):
+        apply(plan, stage.deployment, ApplyOptions())
+    apply(plan, stage.deployment, ApplyOptions(inverse=True))
+    assert stage.state() == before
+
+
 def test_from_finish_on_a_rollback_prints_both_commands(stage):
     plan = stage.plan()
     stop_at(stage, "finish", plan)
