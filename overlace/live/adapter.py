@@ -123,9 +123,9 @@ class Answers:
     def whole(self) -> list[Answer]:
         """The answers that are whole, their parts put together."""
         found: list[Answer] = []
-        for parts in self.parts.values():
-            first = next(iter(parts.values()))
-            if len(parts) == first["parts"]:
+        for parts in map(dict, list(self.parts.values())):  # copies: threads may add to them meanwhile
+            first = next(iter(parts.values()), None)
+            if first is not None and len(parts) == first["parts"]:
                 counts = {k: v for i in sorted(parts) for k, v in parts[i]["counts"].items()}
                 filters = [each for i in sorted(parts) for each in parts[i]["filters"]]
                 found.append({**first, "counts": counts, "filters": filters})

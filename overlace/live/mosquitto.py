@@ -443,7 +443,7 @@ class MosquittoNetwork:
 
 def note_times(best: dict[Pair, float], broker: str, began: float, came: Mapping[str, float]) -> None:
     """Keep the quickest time from a broker to each that a message reached, itself too."""
-    for other, at in came.items():
+    for other, at in list(came.items()):  # threads may add to it meanwhile
         best[broker, other] = min(best.get((broker, other), float("inf")), at - began)
 
 

@@ -1,6 +1,7 @@
 """What clients answer: whoever may answer may say anything; parts are put together whatever their order."""
 
 import json
+import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +68,14 @@ def test_parts_are_whole_when_all_are_there_in_any_order(data, words, parts):
     (whole,) = answers.whole()
     assert sorted(text for text, _ in whole["filters"]) == sorted(words)
     assert whole["counts"] == dict.fromkeys(words, (1, 1))
+
+
+def test_answers_may_come_in_other_threads_while_they_are_counted():
+    answers = Answers()
+    some = [json.dumps({**GOOD, "client": f"c{i}"}).encode() for i in range(400)]
+    coming = threading.Thread(target=lambda: [answers.take(each) for each in some])
+    coming.start()
+    while coming.is_alive():
+        answers.whole()
+    coming.join()
+    assert len(answers.whole()) == len(some)
