@@ -25,7 +25,7 @@ from overlace.live.traced import Collector
 from overlace.live.wiring import Links
 from overlace.observe.traffic import complete_traffic
 from overlace.trace.store import Trace
-from tests.live.appliers import Told
+from tests.live.appliers import Outcome
 from tests.live.stage import Stage
 
 BROKERS, CLIENTS, RATE, DELAY_MS = 7, 40, 300.0, 3.0
@@ -54,7 +54,7 @@ def record_and_plan(stage: Stage) -> Planned:
     trace, run = stage.folder / "trace", stage.folder / "run"
     told = stage.verb("record", "--out", trace, "--seconds", RECORDED)
     if told.code:
-        raise RuntimeError(told.said)
+        raise RuntimeError(told.text)
     _, said = overlace("optimize", str(trace), "--out", str(run), "--objective", "messages", "--json")
     (part,) = json.loads(said)["parts"][:1]
     return read_planned(run / "plans" / part["plan"])
@@ -65,10 +65,10 @@ def apply_words(stage: Stage) -> list[str]:
     return ["--yes", "--json", *(["--filters", "exact"] if stage.deployment.substrate == "mosquitto" else [])]
 
 
-def document(told: Told) -> dict[str, Any]:
+def document(told: Outcome) -> dict[str, Any]:
     """What a verb said as JSON."""
     if told.code:
-        raise RuntimeError(told.said)
+        raise RuntimeError(told.text)
     found: dict[str, Any] = json.loads(told.out)
     return found
 

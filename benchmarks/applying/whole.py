@@ -73,9 +73,26 @@ def whole() -> str:
         "predicted crossings", "measured", "difference", "messages measured before, after",
     ]  # fmt: skip
     total = ", ".join(f"{count:,} on {name}" for name, count in deliveries.items())
-    return (
-        f"{table(head, rows)}\n\nDeliveries in all: {total}.\n\n{BROUGHT}\n\n{table(told, brought)}"
-    )  # fmt: skip
+    return f"{table(head, rows)}\n\nDeliveries in all: {total}.\n\n{BROUGHT}\n\n{table(told, brought)}\n\n" + "\n".join(
+        judge(brought)
+    )
+
+
+def judge(brought: Rows) -> list[str]:
+    """What was asked for, and what does not come out."""
+    asked = [
+        ("Crossings at most 0.3 of what they were", lambda row: float(row[5]) <= 0.3, 5),
+        ("at most 0.3 of what they were with exact interest", lambda row: float(row[6]) <= 0.3, 6),
+        ("hops at most 0.45 of what they were", lambda row: float(row[9]) <= 0.45, 9),
+        ("the median latency falls", lambda row: float(row[11].split()[0]) < float(row[10].split()[0]), 11),
+        ("predicted crossings within 0.1 of the measured ones", lambda row: abs(float(row[14])) <= 0.1, 14),
+    ]
+    lines = []
+    for what, holds, column in asked:
+        missed = [f"{row[0]} {row[1]} ({row[column]})" for row in brought if not holds(row)]
+        verdict = f"not with {', '.join(missed)}" if missed else f"in all {len(brought)} runs"
+        lines.append(f"- {what}: {verdict}.")
+    return lines
 
 
 BROUGHT = """What it brought. *Crossings* are links that a message to a topic crosses (NATS: all messages traced for
@@ -181,7 +198,14 @@ def beside() -> str:
     """The section of what else one could do, on NATS."""
     with tempfile.TemporaryDirectory() as folder:
         rows = [row for seed in SEEDS for row in change_otherwise(seed, Path(folder) / str(seed))]
-    return table(["", "seed", *COUNTS, "moved clients at the planned home", "apply"], rows)
+    return BESIDE + "\n\n" + table(["", "seed", *COUNTS, "moved clients at the planned home", "apply"], rows)
+
+
+BESIDE = f"""The same plan as one reload of every server that swaps links within the live account, {AFTER:g} s of load
+after it; clients stay where they are, since nothing moves them. And the same plan by `apply --lossy` with plain clients
+of nats-py, each with its old home and the planned one in its list of servers. What a change in place loses depends on
+the moment: of two runs with seed 11 one lost 12,040 of 36,135 deliveries, the other 24. Where NATS sees a cycle it cuts
+links for 30 s."""
 
 
 def change_otherwise(seed: int, kept: Path) -> Rows:
@@ -215,7 +239,7 @@ def change_otherwise(seed: int, kept: Path) -> Rows:
             homes = stage.layout()[1]
         moved = [name for name, home in planned.homes.items() if planned.was.get(name) != home]
         landed = sum(homes.get(name) == planned.homes[name] for name in moved)
-        said = "done" if told.code in (0, 1) and told.out else told.said[:120]
+        said = "done" if told.code in (0, 1) and told.out else told.text[:120]
         rows.append(["plain clients, --lossy", str(seed), *counts(tally), f"{landed} of {len(moved)}", said])
         print(rows[-1], flush=True)
     return rows
