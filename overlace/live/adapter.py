@@ -123,7 +123,8 @@ class Answers:
     def whole(self) -> list[Answer]:
         """The answers that are whole, their parts put together."""
         found: list[Answer] = []
-        for parts in self.parts.values():
+        for held in list(self.parts.values()):  # answers may come from other threads meanwhile
+            parts = dict(held)
             first = next(iter(parts.values()))
             if len(parts) == first["parts"]:
                 counts = {k: v for i in sorted(parts) for k, v in parts[i]["counts"].items()}
