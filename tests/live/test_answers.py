@@ -1,6 +1,7 @@
 """What clients answer: whoever may answer may say anything; parts are put together whatever their order."""
 
 import json
+import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +68,19 @@ def test_parts_are_whole_when_all_are_there_in_any_order(data, words, parts):
     (whole,) = answers.whole()
     assert sorted(text for text, _ in whole["filters"]) == sorted(words)
     assert whole["counts"] == dict.fromkeys(words, (1, 1))
+
+
+def test_answers_may_come_from_other_threads_while_they_are_read():
+    """As those of Mosquitto do: paho calls back in threads of its own."""
+    answers = Answers()
+
+    def feed():
+        for i in range(3000):
+            answers.take(json.dumps({"client": f"c{i}", "instance": "1"}).encode())
+
+    threads = [threading.Thread(target=feed) for _ in range(2)]
+    for each in threads:
+        each.start()
+    while any(each.is_alive() for each in threads):
+        answers.whole()
+    assert len(answers.whole()) == 3000
