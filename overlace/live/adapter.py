@@ -123,9 +123,10 @@ class Answers:
     def whole(self) -> list[Answer]:
         """The answers that are whole, their parts put together."""
         found: list[Answer] = []
-        for parts in map(dict, list(self.parts.values())):  # copies: threads may add to them meanwhile
-            first = next(iter(parts.values()), None)
-            if first is not None and len(parts) == first["parts"]:
+        for held in list(self.parts.values()):  # answers may come from other threads meanwhile
+            parts = dict(held)
+            first = next(iter(parts.values()))
+            if len(parts) == first["parts"]:
                 counts = {k: v for i in sorted(parts) for k, v in parts[i]["counts"].items()}
                 filters = [each for i in sorted(parts) for each in parts[i]["filters"]]
                 found.append({**first, "counts": counts, "filters": filters})

@@ -428,7 +428,7 @@ async def carry_out(
                     )
     meant, colour = (journal.before, journal.old) if back else (journal.after, journal.new)
     lossy = tuple(map(str, journal.head.get("lossy", ())))
-    shown, came = await _come_back(adapter, lossy, meant.homes, colour)
+    shown, came = await _come_back(adapter, lossy, meant, colour)
     there = [name for name in meant.homes if name in shown.clients and name not in lossy]
     named = [name for name in lossy if name in meant.homes]
     return Applied(
@@ -446,18 +446,16 @@ async def carry_out(
     )
 
 
-async def _come_back(
-    adapter: Changed, lossy: Collection[str], homes: Mapping[str, str], colour: int
-) -> tuple[Shown, int]:
-    """(the network, how many of those that were cut off are back), when all are or after a time."""
+async def _come_back(adapter: Changed, lossy: Collection[str], meant: Layout, colour: int) -> tuple[Shown, int]:
+    """(the network, how many of those that were cut off are back), when they and all links are or after a time."""
     now = asyncio.get_running_loop().time
     deadline = now() + COMEBACK
-    named = [name for name in lossy if name in homes]
+    named = [name for name in lossy if name in meant.homes]
     while True:
         shown = await adapter.shown()
         back = [name for name in named if name in shown.clients and shown.clients[name].homes[colour] is not None]
         came = len(back) + min(shown.nameless, len(lossy) - len(named))
-        if came >= len(lossy) or now() > deadline:
+        if (came >= len(lossy) and meant.links <= shown.links[colour]) or now() > deadline:
             return shown, came
         await asyncio.sleep(0.1)
 

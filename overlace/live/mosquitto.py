@@ -312,7 +312,7 @@ class MosquittoNetwork:
                 line.publish(f"{PROBE}{token}", mark.encode(), 0)
                 await self._until(partial(self._has_come, mark, near))
                 if turn:
-                    note_times(best, broker, began, self.came.get(mark, {}))
+                    note_times(best, broker, began, dict(self.came.get(mark, {})))
         self.came.clear()
         return latencies_of(best, links)
 
