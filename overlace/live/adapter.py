@@ -125,8 +125,8 @@ class Answers:
         found: list[Answer] = []
         for held in list(self.parts.values()):  # answers may come from other threads meanwhile
             parts = dict(held)
-            first = next(iter(parts.values()))
-            if len(parts) == first["parts"]:
+            first = next(iter(parts.values()), None)  # none: its first part is just being added
+            if first is not None and len(parts) == first["parts"]:
                 counts = {k: v for i in sorted(parts) for k, v in parts[i]["counts"].items()}
                 filters = [each for i in sorted(parts) for each in parts[i]["filters"]]
                 found.append({**first, "counts": counts, "filters": filters})
