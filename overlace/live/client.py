@@ -296,7 +296,7 @@ def login_of(network: Network, role: str, colour: int = 0) -> dict[str, str]:
     if credential is None:
         return {}
     apart = network["substrate"] == "nats" and role not in UNCOLOURED
-    name = colours_of(network)[colour] if apart else None
+    name = colours_of(network)[colour]
     for key in ("nkey", "creds"):
         if key in credential:
             return {key: str(place_of(network, with_colour(credential[key], name)))}
