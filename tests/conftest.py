@@ -1,3 +1,4 @@
+import contextlib
 import os
 import signal
 import sys
@@ -5,6 +6,11 @@ import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell: tests of Ctrl-C need it
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 # Compiling a kernel for the first time takes a second: no deadline. The same examples every time, so that what passed
 # here passes there; `make test-long` draws others and more, `make cover` fewer.
