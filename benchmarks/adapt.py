@@ -25,11 +25,11 @@ import numpy as np
 from protocol import table, write
 
 from overlace.live.adapt import Adaptation, Outcome, RunningSite
+from overlace.live.adapter import adapter_for
 from overlace.live.deployment import Deployment, check_deployment
 from overlace.live.figures import figures_of
 from overlace.live.local import down, draw_tree, up
 from overlace.live.options import AdaptOptions, LocalOptions, TrafficOptions
-from overlace.live.record import adapter_for
 from overlace.live.simulated import SimulatedSite
 from overlace.live.traffic import Load
 from overlace.live.wiring import Links

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from recording.networks import overlace
 
+from overlace.live.adapter import adapter_for
 from overlace.live.deployment import Substrate
 from overlace.live.options import LocalOptions, TrafficOptions
 from overlace.live.planned import Planned, read_planned
-from overlace.live.record import adapter_for
 from overlace.live.tally import KINDS, Tally, links_crossed
 from overlace.live.traced import Collector
 from overlace.live.wiring import Links

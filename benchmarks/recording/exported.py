@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from overlace.live import mosquitto_files, nats_files
+from overlace.live.adapter import adapter_for
 from overlace.live.client import Client, Message, connect
 from overlace.live.deployment import NAME, Deployment, Substrate, read_deployment
 from overlace.live.events import Traced
 from overlace.live.local import await_all, down, draw_tree
 from overlace.live.planned import Planned, read_planned
-from overlace.live.record import adapter_for
 from overlace.live.servers import end, require_program, start
 from overlace.live.tally import Tally
 from overlace.live.traced import Collector

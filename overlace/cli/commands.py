@@ -8,11 +8,10 @@ import traceback
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 import overlace
 from overlace.cli import about, live, logs, main_job, peek, pipeline, plans
-from overlace.cli.console import err, out, shown, visible_lines
+from overlace.cli.console import err, example, out, shown, visible_lines
 from overlace.cli.explain import exit_code_of, explain
 from overlace.errors import NothingBetter
 from overlace.stopping import received
@@ -38,26 +37,22 @@ def options(
         raise typer.Exit
 
 
-def _example(text: str) -> str:
-    return f"Example: [bold]{escape(text)}[/bold]"
-
-
-app.command("demo", epilog=_example("overlace demo --out demo-run"))(pipeline.demo_command)
+app.command("demo", epilog=example("overlace demo --out demo-run"))(pipeline.demo_command)
 app.add_typer(pipeline.workloads, name="generate")
-app.command("peek", epilog=_example("overlace peek mosquitto.log"))(peek.peek_command)
-app.command("ingest", epilog=_example("overlace ingest logs/ --out trace"))(logs.ingest_command)
-app.command("observe", epilog=_example("overlace observe trace --out run"))(pipeline.observe_command)
+app.command("peek", epilog=example("overlace peek mosquitto.log"))(peek.peek_command)
+app.command("ingest", epilog=example("overlace ingest logs/ --out trace"))(logs.ingest_command)
+app.command("observe", epilog=example("overlace observe trace --out run"))(pipeline.observe_command)
 app.add_typer(plans.solvers, name="solve")
 app.add_typer(plans.plans, name="plan")
-app.command("replay", epilog=_example("overlace replay run"))(pipeline.replay_command)
-app.command("report", epilog=_example("overlace report run"))(pipeline.report_command)
-app.command("optimize", epilog=_example("overlace optimize trace --out run --budget 40"))(main_job.optimize_command)
-app.command("drift", epilog=_example("overlace drift run newer-trace"))(main_job.drift_command)
+app.command("replay", epilog=example("overlace replay run"))(pipeline.replay_command)
+app.command("report", epilog=example("overlace report run"))(pipeline.report_command)
+app.command("optimize", epilog=example("overlace optimize trace --out run --budget 40"))(main_job.optimize_command)
+app.command("drift", epilog=example("overlace drift run newer-trace"))(main_job.drift_command)
 app.add_typer(live.live, name="live")
-app.command("planners", epilog=_example("overlace planners tree"))(plans.planners_command)
-app.command("metrics", epilog=_example("overlace metrics hops"))(about.metrics_command)
-app.command("schema", epilog=_example("overlace schema plan"))(about.schema_command)
-app.command("doctor", epilog=_example("overlace doctor --master 'local[2]'"))(about.doctor_command)
+app.command("planners", epilog=example("overlace planners tree"))(plans.planners_command)
+app.command("metrics", epilog=example("overlace metrics hops"))(about.metrics_command)
+app.command("schema", epilog=example("overlace schema plan"))(about.schema_command)
+app.command("doctor", epilog=example("overlace doctor --master 'local[2]'"))(about.doctor_command)
 
 
 def run(words: list[str], commands: typer.Typer = app, name: str = "overlace") -> int:

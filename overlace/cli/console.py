@@ -89,11 +89,21 @@ Force = Annotated[bool, typer.Option("--force", help="replace what is there")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="same seed, same result")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder", metavar="RUN")]
 PlanPath = Annotated[Path, typer.Argument(help="a plan folder, or its plan.json", metavar="PLAN")]
+NetworkPath = Annotated[
+    Path, typer.Option("--network", help="network file, or the folder of one", metavar="FILE", show_default=True)
+]
+NETWORK = Path("net")
+"""The folder of a network that is not named."""
 Master = Annotated[str, typer.Option(help="where Spark runs: local[*], spark://host:7077, ...")]
 Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", help="Spark setting KEY=VALUE, several times: over spark-defaults.conf and our own"),
 ]
+
+
+def example(text: str) -> str:
+    """The line below a command's help."""
+    return f"Example: [bold]{escape(text)}[/bold]"
 
 
 def settings(given: Sequence[str] | None, master: str | None = "") -> dict[str, str]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 import typer.core
-from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, Seed, answer, bar, err, shown
+from overlace.cli.console import NETWORK, AsJson, Force, NetworkPath, Seed, answer, bar, err, example, shown
 from overlace.cli.live_adapt import adapt_command
 from overlace.cli.live_apply import apply_command, resume_command, rollback_command
 from overlace.cli.live_export import export_command
@@ -54,21 +53,12 @@ live = typer.Typer(
     "[bold]overlace live up[/bold], then [bold]live traffic[/bold] and [bold]live record[/bold].",
 )
 
-Network = Annotated[
-    Path, typer.Option("--network", help="network file, or the folder of one", metavar="FILE", show_default=True)
-]
-DEFAULT = Path("net")
 
-
-def _example(text: str) -> str:
-    return f"Example: [bold]{escape(text)}[/bold]"
-
-
-@live.command("up", epilog=_example("overlace live up --brokers 7 --delay 3ms"))
+@live.command("up", epilog=example("overlace live up --brokers 7 --delay 3ms"))
 @options_from(LocalOptions)
 def up_command(
     options: LocalOptions,
-    folder: Annotated[Path, typer.Option("--out", help="output folder, with the network file")] = DEFAULT,
+    folder: Annotated[Path, typer.Option("--out", help="output folder, with the network file")] = NETWORK,
     as_json: AsJson = False,
 ) -> None:
     """Start a broker network on this machine, on loopback, with generated passwords."""
@@ -97,7 +87,7 @@ def up_command(
     answer(as_json, document, *lines)
 
 
-@live.command("demo", epilog=_example("overlace live demo --out live-demo"))
+@live.command("demo", epilog=example("overlace live demo --out live-demo"))
 def demo_command(
     out: Annotated[Path, typer.Option("--out", help="output folder")] = Path("live-demo"),
     substrate: Annotated[Literal["nats", "mosquitto"], typer.Option(help="what the brokers are")] = "nats",
@@ -115,8 +105,8 @@ def demo_command(
     answer(as_json, found.document(), *map(shown, found.lines()), report)
 
 
-@live.command("down", epilog=_example("overlace live down --network net"))
-def down_command(network: Network = DEFAULT, as_json: AsJson = False) -> None:
+@live.command("down", epilog=example("overlace live down --network net"))
+def down_command(network: NetworkPath = NETWORK, as_json: AsJson = False) -> None:
     """End the brokers that `live up` has started, by their process ids."""
     from overlace.live.deployment import read_deployment
     from overlace.live.local import down
@@ -126,8 +116,8 @@ def down_command(network: Network = DEFAULT, as_json: AsJson = False) -> None:
     answer(as_json, {"ended": names}, f"ended {counted(len(names), 'process', 'processes')}")
 
 
-@live.command("status", epilog=_example("overlace live status --network net"))
-def status_command(network: Network = DEFAULT, as_json: AsJson = False) -> None:
+@live.command("status", epilog=example("overlace live status --network net"))
+def status_command(network: NetworkPath = NETWORK, as_json: AsJson = False) -> None:
     """Brokers, links, clients and their homes, as the brokers say; exit code 1 when one is silent."""
     from overlace.live.deployment import read_deployment
 
@@ -144,7 +134,7 @@ def _look(deployment: Deployment, links: int | None = None) -> Shown:
     import time
 
     from overlace.live.adapter import Shown as Seen
-    from overlace.live.record import adapter_for
+    from overlace.live.adapter import adapter_for
     from overlace.live.servers import PATIENCE
 
     async def look() -> Seen:
@@ -216,9 +206,9 @@ def status_lines(found: Shown, deployment: Deployment) -> list[str | Table]:
     return lines
 
 
-@live.command("traffic", epilog=_example("overlace live traffic --network net --seconds 30 --seed 7"))
+@live.command("traffic", epilog=example("overlace live traffic --network net --seconds 30 --seed 7"))
 @options_from(TrafficOptions)
-def traffic_command(options: TrafficOptions, network: Network = DEFAULT, as_json: AsJson = False) -> None:
+def traffic_command(options: TrafficOptions, network: NetworkPath = NETWORK, as_json: AsJson = False) -> None:
     """Put a seeded load on a network, and account for every message: sent, delivered, lost, duplicated, reordered."""
     from overlace.live.deployment import read_deployment
     from overlace.live.traffic import run_load
@@ -228,12 +218,12 @@ def traffic_command(options: TrafficOptions, network: Network = DEFAULT, as_json
     answer(as_json, tally.document(), *map(shown, tally.lines()))
 
 
-@live.command("record", epilog=_example("overlace live record --network net --seconds 60 --out trace"))
+@live.command("record", epilog=example("overlace live record --network net --seconds 60 --out trace"))
 @options_from(RecordOptions)
 def record_command(
     options: RecordOptions,
     out: Annotated[str, typer.Option("--out", help="output folder, the trace", metavar="TRACE")],
-    network: Network = DEFAULT,
+    network: NetworkPath = NETWORK,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -254,15 +244,15 @@ def record_command(
     )
 
 
-live.command("export", epilog=_example("overlace live export run/plans/ID --to nats --network net --out files"))(
+live.command("export", epilog=example("overlace live export run/plans/ID --to nats --network net --out files"))(
     export_command
 )
 
 
-live.command("apply", epilog=_example("overlace live apply run/plans/ID --network net --yes"))(apply_command)
-live.command("adapt", epilog=_example("overlace live adapt --network net --every 60 --min-gain 5%"))(adapt_command)
-live.command("resume", epilog=_example("overlace live resume --network net"))(resume_command)
-live.command("rollback", epilog=_example("overlace live rollback --network net"))(rollback_command)
+live.command("apply", epilog=example("overlace live apply run/plans/ID --network net --yes"))(apply_command)
+live.command("adapt", epilog=example("overlace live adapt --network net --every 60 --min-gain 5%"))(adapt_command)
+live.command("resume", epilog=example("overlace live resume --network net"))(resume_command)
+live.command("rollback", epilog=example("overlace live rollback --network net"))(rollback_command)
 
 
 def _relative(path: Path) -> Path:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from overlace.cli.console import IN_JSON, AsJson, bar, err, out, shown
+from overlace.cli.console import IN_JSON, NETWORK, AsJson, NetworkPath, bar, err, out, shown
 from overlace.cli.options import options_from
 from overlace.live.options import AdaptOptions
 from overlace.stopping import asked
@@ -19,14 +16,9 @@ from overlace.wording import counted
 if TYPE_CHECKING:
     from overlace.model import Progress
 
-Network = Annotated[
-    Path, typer.Option("--network", help="network file, or the folder of one", metavar="FILE", show_default=True)
-]
-DEFAULT = Path("net")
-
 
 @options_from(AdaptOptions)
-def adapt_command(options: AdaptOptions, network: Network = DEFAULT, as_json: AsJson = False) -> None:
+def adapt_command(options: AdaptOptions, network: NetworkPath = NETWORK, as_json: AsJson = False) -> None:
     """Record, plan and apply window by window, without losing a message; a line a window. Ctrl-C ends it."""
     from overlace.live.adapt import Adaptation, RunningSite
     from overlace.live.deployment import read_deployment

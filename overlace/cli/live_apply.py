@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from overlace.cli.console import AsJson, PlanPath, answer, bar, err, shown
+from overlace.cli.console import NETWORK, AsJson, NetworkPath, PlanPath, answer, bar, err, shown
 from overlace.cli.options import options_from
 from overlace.live.options import ApplyOptions
 
 if TYPE_CHECKING:
     from overlace.live.apply import Applied, Intent
 
-Network = Annotated[
-    Path, typer.Option("--network", help="network file, or the folder of one", metavar="FILE", show_default=True)
-]
-DEFAULT = Path("net")
 Yes = Annotated[bool, typer.Option("--yes", help="carry it out; without it nothing is changed")]
 COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
 @options_from(ApplyOptions)
 def apply_command(
-    plan: PlanPath, options: ApplyOptions, network: Network = DEFAULT, yes: Yes = False, as_json: AsJson = False
+    plan: PlanPath, options: ApplyOptions, network: NetworkPath = NETWORK, yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Carry a plan out on a running network without losing a message; without --yes say what would be done."""
     from overlace.live.apply import apply, look
@@ -61,7 +56,7 @@ def _warn(intent: Intent) -> None:
         err.print(shown(intent.loss()))
 
 
-def resume_command(network: Network = DEFAULT, as_json: AsJson = False) -> None:
+def resume_command(network: NetworkPath = NETWORK, as_json: AsJson = False) -> None:
     """Go on with a plan that was being carried out, from where the brokers are."""
     from overlace.live.apply import resume
     from overlace.live.deployment import read_deployment
@@ -71,7 +66,7 @@ def resume_command(network: Network = DEFAULT, as_json: AsJson = False) -> None:
     _tell(as_json, done)
 
 
-def rollback_command(network: Network = DEFAULT, as_json: AsJson = False) -> None:
+def rollback_command(network: NetworkPath = NETWORK, as_json: AsJson = False) -> None:
     """Take back a plan that was being carried out; possible until clients have left the old overlay."""
     from overlace.live.apply import rollback
     from overlace.live.deployment import read_deployment

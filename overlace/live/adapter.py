@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -220,6 +220,32 @@ def retained_text(topics: Collection[str]) -> str:
     """Retained messages that would be left behind, in words."""
     listed = ", ".join(map(repr, sorted(topics)[:5])) + (", ..." if len(topics) > 5 else "")
     return f"{RETAINED} of {counted(len(topics), 'topic', 'topics')}: {listed}"
+
+
+def adapter_for(deployment: Deployment) -> Changed:
+    """The network that a network file names."""
+    if deployment.substrate == "nats":
+        from overlace.live.nats import NatsNetwork
+
+        return NatsNetwork(deployment)
+    from overlace.live.mosquitto import MosquittoNetwork
+
+    return MosquittoNetwork(deployment)
+
+
+WIRED = 15.0
+"""Seconds until links must be wired."""
+
+
+async def await_links(look: Callable[[], Awaitable[Links]], links: Links) -> None:
+    """Wait until exactly these links are wired, as a look shows; refused if they are not in time."""
+    deadline = time.monotonic() + WIRED
+    while (found := await look()) != links:
+        if time.monotonic() > deadline:
+            wrong = sorted(found ^ links)[0]
+            state = "is still wired" if wrong in found else "is not wired"
+            raise BadNetwork(f"link {wrong[0]} - {wrong[1]} {state} after {WIRED:g} s")
+        await asyncio.sleep(0.02)
 
 
 def refuse_silent(shown: Shown, deployment: Deployment) -> None:

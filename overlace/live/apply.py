@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from overlace.catalog import PLANNERS
 from overlace.errors import BadNetwork, BadPlan
-from overlace.live.adapter import RETAINED, Changed, Shown, refuse_silent
+from overlace.live.adapter import RETAINED, Changed, Shown, adapter_for, refuse_silent
 from overlace.live.deployment import Deployment
 from overlace.live.filters import How, bridge_lines, link_filters
 from overlace.live.journal import Journal, Layout, begin_journal, last_journal, write_filters
@@ -138,13 +138,7 @@ class Applied(NamedTuple):
 def changer_for(deployment: Deployment) -> Changed:
     """The network that a network file names, to be changed."""
     refuse_one_colour(deployment)
-    if deployment.substrate == "nats":
-        from overlace.live.nats import NatsNetwork
-
-        return NatsNetwork(deployment)
-    from overlace.live.mosquitto import MosquittoNetwork
-
-    return MosquittoNetwork(deployment)
+    return adapter_for(deployment)
 
 
 def refuse_one_colour(deployment: Deployment) -> None:

@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from overlace.errors import BadNetwork
 from overlace.limits import Goal, Limits
+from overlace.live.adapter import adapter_for
 from overlace.live.apply import Applied, apply
 from overlace.live.deployment import Deployment
 from overlace.live.local import down, up
 from overlace.live.options import ApplyOptions, LocalOptions, RecordOptions, TrafficOptions
-from overlace.live.record import adapter_for, record
+from overlace.live.record import record
 from overlace.live.scenario import Kind
+from overlace.live.servers import read_processes
 from overlace.live.tally import Tally
 from overlace.live.traffic import Load
 from overlace.live.wiring import Links
@@ -24,6 +26,10 @@ from overlace.optimize.job import Answer, optimize
 
 BEFORE, DURING, AFTER = 15.0, 12.0, 10.0
 """Seconds of load that are recorded, during which the plan is carried out, and after it."""
+
+
+OURS = {"net", "trace", "run"}
+"""What the demo puts into its folder, and --force replaces."""
 
 
 class Shot(NamedTuple):
@@ -74,8 +80,10 @@ def live_demo(
     """Everything, into a folder; nothing is left running, whatever happens."""
     tell = progress or (lambda share, what: None)
     if out.exists() and any(out.iterdir()):
-        if not force or not (out / "net").is_dir():
+        if not force or not {each.name for each in out.iterdir()} <= OURS:
             raise BadNetwork(f"{out} holds other things. Choose another name" + ("." if force else ", or --force."))
+        if any(each.runs for each in read_processes(out / "net" / "run" / "processes.json")):
+            raise BadNetwork(f"{out} holds a network that is up. Wait for it to end, or choose another name.")
         shutil.rmtree(out)
     tell(0.0, f"starting {options.brokers} brokers")
     deployment = up(out / "net", options, bound=True)

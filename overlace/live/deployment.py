@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from overlace.errors import BadNetwork, Unknown
+from overlace.live.client import CONTROL as CONTROL
 from overlace.live.client import ClientError, login_of
 
 Substrate = Literal["nats", "mosquitto"]
@@ -24,7 +25,6 @@ NAME = "network.toml"
 """The network file of a folder that `overlace live up` makes."""
 
 ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/@]+):(\d{1,5})")
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def _address(text: object) -> object:

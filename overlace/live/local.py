@@ -22,6 +22,7 @@ from typing import Any
 from overlace.errors import BadNetwork
 from overlace.live import mosquitto_files, nats_files
 from overlace.live.deployment import NAME, Deployment, check_deployment, read_deployment
+from overlace.live.files import write_files
 from overlace.live.options import LocalOptions
 from overlace.live.servers import (
     HOST,
@@ -53,8 +54,8 @@ def up(folder: Path, options: LocalOptions, *, bound: bool = False, more: str = 
             deployment = _write(folder, options, names)
             beside = f"user {getpass.getuser()}\n{more or QUIET}"
             kept = {"more.conf": beside} | ({"bound": str(os.getpid())} if bound else {})
-            write_private(deployment.folder / "run", kept)
-            write_private(deployment.files_folder, _texts(deployment, links))
+            write_files(deployment.folder / "run", kept)
+            write_files(deployment.files_folder, _texts(deployment, links))
             try:
                 _start(deployment, program, links, options.delay, bound)
                 break
@@ -168,9 +169,9 @@ def _write(folder: Path, options: LocalOptions, names: list[str]) -> Deployment:
     for part in (folder, folder / "secrets", folder / "files", folder / "run"):
         part.mkdir(mode=0o700, parents=True, exist_ok=True)
         part.chmod(0o700)
-    write_private(folder / "secrets", {role: secrets.token_urlsafe(24) + "\n" for role in roles})
-    write_private(folder, {NAME: network_text(document)})
-    write_private(folder / "run", {"ports.json": json.dumps(own)})
+    write_files(folder / "secrets", {role: secrets.token_urlsafe(24) + "\n" for role in roles})
+    write_files(folder, {NAME: network_text(document)})
+    write_files(folder / "run", {"ports.json": json.dumps(own)})
     return read_deployment(folder)
 
 
@@ -195,15 +196,6 @@ def network_text(document: dict[str, Any]) -> str:
 
     check_deployment(tomllib.loads(text), Path(NAME))
     return text
-
-
-def write_private(folder: Path, texts: dict[str, str]) -> None:
-    """Files for this user alone, each written whole."""
-    for name, text in texts.items():
-        beside = folder / f".{name}.new"
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
-            file.write(text)
-        os.replace(beside, folder / name)
 
 
 def own_listens(deployment: Deployment) -> dict[str, nats_files.Listens]:
@@ -304,7 +296,7 @@ def more_lines(deployment: Deployment) -> str:
 
 
 def _keep(run: Path, processes: list[Process]) -> None:
-    write_private(run, {"processes.json": json.dumps(describe(processes))})
+    write_files(run, {"processes.json": json.dumps(describe(processes))})
 
 
 def down(deployment: Deployment) -> list[Process]:

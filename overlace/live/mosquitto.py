@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlace.errors import BadNetwork, Busy
 from overlace.live import local, mosquitto_files
-from overlace.live.adapter import Answer, Answers, Order, Seen, Shown, retained_text
+from overlace.live.adapter import Answer, Answers, Order, Seen, Shown, await_links, retained_text
 from overlace.live.client import ClientError, client_address, hash_name, mqtt_client
 from overlace.live.deploying import deploy, run_command
 from overlace.live.deployment import Deployment
@@ -36,9 +36,6 @@ ANSWERS, LEFT, PROBE = "$overlace/answers/", "$overlace/left", "$overlace/probe/
 AWAY = "$SYS/broker/clients/disconnected"
 PROBES = 5
 """Messages sent over a link to measure its latency; the quickest counts."""
-
-WIRED = 15.0
-"""Seconds until bridges must be connected."""
 
 VERSION, CONNECTED = "$SYS/broker/version", "$SYS/broker/clients/connected"
 STATES = "$SYS/broker/connection/+/state"
@@ -335,14 +332,12 @@ class MosquittoNetwork:
         await self._until_wired(colour, links)
 
     async def _until_wired(self, colour: int, links: Links) -> None:
-        """Wait until exactly these bridges are connected."""
-        deadline = time.monotonic() + WIRED
-        while (found := self._links(await self._all_lines(colour))) != links:
-            if time.monotonic() > deadline:
-                wrong = sorted(found ^ links)[0]
-                state = "is still wired" if wrong in found else "is not wired"
-                raise BadNetwork(f"link {wrong[0]} - {wrong[1]} {state} after {WIRED:g} s")
-            await asyncio.sleep(0.02)
+        """Wait until exactly these links are wired in a colour."""
+
+        async def look() -> Links:
+            return self._links(await self._all_lines(colour))
+
+        await await_links(look, links)
 
     async def unwire(self, colour: int) -> AsyncIterator[str]:
         """Stop the brokers of a colour."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlace.errors import BadNetwork, Busy
 from overlace.live import nats_files
-from overlace.live.adapter import Answer, Answers, Order, Seen, Shown
+from overlace.live.adapter import Answer, Answers, Order, Seen, Shown, await_links
 from overlace.live.client import ClientError, client_address, connect_nats, hash_name, nats_options
 from overlace.live.deploying import deploy
 from overlace.live.deployment import Deployment
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 3.0
 """Seconds to wait for an answer."""
-
-WIRED = 15.0
-"""Seconds until links must be wired."""
 
 APPLIER = "_OVERLACE.applier"
 USER = "$SYS.REQ.USER.INFO"
@@ -272,13 +269,11 @@ class NatsNetwork:
 
     async def _until_wired(self, colour: int, links: Links) -> None:
         """Wait until exactly these links are wired in a colour."""
-        deadline = time.monotonic() + WIRED
-        while (found := (await self.shown()).links[colour]) != links:
-            if time.monotonic() > deadline:
-                wrong = sorted(found ^ links)[0]
-                state = "is still wired" if wrong in found else "is not wired"
-                raise BadNetwork(f"link {wrong[0]} - {wrong[1]} {state} after {WIRED:g} s")
-            await asyncio.sleep(0.02)
+
+        async def look() -> Links:
+            return (await self.shown()).links[colour]
+
+        await await_links(look, links)
 
     async def probe(self, colour: int, broker: str, expected: Collection[str]) -> set[str]:
         """Who answers to a question that is asked at a broker, in a colour.

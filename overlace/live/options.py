@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from overlace.errors import BadParameter
+from overlace.ingest.options import KEY_VARIABLE
 from overlace.limits import Given, Objective, check_options, option
-
-KEY_VARIABLE = "OVERLACE_KEY"
 
 
 def read_delay(text: str) -> float:

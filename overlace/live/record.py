@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from overlace.errors import BadNetwork, BadParameter, BadTrace
 from overlace.ingest.options import Options
-from overlace.live.adapter import Shown, Watched
+from overlace.live.adapter import Shown, Watched, adapter_for
 from overlace.live.deployment import Deployment
 from overlace.live.options import How, RecordOptions
 from overlace.live.recorder import SECOND_US, Recording, Span, begin_recording, watch
@@ -43,17 +43,6 @@ class Recorded(NamedTuple):
             f"{', '.join(parts)}; {counted(clients, 'client', 'clients')}, {counted(brokers, 'broker', 'brokers')}, "
             f"{counted(links, 'link', 'links')}{spread}"
         )
-
-
-def adapter_for(deployment: Deployment) -> Watched:
-    """The network that a network file names."""
-    if deployment.substrate == "nats":
-        from overlace.live.nats import NatsNetwork
-
-        return NatsNetwork(deployment)
-    from overlace.live.mosquitto import MosquittoNetwork
-
-    return MosquittoNetwork(deployment)
 
 
 def record(

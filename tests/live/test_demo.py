@@ -5,9 +5,12 @@ import json
 import pytest
 
 from overlace.cli.commands import run
-from overlace.live import demo, local
+from overlace.live import demo, local, servers
 
-pytestmark = pytest.mark.live
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(servers.find_program("nats") is None, reason="no nats server on this machine"),
+]
 
 
 def test_the_demo_from_up_to_down(tmp_path, monkeypatch, capsys):
@@ -28,3 +31,12 @@ def test_the_demo_from_up_to_down(tmp_path, monkeypatch, capsys):
     assert not any(each.runs for each in processes)
     assert run(["live", "demo"]) == 1
     assert "holds other things" in capsys.readouterr().err
+
+
+def test_force_replaces_nothing_but_a_demo(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work" / "net").mkdir(parents=True)
+    (tmp_path / "work" / "thesis.tex").write_text("years")
+    assert run(["live", "demo", "--out", "work", "--force"]) == 1
+    assert "holds other things" in capsys.readouterr().err
+    assert (tmp_path / "work" / "thesis.tex").read_text() == "years"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from overlace.cli.commands import run
 from overlace.errors import BadNetwork
 from overlace.live.deployment import check_deployment, read_deployment
-from overlace.live.local import draw_tree, network_text, write_private
+from overlace.live.files import write_files
+from overlace.live.local import draw_tree, network_text
 from overlace.live.wiring import dials, is_tree, links_of, slug
 
 PLAIN = """
@@ -156,7 +157,7 @@ def test_private_files_are_ours_alone_and_follow_no_link(tmp_path):
     (folder / "a.conf").symlink_to(victim)
     old = os.umask(0)
     try:
-        write_private(folder, {"a.conf": "ours"})
+        write_files(folder, {"a.conf": "ours"})
     finally:
         os.umask(old)
     assert victim.read_text() == "theirs"

@@ -14,12 +14,13 @@ from functools import wraps
 import pytest
 
 from overlace.live import mosquitto_files, nats_files
+from overlace.live.adapter import adapter_for
 from overlace.live.client import connect
 from overlace.live.deployment import read_deployment
 from overlace.live.export import export
-from overlace.live.local import network_text, write_private
+from overlace.live.files import write_files
+from overlace.live.local import network_text
 from overlace.live.options import ExportOptions
-from overlace.live.record import adapter_for
 from overlace.live.servers import HOST, PATIENCE, end, find_program, free_ports, is_free, listens, start
 from overlace.live.wiring import dials, links_of, slug
 from tests.live.plans import Situation, make_plan, make_run
@@ -68,10 +69,10 @@ def write_network(folder, substrate, names):
         brokers[name] = nats if substrate == "nats" else {"client": at[:2]}
     roles = ("clients", "control", "links", "system")[: 4 if substrate == "nats" else 3]
     (folder / "secrets").mkdir(parents=True, mode=0o700)
-    write_private(folder / "secrets", {role: f'{role} "pass" \\word $HOME #ä\n' for role in roles})
+    write_files(folder / "secrets", {role: f'{role} "pass" \\word $HOME #ä\n' for role in roles})
     credentials = {role: {"user": role, "password_file": f"secrets/{role}"} for role in roles}
     document = {"substrate": substrate, "files": "files", "credentials": credentials, "brokers": brokers}
-    write_private(folder, {"network.toml": network_text(document)})
+    write_files(folder, {"network.toml": network_text(document)})
     return read_deployment(folder)
 
 
@@ -243,8 +244,8 @@ def test_exported_files_carry_tls_and_keys(tmp_path, substrate):
             document["credentials"][role] = {"nkey": f"secrets/{role}-{{colour}}.nk"}
             for colour in ("BLUE", "GREEN"):
                 seeds.append(nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER).decode())
-                write_private(tmp_path / "net" / "secrets", {f"{role}-{colour}.nk": seeds[-1] + "\n"})
-    write_private(tmp_path / "net", {"network.toml": network_text(document)})
+                write_files(tmp_path / "net" / "secrets", {f"{role}-{colour}.nk": seeds[-1] + "\n"})
+    write_files(tmp_path / "net", {"network.toml": network_text(document)})
     deployment = read_deployment(tmp_path / "net")
     options = ExportOptions(network=str(deployment.path), colour="BLUE")
     found = export(make_plan(run), substrate, tmp_path / "out", options)

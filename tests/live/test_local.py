@@ -16,11 +16,11 @@ import pytest
 from overlace.cli.commands import run
 from overlace.errors import BadNetwork
 from overlace.live import servers
+from overlace.live.adapter import adapter_for
 from overlace.live.client import connect
 from overlace.live.deployment import read_deployment
 from overlace.live.local import down, up
 from overlace.live.options import LocalOptions
-from overlace.live.record import adapter_for
 from overlace.live.servers import PATIENCE, free_ports, listens, read_processes
 from overlace.live.wiring import links_of
 
