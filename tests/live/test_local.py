@@ -34,6 +34,9 @@ SUBSTRATES = [
 ]
 
 
+needs_nats = pytest.mark.skipif(servers.find_program("nats") is None, reason="no nats server on this machine")
+
+
 def wait_until(condition, what):
     deadline = time.monotonic() + PATIENCE
     while not condition():
@@ -182,6 +185,7 @@ def test_a_credential_that_is_wrong_is_not_taken_for_silence(network, tmp_path, 
     assert not (tmp_path / "trace").exists()
 
 
+@needs_nats
 def test_links_have_the_latency_that_was_asked_for(network):
     deployment = network(brokers=2, delay=20.0)
 
@@ -197,6 +201,7 @@ def test_links_have_the_latency_that_was_asked_for(network):
     assert latency >= 19_000
 
 
+@needs_nats
 def test_a_port_in_use_and_an_old_server_are_said(tmp_path, monkeypatch):
     (port,) = free_ports(1)
     with servers.socket.socket() as holder:
@@ -215,6 +220,7 @@ def test_a_port_in_use_and_an_old_server_are_said(tmp_path, monkeypatch):
     assert not (tmp_path / "net").exists()
 
 
+@needs_nats
 def test_servers_that_are_bound_end_with_their_parent(tmp_path):
     script = textwrap.dedent(
         """
@@ -234,6 +240,7 @@ def test_servers_that_are_bound_end_with_their_parent(tmp_path):
     assert not listens(deployment.client_address("hub-1"))
 
 
+@needs_nats
 def test_nothing_is_left_of_a_network_that_did_not_come_up(tmp_path, monkeypatch):
     started = []
     real = servers.start
