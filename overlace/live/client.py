@@ -28,6 +28,7 @@ import hashlib
 import inspect
 import json
 import logging
+import math
 import os
 import re
 import secrets
@@ -1555,7 +1556,7 @@ class Client:
                 await asyncio.sleep(0.2)
         finally:
             self._finding = False
-            if self._held is not None and not lost.keeps:
+            if self._held is not None:  # ours, or those of a switch whose hold ended meanwhile
                 await self._let_go()
 
     async def _take_over(self, lost: Link, colour: int) -> bool:
@@ -1695,6 +1696,7 @@ class Client:
             raise ClientError(f"switch: colour {colour} is not prepared")
         if self._held is None:
             self._held = deque()
+        self._held_until = math.inf  # nothing goes before the barrier has passed
         try:
             await self._links[self._live].barrier()
         except BaseException:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 NATS = shutil.which("nats-server") or shutil.which("nats-server", path=str(Path(sys.executable).parent))
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
-PATIENCE = 30  # seconds
+PATIENCE = 60  # seconds
 COLOURS = ("BLUE", "GREEN")
 
 

@@ -1,6 +1,7 @@
 """A whole colour swap by hand, under load: nothing lost, nothing doubled, nothing out of order."""
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from contextlib import AsyncExitStack
 
@@ -8,7 +9,7 @@ import pytest
 
 from overlace.live.client import NoAnswer, connect
 from tests.live.orders import Control
-from tests.live.servers import MOSQUITTO, NATS, Mosquittos, NatsServers, until
+from tests.live.servers import MOSQUITTO, NATS, PATIENCE, Mosquittos, NatsServers, until
 
 pytestmark = [
     pytest.mark.live,
@@ -18,6 +19,8 @@ pytestmark = [
 
 BROKERS = "abcd"
 OLD, NEW = [("a", "b"), ("b", "c"), ("c", "d")], [("d", "a"), ("c", "a"), ("b", "a")]
+AHEAD = 20
+"""So many of its own numbers a client publishes ahead of those that came back to it: no backlog on a slow machine."""
 MEMBERS = {"client-6", "client-7"}
 """Members of the queue group; on Mosquitto they are always at one broker, since each deals on its own."""
 
@@ -27,7 +30,7 @@ class Crowd:
 
     def __init__(self, servers, qos):
         self.servers, self.qos = servers, qos
-        self.clients, self.sent, self.got = {}, Counter(), defaultdict(list)
+        self.clients, self.sent, self.got, self.echoed = {}, Counter(), defaultdict(list), Counter()
         self.grouped, self.work, self.asked, self.unanswered = Counter(), 0, 0, 0
         self.probed = defaultdict(set)
         self.ending = asyncio.Event()
@@ -36,8 +39,14 @@ class Crowd:
     async def join(self, stack, name, home):
         """A client that gets all numbers, works in the group or answers requests; its load starts with `load`."""
         client = await stack.enter_async_context(await connect(name, self.servers.network, home))
-        got = self.got[name]
-        await client.subscribe("numbers", lambda message: got.append(tuple(message.payload.split())), qos=self.qos)
+        got, own = self.got[name], name.encode()
+
+        def take(message):
+            sender, number = message.payload.split()
+            got.append((sender, number))
+            self.echoed[name] += sender == own
+
+        await client.subscribe("numbers", take, qos=self.qos)
         if name in MEMBERS:
             await client.subscribe("work", self._worked, group="g", qos=self.qos)
         if name == "client-5":
@@ -70,6 +79,7 @@ class Crowd:
                 except NoAnswer:
                     self.unanswered += 1
             await asyncio.sleep(0.004)
+            await until(lambda: self.sent[name] - self.echoed[name] < AHEAD, f"{name} gets what it publishes")
 
     async def arrived(self):
         """All that was sent until now has arrived, at those who were there from the beginning."""
@@ -84,7 +94,18 @@ class Crowd:
     async def go_on(self, more):
         """Until everybody has sent so many messages more."""
         before = Counter(self.sent)
-        await until(lambda: all(self.sent[name] >= before[name] + more for name in before), "everybody goes on")
+
+        def gone_on():
+            for load in self.loads:
+                if load.done():
+                    load.result()
+            return all(self.sent[name] >= before[name] + more for name in before)
+
+        try:
+            await until(gone_on, "everybody goes on")
+        except TimeoutError as error:
+            error.add_note(f"sent {self.sent}, of it {self.sent - before} since; came back {self.echoed}")
+            raise
 
     async def probe(self, controls, colour):
         """Publish at each broker in a colour, until all clients have got it from all."""
@@ -257,4 +278,26 @@ def test_who_slept_through_the_swap_finds_the_live_colour(kind, tmp_path):
             assert sleeper.homes == [None, "a"]
 
     with kind(tmp_path, "a", []) as servers:
+        asyncio.run(run(servers))
+
+
+def test_what_a_switch_holds_is_sent_though_the_broker_is_away_when_the_hold_ends(tmp_path):
+    async def run(servers):
+        crowd = Crowd(servers, 1)
+        async with AsyncExitStack() as stack:
+            control = await stack.enter_async_context(Control(servers.network, "b", 0))
+            client = await crowd.join(stack, "client-0", "a")
+            await asyncio.to_thread(servers.wire, 1, [("b", "a")])
+            for order in ({"do": "prepare", "home": "b"}, {"do": "switch", "hold_ms": 1500}):
+                assert "error" not in await control.tell("client-0", colour=1, **order)
+            publishing = asyncio.create_task(client.publish("numbers", "client-0 0", qos=1))
+            await asyncio.to_thread(servers.kill, ("b", 1))
+            await until(lambda: client._finding, "the client looks for its broker")
+            assert not publishing.done()
+            await until(lambda: time.monotonic() > client._held_until + 0.2, "the hold is over")
+            await asyncio.to_thread(servers.run, "b", 1, ["a"])
+            await asyncio.wait_for(publishing, PATIENCE)
+            await until(lambda: crowd.got["client-0"] == [(b"client-0", b"0")], "it arrives")
+
+    with Mosquittos(tmp_path, "ab", [("a", "b")]) as servers:
         asyncio.run(run(servers))
