@@ -158,7 +158,7 @@ class Sampler:
             if rows is None:
                 found[broker] = None
                 continue
-            mine = [row for row in rows if row.get("account") in (None, *self.accounts)]
+            mine = [row for row in rows if row["account"] in self.accounts]
             leafs = [row for row in mine if row.get("kind") == LEAF]
             apps = [row for row in mine if row.get("kind") != LEAF and row.get("authorized_user") not in self.ours]
             await self._find_ends(broker, leafs)

@@ -19,6 +19,9 @@ PATIENCE = 3.0
 PAGE = 1024
 """Connections that /connz lists at a time."""
 
+ONLY_ACCOUNT = "$G"
+"""The account of servers without accounts; /leafz names it, /connz does not."""
+
 
 async def look(deployment: Deployment, broker: str, path: str) -> dict[str, Any] | None:
     """What a broker's monitoring says; None if it is silent."""
@@ -45,7 +48,7 @@ async def connections(
         page = await look(deployment, broker, f"connz?{how}&limit={PAGE}&offset={len(found)}")
         if page is None:
             return None
-        found += page.get("connections") or []
+        found += [{"account": ONLY_ACCOUNT} | row for row in page.get("connections") or []]
         if len(page.get("connections") or []) == 0 or len(found) >= int(page.get("total", 0)):
             return [each for each in found if each.get("kind") in kinds]
 

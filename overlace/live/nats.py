@@ -17,7 +17,7 @@ from overlace.live.adapter import Answer, Answers, Order, Seen, Shown, await_lin
 from overlace.live.client import ClientError, client_address, connect_nats, hash_name, nats_options
 from overlace.live.deploying import deploy
 from overlace.live.deployment import Deployment
-from overlace.live.monitor import connections, look, look_at_all
+from overlace.live.monitor import ONLY_ACCOUNT, connections, look, look_at_all
 from overlace.live.mosquitto_files import Filters
 from overlace.live.servers import refuse_old
 from overlace.live.wiring import Links, Pair, links_of, pair
@@ -86,6 +86,14 @@ class NatsNetwork:
                 if leaf.get("account") in deployment.colours and leaf.get("name") in deployment.brokers:
                     wired[deployment.colours.index(leaf["account"])].append((broker, leaf["name"]))
         seen, nameless = self._clients(dict(zip(deployment.brokers, listed, strict=True)))
+        accounts = {leaf.get("account") for told in leafs.values() for leaf in (told or {}).get("leafs") or []}
+        accounts |= {row["account"] for rows in listed for row in rows or []}
+        if accounts == {ONLY_ACCOUNT} and ONLY_ACCOUNT not in deployment.colours:
+            raise BadNetwork(
+                f"{deployment.path}: all clients and links are in the account {ONLY_ACCOUNT}, none in "
+                f'{" or ".join(deployment.colours)}. Servers without accounts need colours = ["{ONLY_ACCOUNT}"] here; '
+                "such a network can be recorded and exported."
+            )
         return Shown(versions, (links_of(wired[0]), links_of(wired[1])), seen, nameless)
 
     def _clients(self, listed: dict[str, list[dict[str, Any]] | None]) -> tuple[dict[str, Seen], int]:
