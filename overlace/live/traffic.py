@@ -25,6 +25,7 @@ from types import TracebackType
 
 from overlace import stopping
 from overlace.errors import BadNetwork
+from overlace.live.adapter import adapter_for
 from overlace.live.client import Client, ClientError, Handler, Message, MqttLink, NatsLink, Out, connect, find_home
 from overlace.live.deployment import Deployment, read_deployment
 from overlace.live.options import TrafficOptions
@@ -51,6 +52,9 @@ HEAD = struct.Struct("<8sIIIQ")
 """Of a payload: the load's mark, topic, publisher, number, time."""
 
 ANSWER = b"done"
+
+LOOKS = 5
+"""How often clients that are there already are looked for."""
 
 
 class Load:
@@ -266,6 +270,24 @@ def _silent(share: float, text: str) -> None:
     """No progress is wanted."""
 
 
+async def refuse_second(load: Load) -> None:
+    """Refuse a load whose clients are there already: two would take each other's messages and count them as lost."""
+    adapter = adapter_for(load.deployment)
+    try:
+        for _ in range(LOOKS):  # the last load's clients may be about to leave
+            both = sorted((await adapter.shown()).clients.keys() & load.scenario.homes.keys())
+            if not both:
+                return
+            await asyncio.sleep(0.2)
+    except BadNetwork:  # a load needs no monitoring
+        return
+    finally:
+        await adapter.close()
+    raise BadNetwork(
+        f"{both[0]} is connected already: another load is running on this network. Wait for it, or stop it."
+    )
+
+
 def run_load(
     network: Deployment | str | Path, options: TrafficOptions | None = None, progress: Progress | None = None
 ) -> Tally:
@@ -273,6 +295,7 @@ def run_load(
 
     async def run() -> Tally:
         load = Load(network, options)
+        await refuse_second(load)
         await load.start(_part(progress, 0.0, 0.1))
         try:
             return await load.run(progress=_part(progress, 0.1, 1.0))

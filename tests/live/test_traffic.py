@@ -75,6 +75,16 @@ def test_clients_count_what_the_tally_counts(network):
     assert own == {(each.filter, each.group) for each in tally.subscriptions}
 
 
+def test_a_second_load_of_the_same_clients_is_refused(network):
+    async def run():
+        async with Load(network, TrafficOptions(seed=6, clients=8)):
+            with pytest.raises(BadNetwork, match="another load is running"):
+                await traffic.refuse_second(Load(network, TrafficOptions(seed=7, clients=4)))
+        await traffic.refuse_second(Load(network, TrafficOptions(seed=7, clients=4)))
+
+    asyncio.run(run())
+
+
 def test_what_does_not_arrive_is_lost_and_ends_the_wait(network, monkeypatch):
     monkeypatch.setattr(traffic, "PATIENCE", 0.3)
 
