@@ -23,6 +23,7 @@ NULL: dict[str, float] = {
     "connections": STILL,
     "capacity": np.inf,
     "latency_us": NOT_MEASURED,
+    "bound_ms": np.inf,
     "max_degree": -1,
     "region": NO_REGION,
     "topic": -1,

@@ -1,0 +1,143 @@
+"""The channels of a trace as peers with delays, latency bounds and degree limits: what trees are arranged for.
+
+A message goes from its publisher to the root of the channel, which is one of the publishers, and down the tree. A bound
+counts from the publisher that is farthest from the root, so whoever meets it meets it for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from overlace.arrays.jit import Floats, Ints, Pairs
+from overlace.model import Observation
+from overlace.observe.bounds import Bounds
+
+MOST_PEERS = 3000
+"""Of one channel: their delays take 72 MB."""
+
+
+class Delays(NamedTuple):
+    """Milliseconds between clients: between the places where they are, and to those places."""
+
+    place: Ints  # of each client, a row of `between`; -1: not known
+    between: Floats
+    access: Floats  # of each client, ms to its place
+
+    def ways(self, senders: Ints, receivers: Ints) -> Floats:
+        """Delays from each sender to each receiver; inf where no way is known."""
+        here, there = self.place[senders], self.place[receivers]
+        found = self.between[np.ix_(here, there)] + self.access[senders, None] + self.access[receivers]
+        found[here < 0, :] = np.inf
+        found[:, there < 0] = np.inf
+        found[senders[:, None] == receivers] = 0.0
+        return found
+
+
+def delays_of_links(observation: Observation) -> Delays | None:
+    """Delays over the links between clients' homes, each pair by its shortest way; None if no latency was measured."""
+    network, homes = observation.network, observation.overlay.placement
+    known = network.latency_us >= 0
+    if network.brokers == 0 or not len(homes) or not (known.any() or network.brokers == 1):
+        return None
+    ends = network.links[known]
+    way = np.maximum(network.latency_us[known] / 1000.0, TINIEST)
+    graph = csr_array((way, (ends[:, 0], ends[:, 1])), shape=(network.brokers, network.brokers))
+    between = dijkstra(graph, directed=False)
+    place = np.full(observation.clients, -1)
+    place[homes[:, 0]] = homes[:, 1]
+    access = np.zeros(observation.clients)
+    if network.access_latency_us.size and network.client_region.size:
+        there = (place >= 0) & (network.client_region >= 0)
+        access[there] = network.access_latency_us[network.client_region[there], place[there]] / 1000.0
+    return Delays(place, between, access)
+
+
+TINIEST = 1e-9
+"""Milliseconds of a link that takes none: a graph leaves out what is 0."""
+
+
+class ChannelPeers(NamedTuple):
+    """A channel as a problem: the root first, then its subscribers."""
+
+    channel: int
+    client: Ints
+    delay: Floats  # ms, from row to column
+    bound: Floats  # ms from the root; inf: none
+    entry: float  # ms to the root, from the publisher farthest away
+    messages: float  # that are published in it
+
+
+class LeftOut(NamedTuple):
+    """Subscribers without a tree, by why."""
+
+    unknown: int = 0  # delays of the subscriber are not known, or no publisher has one and may send
+    large: int = 0  # in channels of more than MOST_PEERS
+
+
+def peers_of(
+    observation: Observation, channels: Pairs, asked: Bounds, delays: Delays
+) -> tuple[list[ChannelPeers], LeftOut]:
+    """(channels with subscribers, whom they leave out)."""
+    found, unknown, large = [], 0, 0
+    for channel, held, members, bound in _subscribers(channels, asked):
+        publisher, messages = _publishers(observation, held)
+        reached = members[delays.place[members] >= 0]
+        publisher = publisher[(delays.place[publisher] >= 0) & (asked.degree[publisher] > 0)]
+        if not len(publisher):
+            unknown += len(members)
+            continue
+        if len(members) > MOST_PEERS:
+            large += len(members)
+            continue
+        root, entry = _best_root(publisher, reached, bound[delays.place[members] >= 0], delays)
+        client = np.append(root, reached[reached != root])
+        delay = delays.ways(client, client)
+        there = np.isfinite(delay[0])
+        unknown += len(members) - int(np.isin(members, client[there]).sum())
+        client, delay = client[there], delay[np.ix_(there, there)]
+        limit = np.full(len(client), np.inf)
+        limit[1:] = bound[np.searchsorted(members, client[1:])] - entry
+        if len(client) > 1:
+            found.append(ChannelPeers(channel, client, delay, limit, entry, messages))
+    return found, LeftOut(unknown, large)
+
+
+def _subscribers(channels: Pairs, asked: Bounds) -> Iterator[tuple[int, Ints, Ints, Floats]]:
+    """(channel, its combinations, subscribers, the tightest bound of each); what is in no channel shares one, -1."""
+    at = np.searchsorted(channels[:, 0], asked.attributes)
+    held = at < len(channels)
+    held[held] = channels[at[held], 0] == asked.attributes[held]
+    channel = np.full(len(asked.client), -1)
+    channel[held] = channels[at[held], 1]
+    for each in np.unique(channel).tolist():
+        mine = channel == each
+        members, at = np.unique(asked.client[mine], return_inverse=True)
+        bound = np.full(len(members), np.inf)
+        np.minimum.at(bound, at, asked.bound_ms[mine])
+        combinations = channels[channels[:, 1] == each, 0] if each >= 0 else np.unique(asked.attributes[mine])
+        yield each, combinations, members, bound
+
+
+def _publishers(observation: Observation, combinations: Ints) -> tuple[Ints, float]:
+    """(publishers that offer one of the combinations, messages that they publish)."""
+    offers = observation.offers
+    offered = np.zeros(len(offers.publisher), dtype=np.bool_)
+    for each in combinations.tolist():
+        offered |= (offers.attributes & each) == each
+    return np.unique(offers.publisher[offered]), float(offers.messages[offered].sum())
+
+
+def _best_root(publisher: Ints, members: Ints, bound: Floats, delays: Delays) -> tuple[int, float]:
+    """(the publisher from which most bounds could be met, ms to it from the farthest other publisher)."""
+    between = delays.ways(publisher, publisher)
+    entry = between.max(axis=0, where=np.isfinite(between), initial=0.0)
+    direct = delays.ways(publisher, members) + entry[:, None]
+    late = (direct > bound).sum(axis=1)
+    total = np.where(np.isfinite(direct), direct, 0.0).sum(axis=1)
+    best = int(np.lexsort((publisher, total, late))[0])
+    return int(publisher[best]), float(entry[best])
