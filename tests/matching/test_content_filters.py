@@ -110,7 +110,7 @@ def test_holes_can_use_up_a_range_of_numbers(holes):
 
 
 TEXTS = [{"x": text} for text in texts_over("abc", 6)] + [{}]
-ZEROS = [{"x": text} for text in texts_over("\0abc", 5)] + [{}]
+ZEROS = [{"x": text} for text in texts_over("\0ab", 6)] + [{}]
 
 
 def text_filters(most, operators, letters="ab"):
