@@ -49,6 +49,12 @@ class BadNetwork(OverlaceError):
     """A network file that cannot be read, a server that is too old, a broker that does not answer."""
 
 
+class BadFilter(OverlaceError):
+    """A filter on content that cannot be read, or that does not fit the types of its attributes."""
+
+    exit_code = 2
+
+
 class NotObserved(OverlaceError):
     """A planner lacks data; the message names the table that would bring it."""
 

@@ -1,1 +1,1 @@
-"""Who receives: topics with wildcards."""
+"""Who receives: topics with wildcards, filters on content."""
