@@ -87,14 +87,16 @@ def peers_of(
     for channel, held, members, bound in _subscribers(channels, asked):
         publisher, messages = _publishers(observation, held)
         reached = members[delays.place[members] >= 0]
-        publisher = publisher[(delays.place[publisher] >= 0) & (asked.degree[publisher] > 0)]
-        if not len(publisher):
+        publisher = publisher[delays.place[publisher] >= 0]
+        could = publisher[asked.degree[publisher] > 0]
+        if not len(could):
             unknown += len(members)
             continue
         if len(members) > MOST_PEERS:
             large += len(members)
             continue
-        root, entry = _best_root(publisher, reached, bound[delays.place[members] >= 0], delays)
+        asks = bound[delays.place[members] >= 0]
+        root, entry = _best_root(could, delays.ways(publisher, could), asks, delays.ways(could, reached))
         client = np.append(root, reached[reached != root])
         delay = delays.ways(client, client)
         there = np.isfinite(delay[0])
@@ -132,12 +134,11 @@ def _publishers(observation: Observation, combinations: Ints) -> tuple[Ints, flo
     return np.unique(offers.publisher[offered]), float(offers.messages[offered].sum())
 
 
-def _best_root(publisher: Ints, members: Ints, bound: Floats, delays: Delays) -> tuple[int, float]:
-    """(the publisher from which most bounds could be met, ms to it from the farthest other publisher)."""
-    between = delays.ways(publisher, publisher)
-    entry = between.max(axis=0, where=np.isfinite(between), initial=0.0)
-    direct = delays.ways(publisher, members) + entry[:, None]
-    late = (direct > bound).sum(axis=1)
-    total = np.where(np.isfinite(direct), direct, 0.0).sum(axis=1)
-    best = int(np.lexsort((publisher, total, late))[0])
-    return int(publisher[best]), float(entry[best])
+def _best_root(could: Ints, entries: Floats, bound: Floats, direct: Floats) -> tuple[int, float]:
+    """(the publisher from which most bounds could be met, ms to it from the farthest publisher that reaches it)."""
+    entry = entries.max(axis=0, where=np.isfinite(entries), initial=0.0)
+    arrival = direct + entry[:, None]
+    late = (arrival > bound).sum(axis=1)
+    total = np.where(np.isfinite(arrival), arrival, 0.0).sum(axis=1)
+    best = int(np.lexsort((could, total, late))[0])
+    return int(could[best]), float(entry[best])
