@@ -16,11 +16,11 @@ def test_without_noise_every_promise_holds():
         assert each.held == 1.0
 
 
-def test_the_plan_breaks_more_promises_than_the_star_and_a_margin_helps():
+def test_the_plan_breaks_more_promises_than_the_star():
+    """It chose links that looked fast, some by luck; the star chose nothing."""
     problem = plane(40, 3, 1, (1.2, 2.0))
     runs = [judge_drift(problem, 0.3, seed) for seed in range(4)]
-    held = {name: np.mean([getattr(run, name).held for run in runs]) for name in ("arranged", "careful", "star")}
-    assert held["arranged"] < held["careful"]
+    held = {name: np.mean([getattr(run, name).held for run in runs]) for name in ("arranged", "star")}
     assert held["arranged"] < held["star"]
 
 
@@ -40,8 +40,6 @@ def test_noise_is_lognormal_around_the_delay_and_follows_its_seed():
     assert (measure_again(delay, 0.3, 1) != measure_again(delay, 0.3, 2)).any()
 
 
-def test_a_negative_sigma_and_a_margin_of_all_are_refused():
+def test_a_negative_sigma_is_refused():
     with pytest.raises(BadParameter, match="sigma is -1"):
         measure_again(np.ones((2, 2)), -1, 0)
-    with pytest.raises(BadParameter, match="margin is 1"):
-        judge_drift(plane(5, 2, 0), 0.1, 0, 1.0)

@@ -17,13 +17,16 @@ from overlace.planners.dissemination.greedy import grow_by_bound, grow_compact
 from overlace.planners.dissemination.measures import is_met
 from overlace.planners.dissemination.moves import set_prices
 from overlace.planners.dissemination.problem import Problem, find_arrivals, make_problem
-from overlace.planners.dissemination.search import COLD, HOT, Cooling, climb, improve
+from overlace.planners.dissemination.search import COLD, Cooling, climb, improve
 
 EACH, LEAST, MOST = 20_000, 40_000, 4_000_000
 """Draws for each peer, and at least and at most for a channel."""
-SMALL, RUNS, SWEEPS = 2_000, 3, 4
-"""Peers up to which a channel is annealed, larger ones only climb by draws; how often it is annealed, each time from
-the same start; and how often all moves are tried at last, at most."""
+HOT = (0.6, 1.0, 0.3)
+"""What a move may cost at first with a chance of 1 in e, where a missed bound costs 1: a channel is annealed so many
+times from the same start, since it depends on the channel how hot is best."""
+SMALL, SWEEPS = 2_000, 4
+"""Peers up to which a channel is annealed, larger ones only climb by draws; and how often all moves are tried at last,
+at most."""
 
 
 def arrange(delay: Any, bound: Any, degree: Any, root: int = 0, seed: int = 0) -> Ints:
@@ -45,10 +48,10 @@ def arrange_problem(problem: Problem, seed: int = 0, draws: int | None = None) -
     tries = min(max(EACH * peers, LEAST), MOST) if draws is None else draws
     if peers > SMALL:
         return improve(problem, start, Cooling(tries, 0.0, 0.0), seed)
-    cooling = Cooling(tries // RUNS, HOT, COLD)
     best, price = start, price_tree(problem, start)
-    for run in range(RUNS):
-        found = climb(problem, improve(problem, start, cooling, RUNS * seed + run), SWEEPS)
+    for run, hot in enumerate(HOT):
+        cooling = Cooling(tries // len(HOT), hot, COLD)
+        found = climb(problem, improve(problem, start, cooling, len(HOT) * seed + run), SWEEPS)
         if (paid := price_tree(problem, found)) < price:
             best, price = found, paid
         if price[0] == 0:

@@ -2,7 +2,9 @@
 
 A search prefers links that looked fast when they were measured, some by luck; later they are as slow as others. So what
 a plan promises is reported beside what it keeps, and the star, which chooses nothing, is the control: what it loses,
-it loses to the drift alone. A margin plans for tighter bounds and so promises less and keeps more of it.
+it loses to the drift alone. (Planning for tighter bounds was tried and dropped: over sigma .1 and .3 and margins of 5 to
+30 % it kept more in as many cases as it kept less. What misleads a search is not a lack of slack but links that looked
+better than they are; more measurements of them would help.)
 """
 
 from __future__ import annotations
@@ -38,31 +40,23 @@ class Kept(NamedTuple):
 def judge_later(problem: Problem, parent: Ints, later: Floats) -> Kept:
     """A tree on the delays of its problem and on later ones."""
     after = problem._replace(delay=np.ascontiguousarray(later))
-    told = is_met(problem, find_arrivals(problem, parent)) & has_bound(problem)
+    promise = is_met(problem, find_arrivals(problem, parent)) & has_bound(problem)
     holds = is_met(after, find_arrivals(after, parent)) & has_bound(problem)
-    promises = int(told.sum())
-    held = float((told & holds).sum() / promises) if promises else 1.0
+    promises = int(promise.sum())
+    held = float((promise & holds).sum() / promises) if promises else 1.0
     return Kept(measure(problem, parent).share, measure(after, parent).share, held)
 
 
 class Drift(NamedTuple):
-    """A plan, the same with a margin, and the star, all planned on one measurement and judged on another."""
+    """A plan and the star, both made on one measurement and judged on another."""
 
     arranged: Kept
-    careful: Kept
     star: Kept
 
 
-def judge_drift(problem: Problem, sigma: float, seed: int, margin: float | None = None) -> Drift:
-    """Measure the delays of a problem twice, plan on the first and judge on the second.
-
-    The margin is the share by which bounds are planned tighter; unless given, sigma / 2.
-    """
-    tighter = sigma / 2 if margin is None else margin
-    if not 0 <= tighter < 1:
-        raise BadParameter(f"margin is {tighter:g}: expected 0 or more and below 1")
+def judge_drift(problem: Problem, sigma: float, seed: int) -> Drift:
+    """Measure the delays of a problem twice, plan on the first and judge on the second."""
     first, later = (measure_again(problem.delay, sigma, 2 * seed + i) for i in range(2))
     known = problem._replace(delay=first)
-    plan = arrange_problem(known, seed)
-    careful = arrange_problem(known._replace(bound=known.bound * (1 - tighter)), seed)
-    return Drift(*(judge_later(known, parent, later) for parent in (plan, careful, make_star(known))))
+    trees = arrange_problem(known, seed), make_star(known)
+    return Drift(*(judge_later(known, parent, later) for parent in trees))

@@ -30,8 +30,8 @@ NEAR = 24
 """Peers nearby of which one is often the new parent."""
 NEARBY, TRADES, SUBTREES = 0.6, 0.25, 0.75
 """Shares of the draws: a parent nearby; peers that trade places; with those, exchanges of subtrees."""
-HOT, COLD = 0.3, 0.02
-"""What a move may cost at first and at last with a chance of 1 in e, where a missed bound costs 1."""
+COLD = 0.02
+"""What a move may cost at last with a chance of 1 in e, where a missed bound costs 1."""
 HARDLY = 1e-7
 """What a move must save to count as one that helps."""
 
