@@ -1,0 +1,166 @@
+"""Changes of a dissemination tree, each priced before it is made: re-hang, insert, exchange two peers or subtrees.
+
+What a tree costs is the number of bounds that it misses, plus what leads a search there: how late those are who could
+be in time, and a little for every millisecond, so that trees are compact. A move that would break a degree limit or
+close a ring is never priced.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Floats, by_address, kernel
+from overlace.planners.dissemination.problem import TINY, Problem, find_shortest
+from overlace.planners.dissemination.tree import Tree, arrive, cut, exchange_peers, hang, is_below, step
+
+LATE, HURRY = 0.5, 0.003
+"""What it costs to be late by the mean of the shortest delays, beyond being late at all, and to arrive after that mean,
+where a missed bound costs 1. Found by trial: with more hurry bounds are given up, with less the search is blind."""
+
+
+@by_address
+class Prices(NamedTuple):
+    """What an arrival costs each peer."""
+
+    bound: Floats  # ms
+    worth: Floats  # 1 where a bound can be met by the shortest way, otherwise 0
+    late: Floats  # per ms beyond the bound, up to LATE
+    hurry: Floats  # per ms
+
+
+def set_prices(problem: Problem) -> Prices:
+    """What arrivals cost in a problem."""
+    reach = find_shortest(problem.delay, problem.root)
+    others = np.arange(len(reach)) != problem.root
+    scale = max(float(reach[others].mean()) if others.any() else 0.0, TINY)
+    possible = others & np.isfinite(problem.bound) & (reach <= problem.bound + TINY)
+    hurry = np.where(possible, HURRY, HURRY / 8)
+    return Prices(problem.bound, possible.astype(np.float64), np.full(len(reach), LATE / scale), hurry / scale)
+
+
+@kernel
+def price(c: Prices, v: int, arrival: float) -> float:
+    """What it costs that v gets its messages after so many milliseconds."""
+    cost = c.hurry[v] * arrival
+    if c.worth[v] > 0.0 and arrival > c.bound[v] + TINY:
+        cost += c.worth[v] * (1.0 + min(LATE, c.late[v] * (arrival - c.bound[v])))
+    return float(cost)
+
+
+@kernel
+def shift_price(t: Tree, c: Prices, top: int, by: float) -> float:
+    """What it adds to the cost when top and all below it get their messages later by so much."""
+    if by == 0.0:
+        return 0.0
+    added = 0.0
+    x = top
+    while x >= 0:
+        added += price(c, x, t.arrival[x] + by) - price(c, x, t.arrival[x])
+        x = step(t, x, top)
+    return added
+
+
+@kernel
+def below_price(t: Tree, c: Prices, top: int) -> float:
+    """What top and all below it cost."""
+    total = 0.0
+    x = top
+    while x >= 0:
+        total += price(c, x, t.arrival[x])
+        x = step(t, x, top)
+    return total
+
+
+@kernel
+def try_rehang(t: Tree, c: Prices, v: int, p: int, most: float) -> float:
+    """Hang v below p, which has room, if that adds at most so much to the cost; what it added, inf if not done."""
+    if p == v or p == t.parent[v] or t.children[p] >= t.degree[p] or is_below(t, p, v):
+        return np.inf
+    added = shift_price(t, c, v, t.arrival[p] + t.delay[p, v] - t.arrival[v])
+    if not added <= most:
+        return np.inf
+    cut(t, v)
+    hang(t, v, p)
+    arrive(t, v)
+    return float(added)
+
+
+@kernel
+def try_exchange_subtrees(t: Tree, c: Prices, u: int, w: int, most: float) -> float:
+    """Let u and w, with all below them, trade parents, on the same terms."""
+    p, q = t.parent[u], t.parent[w]
+    if p < 0 or q < 0 or p == q or is_below(t, q, u) or is_below(t, p, w):
+        return np.inf
+    added = shift_price(t, c, u, t.arrival[q] + t.delay[q, u] - t.arrival[u])
+    added += shift_price(t, c, w, t.arrival[p] + t.delay[p, w] - t.arrival[w])
+    if not added <= most:
+        return np.inf
+    cut(t, u)
+    cut(t, w)
+    hang(t, u, q)
+    hang(t, w, p)
+    arrive(t, u)
+    arrive(t, w)
+    return float(added)
+
+
+@kernel
+def try_insert(t: Tree, c: Prices, v: int, w: int, most: float) -> float:
+    """Let v take the place of w, and hang w below v, on the same terms."""
+    p = t.parent[w]
+    if p < 0 or t.parent[v] < 0 or v == w or p == v or t.children[v] >= t.degree[v]:
+        return np.inf
+    if is_below(t, w, v) or is_below(t, v, w):
+        return np.inf
+    at = t.arrival[p] + t.delay[p, v]
+    added = shift_price(t, c, v, at - t.arrival[v]) + shift_price(t, c, w, at + t.delay[v, w] - t.arrival[w])
+    if not added <= most:
+        return np.inf
+    cut(t, w)
+    cut(t, v)
+    hang(t, v, p)
+    hang(t, w, v)
+    arrive(t, v)
+    return float(added)
+
+
+@kernel
+def try_exchange_peers(t: Tree, c: Prices, u: int, w: int, most: float) -> float:
+    """Let two peers trade places, each taking the other's parent and children, on the same terms."""
+    if u == w or t.parent[u] < 0 or t.parent[w] < 0:
+        return np.inf
+    if t.children[u] > t.degree[w] or t.children[w] > t.degree[u]:
+        return np.inf
+    if is_below(t, u, w) or is_below(t, w, u):
+        top, low = (w, u) if is_below(t, u, w) else (u, w)
+        before = below_price(t, c, top)
+        exchange_peers(t, top, low)
+        arrive(t, low)
+        added = below_price(t, c, low) - before
+        if not added <= most:
+            exchange_peers(t, top, low)
+            arrive(t, top)
+            return np.inf
+        return float(added)
+    added = _place_price(t, c, u, w) + _place_price(t, c, w, u)
+    if not added <= most:
+        return np.inf
+    exchange_peers(t, u, w)
+    arrive(t, u)
+    arrive(t, w)
+    return float(added)
+
+
+@kernel
+def _place_price(t: Tree, c: Prices, u: int, w: int) -> float:
+    """What is added by u, and those below w, when u takes the place of w."""
+    p = t.parent[w]
+    at = t.arrival[p] + t.delay[p, u]
+    added = price(c, u, at) - price(c, u, t.arrival[u])
+    x = t.first[w]
+    while x >= 0:
+        added += shift_price(t, c, x, at + t.delay[u, x] - t.arrival[x])
+        x = t.after[x]
+    return float(added)
