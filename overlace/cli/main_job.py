@@ -11,9 +11,10 @@ from rich.table import Table
 from overlace.cli.console import AsJson, Force, RunPath, answer, bar, err, shown
 from overlace.cli.options import options_from
 from overlace.limits import Goal, Limits
-from overlace.wording import amount, percent
+from overlace.wording import amount, counted, percent
 
 if TYPE_CHECKING:
+    from overlace.optimize.dissemination import Trees
     from overlace.optimize.job import Answer
     from overlace.optimize.joined import InPlace
 
@@ -65,10 +66,21 @@ def answer_text(found: Answer) -> list[str | Table]:
         lines += [f"  {shown(what)}: {shown(text)}" for what, text in figures]
         if part.name == "mesh" and found.mesh:
             lines += [frontier_table(found.mesh.rows), f"  taken: {shown(found.mesh.why)}"]
+    if found.trees:
+        lines += trees_text(found.trees, found.run)
     lines += [f"limited by: {shown(text)}" for text in found.bounds]
     lines += [f"[yellow]note:[/yellow] {shown(text)}" for text in found.notes]
     lines += [f"[dim]left out: {shown(facet)}: {shown(why)}[/dim]" for facet, why in found.left_out]
     return lines
+
+
+def trees_text(trees: Trees, run: Path) -> list[str | Table]:
+    """The trees of channels in a few lines."""
+    from overlace.optimize.dissemination import TREES, trees_lines
+
+    size = f"{counted(trees.channels, 'channel', 'channels')}, {trees.subscribers:,} subscribers"
+    lines: list[str | Table] = [f"[bold]{TREES}[/bold]: {size} ({shown(run / 'trees.parquet')})"]
+    return lines + [f"  {shown(what)}: {shown(text)}" for what, text in trees_lines(trees)]
 
 
 def frontier_table(rows: list[dict[str, Any]]) -> Table:

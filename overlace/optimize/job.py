@@ -1,11 +1,11 @@
 """Optimize: from a trace to a plan that was judged on held-out traffic, with its report.
 
-Decides what can be planned (who has brokers and links gets placement and tree together, advertisements get
-channels, interests without brokers get a mesh), says what it left out and why, plans on the first part of the log,
-replays the rest before and after, and says how sure the saving is. Where regions are given and what it costs to reach a
-broker is not, nobody leaves its region; where nothing says where clients are, any broker may serve any client, and that
-is said. Links that are listed with a cost could be wired. What a limit costs is said. Ctrl-C ends the search early:
-the best plan so far is judged all the same.
+Decides what can be planned (who has brokers and links gets placement and tree together, advertisements get channels
+and, where latency bounds are given, a tree for each; interests without brokers get a mesh), says what it left out and
+why, plans on the first part of the log, replays the rest before and after, and says how sure the saving is. Where
+regions are given and what it costs to reach a broker is not, nobody leaves its region; where nothing says where clients
+are, any broker may serve any client, and that is said. Links that are listed with a cost could be wired. What a limit
+costs is said. Ctrl-C ends the search early: the best plan so far is judged all the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from overlace.optimize.bounds import (
     within_cut,
 )
 from overlace.optimize.case import Case, metric_of
-from overlace.optimize.choose import MESH, ROUTED, Chosen, choose
+from overlace.optimize.choose import CHANNELS, MESH, ROUTED, Chosen, choose
+from overlace.optimize.dissemination import TREES, Trees, arrange_trees, trees_document, write_trees
 from overlace.optimize.forecast import NOTHING, Outlook, choose_forecast, target_of
 from overlace.optimize.groups import grouped_in
 from overlace.optimize.interval import total
@@ -66,6 +67,7 @@ class Answer:
     links_priced: bool = True
     outlook: Outlook = NOTHING
     mesh: MeshChoice | None = None
+    trees: Trees | None = None
     bounds: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warning: str = ""
@@ -110,6 +112,7 @@ def optimize(
                 shutil.rmtree(run, ignore_errors=True)
             raise
         tell(0.95, "writing the report")
+        write_trees(answer.trees, run)
         write_json(run / "answer.json", as_document(answer) | {"limits": _load_limits(answer, observation)})
         write_report(run)
         tell(1.0, "done")
@@ -153,6 +156,13 @@ def _answer(case: Case, run: Path, tell: Progress) -> Answer:
         answer, broken = _with_limits(answer, planned.ahead, evidence, tell)
     if chosen.mesh:
         answer = replace(answer, bounds=[*answer.bounds, *mesh_limits(case.limits)])
+    if CHANNELS in planned.solved:
+        plan = planned.solved[CHANNELS].plan
+        found = arrange_trees(case, plan.after.channels, _within(tell, 0.9, 0.95, "arranging trees: "))
+        if isinstance(found, Trees):
+            answer = replace(answer, trees=found, notes=[*answer.notes, *found.notes])
+        else:
+            answer = replace(answer, left_out=[*answer.left_out, (TREES, found)])
     if asked():
         answer = replace(answer, stopped=True, notes=[STOPPED, *answer.notes])
     return replace(answer, why_not=_why_not(answer, broken, case))
@@ -283,6 +293,7 @@ def as_document(answer: Answer) -> dict[str, Any]:
         "options": options_document(answer.limits, answer.goal),
         "parts": [_part_document(part, answer) for part in answer.parts],
         "frontier": {"why": answer.mesh.why, "rows": answer.mesh.rows} if answer.mesh else None,
+        "trees": trees_document(answer.trees) if answer.trees else None,
         "forecast": str(answer.outlook) if any(part.name == ROUTED for part in answer.parts) else None,
         "left_out": [{"facet": facet, "why": why} for facet, why in answer.left_out],
         "bounds": answer.bounds,

@@ -1,6 +1,7 @@
 """The channels of a trace as peers with delays, latency bounds and degree limits: what trees are arranged for.
 
-A message goes from its publisher to the root of the channel, which is one of the publishers, and down the tree. A bound
+A message goes from its publisher to the root of the channel, which is one of the publishers where one may send on
+messages, else a subscriber, and down the tree. A bound
 counts from the publisher that is farthest from the root, so whoever meets it meets it for all of them.
 """
 
@@ -67,7 +68,7 @@ class ChannelPeers(NamedTuple):
     channel: int
     client: Ints
     delay: Floats  # ms, from row to column
-    bound: Floats  # ms from the root; inf: none
+    bound: Floats  # ms from the root; inf: none. The root's own is what is left when messages reach it
     entry: float  # ms to the root, from the publisher farthest away
     messages: float  # that are published in it
 
@@ -75,7 +76,7 @@ class ChannelPeers(NamedTuple):
 class LeftOut(NamedTuple):
     """Subscribers without a tree, by why."""
 
-    unknown: int = 0  # delays of the subscriber are not known, or no publisher has one and may send
+    unknown: int = 0  # delays of the subscriber are not known, or nobody is left who could be a root
     large: int = 0  # in channels of more than MOST_PEERS
 
 
@@ -84,12 +85,14 @@ def peers_of(
 ) -> tuple[list[ChannelPeers], LeftOut]:
     """(channels with subscribers, whom they leave out)."""
     found, unknown, large = [], 0, 0
-    for channel, held, members, bound in _subscribers(channels, asked):
+    leads = asked.degree.copy()  # a root has a child at least, in every channel that it leads
+    for channel, held, members, bound in sorted(_subscribers(channels, asked), key=lambda each: -len(each[2])):
         publisher, messages = _publishers(observation, held)
         reached = members[delays.place[members] >= 0]
         publisher = publisher[delays.place[publisher] >= 0]
-        could = publisher[asked.degree[publisher] > 0]
-        if not len(could):
+        could = publisher[leads[publisher] > 0]
+        could = could if len(could) else reached[leads[reached] > 0]
+        if not len(could) or not len(publisher):
             unknown += len(members)
             continue
         if len(members) > MOST_PEERS:
@@ -102,11 +105,12 @@ def peers_of(
         there = np.isfinite(delay[0])
         unknown += len(members) - int(np.isin(members, client[there]).sum())
         client, delay = client[there], delay[np.ix_(there, there)]
-        limit = np.full(len(client), np.inf)
-        limit[1:] = bound[np.searchsorted(members, client[1:])] - entry
+        limit = np.append(bound[members == root], np.inf)[:1]
+        limit = np.append(limit, bound[np.searchsorted(members, client[1:])]) - entry
         if len(client) > 1:
+            leads[root] -= 1
             found.append(ChannelPeers(channel, client, delay, limit, entry, messages))
-    return found, LeftOut(unknown, large)
+    return sorted(found, key=lambda each: each.channel), LeftOut(unknown, large)
 
 
 def _subscribers(channels: Pairs, asked: Bounds) -> Iterator[tuple[int, Ints, Ints, Floats]]:
@@ -135,7 +139,7 @@ def _publishers(observation: Observation, combinations: Ints) -> tuple[Ints, flo
 
 
 def _best_root(could: Ints, entries: Floats, bound: Floats, direct: Floats) -> tuple[int, float]:
-    """(the publisher from which most bounds could be met, ms to it from the farthest publisher that reaches it)."""
+    """(the client from which most bounds could be met, ms to it from the farthest publisher that reaches it)."""
     entry = entries.max(axis=0, where=np.isfinite(entries), initial=0.0)
     arrival = direct + entry[:, None]
     late = (arrival > bound).sum(axis=1)

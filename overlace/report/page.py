@@ -20,6 +20,7 @@ from markupsafe import Markup
 from overlace.replay.definitions import METRICS
 from overlace.report.comparison import broker_table, channel_table, failure_table, link_load_table, metric_table
 from overlace.report.curve import Curve, gain_curve
+from overlace.report.dissemination import kind_table, tree_table
 from overlace.report.drawing import overlay_svg
 from overlace.report.histograms import histogram_svg, read_histogram
 from overlace.report.layout import lay_out
@@ -243,7 +244,9 @@ def _show_family(data: RunData, family: Family) -> dict[str, object] | None:
 
 def _show_channels(data: RunData) -> Section | None:
     section = _show_family(data, CHANNELS)
-    return section and section | {"table": channel_table(data.sheets(CHANNELS), data.names)}
+    trees = data.outcome.trees
+    tables = [kind_table(trees), tree_table(data)] if trees and (data.run / "trees.parquet").exists() else []
+    return section and section | {"table": channel_table(data.sheets(CHANNELS), data.names), "trees": tables}
 
 
 def _show_mesh(data: RunData) -> Section | None:

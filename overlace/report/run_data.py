@@ -132,6 +132,7 @@ class Outcome:
     left_out: Sequence[tuple[str, str]]  # facet, why
     handled_shares: Sequence[float | None]  # of the messages, that each broker may handle
     frontier: Json
+    trees: Json
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ def read_outcome(run: Path) -> Outcome:
         left_out=[(str(each["facet"]), str(each["why"])) for each in found.get("left_out", ())],
         handled_shares=found.get("limits", {}).get("handled", ()),
         frontier=found.get("frontier") or {},
+        trees=found.get("trees") or {},
     )
 
 

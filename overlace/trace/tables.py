@@ -107,6 +107,10 @@ RUN: dict[str, pa.Schema] = {
         ("plan", pa.string()), ("overlay", pa.string()), ("part", pa.string()), ("since", TIME), ("until", TIME),
         ("version", pa.string()), ("seconds", pa.float64()), optional="plan",
     ),
+    "trees": _table(
+        ("channel", pa.int64()), ("client", pa.int64()), ("parent", pa.int64()), ("delay_ms", pa.float64()),
+        ("bound_ms", pa.float64()), ("met", pa.bool_()), optional="parent bound_ms met",
+    ),
     "metrics": _table(
         ("run", pa.string()), ("metric", pa.string()), ("scope", pa.string()), ("key", pa.int64()),
         ("other", pa.int64()), ("value", pa.float64()), optional="other",

@@ -58,6 +58,10 @@ def plain_delays(observation):
     return far
 
 
+def _leads(found, client):
+    return sum(int(each.client[0]) == client for each in found)
+
+
 @given(systems())
 def test_channels_hold_their_subscribers_once_with_what_is_left_of_their_tightest_bound(system):
     observation, channels, asked = system
@@ -79,8 +83,10 @@ def test_channels_hold_their_subscribers_once_with_what_is_left_of_their_tightes
         held = held or [int(m) for m in asked.attributes if cut.get(int(m), -1) == -1]
         offers = zip(observation.offers.publisher.tolist(), observation.offers.attributes.tolist(), strict=True)
         may = {p for p, offered in offers if any(offered & mask == mask for mask in held)}
-        assert root in may
-        assert asked.degree[root] > 0
+        assert asked.degree[root] >= _leads(found, root)
+        able = {p for p in may if p in home and asked.degree[p]}
+        assert root in may or (root in wanted[each.channel] and all(_leads(found, p) == asked.degree[p] for p in able))
+        assert each.bound[0] == wanted[each.channel].get(root, math.inf) - each.entry
         reached = [far[home[p], home[root]] for p in may if p in home]
         assert math.isclose(each.entry, max(d for d in reached if d < math.inf), abs_tol=1e-6)
         assert len(set(others)) == len(others)
