@@ -2,9 +2,9 @@
 
 A search prefers links that looked fast when they were measured, some by luck; later they are as slow as others. So what
 a plan promises is reported beside what it keeps, and the star, which chooses nothing, is the control: what it loses,
-it loses to the drift alone. (Planning for tighter bounds was tried and dropped: over sigma .1 and .3 and margins of 5 to
-30 % it kept more in as many cases as it kept less. What misleads a search is not a lack of slack but links that looked
-better than they are; more measurements of them would help.)
+it loses to the drift alone. (Planning for tighter bounds was tried and dropped: with margins of 5 to 30 % it kept more
+about as often as it kept less. What misleads a search is not a lack of slack but links that looked better than they
+are; measuring them more often would help.)
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ ABSENT = -2
 """The parent of a peer that is not in the tree."""
 REPAIR, GAIN = 60, 0.3
 """Draws for each peer after a join or leave, and what a move must save, where a missed bound costs 1."""
-FURTHER, WARM = 600, 0.15
-"""Draws for each peer that look further, and what a move may cost then at first."""
+FURTHER, MOST, WARM = 2_000, 400_000, 0.3
+"""Draws for each peer that look further, and in all at most; and what a move may cost then at first."""
 
 
 def join(problem: Problem, parent: Ints, newcomer: int, seed: int = 0) -> Ints:
@@ -76,7 +76,8 @@ def _settle(problem: Problem, tree: Tree, prices: Prices, seed: int) -> Ints:
         anneal(tree, known, root, Cooling(REPAIR * len(present), 0.0, GAIN), drawing(seed))
         climbed, missed = tree.parent.copy(), count_missed(tree, prices, root)
         if missed > 0:
-            found = anneal(tree, known, root, Cooling(FURTHER * len(present), WARM, COLD), drawing(seed))
+            draws = min(FURTHER * len(present), MOST)
+            found = anneal(tree, known, root, Cooling(draws, WARM, COLD), drawing(seed))
             further = grow(tree.delay, tree.degree, found, root)
             climbed = found if count_missed(further, prices, root) < missed else climbed
         return np.where(out, ABSENT, climbed)
