@@ -69,11 +69,10 @@ def encode(filters: Iterable[tuple[int, Filter]], vocabulary: Vocabulary) -> Box
     hole_entries: list[int] = []
     holes: list[float] = []
     for number, filter in filters:
-        allowed = allowed_values(filter)
-        if any(map(is_empty, allowed.values())):
+        entries = entries_of(filter, vocabulary)
+        if entries is None:
             continue
-        for name, each in allowed.items():
-            entry = _entry(name, each, vocabulary)
+        for entry in entries:
             hole_entries += [len(slots)] * len(entry.holes)
             holes += entry.holes
             slots.append(entry.slot)
@@ -97,6 +96,14 @@ class Entry(NamedTuple):
     high: float
     code: int
     holes: Sequence[float]
+
+
+def entries_of(filter: Filter, vocabulary: Vocabulary) -> list[Entry] | None:
+    """What a filter allows in each slot that it constrains; None if nothing can match it."""
+    allowed = allowed_values(filter)
+    if any(map(is_empty, allowed.values())):
+        return None
+    return [_entry(name, each, vocabulary) for name, each in allowed.items()]
 
 
 def _entry(name: str, allowed: Allowed, vocabulary: Vocabulary) -> Entry:
