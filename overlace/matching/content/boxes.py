@@ -53,6 +53,17 @@ class Vocabulary:
     words: dict[str, int] = field(default_factory=dict)
     patterns: dict[tuple[int, Texts], int] = field(default_factory=dict)  # of a slot
 
+    attributes: dict[str, int] = field(default_factory=dict)
+    attribute: list[int] = field(default_factory=list)  # of each slot
+
+    def slot(self, name: str, kind: Type) -> int:
+        """The number of a slot."""
+        found = self.slots.get((name, kind))
+        if found is None:
+            found = self.slots[name, kind] = len(self.slots)
+            self.attribute.append(_number(self.attributes, name))
+        return found
+
     def text_slots(self) -> Bools:
         """Which slots hold texts."""
         return np.array([kind == "text" for _, kind in self.slots], dtype=np.bool_)
@@ -91,6 +102,7 @@ def encode(filters: Iterable[tuple[int, Filter]], vocabulary: Vocabulary) -> Box
 class Entry(NamedTuple):
     """What a filter allows in one slot."""
 
+    type: Type
     slot: int
     low: float
     high: float
@@ -107,22 +119,22 @@ def entries_of(filter: Filter, vocabulary: Vocabulary) -> list[Entry] | None:
 
 
 def _entry(name: str, allowed: Allowed, vocabulary: Vocabulary) -> Entry:
-    slots, words = vocabulary.slots, vocabulary.words
+    words = vocabulary.words
     match allowed:
         case Range():
-            return Entry(_number(slots, (name, "number")), allowed.low, allowed.high, 0, sorted(allowed.holes))
+            return Entry("number", vocabulary.slot(name, "number"), allowed.low, allowed.high, 0, sorted(allowed.holes))
         case Flags():
             low, high = float(min(allowed.allowed)), float(max(allowed.allowed))
-            return Entry(_number(slots, (name, "flag")), low, high, 0, ())
+            return Entry("flag", vocabulary.slot(name, "flag"), low, high, 0, ())
         case Anything():
-            return Entry(_number(slots, (name, "any")), -math.inf, math.inf, 0, ())
-    slot = _number(slots, (name, "text"))
+            return Entry("any", vocabulary.slot(name, "any"), -math.inf, math.inf, 0, ())
+    slot = vocabulary.slot(name, "text")
     if isinstance(allowed, Choice):
         if len(allowed.texts) == 1:
-            return Entry(slot, 0.0, 0.0, _number(words, min(allowed.texts)), ())
+            return Entry("text", slot, 0.0, 0.0, _number(words, min(allowed.texts)), ())
         allowed = _spanned(allowed)
     code = ~_number(vocabulary.patterns, (slot, allowed._replace(holes=frozenset())))
-    return Entry(slot, 0.0, 0.0, code, sorted(float(_number(words, hole)) for hole in allowed.holes))
+    return Entry("text", slot, 0.0, 0.0, code, sorted(float(_number(words, hole)) for hole in allowed.holes))
 
 
 def _number(table: dict[K, int], key: K) -> int:

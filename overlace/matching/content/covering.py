@@ -12,34 +12,29 @@ is none, the filter is a root again.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from overlace.arrays.jit import Floats, Ints, by_address, kernel
+from overlace.arrays.jit import Ints
 from overlace.errors import Unknown
 from overlace.matching.content.boxes import Entry, Vocabulary, entries_of
 from overlace.matching.content.constraints import Filter
+from overlace.matching.content.entries import (
+    NOBODY,
+    EntryStore,
+    Listing,
+    asked_words,
+    attribute_mask,
+    entry_rows,
+    find_above,
+    find_below,
+)
 from overlace.matching.content.filters import covers
 
 Word: TypeAlias = tuple[int, int]
 """A slot, and the number of a word that a filter asks for there."""
-
-NO, PERHAPS, YES = 0, 1, 2
-NUMBER, TEXT, ANY = 0, 1, 2
-ATTRIBUTE, SLOT, KIND, LOW, HIGH, CODE, HOLES = range(7)
-"""The columns of an entry: kind is that of its slot, flags count as numbers; holes is whether there are any."""
-
-
-@by_address
-class Held(NamedTuple):
-    """Filters as arrays with room to grow: filter f has the entries start[f]:stop[f]."""
-
-    start: Ints
-    stop: Ints
-    entry: Floats
 
 
 class Inserted(NamedTuple):
@@ -54,17 +49,17 @@ class CoverIndex:
 
     def __init__(self, filters: Iterable[Filter] = ()) -> None:
         self._vocabulary = Vocabulary()
-        self._slots: list[tuple[int, int, int]] = []  # attribute, slot, kind
         self._filters: dict[int, Filter] = {}
-        self._held = Held(np.zeros(16, np.int64), np.zeros(16, np.int64), np.empty((64, 7)))
-        self._next = self._used = 0
-        self._asking: dict[Word, array[int]] = {}  # by each word that a filter asks for
-        self._filed: dict[Word | None, array[int]] = {None: array("q")}  # by one of them
+        self._entries = EntryStore()
+        self._next = 0
+        self._asking: dict[Word, Listing] = {}  # by each word that a filter asks for
+        self._filed: dict[Word | None, Listing] = {None: Listing()}  # by one of them
         self._empty: set[int] = set()  # filters that nothing can match
         self._witness: dict[int, int] = {}
         self._witnessed: dict[int, set[int]] = {}
         for each in filters:
             self.insert(each)
+        self._entries.tidy()
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -136,25 +131,31 @@ class CoverIndex:
     def _find_above(self, filter: Filter, entries: list[Entry] | None) -> Ints:
         if entries is None:
             return np.array(sorted(self._filters), np.int64)
-        keys = [None, *(word for word in self._words(entries) if word in self._filed)]
-        return self._find(filter, entries, [self._filed[key] for key in keys], upward=True)
+        lists = [self._filed[word] for word in asked_words(entries) if word in self._filed]
+        return self._find(filter, entries, [self._filed[None], *lists], upward=True)
 
     def _find_below(self, filter: Filter, entries: list[Entry] | None) -> Ints:
         if entries is None:
             return np.array(sorted(self._empty), np.int64)
-        lists = [self._asking.get(word, array("q")) for word in self._words(entries)]
-        rarest = min(lists, key=len) if lists else array("q", sorted(self._filters.keys() - self._empty))
-        found = self._find(filter, entries, [rarest], upward=False)
+        words = asked_words(entries)
+        if words:
+            rarest = min((self._asking.get(word, NOBODY) for word in words), key=len)
+            found = self._find(filter, entries, [rarest], upward=False)
+        else:
+            found = self._find(filter, entries, list(self._filed.values()), upward=False)
         return np.union1d(found, np.array(list(self._empty), np.int64)) if self._empty else found
 
-    def _find(self, filter: Filter, entries: list[Entry], lists: list[array[int]], upward: bool) -> Ints:
+    def _find(self, filter: Filter, entries: list[Entry], lists: list[Listing], upward: bool) -> Ints:
         """Those of the listed filters that cover a filter or, with upward false, that it covers."""
-        query = self._rows(entries)
+        attribute = self._vocabulary.attribute
+        query, mask = entry_rows(entries, attribute), attribute_mask(entries, attribute)
         pieces = []
         for some in lists:
-            if some:
-                found, open_ones = compare_all(self._held, query, np.frombuffer(some, np.int64), upward)
-                pieces.append(self._settle(filter, found, upward) if open_ones else found)
+            if len(some):
+                found, left_open = (find_above if upward else find_below)(
+                    self._entries.held, query, mask, *some.arrays()
+                )
+                pieces.append(self._settle(filter, found, upward) if left_open else found)
         if len(pieces) == 1:
             return pieces[0]
         return np.sort(np.concatenate([np.empty(0, np.int64), *pieces]))
@@ -168,23 +169,6 @@ class CoverIndex:
         pairs = ((id, id) if id >= 0 else (id, ~id) for id in found.tolist())
         return np.array([id for mark, id in pairs if mark >= 0 or holds(self._filters[id])], np.int64)
 
-    def _words(self, entries: list[Entry]) -> list[Word]:
-        """The words that a filter asks for."""
-        return [(each.slot, each.code) for each in entries if each.code >= 0 and self._slot(each.slot)[KIND] == TEXT]
-
-    def _rows(self, entries: list[Entry]) -> Floats:
-        rows = [(*self._slot(each.slot), each.low, each.high, each.code, len(each.holes) > 0) for each in entries]
-        return np.array(rows, np.float64).reshape(-1, 7)
-
-    def _slot(self, slot: int) -> tuple[int, int, int]:
-        """(attribute, slot, kind)."""
-        if slot >= len(self._slots):
-            slots = self._vocabulary.slots
-            names = {name: i for i, name in enumerate(dict.fromkeys(name for name, _ in slots))}
-            kinds = {"text": TEXT, "any": ANY}
-            self._slots = [(names[name], i, kinds.get(kind, NUMBER)) for (name, kind), i in slots.items()]
-        return self._slots[slot]
-
     def _file(self, filter: Filter, entries: list[Entry] | None) -> int:
         """Store a filter; its id."""
         id, self._next = self._next, self._next + 1
@@ -192,16 +176,12 @@ class CoverIndex:
         if entries is None:
             self._empty.add(id)
             return id
-        rows = self._rows(entries)
-        self._make_room(len(rows))
-        self._held.start[id], self._held.stop[id] = self._used, self._used + len(rows)
-        self._held.entry[self._used : self._used + len(rows)] = rows
-        self._used += len(rows)
-        words = self._words(entries)
+        words, mask = asked_words(entries), attribute_mask(entries, self._vocabulary.attribute)
         for word in words:
-            self._asking.setdefault(word, array("q")).append(id)
+            self._asking.setdefault(word, Listing()).append(id, mask)
         key = min(words, key=lambda word: len(self._asking[word])) if words else None
-        self._filed.setdefault(key, array("q")).append(id)
+        self._filed.setdefault(key, Listing()).append(id, mask)
+        self._entries.append(id, entry_rows(entries, self._vocabulary.attribute), key[1] if key else -1)
         return id
 
     def _take_out(self, id: int, filter: Filter) -> None:
@@ -209,74 +189,10 @@ class CoverIndex:
         if id in self._empty:
             self._empty.discard(id)
             return
-        words = self._words(entries_of(filter, self._vocabulary) or [])
+        words = asked_words(entries_of(filter, self._vocabulary) or [])
         for word in words:
             self._asking[word].remove(id)
         for key in (None, *words):
-            if id in self._filed.get(key, ()):
+            if key in self._filed:
                 self._filed[key].remove(id)
-
-    def _make_room(self, entries: int) -> None:
-        """Have room for another filter, leaving out the entries of those that went."""
-        start, stop, entry = self._held
-        if self._next <= len(start) and self._used + entries <= len(entry):
-            return
-        ids = np.array([id for id in self._filters if id not in self._empty and id < self._next - 1], np.int64)
-        count = stop[ids] - start[ids]
-        kept = np.repeat(start[ids] - np.cumsum(count) + count, count) + np.arange(count.sum())
-        held = Held(
-            np.zeros(2 * self._next, np.int64), np.zeros(2 * self._next, np.int64),
-            np.empty((2 * (len(kept) + entries) + 64, 7)),
-        )  # fmt: skip
-        held.start[ids], held.stop[ids] = np.cumsum(count) - count, np.cumsum(count)
-        held.entry[: len(kept)] = entry[kept]
-        self._held, self._used = held, len(kept)
-
-
-@kernel
-def compare_all(held: Held, query: Floats, listed: Ints, upward: bool) -> tuple[Ints, int]:
-    """(found, open): the listed filters that cover the query or, with upward false, that it covers.
-
-    Where that is left open, a filter is written as ~id; `open` is how many are.
-    """
-    found = np.empty(len(listed), np.int64)
-    free = left_open = 0
-    for k in range(len(listed)):
-        own = held.entry[held.start[listed[k]] : held.stop[listed[k]]]
-        answer = compare(own, query) if upward else compare(query, own)
-        if answer != NO:
-            found[free] = listed[k] if answer == YES else ~listed[k]
-            free += 1
-            left_open += answer == PERHAPS
-    return found[:free].copy(), left_open
-
-
-@kernel
-def compare(wide: Floats, narrow: Floats) -> int:
-    """Whether a filter covers another: NO, YES, or PERHAPS where patterns or holes must be looked at."""
-    answer = YES
-    for w in range(len(wide)):
-        own = NO
-        for n in range(len(narrow)):
-            if narrow[n, ATTRIBUTE] == wide[w, ATTRIBUTE]:
-                own = compare_entries(wide, w, narrow, n)
-                break
-        if own == NO:
-            return NO
-        answer = min(answer, own)
-    return answer
-
-
-@kernel
-def compare_entries(wide: Floats, w: int, narrow: Floats, n: int) -> int:
-    """The same for one attribute."""
-    if wide[w, KIND] == ANY:
-        return YES
-    if wide[w, SLOT] != narrow[n, SLOT]:
-        return NO
-    if wide[w, KIND] == NUMBER:
-        inside = wide[w, LOW] <= narrow[n, LOW] and narrow[n, HIGH] <= wide[w, HIGH]
-        return (PERHAPS if wide[w, HOLES] else YES) if inside else NO
-    if wide[w, CODE] == narrow[n, CODE] and not wide[w, HOLES]:
-        return YES
-    return NO if wide[w, CODE] >= 0 else PERHAPS  # only the same word is in a word
+        self._entries.remove(id)
