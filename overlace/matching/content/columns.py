@@ -97,7 +97,8 @@ def attribute_type(kind: pa.DataType) -> Type | None:
 def _column(name: str, values: pa.Array | pa.ChunkedArray) -> Column | None:
     """An Arrow column as an attribute; None if it is null throughout by its type."""
     kind = attribute_type(values.type)
-    if pa.types.is_null(values.type):
+    plain = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if pa.types.is_null(plain):
         return None
     if kind is None:
         raise BadTrace(

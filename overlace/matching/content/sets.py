@@ -17,11 +17,12 @@ compares spans, suffixes and parts one by one, and does not see what only follow
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from overlace.matching.content.constraints import Constraint, Filter, Value
 
+LOWER, UPPER = ("=", ">", ">="), ("=", "<", "<=")
 LAST = "\U0010ffff"
 """The last character that a text can have."""
 
@@ -73,26 +74,27 @@ def allowed_values(filter: Filter) -> dict[str, Allowed]:
     return {name: allow(constraints) for name, constraints in grouped.items()}
 
 
-def allow(constraints: Iterable[Constraint]) -> Allowed:
+def allow(constraints: Sequence[Constraint]) -> Allowed:
     """The values that hold for all of some constraints on one attribute."""
-    typed = [each for each in constraints if each.type != "any"]
-    types = {each.type for each in typed}
-    if not types:
-        return Anything()
-    if len(types) > 1:  # a value has one type
-        return NOTHING
-    if types == {"number"}:
+    kind, typed = constraints[0].type, constraints
+    if kind == "any" or len(constraints) > 1:
+        typed = [each for each in constraints if each.type != "any"]
+        if not typed:
+            return Anything()
+        kind = typed[0].type
+        if any(each.type != kind for each in typed):  # a value has one type
+            return NOTHING
+    if kind == "number":
         return _range(typed)
-    return _flags(typed) if types == {"flag"} else _texts(typed)
+    return _flags(typed) if kind == "flag" else _texts(typed)
 
 
 def is_empty(allowed: Allowed) -> bool:
     """Whether no value is allowed."""
-    match allowed:
-        case Range():
-            return not allowed.low <= allowed.high
-        case Flags() | Choice():
-            return not allowed[0]
+    if isinstance(allowed, Range):
+        return not allowed.low <= allowed.high
+    if isinstance(allowed, Flags | Choice):
+        return not allowed[0]
     return False  # a span that is not finite has texts with any suffix, parts and holes
 
 
@@ -131,22 +133,23 @@ def includes(wide: Allowed, narrow: Allowed) -> bool:
 def _range(constraints: Iterable[Constraint]) -> Range:
     low, high, holes = -math.inf, math.inf, set()
     for each in constraints:
-        value = float(each.value)  # type: ignore[arg-type]
-        if each.operator == "!=":
+        operator, value = each.operator, float(each.value)  # type: ignore[arg-type]
+        if operator == "!=":
             holes.add(value)
-        if each.operator in ("=", ">="):
-            low = max(low, value)
-        if each.operator in ("=", "<="):
-            high = min(high, value)
-        if each.operator == ">":
-            low = max(low, math.nextafter(value, math.inf))
-        if each.operator == "<":
-            high = min(high, math.nextafter(value, -math.inf))
+            continue
+        if operator == ">" or operator == "<":
+            value = math.nextafter(value, math.inf if operator == ">" else -math.inf)
+        if operator in LOWER and value > low:
+            low = value
+        if operator in UPPER and value < high:
+            high = value
+    if not holes:
+        return Range(low, high)
     while low in holes and low <= high:
         low = math.nextafter(low, math.inf)
     while high in holes and low <= high:
         high = math.nextafter(high, -math.inf)
-    return Range(low + 0.0, high + 0.0, frozenset(hole for hole in holes if low < hole < high))
+    return Range(low, high, frozenset(hole for hole in holes if low < hole < high))
 
 
 def _flags(constraints: Iterable[Constraint]) -> Flags:
@@ -156,7 +159,9 @@ def _flags(constraints: Iterable[Constraint]) -> Flags:
     return Flags(frozenset(allowed))
 
 
-def _texts(constraints: Iterable[Constraint]) -> Allowed:
+def _texts(constraints: Sequence[Constraint]) -> Allowed:
+    if len(constraints) == 1 and constraints[0].operator == "=":
+        return Choice(frozenset((str(constraints[0].value),)))
     low, high, suffix, parts, holes = "", None, "", set(), set()
     for each in constraints:
         text = str(each.value)
