@@ -85,6 +85,8 @@ class Settled(TypedDict, total=False):
     timezone: str  # of times without an offset
     mapping: Mapping[str, Sequence[str]]  # field -> its columns, first choice first
     unused: Sequence[str]  # columns
+    content: Sequence[str]  # columns whose values are content, each with its type if that was asked for
+    types: Mapping[str, str]  # attribute -> the type that its values have in the first lines
     zoneless: bool  # some times have no zone
     columns: Sequence[str]
     comments: bool  # lines of # are no rows
