@@ -18,6 +18,9 @@ NO_PAIRS, UNQUOTED, TWICE = 1, 2, 3
 """What is wrong with a line: not pairs in brackets; a value of no type; two values for one attribute."""
 
 
+TRUE, FALSE = (np.frombuffer(each, dtype=np.uint8) for each in (b"true", b"false"))
+
+
 class Bracketed(NamedTuple):
     """The pairs of lines: those of line i are the places start[i]:start[i + 1] of the spans of names and values."""
 
@@ -33,22 +36,13 @@ class Bracketed(NamedTuple):
 @kernel
 def is_truth(data: Bytes, first: int, last: int) -> bool:
     """Whether a span is true or false, in any case."""
-    size = last - first
-    if size == 4:
-        return (
-            (data[first] | 32) == 116
-            and (data[first + 1] | 32) == 114
-            and (data[first + 2] | 32) == 117
-            and (data[first + 3] | 32) == 101
-        )
-    return (
-        size == 5
-        and (data[first] | 32) == 102
-        and (data[first + 1] | 32) == 97
-        and (data[first + 2] | 32) == 108
-        and (data[first + 3] | 32) == 115
-        and (data[first + 4] | 32) == 101
-    )
+    word = TRUE if last - first == len(TRUE) else FALSE
+    if last - first != len(word):
+        return False
+    for k in range(len(word)):  # noqa: SIM110
+        if (data[first + k] | 32) != word[k]:
+            return False
+    return True
 
 
 @kernel

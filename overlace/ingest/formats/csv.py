@@ -120,10 +120,10 @@ def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int =
 
     def content(lines: TextLines) -> Iterator[pa.RecordBatch]:
         copied = lines._replace(data=lines.data.copy())
-        state, *spans = scan_cells(copied.data, copied.first, copied.last, delimiter, own, own, len(types))
+        state, begin, end, kinds = scan_cells(copied.data, copied.first, copied.last, delimiter, own, own, len(types))
         reader = Reader(copied.data, len(state))
         for place, (name, each) in enumerate(types.items()):
-            reader.add(name, Values(*(values[place] for values in spans)), each)
+            reader.add(name, Values(begin[place], end[place], kinds[place]), each)
         reader.wrong[state != 0] = 0  # told by the reader of fields
         yield from reader.bad(lines.data.tobytes(), lines)
         if (reader.wrong == 0).any():

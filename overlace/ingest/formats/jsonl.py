@@ -62,7 +62,8 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     own = Wanted(
         np.array([_hash(name) for name in wanted], np.int64),
         np.ones(len(wanted), np.int8),
-        *(np.arange(len(wanted), dtype=np.int64) for _ in range(2)),
+        np.arange(len(wanted)),
+        np.zeros(len(wanted), np.int64),
         len(wanted),
     )
     names = list(wanted)
@@ -70,11 +71,11 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
 
     def content(lines: TextLines) -> Iterator[pa.RecordBatch]:
         block, data = lines.data.tobytes(), lines.data.copy()
-        state, *spans = scan_objects(data, lines.first, lines.last, own)
+        state, begin, end, kinds = scan_objects(data, lines.first, lines.last, own)
         yield from bad(block, lines, {code: state == code for code in wrong}, wrong)
         reader = Reader(data, len(state))
         for place, name in enumerate(names):
-            reader.add(name, Values(*(values[place] for values in spans)), wanted[name])
+            reader.add(name, Values(begin[place], end[place], kinds[place]), wanted[name])
         reader.wrong[state != 0] = 0  # told by the reader of fields
         yield from reader.bad(block, lines)
         fine = (state < NOT_UNICODE) & (reader.wrong == 0)

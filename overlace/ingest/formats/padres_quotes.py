@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from overlace.arrays.brackets import NO_PAIRS, TWICE, UNQUOTED, Bracketed, scan_brackets
 from overlace.arrays.jit import Ints
-from overlace.arrays.text import ABSENT, TEXT, Small, number_spans
+from overlace.arrays.text import ABSENT, Small, number_spans
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.cells import Spans, read_spans, text_at
 from overlace.ingest.content import KINDS, Reader, asked_types, with_content
@@ -63,12 +63,16 @@ class Pairs:
         kinds: list[int] = np.unique(self.found.kind[self.code == self.names.index(name)]).tolist()
         return kinds
 
-    def texts(self, name: str) -> list[str]:
-        """The values of an attribute as they are written."""
+    def texts(self, name: str) -> list[str | None]:
+        """The values of an attribute as they are written, a line each."""
         values = self.values(name)
         there = values.first >= 0
-        words: list[str] = text_at(self.lines.data, values.first[there], values.last[there]).to_pylist()
-        return words
+        words = iter(text_at(self.lines.data, values.first[there], values.last[there]).to_pylist())
+        return [next(words) if each else None for each in there.tolist()]
+
+    def rows(self) -> list[list[str | None]]:
+        """The lines, each with its values as they are written."""
+        return [list(row) for row in zip(*map(self.texts, self.names), strict=True)]
 
 
 def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
@@ -116,7 +120,7 @@ def settle(sample: bytes, options: Settled) -> Settled:
             raise Unknown("attribute of the first lines", name, pairs.names)
     listed = list(pairs.names) if pairs is not None else []
     if listed and "client" not in asked:
-        first = guess_client(pairs, listed)
+        first = guess_client(listed)
         raise BadTrace(
             f"publications name no publisher. Expected an attribute that stands for one: --map client={first} (found: "
             f"{', '.join(listed)})."
@@ -158,12 +162,10 @@ def sample_pairs(sample: bytes) -> Pairs | None:
     return Pairs(found[0]) if found else None
 
 
-def guess_client(pairs: Pairs | None, names: Sequence[str]) -> str:
-    """The attribute that likeliest stands for a publisher: one called so, the symbol, or any text but the class."""
-    likely = [*COMMON["client"], "symbol"]
-    called = [name for name in names if name.lower() in likely]
-    text = [name for name in names if pairs is not None and TEXT in pairs.kinds(name) and name != "class"]
-    return next(iter([*called, *text, *names]))
+def guess_client(names: Sequence[str]) -> str:
+    """The attribute that likeliest stands for a publisher: one that is called so, the symbol, or any but the class."""
+    likely = [name for name in names if name.lower() in (*COMMON["client"], "symbol")]
+    return next(iter([*likely, *(name for name in names if name != "class"), *names]))
 
 
 def sniff(head: bytes) -> float:
