@@ -190,8 +190,3 @@ def with_content(batches: Iterator[pa.RecordBatch], offsets: Ints, content: Cont
             for name, values in content.items():
                 batch = batch.append_column(pa.field(name, values.type), values.take(at))
         yield batch
-
-
-def shown_types(types: Mapping[str, str]) -> str:
-    """Attributes with their types, for people."""
-    return ", ".join(f"{name} ({kind})" for name, kind in types.items())

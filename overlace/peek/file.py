@@ -208,7 +208,8 @@ def _guess_fields(form: str, columns: Columns) -> dict[str, tuple[str, str]]:
         return found
     times = {name: each for name, each in found.items() if each[0] == "at"}
     who = padres_quotes.guess_client([name for name in columns.names if name not in times])
-    return {**times, who: ("client", "stands for a publisher, as publications name none")}
+    content = dict.fromkeys(columns.names, ("content", ""))
+    return {**content, **times, who: ("client", "stands for a publisher, as publications name none")}
 
 
 def _with_separator(columns: Columns | None, fields: Mapping[str, tuple[str, str]], options: Options) -> Options:
@@ -267,7 +268,8 @@ def _guessed_log(head: Head, form: str, columns: Columns | None, options: Option
         return
     options = _with_separator(columns, fields, options)
     said = form == padres_quotes.FORMAT.name
-    mapped = {fields[name][0]: name for name in columns.names if name in fields and (said or fields[name][1] != NAMED)}
+    taken = {name: each for name, each in fields.items() if (said or each[1] != NAMED) and each[0] != "content"}
+    mapped = {taken[name][0]: name for name in columns.names if name in taken}
     chosen = replace(options, map=mapped, format=options.format or (None if form else "csv"))
     with suppress(OverlaceError):
         look(head.path, chosen.format, chosen)
