@@ -59,6 +59,11 @@ def content_of(batch: pa.RecordBatch) -> list[str]:
     return [name for name in batch.schema.names if name.startswith(MARK)]
 
 
+def is_message(batch: pa.RecordBatch) -> bool:
+    """Whether the events of a batch are messages: a batch with content is of one kind."""
+    return batch.num_rows > 0 and bool(batch["kind"].dictionary[0].as_py() == "message")
+
+
 def asked_types(content: Sequence[str]) -> dict[str, str | None]:
     """Column -> type, of what was asked for: NAME, or NAME:TYPE; none where the values tell."""
     found: dict[str, str | None] = {}
@@ -185,7 +190,7 @@ def _flags(values: pa.Array) -> Bools:
 def with_content(batches: Iterator[pa.RecordBatch], offsets: Ints, content: Content) -> Iterator[pa.RecordBatch]:
     """Events with the content of their lines; `offsets`, ascending, are those of the lines that content is of."""
     for batch in batches:
-        if batch.num_rows and batch["kind"].dictionary[0].as_py() == "message":
+        if is_message(batch):
             at = pa.array(np.searchsorted(offsets, batch["offset"].to_numpy()))
             for name, values in content.items():
                 batch = batch.append_column(pa.field(name, values.type), values.take(at))

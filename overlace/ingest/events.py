@@ -120,6 +120,8 @@ class Format:
     """From blocks of the file, cut anywhere, to blocks of whole lines; none: its lines are what it holds."""
     one_log: bool = False
     """Whether all files of it in a trace are one log, in which a key names one message."""
+    content: bool = False
+    """Whether what its messages say is read unasked."""
     one_broker: bool = False
     """Whether a source is the log of one broker, named by the file unless the user names it."""
 

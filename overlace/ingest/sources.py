@@ -74,6 +74,11 @@ class Source:
         """Whether rows of one key are one message."""
         return bool(self.options.get("group") or "key" in self.options.get("mapping", ())) or self.form.keys == "call"
 
+    @property
+    def has_content(self) -> bool:
+        """Whether what its messages say is read, and tells who receives them."""
+        return self.form.content or bool(self.options.get("types"))
+
     def splits(self, most: int) -> list[tuple[int, int]]:
         """Ranges that can be read apart: one, unless each line stands alone and the file is plain."""
         if self.format == "parquet":

@@ -30,6 +30,9 @@ def _table(*columns: tuple[str, pa.DataType], optional: str = "") -> pa.Schema:
     return pa.schema([pa.field(name, kind, nullable=name in nullable) for name, kind in columns])
 
 
+CONTENT = "content"
+"""The dialect of subscriptions whose filters are on content: receivers follow from them at ingest."""
+
 _LIFE = (("since", TIME), ("until", TIME))
 
 TRACE: dict[str, pa.Schema] = {

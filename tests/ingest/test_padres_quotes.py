@@ -20,7 +20,9 @@ from overlace.peek.peek import peek
 from tests.ingest.logs import often
 
 QUOTE = "[class,'STOCK'],[symbol,'AAPL'],[open,63.30],[high,64.25],[close,63.75],[volume,9000000],[date,'21-Dec-04']"
-PAIR = re.compile(r"""[ \t]*\[[ \t]*([^\[\],]*?)[ \t]*,[ \t]*(?:'([^']*)'|"([^"]*)"|([^'"\] \t][^\]]*?|))[ \t]*\][ \t]*""")
+PAIR = re.compile(
+    r"""[ \t]*\[[ \t]*([^\[\],]*?)[ \t]*,[ \t]*(?:'([^']*)'|"([^"]*)"|([^'"\] \t][^\]]*?|))[ \t]*\][ \t]*"""
+)
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 

@@ -181,6 +181,7 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     settle=settle,
+    content=True,
     options={
         "map": "field=attribute, several times; client must be mapped. fields: " + " ".join(FIELDS),
         "group": OPTIONS["group"],
