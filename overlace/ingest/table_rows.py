@@ -69,6 +69,8 @@ def encode_rows(
             raise cell.wrong(_first(columns[name].is_null()), None, "a value")
     if table == "subscriptions":
         _check_filters(rows, columns, where)
+    if table == "advertisements":
+        _check_advertisements(columns, rows.num_rows, where)
     if table in ("links", "peers"):
         left, right = (numbers(columns[side]) for side in ("left", "right"))
         for row in np.flatnonzero(left == right).tolist():
@@ -84,21 +86,37 @@ def _check_filters(rows: pa.Table, columns: Mapping[str, pa.Array], where: str) 
     own = np.flatnonzero(numbers(pc.fill_null(pc.equal(columns["dialect"], CONTENT), False)))
     if len(own) == 0:
         return
-    from overlace.matching.content.syntax import parse_filter
-
     for name in ("topic", "group"):
         if name in columns and (more := own[numbers(columns[name].is_valid())[own]]).size:
             value = rows[name][int(more[0])].as_py()
             raise Cell(where, name).wrong(int(more[0]), value, "nothing beside a filter on content")
     texts: list[str | None] = columns["filter"].to_pylist() if "filter" in columns else [None] * rows.num_rows
     for row in own.tolist():
-        text = texts[row]
-        if text is None:
-            raise Cell(where, "filter").wrong(row, None, "a filter on content, such as symbol = 'AAPL' and close > 60")
-        try:
-            parse_filter(text)
-        except BadFilter as error:
-            raise BadTrace(f"{where}: row {row + 1}: filter: {error}") from None
+        _check_filter(texts[row], row, where)
+
+
+def _check_advertisements(columns: Mapping[str, pa.Array], rows: int, where: str) -> None:
+    """Refuse advertisements of nothing, and filters that cannot be read."""
+    masks, texts = (
+        columns[name].to_pylist() if name in columns else [None] * rows for name in ("attributes", "filter")
+    )
+    for row, (mask, text) in enumerate(zip(masks, texts, strict=True)):
+        if mask is None and text is None:
+            raise Cell(where, "attributes").wrong(row, None, "attributes, or a filter on content")
+        if text is not None:
+            _check_filter(text, row, where)
+
+
+def _check_filter(text: str | None, row: int, where: str) -> None:
+    """Refuse a filter on content that cannot be read."""
+    from overlace.matching.content.syntax import parse_filter
+
+    if text is None:
+        raise Cell(where, "filter").wrong(row, None, "a filter on content, such as symbol = 'AAPL' and close > 60")
+    try:
+        parse_filter(text)
+    except BadFilter as error:
+        raise BadTrace(f"{where}: row {row + 1}: filter: {error}") from None
 
 
 def _interests(rows: pa.Table, where: str, both_ways: bool) -> pa.Table:

@@ -67,7 +67,7 @@ TRACE: dict[str, pa.Schema] = {
     ),
     "advertisements": _table(
         ("client", pa.int32()), ("attributes", pa.int64()), ("connections", pa.int32()), *_LIFE,
-        optional="connections since until",
+        ("filter", pa.string()), optional="attributes connections since until filter",
     ),
     "brokers": _table(
         ("broker", pa.int32()), ("region", pa.int32()), *_LIFE, ("cost", pa.float64()), ("capacity", pa.float64()),

@@ -1,4 +1,4 @@
-"""Routing by content on a tree of brokers: what is counted is what brokers do, and who receives does not depend on how."""
+"""Routing by content on a tree: what is counted is what brokers do; who receives does not depend on the scheme."""
 
 import numpy as np
 import pytest
