@@ -1,4 +1,5 @@
-"""Numbers and times in text, as spans of bytes, see `text`: whole numbers, and ISO 8601 or seconds since 1970."""
+"""Numbers and times in text, as spans of bytes, see `text`: whole numbers and others; ISO 8601, days such as 21-Dec-04,
+or seconds since 1970."""
 
 from __future__ import annotations
 
@@ -143,6 +144,50 @@ def days_before(year: int, month: int) -> int:
     return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + day_of_year - 719_468
 
 
+MONTHS = np.frombuffer(b"janfebmaraprmayjunjulaugsepoctnovdec", dtype=np.uint8)
+
+CENTURY = 69
+"""Years of two digits are 1969 to 2068, as POSIX has them."""
+
+
+@kernel
+def month_named(data: Bytes, i: int) -> int:
+    """The month whose English name begins with the three letters there, in any case, or 0."""
+    for month in range(12):
+        if (
+            (data[i] | 32) == MONTHS[3 * month]
+            and (data[i + 1] | 32) == MONTHS[3 * month + 1]
+            and (data[i + 2] | 32) == MONTHS[3 * month + 2]
+        ):
+            return month + 1
+    return 0
+
+
+@kernel
+def read_day(data: Bytes, i: int, last: int) -> tuple[int, int]:
+    """(state, microseconds): a day such as 21-Dec-04 or 3-Jan-2004, its beginning in UTC."""
+    dash = i + 1 if last - i > 1 and data[i + 1] == 45 else i + 2
+    if last - dash not in (7, 9) or data[dash] != 45 or data[dash + 4] != 45:
+        return UNREADABLE, 0
+    day = int(data[i]) - 48
+    if dash == i + 2:
+        day = two_digits(data, i)
+    elif day > 9:
+        return UNREADABLE, 0
+    month, year = month_named(data, dash + 1), two_digits(data, dash + 5)
+    if last - dash == 9:
+        years = two_digits(data, dash + 7)
+        year = year * 100 + years if year >= 0 and years >= 0 else -1
+    elif year >= 0:
+        year += 1900 if year >= CENTURY else 2000
+    if month == 0 or year < 0 or day < 1 or day > 31:
+        return UNREADABLE, 0
+    begin = days_before(year, month)
+    if day > days_before(year + (month == 12), month % 12 + 1) - begin:
+        return UNREADABLE, 0
+    return FINE, (begin + day - 1) * 86_400_000_000
+
+
 @kernel
 def read_iso(data: Bytes, i: int, last: int) -> tuple[int, int, bool]:
     """(state, microseconds, zoned): a time of ISO 8601; without a zone it is taken as UTC."""
@@ -207,7 +252,10 @@ def read_iso(data: Bytes, i: int, last: int) -> tuple[int, int, bool]:
 
 @kernel(work=lambda data, first, last, kind, unit: 60 * len(first))
 def read_times(data: Bytes, first: Ints, last: Ints, kind: Small, unit: int) -> tuple[Ints, Small, int]:
-    """(microseconds, state, zoneless): ISO 8601, or numbers of 10**-unit seconds since 1970; how many had no zone."""
+    """(microseconds, state, zoneless): ISO 8601, days such as 21-Dec-04, or numbers of 10**-unit seconds since 1970.
+
+    `zoneless` is how many had no zone.
+    """
     at = np.zeros(len(first), dtype=np.int64)
     state = np.zeros(len(first), dtype=np.int8)
     zoneless = 0
@@ -220,6 +268,8 @@ def read_times(data: Bytes, first: Ints, last: Ints, kind: Small, unit: int) -> 
             came, micro, _ = scale(digits, exponent + 6 - unit)
         elif came == UNREADABLE:
             came, micro, zoned = read_iso(data, begin, end)
+            if came == UNREADABLE:
+                came, micro = read_day(data, begin, end)  # without a zone
             zoneless += came == FINE and not zoned
         else:
             micro = 0

@@ -12,11 +12,13 @@ A log line on its way, module by module:
     run         the story: a first job reads, the driver numbers names, a second job writes, a manifest makes it count
     tasks       what the jobs do, split by split, in Spark's workers or in a list
       lines     blocks of bytes as lines                                            bytes, first, last: TextLines
+      content   what messages say, as further columns of events
       formats/  lines as events; fields says which column is which, cells reads it  spans, then batches of EVENT
       events    EVENT, which every format yields, and Format
       encode    the events of a split as messages, names met, lines counted, in this order:
         coded     names as codes                                                    columns of numbers: Events
         identity  who is one client; pseudonyms
+        receivers who receives by content
         keys      which rows are one message
         messages  rows of one key as one message                                    Messages, under codes
       staging   what tasks answer, and what they leave for the next job             Arrow files; then Messages under ids

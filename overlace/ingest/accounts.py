@@ -211,6 +211,9 @@ def shown_mapping(source: Source) -> list[str]:
     if mapping is None:
         return []
     lines.append("; ".join(f"{field} from {', else '.join(names)}" for field, names in mapping.items()))
+    if source.options.get("types"):
+        listed = ", ".join(f"{name} ({kind})" for name, kind in source.options["types"].items())
+        lines.append(f"content: {listed}")
     if source.options.get("unused"):
         lines.append(f"not used: {', '.join(source.options['unused'])}")
     unit = source.options.get("unit")

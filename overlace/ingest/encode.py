@@ -1,6 +1,7 @@
 """Events of a split to messages with codes for names: once, for every source.
 
-In this order, on dictionaries and not on rows: who is one client, which topics are folded, pseudonyms; then the
+In this order, on dictionaries and not on rows: who is one client, which topics are folded, pseudonyms, who receives by
+content; then the
 account of the lines, when each name first came up, who was seen at which broker, and rows of one key
 grouped into one message. Codes are the split's own; the driver gives ids.
 """
@@ -21,6 +22,7 @@ from overlace.ingest.events import PLAIN, in_one_piece
 from overlace.ingest.identity import hide_names, identify
 from overlace.ingest.keys import keys_of
 from overlace.ingest.messages import Messages, group_messages
+from overlace.ingest.receivers import add_receivers, subscriptions_of
 from overlace.ingest.sources import Source
 from overlace.ingest.staging import Job
 from overlace.matching.names import collapse, pseudonyms
@@ -87,6 +89,9 @@ def encode(batches: Sequence[pa.RecordBatch], job: Job, source: Source) -> Encod
     if job.key:
         hide_names(events, job.key, crossing)
         counted = Counted(counted.rows, {reason: (at, "(hidden)") for reason, (at, _) in counted.samples.items()})
+
+    if job.filters and source.has_content:
+        add_receivers(events, subscriptions_of(job))
 
     of_messages = events.is_kind("message", "counts", "delivery")
     life = _life(events, job, of_messages, crossing, connection)

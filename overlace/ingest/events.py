@@ -85,6 +85,8 @@ class Settled(TypedDict, total=False):
     timezone: str  # of times without an offset
     mapping: Mapping[str, Sequence[str]]  # field -> its columns, first choice first
     unused: Sequence[str]  # columns
+    content: Sequence[str]  # columns whose values are content, each with its type if that was asked for
+    types: Mapping[str, str]  # attribute -> the type that its values have in the first lines
     zoneless: bool  # some times have no zone
     columns: Sequence[str]
     comments: bool  # lines of # are no rows
@@ -118,6 +120,8 @@ class Format:
     """From blocks of the file, cut anywhere, to blocks of whole lines; none: its lines are what it holds."""
     one_log: bool = False
     """Whether all files of it in a trace are one log, in which a key names one message."""
+    content: bool = False
+    """Whether what its messages say is read unasked."""
     one_broker: bool = False
     """Whether a source is the log of one broker, named by the file unless the user names it."""
 

@@ -41,6 +41,7 @@ OPTIONS: Mapping[str, str] = {
     "group": "rows that agree in these fields are one message: sender,at for e-mail",
     "list_separator": "what separates names inside one cell; none: nothing does",
     "broker": "the broker that senders are at, where rows name none",
+    "content": "columns whose values are the content of messages, each with its type if need be: code:text",
     "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
 }
 """What every format with columns honours."""
@@ -51,7 +52,7 @@ UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 UNIT_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
-ZONELESS = re.compile(r"\s*\d{4}-\d\d-\d\d([T ][\d:.,]+)?\s*$")
+ZONELESS = re.compile(r"\s*(\d{4}-\d\d-\d\d([T ][\d:.,]+)?|\d{1,2}-[A-Za-z]{3}-(\d\d){1,2})\s*$")
 
 NEVER_SPLIT = "none"
 """The list separator that says: a cell is one name, whatever it holds."""

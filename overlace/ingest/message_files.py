@@ -1,4 +1,4 @@
-"""Files of messages: by day, a row group a source."""
+"""Files of messages: by day, or by year where days hold few; a row group a source."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from overlace.trace.tables import TIME, conform
 from overlace.trace.traffic import NONE, UNLOGGED
 from overlace.trace.writer import write_groups
 
+LONG, THIN = 31, 1000
+"""Messages of more days than this, with fewer a day than that, are in files by year."""
+
 
 class MessageFiles:
-    """Messages that a task writes: files by day, a row group a source."""
+    """Messages that a task writes: files by day or year, a row group a source."""
 
     def __init__(self, job: Job) -> None:
         self.job, self.rows = job, 0
-        self.days: dict[int, list[tuple[str, pa.Table]]] = {}
+        self.folders: dict[str, list[tuple[str, pa.Table]]] = {}
 
     def add(self, source: int, tail: bool, messages: Messages) -> None:
         """Take messages of a source, under ids."""
@@ -38,20 +41,23 @@ class MessageFiles:
         masks = np.append(masks_of(messages.sets_start, np.arange(len(messages.sets)), messages.sets), NONE)
         day = messages.at // DAY_US
         table = message_table(identity, messages, hashes[messages.audience], masks[messages.attributes])
-        for each in np.unique(day):
-            own = table if day[0] == day[-1] == each and (day == each).all() else table.filter(pa.array(day == each))
-            self.days.setdefault(int(each), []).append((label(self.job.sources[source].digest, tail), own))
+        unit, places = "day", day
+        if len(identity) < THIN * np.ptp(day) and len(np.unique(day)) > LONG:
+            unit, places = "year", day.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64)
+        for each in np.unique(places).tolist():
+            own = table if (places == each).all() else table.filter(pa.array(places == each))
+            folder = f"{unit}={np.datetime64(each, 'D' if unit == 'day' else 'Y')}"
+            self.folders.setdefault(folder, []).append((label(self.job.sources[source].digest, tail), own))
         self.rows += len(identity)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Write what is there: an answer that names the files."""
         parts = []
-        for day, tables in sorted(self.days.items()):
-            date = str(np.datetime64(day, "D"))
-            name = f"day={date}/{self.job.id}-{uuid.uuid4().hex[:8]}"
+        for folder, tables in sorted(self.folders.items()):
+            name = f"{folder}/{self.job.id}-{uuid.uuid4().hex[:8]}"
             made = write_groups(self.job.trace, "messages", tables, name)
             parts += [(part.path, part.rows, str(part.hash), part.source, part.group) for part in made]
-        self.days, self.rows = {}, 0
+        self.folders, self.rows = {}, 0
         if parts:
             yield answer(Finished(parts=parts)._asdict(), {})
 

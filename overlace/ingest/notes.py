@@ -20,7 +20,9 @@ LATER = np.iinfo(np.int64).max
 FEW = 3
 """Messages up to which a client counts as short-lived."""
 
-SETTLED = ("map mapping unused unit zoneless group delimiter header columns comments head list_separator").split()
+SETTLED = (
+    "map mapping unused unit zoneless group delimiter header columns comments head list_separator content types"
+).split()
 """What is kept of a source's options."""
 
 

@@ -70,6 +70,12 @@ class Options:
     group: tuple[str, ...] = option(
         (), "rows that agree in these fields are one message: sender,at", metavar="FIELDS", read=read_fields
     )
+    content: tuple[str, ...] = option(
+        (),
+        "columns whose values are a message's content, matched by content filters: close,volume,code:text",
+        metavar="COLUMNS",
+        read=read_fields,
+    )
     delimiter: str | None = option(None, "column delimiter (default: detected)")
     header: bool | None = option(None, "the first line names the columns (default: detected)")
     list_separator: str | None = option(None, "what separates names inside a cell; none: a cell is one name")
@@ -119,6 +125,7 @@ class Options:
         given: Settled = {
             "map": asked_columns(self.map),
             "group": tuple(field_called(name) for name in self.group),
+            "content": self.content,
             "delimiter": self.delimiter,
             "header": self.header,
             "list_separator": self.list_separator,

@@ -30,6 +30,7 @@ from overlace.ingest.history import read_life, seen_in, write_history
 from overlace.ingest.links import write_links
 from overlace.ingest.notes import Note, note_sources, warn_of_bridges, warn_of_namesakes, warn_of_short_lived
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
+from overlace.ingest.receivers import content_notes, stage_subscriptions
 from overlace.ingest.reduce import Ids
 from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
 from overlace.ingest.splits import FileSplit, scopes_of, split_tasks
@@ -128,6 +129,7 @@ class _Ingest:
     def run(self, notes: dict[str, Any]) -> Ingested:
         """All of it; the notes of the trace are added to."""
         noted: dict[str, Note] = notes.get("sources", {})
+        self.job = stage_subscriptions(self.job, self.base)
         parsed, several = self._read(noted)
         self.tell(0.5, f"reading: {sum(each.read.lines for each in parsed):,} lines")
 
@@ -157,11 +159,12 @@ class _Ingest:
         notes["sources"] = {**noted, **note_sources(self.job, parsed, accounts, tails, noted)}
         notes["how"] = {name: getattr(self.options, name) for name in KEPT}
         unit = self.base.unit if self.base else "message"
+        told = content_notes(self.job, self.base)  # what is staged goes with the commit
         trace = self.writer.commit(bucket_us=self.job.bucket_us, unit=unit, notes=notes)
         self.tell(1.0, "done")
         folded = sum(each.read.folded for each in parsed)
         warnings = [*bridge_notes(crossed), *warn_of_bridges(trace), *warn_of_short_lived(trace)]
-        warnings += warn_of_namesakes(trace)
+        warnings += [*warn_of_namesakes(trace), *told]
         return Ingested(trace, accounts, [], folded, warnings)
 
     # --- the first job

@@ -29,13 +29,14 @@ from overlace.ingest.files import (
     strip_rotation,
     tail_at,
 )
-from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, nats, padres, parquet
+from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, nats, padres, padres_quotes, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
 from overlace.trace.store import place
 
 FORMATS: Mapping[str, Format] = {
-    each.FORMAT.name: each.FORMAT for each in (jsonl, csv, counts, mosquitto, nats, padres, parquet, json)
+    each.FORMAT.name: each.FORMAT
+    for each in (jsonl, csv, counts, mosquitto, nats, padres, padres_quotes, parquet, json)
 }
 SAMPLE = 256 << 10
 """Bytes from which what holds for a source is settled."""
@@ -72,6 +73,11 @@ class Source:
     def keyed(self) -> bool:
         """Whether rows of one key are one message."""
         return bool(self.options.get("group") or "key" in self.options.get("mapping", ())) or self.form.keys == "call"
+
+    @property
+    def has_content(self) -> bool:
+        """Whether what its messages say is read, and tells who receives them."""
+        return self.form.content or bool(self.options.get("types"))
 
     def splits(self, most: int) -> list[tuple[int, int]]:
         """Ranges that can be read apart: one, unless each line stands alone and the file is plain."""

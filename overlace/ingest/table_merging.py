@@ -31,7 +31,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "links": ("left", "right"),
     "sessions": ("client", "broker", "since"),
     "subscriptions": ("client", "topic", "filter", "group", "attributes", "since"),
-    "advertisements": ("client", "attributes", "since"),
+    "advertisements": ("client", "attributes", "filter", "since"),
     "peers": ("left", "right", "topic", "since"),
     "channels": ("combination", "since"),
 }

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlace.errors import BadTrace
+from overlace.errors import BadFilter, BadTrace
 from overlace.ingest.cells import times
 from overlace.ingest.events import in_one_piece
 from overlace.ingest.table_merging import DEFAULTS
 from overlace.ingest.topologies import Topology
 from overlace.model import Names
-from overlace.trace.tables import arrow, numbers, schema_of
+from overlace.trace.tables import CONTENT, arrow, numbers, schema_of
 
 KINDS = {
     **{kind: kind for kind in ("client", "broker", "topic", "region")},
@@ -67,12 +67,56 @@ def encode_rows(
         columns[name] = _encode_column(in_one_piece(rows[name]), schema.field(name).type, kind_of, known, cell)
         if name in needed and columns[name].null_count:
             raise cell.wrong(_first(columns[name].is_null()), None, "a value")
+    if table == "subscriptions":
+        _check_filters(rows, columns, where)
+    if table == "advertisements":
+        _check_advertisements(columns, rows.num_rows, where)
     if table in ("links", "peers"):
         left, right = (numbers(columns[side]) for side in ("left", "right"))
         for row in np.flatnonzero(left == right).tolist():
             raise BadTrace(f"{where}: row {row + 1} joins {rows['left'][row].as_py()!r} with itself. Take it out.")
         columns["left"], columns["right"] = (arrow(f(left, right), pa.int32()) for f in (np.minimum, np.maximum))
     return table, pa.table(columns), known
+
+
+def _check_filters(rows: pa.Table, columns: Mapping[str, pa.Array], where: str) -> None:
+    """Refuse filters on content that cannot be read, and rows with more than one says."""
+    if "dialect" not in columns:
+        return
+    own = np.flatnonzero(numbers(pc.fill_null(pc.equal(columns["dialect"], CONTENT), False)))
+    if len(own) == 0:
+        return
+    for name in ("topic", "group"):
+        if name in columns and (more := own[numbers(columns[name].is_valid())[own]]).size:
+            value = rows[name][int(more[0])].as_py()
+            raise Cell(where, name).wrong(int(more[0]), value, "nothing beside a filter on content")
+    texts: list[str | None] = columns["filter"].to_pylist() if "filter" in columns else [None] * rows.num_rows
+    for row in own.tolist():
+        _check_filter(texts[row], row, where)
+
+
+def _check_advertisements(columns: Mapping[str, pa.Array], rows: int, where: str) -> None:
+    """Refuse advertisements of nothing, and filters that cannot be read."""
+    masks, texts = (
+        columns[name].to_pylist() if name in columns else [None] * rows for name in ("attributes", "filter")
+    )
+    for row, (mask, text) in enumerate(zip(masks, texts, strict=True)):
+        if mask is None and text is None:
+            raise Cell(where, "attributes").wrong(row, None, "attributes, or a filter on content")
+        if text is not None:
+            _check_filter(text, row, where)
+
+
+def _check_filter(text: str | None, row: int, where: str) -> None:
+    """Refuse a filter on content that cannot be read."""
+    from overlace.matching.content.syntax import parse_filter
+
+    if text is None:
+        raise Cell(where, "filter").wrong(row, None, "a filter on content, such as symbol = 'AAPL' and close > 60")
+    try:
+        parse_filter(text)
+    except BadFilter as error:
+        raise BadTrace(f"{where}: row {row + 1}: filter: {error}") from None
 
 
 def _interests(rows: pa.Table, where: str, both_ways: bool) -> pa.Table:

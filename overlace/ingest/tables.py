@@ -18,8 +18,9 @@ from overlace.ingest.table_rows import TOPOLOGY_DEFAULTS, encode_rows, topology_
 from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import MST, Wanted, wire
 from overlace.trace.store import HOUR_US, Trace
-from overlace.trace.tables import TIME, arrow, numbers, schema_of
+from overlace.trace.tables import CONTENT, TIME, arrow, numbers, schema_of
 from overlace.trace.writer import Writer, writing
+from overlace.wording import counted
 
 LOGGED = ("sessions", "subscriptions")
 """Tables that logs fill: their rows stay with the log that they came from, which may be read on."""
@@ -47,8 +48,30 @@ def add_tables(
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
     pieces = [Piece(table, read_table_file(path, table, options, tell), path) for path in paths]
     with writing(out, break_lock=break_lock) as writer:
+        base = writer.base
         trace, counts = _put(writer, pieces, both_ways=both_ways)
+    if table == "subscriptions" and base is not None:
+        _warn_of_late_filters(base, trace, tell)
     return trace, next(iter(counts.values()))
+
+
+def _warn_of_late_filters(base: Trace, trace: Trace, tell: Callable[[str], object]) -> None:
+    """Tell that content subscriptions do not count for messages that are there already."""
+    sources = (base.notes.get("sources") or {}).values()
+    read = [each["name"] for each in sources if (each.get("settled") or {}).get("types")]
+    more = _content_rows(trace) - _content_rows(base)
+    if read and more > 0:
+        tell(
+            f"{counted(more, 'content subscription counts', 'content subscriptions count')} for logs that are ingested "
+            f"from now on: the messages of {', '.join(read[:3])}{' and others' if len(read) > 3 else ''} keep their "
+            "receivers. For those too, ingest subscriptions and then the logs into a new trace."
+        )
+
+
+def _content_rows(trace: Trace) -> int:
+    """How many subscriptions are by content."""
+    dialects = trace.read("subscriptions", ["dialect"])["dialect"]
+    return int(sum(each == CONTENT for each in dialects.to_pylist()))
 
 
 def add_topology(

@@ -17,7 +17,7 @@ from overlace.observe.subscribers import read_subscribers
 from overlace.observe.tables import columns
 from overlace.trace.runs import read_run
 from overlace.trace.store import Trace
-from overlace.trace.tables import groups, numbers
+from overlace.trace.tables import CONTENT, groups, numbers
 from overlace.wording import counted
 
 Dialect = Literal["mqtt", "nats"]
@@ -113,6 +113,11 @@ def _asked(trace: Trace, begin: int, dialect: Dialect) -> tuple[list[Asked], int
     until = numbers(rows["until"], np.iinfo(np.int64).max)
     rows = rows.filter(pa.array(until > begin))
     spoken = {each or "mqtt" for each, text in zip(*_lists(rows, "dialect", "filter"), strict=True) if text is not None}
+    if CONTENT in spoken:
+        raise BadPlan(
+            f"{trace.path}: its subscriptions are filters on content, and brokers of this kind have filters on topics. "
+            f"{WITHOUT}"
+        )
     if spoken - {dialect}:
         other = "NATS" if dialect == "mqtt" else "MQTT"
         raise BadPlan(f"{trace.path}: its subscriptions are {other} filters, and the files are for another kind.")

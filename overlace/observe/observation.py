@@ -215,6 +215,7 @@ def interests_of(trace: Trace, window: Window, known: Known) -> Pairs:
 def offers_of(trace: Trace, window: Window, known: Known) -> tuple[Ints, Ints, Ints]:
     """(publisher, attributes, connections) of advertisements, in order of arrival."""
     rows = at_end(columns(trace, "advertisements", "client attributes connections since until"), window)
+    rows = pick(rows, rows["attributes"] != NULL["attributes"])  # others are filters on content
     client, attributes = known.number("client", rows["client"]), known.masks(rows["attributes"])
     order = np.lexsort((attributes, client, rows["since"]))
     return client[order], attributes[order], rows["connections"][order]

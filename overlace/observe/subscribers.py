@@ -1,6 +1,7 @@
 """Who subscribed to what, and who receives what was not logged.
 
-Receivers that were not logged follow from the subscriptions that were open in the bucket. Messages to a group are dealt
+Receivers that were not logged follow from the subscriptions that were open in the bucket; those on content are left
+out, since ingest has matched them. Messages to a group are dealt
 in turn over its members, lowest id first.
 """
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 from overlace.arrays.jit import Ints
 from overlace.observe.tables import ALWAYS, STILL, Window, within_lifetimes
 from overlace.trace.store import Trace
-from overlace.trace.tables import arrow, numbers
+from overlace.trace.tables import CONTENT, arrow, numbers
 from overlace.trace.traffic import NONE, Traffic, add_up
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def read_subscribers(trace: Trace) -> Subscribers:
     if rows["filter"].null_count < rows.num_rows:
         from overlace.matching.topics import match
 
-        by_filter = np.flatnonzero(numbers(rows["filter"].is_valid()))
+        on_topics = np.array([each != CONTENT for each in rows["dialect"].to_pylist()], bool)
+        by_filter = np.flatnonzero(numbers(rows["filter"].is_valid()) & on_topics)
         chosen = rows.select(["filter", "dialect"]).take(arrow(by_filter, pa.int64()))
         dialects = [each or "mqtt" for each in chosen["dialect"].to_pylist()]
         pairs = match(chosen["filter"].to_pylist(), dialects, trace.names.get("topic", ()))

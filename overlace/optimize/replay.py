@@ -24,6 +24,7 @@ from overlace.observe.cut import Cut
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
 from overlace.optimize.case import Training
+from overlace.optimize.content import read_requests
 from overlace.optimize.observe import trace_of
 from overlace.replay.measure import measure, within
 from overlace.replay.tally import Tally
@@ -85,12 +86,15 @@ def replay_plans(
     rows: list[tuple[Any, ...]] = []
     for part, (window, follows) in traffic.items():
         messages, doubles = follows.rows(), _doubles(trace, window, training.known)
+        requests = read_requests(trace, window, training.known)
         overlays = {"": follows.overlay(observation.overlay)}
         for name, (plan, rule) in plans.items():
             overlays[name] = with_newcomers(plan, observation, follows, rule)
         for name, overlay in overlays.items():
             began = time.perf_counter()
-            metrics = fold_newcomers(measure(follows.stage, overlay, messages, trace.unit, runner, doubles), follows)
+            metrics = fold_newcomers(
+                measure(follows.stage, overlay, messages, trace.unit, runner, doubles, requests), follows
+            )
             each = Replayed(f"{name or 'before'}/{part}", name, "after" if name else "before", part, metrics)
             done.append(each)
             rows.append(_row(each, plans[name][0] if name else None, window, time.perf_counter() - began))

@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
 from overlace.ingest.encode import count
+from overlace.ingest.files import HEAD
+from overlace.ingest.formats import padres_quotes
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
-from overlace.ingest.sources import look
+from overlace.ingest.sources import guess, look
 from overlace.ingest.topologies.read import seems_configuration, seems_topology
 from overlace.peek.columns import Columns, Guess
 from overlace.peek.guesses import (
@@ -147,7 +149,8 @@ def _format(head: Head, asked: Options) -> tuple[str, str]:
     except (BadParameter, Unknown):  # what was asked for, not the file, is wrong
         raise
     except OverlaceError as error:
-        return "", str(error)
+        named = asked.format or guess(head.data.removeprefix(MARK)[:HEAD])
+        return (named if named == padres_quotes.FORMAT.name else ""), str(error)  # it lacks a mapping, which is guessed
 
 
 def _try(found: Found, head: Head, most: int) -> Found:
@@ -184,7 +187,8 @@ def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Optio
     """As a log whose columns are told by their names, or by what was asked for."""
     if not form:
         return
-    named = {name: each for name, each in (guess_log(columns) if columns else {}).items() if each[1] == NAMED}
+    guessed = _guess_fields(form, columns) if columns else {}
+    named = {name: each for name, each in guessed.items() if each[1] == NAMED}
     fields = {field for field, _ in named.values()} | set(options.map)
     if columns is None and form in ("csv", "counts", "json", "jsonl", "parquet"):
         return
@@ -193,10 +197,19 @@ def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Optio
     if columns is not None and not options.map and clock_apart(columns):
         return
     options = _with_separator(columns, named, options)
-    guesses = (
-        [] if columns is None else _with_hints(columns.guesses({**named, **_asked_fields(options)}), guess_log(columns))
-    )
+    guesses = [] if columns is None else _with_hints(columns.guesses({**named, **_asked_fields(options)}), guessed)
     yield Found(Recipe((head.path,), options), None, guesses)
+
+
+def _guess_fields(form: str, columns: Columns) -> dict[str, tuple[str, str]]:
+    """Column -> (field, why); of publications, whose attributes are called as they like, the time and the client."""
+    found = guess_log(columns)
+    if form != padres_quotes.FORMAT.name:
+        return found
+    times = {name: each for name, each in found.items() if each[0] == "at"}
+    who = padres_quotes.guess_client([name for name in columns.names if name not in times])
+    content = dict.fromkeys(columns.names, ("content", ""))
+    return {**content, **times, who: ("client", "stands for a publisher, as publications name none")}
 
 
 def _with_separator(columns: Columns | None, fields: Mapping[str, tuple[str, str]], options: Options) -> Options:
@@ -248,13 +261,15 @@ def _layout_only(options: Options) -> Options:
 
 def _guessed_log(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
     """As a log by what its columns hold."""
-    if columns is None or options.map or (head.data.lstrip()[:1] == b"[" and form != "json"):
+    if columns is None or options.map or (head.data.lstrip()[:1] == b"[" and form not in ("json", "padres-quotes")):
         return
-    fields = guess_log(columns)
+    fields = _guess_fields(form, columns)
     if not {"at", "client"} <= {field for field, _ in fields.values()} or clock_apart(columns):
         return
     options = _with_separator(columns, fields, options)
-    mapped = {fields[name][0]: name for name in columns.names if fields.get(name, ("", NAMED))[1] != NAMED}
+    said = form == padres_quotes.FORMAT.name
+    taken = {name: each for name, each in fields.items() if (said or each[1] != NAMED) and each[0] != "content"}
+    mapped = {taken[name][0]: name for name in columns.names if name in taken}
     chosen = replace(options, map=mapped, format=options.format or (None if form else "csv"))
     with suppress(OverlaceError):
         look(head.path, chosen.format, chosen)

@@ -72,6 +72,8 @@ class Recipe:
         for name, columns in chosen.map.items():
             for column in [columns] if isinstance(columns, str) else columns:
                 words += ["--map", f"{name}={column}"]
+        for name in chosen.content:
+            words += ["--content", name]
         for name in ("delimiter", "list_separator", "unit", "broker"):
             value = getattr(chosen, name)
             words += [flag_of(name), value] if value else []

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 
+from overlace.ingest.formats import padres_quotes
 from overlace.ingest.formats.csv import Layout, detect_layout
 from overlace.ingest.formats.json import lines_of
 from overlace.ingest.lines import MARK
@@ -28,6 +29,8 @@ def sample_columns(head: Head, form: str, asked: Options) -> tuple[Columns | Non
     if head.data.startswith(b"PAR1"):
         return _parquet_columns(head.path), asked
     text = head.data.removeprefix(MARK)
+    if form == padres_quotes.FORMAT.name:
+        return _quote_columns(text), asked
     if text.lstrip()[:1] in b"{[":
         return _json_columns(text, form), asked
     if form not in ("csv", "counts", ""):
@@ -70,6 +73,11 @@ def _parquet_columns(path: str) -> Columns | None:
         return None
     rows = [[_shown(value) for value in row.values()] for row in batch.to_pylist()]
     return Columns(batch.schema.names, rows)
+
+
+def _quote_columns(text: bytes) -> Columns | None:
+    pairs = padres_quotes.sample_pairs(b"\n".join(text.split(b"\n")[:ROWS]))
+    return Columns(pairs.names, pairs.rows()) if pairs is not None and pairs.names else None
 
 
 def _json_columns(text: bytes, form: str) -> Columns | None:

@@ -45,6 +45,7 @@ def summarise(logs: Sequence[tuple[str, Options, int]]) -> Summary:
         each = look(path, options.format, options)
         tables += first_events(each, size)
         source = source or each
+    tables = [each.select(EVENT.names) for each in tables]
     events = with_text_names(pa.Table.from_batches(tables, EVENT) if tables else EVENT.empty_table()).combine_chunks()
     return _summarise(events, source)
 

@@ -202,5 +202,45 @@ SHAPE: dict[str, Metric] = {
 }  # fmt: skip
 """What `shape` measures."""
 
-METRICS: dict[str, Metric] = {**ROUTING, **DELIVERY, **SHAPE}
+
+def _scheme(name: str, what: str) -> dict[str, Metric]:
+    """The metrics of forwarding under a scheme."""
+    return {
+        f"{name}table_rows": _of(
+            "rows", "lower", "overall, broker",
+            f"Rows of routing tables with {what}: a broker's own subscribers, and filters sent by neighbours.",
+            "PART10 §2.1",
+        ),
+        f"{name}subscription_messages": _of(
+            "messages", "lower", "overall",
+            f"Subscriptions x links that they cross with {what}, one after the other.",
+            "PART10 §2.1",
+        ),
+        f"{name}unsubscription_messages": _of(
+            "messages", "lower", "overall",
+            f"Messages over links with {what} when one subscription leaves, what it covered brought back; the mean.",
+        ),
+    }  # fmt: skip
+
+
+FORWARDING: dict[str, Metric] = {
+    "content_subscriptions": _of(
+        "subscriptions", "neither", "overall", "Subscriptions by content of clients that have a home.", "PART10 §2.1"
+    ),
+    **_scheme("", "every subscription sent everywhere"),
+    **_scheme("covering_", "covered subscriptions not sent"),
+    **_scheme("advertised_", "subscriptions sent towards advertisements only"),
+    **_scheme("advertised_covering_", "uncovered subscriptions sent towards advertisements only"),
+    "advertisement_messages": _of(
+        "messages", "lower", "overall", "Advertisements x links: they go everywhere.", "PART10 §2.1"
+    ),
+    "advertisement_rows": _of("rows", "lower", "overall", "Advertisements x brokers: each keeps all.", "PART10 §2.1"),
+    "flooded_messages": _of(
+        "messages", "lower", "overall",
+        "Messages x links if each crossed them all, without tables; link_messages is with any of them.",
+    ),
+}  # fmt: skip
+"""What `forwarding` measures, where there are content subscriptions."""
+
+METRICS: dict[str, Metric] = {**ROUTING, **DELIVERY, **SHAPE, **FORWARDING}
 """All of them, by name."""

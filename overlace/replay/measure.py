@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +16,9 @@ from overlace.replay.tally import Tally
 from overlace.trace.store import Runner, batches, here
 from overlace.trace.tables import groups, numbers
 
+if TYPE_CHECKING:  # few traces have content
+    from overlace.replay.forwarding import ContentRequests
+
 
 def measure(
     observation: Observation,
@@ -22,8 +27,12 @@ def measure(
     unit: str,
     run: Runner = here,
     doubles: pa.Table | None = None,
+    requests: ContentRequests | None = None,
 ) -> Metrics:
-    """All that can be measured of an overlay: routing where there are brokers, delivery, shape."""
+    """All that can be measured of an overlay: routing where there are brokers, delivery, shape.
+
+    `requests` are who asked for which content, for what it takes to route by it.
+    """
     found = []
     if observation.network.brokers and (len(overlay.tree) or observation.network.brokers == 1) and rows.num_rows:
         route = routing(observation, overlay, unit=unit)  # type: ignore[arg-type]
@@ -32,6 +41,11 @@ def measure(
             found.append(access_costs(observation, overlay, rows, unit, found[0].of("cost")))
         if doubles is not None and doubles.num_rows:
             found.append(double_sends(observation, overlay, doubles))
+        if requests is not None:
+            from overlace.replay.forwarding import forwarding
+
+            sent = found[0].of("messages") - found[0].of("homeless_messages")
+            found.append(forwarding(observation, overlay, requests, int(sent)))
     if len(observation.offers.publisher):
         from overlace.replay.delivery import delivery
 

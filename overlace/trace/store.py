@@ -187,7 +187,7 @@ def files_of(parts: Iterable[Part]) -> list[tuple[str, list[int]]]:
 
 
 def read_part(root: str, path: str, schema: pa.Schema, groups: Sequence[int] = ()) -> pa.Table:
-    """A file of a trace, or some row groups of it, with exactly this schema."""
+    """A file of a trace, or some row groups of it, with exactly this schema; what may be empty may be missing."""
     files, at = place(root)
     try:
         with files.open_input_file(f"{at}/{path}") as raw:
@@ -195,7 +195,10 @@ def read_part(root: str, path: str, schema: pa.Schema, groups: Sequence[int] = (
             found = file.read_row_groups(list(groups), schema.names) if groups else file.read(columns=schema.names)
     except (OSError, pa.ArrowException) as error:
         raise BadTrace(f"{root}/{path} is named by trace.json but cannot be read: {error}") from None
-    return found if found.schema.equals(schema) else found.cast(schema)
+    for each in schema:  # a column that traces from before did not have is empty
+        if each.nullable and each.name not in found.column_names:
+            found = found.append_column(each, pa.nulls(found.num_rows, each.type))
+    return found if found.schema.equals(schema) else found.select(schema.names).cast(schema)
 
 
 def batches(table: pa.Table, size: int = 1 << 17) -> Iterator[pa.RecordBatch]:

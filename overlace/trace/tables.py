@@ -30,6 +30,9 @@ def _table(*columns: tuple[str, pa.DataType], optional: str = "") -> pa.Schema:
     return pa.schema([pa.field(name, kind, nullable=name in nullable) for name, kind in columns])
 
 
+CONTENT = "content"
+"""The dialect of subscriptions whose filters are on content: receivers follow from them at ingest."""
+
 _LIFE = (("since", TIME), ("until", TIME))
 
 TRACE: dict[str, pa.Schema] = {
@@ -64,7 +67,7 @@ TRACE: dict[str, pa.Schema] = {
     ),
     "advertisements": _table(
         ("client", pa.int32()), ("attributes", pa.int64()), ("connections", pa.int32()), *_LIFE,
-        optional="connections since until",
+        ("filter", pa.string()), optional="attributes connections since until filter",
     ),
     "brokers": _table(
         ("broker", pa.int32()), ("region", pa.int32()), *_LIFE, ("cost", pa.float64()), ("capacity", pa.float64()),

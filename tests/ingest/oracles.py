@@ -22,6 +22,8 @@ ISO = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
     r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?(?: ?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?))?)?"
 )
+DAY = re.compile(r"([0-9]{1,2})-([A-Za-z]{3})-([0-9]{2}|[0-9]{4})")
+MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 DEEPEST = 64
 HALF = re.compile("[\ud800-\udfff]")
@@ -258,6 +260,10 @@ def _near(number: Decimal) -> bool:
 
 
 def _iso(text: str) -> int:
+    day = DAY.fullmatch(text)
+    if day is not None and day[2].lower() in MONTHS:
+        year = day[3] if len(day[3]) == 4 else f"{19 if int(day[3]) >= 69 else 20}{day[3]}"
+        text = f"{year}-{MONTHS.index(day[2].lower()) + 1:02}-{int(day[1]):02}"
     found = ISO.fullmatch(text)
     if found is None:
         raise ValueError("not a time")

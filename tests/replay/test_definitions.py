@@ -2,12 +2,14 @@ import ast
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 import overlace.replay
 from overlace.model import Network, Observation, Offers, Overlay
-from overlace.replay.definitions import DELIVERY, METRICS, ROUTING, SHAPE
+from overlace.replay.definitions import DELIVERY, FORWARDING, METRICS, ROUTING, SHAPE
 from overlace.replay.delivery import delivery
+from overlace.replay.forwarding import ContentRequests, forwarding
 from overlace.replay.measure import access_costs, double_sends
 from overlace.replay.shape import shape
 from tests.replay.traffic import batch_of, replay
@@ -46,6 +48,7 @@ def everything():
     yield double_sends(observation, overlay, pa.table({"client": [1], "messages": [2]}))
     yield delivery(observation, overlay)
     yield shape(observation, overlay, most_exact=1, sources=1)
+    yield forwarding(observation, overlay, ContentRequests(np.array([0]), [()], np.array([1]), [()]))
 
 
 def test_every_metric_that_is_measured_is_listed_and_every_listed_one_is_measured():
@@ -55,7 +58,7 @@ def test_every_metric_that_is_measured_is_listed_and_every_listed_one_is_measure
 
 
 def test_no_metric_stands_in_two_lists():
-    assert len(METRICS) == len(ROUTING) + len(DELIVERY) + len(SHAPE)
+    assert len(METRICS) == len(ROUTING) + len(DELIVERY) + len(SHAPE) + len(FORWARDING)
 
 
 def test_every_metric_says_what_it_is():
@@ -72,6 +75,7 @@ def test_replay_knows_no_facet():
     """A planner's cost and replay's are two implementations that check each other."""
     allowed = {"overlace.arrays", "overlace.errors", "overlace.metrics", "overlace.model", "overlace.replay"}
     allowed |= {"overlace.trace"}  # tables, batches, and where they run
+    allowed |= {"overlace.matching"}  # what filters match and cover
     for path in Path(overlace.replay.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             module = node.module if isinstance(node, ast.ImportFrom) else ""

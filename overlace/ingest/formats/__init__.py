@@ -2,5 +2,5 @@
 
 import pkgutil
 
-NAMES = tuple(sorted(each.name for each in pkgutil.iter_modules(__path__)))
+NAMES = tuple(sorted(each.name.replace("_", "-") for each in pkgutil.iter_modules(__path__)))
 """What formats there are, without reading them."""

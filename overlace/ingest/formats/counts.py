@@ -46,5 +46,7 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     settle=settle,
-    options={name: text for name, text in csv.FORMAT.options.items() if name not in ("group", "list_separator")},
+    options={
+        name: text for name, text in csv.FORMAT.options.items() if name not in ("group", "list_separator", "content")
+    },
 )

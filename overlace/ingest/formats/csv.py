@@ -16,6 +16,8 @@ import pyarrow as pa
 from overlace.arrays.cells import AFTER_QUOTE, COLUMNS, OPEN_QUOTE, scan_cells
 from overlace.errors import BadParameter
 from overlace.ingest.cells import LARGEST, Spans, read_spans
+from overlace.ingest.content import Reader, settle_content, with_content
+from overlace.ingest.content import Spans as Values
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, match_columns, settle_mapping
 from overlace.ingest.lines import MARK, TextLines, bad, read_lines
@@ -87,9 +89,18 @@ def settle(sample: bytes, options: Settled) -> Settled:
         "head": layout.head,
     }
     settled = settle_mapping(laid_out, layout.columns, samples, found)
-    if not settled.get("group") and "key" not in settled["mapping"]:
-        settled["group"] = tuple(name for name in KEY if name in settled["mapping"])
+    values = {name: [row[i].strip('" ') for row in cells if i < len(row)] for i, name in enumerate(layout.columns)}
+    settle_content(settled, values)
+    settled["group"] = settled.get("group") or default_group(settled)
     return settled
+
+
+def default_group(settled: Settled) -> tuple[str, ...]:
+    """The fields that make rows one message where nothing was asked; with content and no receiver each row is one."""
+    mapping = settled["mapping"]
+    if "key" in mapping or (settled.get("content") and not {"receiver", "receivers"} & set(mapping)):
+        return ()
+    return tuple(name for name in KEY if name in mapping)
 
 
 def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int = LARGEST) -> Iterator[pa.RecordBatch]:
@@ -104,6 +115,20 @@ def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int =
         COLUMNS: f"not {len(columns)} columns",
     }
 
+    types = options.get("types") or {}
+    own = np.array([list(types).index(name) if name in types else -1 for name in columns], np.int64)
+
+    def content(lines: TextLines) -> Iterator[pa.RecordBatch]:
+        copied = lines._replace(data=lines.data.copy())
+        state, begin, end, kinds = scan_cells(copied.data, copied.first, copied.last, delimiter, own, own, len(types))
+        reader = Reader(copied.data, len(state))
+        for place, (name, each) in enumerate(types.items()):
+            reader.add(name, Values(begin[place], end[place], kinds[place]), each)
+        reader.wrong[state != 0] = 0  # told by the reader of fields
+        yield from reader.bad(lines.data.tobytes(), lines)
+        if (reader.wrong == 0).any():
+            yield from with_content(rows(lines.at(reader.wrong == 0)), lines.offsets, reader.columns)
+
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
         block = lines.data.tobytes()  # doubled quotes are decoded in place
         state, begin, end, kinds = scan_cells(lines.data, lines.first, lines.last, delimiter, field, rank, len(FIELDS))
@@ -113,7 +138,8 @@ def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int =
             yield from read_spans(block, lines.at(fine), Spans(begin, end, kinds).at(fine), options, kind, largest)
 
     head = options.get("head")
-    yield from read_lines(blocks, rows, head.encode() if head is not None else None, options.get("comments", False))
+    parts = content if types else rows
+    yield from read_lines(blocks, parts, head.encode() if head is not None else None, options.get("comments", False))
 
 
 def sniff(head: bytes) -> float:

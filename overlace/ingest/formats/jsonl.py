@@ -16,6 +16,8 @@ import pyarrow as pa
 from overlace.arrays.json import DEPTH, NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, Wanted, hash_name, scan_objects
 from overlace.errors import Unknown
 from overlace.ingest.cells import Spans, read_spans
+from overlace.ingest.content import Reader, asked_types, settle_content, with_content
+from overlace.ingest.content import Spans as Values
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import TextLines, bad, read_lines
@@ -56,6 +58,30 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
     members = wanted_members(options["map"])
 
+    wanted = asked_types(options.get("content") or ())
+    own = Wanted(
+        np.array([_hash(name) for name in wanted], np.int64),
+        np.ones(len(wanted), np.int8),
+        np.arange(len(wanted)),
+        np.zeros(len(wanted), np.int64),
+        len(wanted),
+    )
+    names = list(wanted)
+    wrong = {NOT_UNICODE: REASONS[NOT_UNICODE], **{TWICE + i: f"two values for {each}" for i, each in enumerate(names)}}
+
+    def content(lines: TextLines) -> Iterator[pa.RecordBatch]:
+        block, data = lines.data.tobytes(), lines.data.copy()
+        state, begin, end, kinds = scan_objects(data, lines.first, lines.last, own)
+        yield from bad(block, lines, {code: state == code for code in wrong}, wrong)
+        reader = Reader(data, len(state))
+        for place, name in enumerate(names):
+            reader.add(name, Values(begin[place], end[place], kinds[place]), wanted[name])
+        reader.wrong[state != 0] = 0  # told by the reader of fields
+        yield from reader.bad(block, lines)
+        fine = (state < NOT_UNICODE) & (reader.wrong == 0)
+        if fine.any():
+            yield from with_content(rows(lines.at(fine)), lines.offsets, reader.columns)
+
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
         block = lines.data.tobytes()  # escapes are decoded in place
         state, begin, end, kinds = scan_objects(lines.data, lines.first, lines.last, members)
@@ -64,7 +90,7 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
         if fine.any():
             yield from read_spans(block, lines.at(fine), Spans(begin, end, kinds).at(fine), options)
 
-    yield from read_lines(blocks, rows)
+    yield from read_lines(blocks, content if wanted else rows)
 
 
 def is_finished(line: bytes) -> bool:
@@ -100,7 +126,9 @@ def settle(sample: bytes, options: Settled) -> Settled:
     samples = [next((each[name] for name in times if each.get(name) is not None), None) for each in folded]
     later = [name for name in named if name not in members]
     columns = [*members, *later]
-    return settle_mapping(options, columns, samples, match_columns(columns, asked, in_lower_case))
+    settled = settle_mapping(options, columns, samples, match_columns(columns, asked, in_lower_case))
+    settle_content(settled, {name: [each.get(name) for each in objects] for name in columns}, typed=True)
+    return settled
 
 
 def sniff(head: bytes) -> float:

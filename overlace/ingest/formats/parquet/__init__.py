@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overlace.errors import BadTrace
+from overlace.ingest.content import with_content
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import OPTIONS, match_columns, settle_mapping
-from overlace.ingest.formats.csv import KEY
+from overlace.ingest.formats.csv import default_group
+from overlace.ingest.formats.parquet.content import content_in, settle_columns
 from overlace.ingest.formats.parquet.events import events_of
 from overlace.ingest.formats.parquet.files import ROWS, files_of, key_range, open_parquet, span, splits
 from overlace.ingest.formats.parquet.rows import Rows
@@ -40,8 +43,8 @@ def settle(path: str, options: Settled) -> Settled:
         settled["zoneless"] = settled["zoneless"] or any(
             pa.types.is_timestamp(schema.field(name).type) and schema.field(name).type.tz is None for name in times
         )
-        if not settled.get("group") and "key" not in settled["mapping"]:
-            settled["group"] = tuple(name for name in KEY if name in settled["mapping"])
+        settle_columns(path, schema, settled)
+        settled["group"] = settled.get("group") or default_group(settled)
         settled["range"] = key_range(file, settled) if len(several) == 1 else None
     return settled
 
@@ -82,7 +85,12 @@ def read_groups(path: str, first: int, last: int, options: Settled) -> Iterator[
         rows = Rows(file, list(range(first, last)), options)
         if options.get("sorted"):
             rows.settle_edges()
-        yield from events_of(rows, before)
+        if not options.get("types"):
+            yield from events_of(rows, before)
+            return
+        content, wrong = content_in(rows)
+        n = len(next(iter(content.values())))
+        yield from with_content(events_of(rows, before, wrong), before + rows.skip + np.arange(n), content)
 
 
 def sniff(head: bytes) -> float:

@@ -58,10 +58,13 @@ class NameLists(NamedTuple):
         return pa.ListArray.from_arrays(pa.array(self.start.astype(np.int32)), name_column(self.names), mask=missing)
 
 
-def events_of(rows: Rows, before: int) -> Iterator[pa.RecordBatch]:
-    """Bad rows by reason, then an event a message; `before` rows of the table stand above these."""
+def events_of(rows: Rows, before: int, known: Mapping[str, Bools] | None = None) -> Iterator[pa.RecordBatch]:
+    """Bad rows by reason, then an event a message; `before` rows of the table stand above these.
+
+    `known` are rows of which something is known to be wrong, by reason.
+    """
     # what each row says, and what is wrong with it: reason -> rows
-    wrong: dict[str, Bools] = {}
+    wrong: dict[str, Bools] = dict(known or {})
     at = coalesce(rows, "at", times_in)
     called = {field: names[0] if len(names) == 1 else field for field, names in rows.options["mapping"].items()}
     n = len(at.state)

@@ -53,7 +53,8 @@ class Rows:
             ends = key_ends(self.file.metadata, group, column)
             if ends and ends[0] != message:
                 break
-            wanted = list(dict.fromkeys(n for names in self.options["mapping"].values() for n in names))
+            mapped = [n for names in self.options["mapping"].values() for n in names]
+            wanted = list(dict.fromkeys([*mapped, *self.options.get("types", ())]))
             for batch in self.file.iter_batches(HEAD_ROWS, [group], wanted, use_threads=False):
                 same = int(np.searchsorted(integers(batch[name]), message, side="right"))
                 parts.append(batch.slice(0, same))

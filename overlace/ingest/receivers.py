@@ -1,0 +1,246 @@
+"""Who receives by content: messages against the trace's content subscriptions, split by split inside tasks.
+
+The driver stages the subscriptions once; a worker makes a matcher of them once, whatever the number of splits that it
+reads. A message whose receivers the log names keeps them. Any other with content goes to those whose filter it matches
+and whose subscription is valid at its time (`since` <= time < `until`), to nobody if there is none.
+
+The type is a part of what an attribute is (PART10 §2.1), so filters are matched on attributes that are called
+TYPE.NAME; `exists`, which holds for any type, on one more that says whether the attribute is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from overlace.arrays.csr import group, sort_groups, take_groups
+from overlace.arrays.jit import Bools, Ints
+from overlace.errors import BadFilter, BadParameter, OverlaceError
+from overlace.ingest.coded import Coded, Events, rename
+from overlace.ingest.content import TYPES, attribute_of, column_name, content_of, is_message
+from overlace.ingest.sources import Source
+from overlace.ingest.staging import Job, stage, staged
+from overlace.matching.content.columns import Columns
+from overlace.matching.content.constraints import Type
+from overlace.matching.content.filters import Constraint, Filter, attributes_of, check_types, parse_filter
+from overlace.matching.content.matcher import Matcher
+from overlace.trace.store import Trace
+from overlace.trace.tables import CONTENT, TIME
+from overlace.wording import counted
+
+AT_ONCE = 1 << 14
+"""Messages that are matched at once."""
+
+FIRST, LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+ANY: Type = "any"
+
+
+# --- on the driver ----------------------------------------------------------------------------------------
+
+
+def read_subscriptions(trace: Trace | None) -> pa.Table:
+    """Content subscriptions with the names of their clients: client, filter, since, until."""
+    if trace is None:
+        return pa.table({"client": [], "filter": [], "since": [], "until": []})
+    rows = trace.read("subscriptions", ["client", "filter", "dialect", "since", "until"])
+    rows = rows.filter(pc.fill_null(pc.equal(rows["dialect"], CONTENT), False)).drop_columns(["dialect"])
+    names = pa.array(trace.names.get("client", ()), pa.string())
+    return rows.set_column(0, "client", names.take(rows["client"].combine_chunks()))
+
+
+def stage_subscriptions(job: Job, base: Trace | None) -> Job:
+    """The job with the trace's content subscriptions staged, where a source has content; bad types are refused."""
+    if not any(source.has_content for source in job.sources):
+        return job
+    rows = read_subscriptions(base)
+    if rows.num_rows == 0:
+        return job
+    if job.key:
+        raise BadParameter(
+            "--pseudonymise: the trace's content subscriptions hold names and values as they are. Leave it out, or "
+            "ingest into a trace without them."
+        )
+    _check(rows, job.sources)
+    stage(job, "filters", rows)
+    return replace(job, filters=rows.num_rows)
+
+
+def _check(rows: pa.Table, sources: Sequence[Source]) -> None:
+    """Refuse a filter of another type than the values that the first lines of a source have."""
+    kinds: dict[tuple[tuple[str, str], ...], Source] = {}
+    for source in sources:
+        kinds.setdefault(tuple(sorted((source.options.get("types") or {}).items())), source)
+    parsed = {text: parse_filter(text) for text in pc.unique(rows["filter"]).to_pylist()}
+    for listed, source in kinds.items():
+        types = _types(dict(listed))
+        for text, own in parsed.items():
+            known: dict[str, Type] = {**dict.fromkeys(attributes_of(own), ANY), **types}
+            try:
+                check_types(own, known)
+            except OverlaceError as error:
+                client = rows["client"][pc.index(rows["filter"], text).as_py()]
+                raise BadFilter(f"{source.name} and the subscription of {client}: {error}") from None
+
+
+def _types(types: Mapping[str, str]) -> dict[str, Type]:
+    """Attributes with the one type that they have; any where they have several."""
+    return {name: cast(Type, kind) if kind in TYPES else ANY for name, kind in types.items()}
+
+
+def content_notes(job: Job, base: Trace | None) -> list[str]:
+    """What a user should know of content and who asked for it."""
+    sources = [source for source in job.sources if source.has_content]
+    if not sources:
+        return []
+    if not job.filters:
+        return [
+            f"{counted(len(sources), 'log has', 'logs have')} content, and the trace has no content subscriptions: "
+            "receivers follow from what else it has. Ingest subscriptions first (--table subscriptions), then logs."
+        ]
+    others = base.rows("subscriptions") - job.filters if base else 0
+    notes = []
+    if others:
+        notes.append(
+            "messages with content went to content subscribers only; the trace's "
+            f"{counted(others, 'other subscription', 'other subscriptions')} did not count for them"
+        )
+    named = {name for source in sources for name in source.options.get("types") or ()}
+    texts = pc.unique(staged(job, "filters")["filter"]).to_pylist()
+    strange = sorted({name for text in texts for name in attributes_of(parse_filter(text))} - named)
+    if strange:
+        notes.append(
+            f"filters name {', '.join(strange[:5])}{', ...' if len(strange) > 5 else ''}, which the first lines of no "
+            "log have"
+        )
+    return notes
+
+
+# --- in tasks ---------------------------------------------------------------------------------------------
+
+
+class Subscriptions(NamedTuple):
+    """Content subscriptions as a worker has them: filters, each once, and who asked for each."""
+
+    matcher: Matcher
+    attributes: list[str]  # as the matcher calls them: TYPE.NAME
+    start: Ints  # the subscriptions of filter f are the places start[f]:start[f + 1] of what follows
+    client: Ints  # codes into names
+    since: Ints
+    until: Ints
+    names: pa.Array
+
+
+def subscriptions_of(job: Job) -> Subscriptions:
+    """The staged subscriptions, made ready once a process."""
+    return _prepared(job.trace, job.staging)
+
+
+@lru_cache(maxsize=1)
+def _prepared(trace: str, staging: str) -> Subscriptions:
+    return prepare(staged(Job(trace, staging, ()), "filters"))
+
+
+def prepare(rows: pa.Table) -> Subscriptions:
+    """Subscriptions (client, filter, since, until) with a matcher over their filters."""
+    coded = rows["filter"].combine_chunks().dictionary_encode()
+    filters = [typed(parse_filter(text)) for text in coded.dictionary.to_pylist()]
+    start, order = group(coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(filters))
+    client = rows["client"].combine_chunks().dictionary_encode()
+    since, until = (_times(rows[name], empty) for name, empty in (("since", FIRST), ("until", LAST)))
+    return Subscriptions(
+        Matcher(filters),
+        sorted({each.attribute for own in filters for each in own}),
+        start,
+        client.indices.to_numpy(zero_copy_only=False).astype(np.int64)[order],
+        since[order],
+        until[order],
+        client.dictionary,
+    )
+
+
+def _times(column: pa.ChunkedArray, empty: int) -> Ints:
+    found: Ints = column.cast(TIME).cast(pa.int64()).fill_null(empty).to_numpy().astype(np.int64)
+    return found
+
+
+def typed(filter: Filter) -> Filter:
+    """A filter on attributes that are called TYPE.NAME."""
+    return tuple(Constraint(f"{each.type}.{each.attribute}", each.operator, each.value) for each in filter)
+
+
+def columns_of(batch: pa.RecordBatch, attributes: Sequence[str]) -> Columns:
+    """The content of events in the columns that filters name."""
+    have = set(content_of(batch))
+    found: dict[str, pa.Array] = {}
+    for each in attributes:
+        kind, _, name = each.partition(".")
+        if kind != ANY and column_name(kind, name) in have:
+            found[each] = batch[column_name(kind, name)]
+        elif kind == ANY:
+            there = np.zeros(batch.num_rows, bool)
+            for own in have:
+                if attribute_of(own)[1] == name:
+                    there |= np.asarray(batch[own].is_valid().to_numpy(zero_copy_only=False), bool)
+            found[each] = pa.array(there, mask=~there)
+    if not found:
+        return Columns(batch.num_rows, {})
+    return Columns.from_batch(pa.table(found))
+
+
+def match_events(batch: pa.RecordBatch, asked: Subscriptions) -> tuple[Ints, Ints]:
+    """(start, clients): those who receive each event of a batch with content, sorted, each once."""
+    found, asking = asked.matcher.match(columns_of(batch, asked.attributes))
+    bounds, places = take_groups(asked.start, np.arange(len(asked.client)), np.asarray(asking, np.int64))
+    start = bounds[np.asarray(found, np.int64)]
+    row = np.repeat(np.arange(batch.num_rows), np.diff(start))
+    at = batch["at"].cast(pa.int64()).to_numpy()[row]
+    valid = (asked.since[places] <= at) & (at < asked.until[places])
+    kept = np.append(0, np.cumsum(np.bincount(row[valid], minlength=batch.num_rows)))
+    return sort_groups(kept, asked.client[places[valid]])
+
+
+def add_receivers(events: Events, asked: Subscriptions) -> None:
+    """Give messages of a source with content, where their receivers were not logged, those who asked for it."""
+    row, client, meant = _matched(events, asked)
+    kept = np.flatnonzero(~meant[np.repeat(np.arange(events.rows), np.diff(events.start))])
+    old = np.repeat(np.arange(events.rows), np.diff(events.start))[kept]
+    start, order = group(np.concatenate([old, row]), events.rows)
+    codes = np.concatenate([events.receivers.codes[kept].astype(np.int64), client + len(events.client.names)])[order]
+    names = pa.concat_arrays([events.client.names, asked.names.cast(pa.string())])
+    both = Coded(np.concatenate([events.client.codes, codes]).astype(np.int32), names)
+    both = rename(both, lambda each: each)
+    events.client = Coded(both.codes[: events.rows], both.names)
+    events.receivers = Coded(both.codes[events.rows :], both.names)
+    events.start, events.logged = start, events.logged | meant
+
+
+def _matched(events: Events, asked: Subscriptions) -> tuple[Ints, Ints, Bools]:
+    """(row, client, meant): who receives which event, and which events were matched at all."""
+    meant = np.zeros(events.rows, bool)
+    rows, clients = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for first, batch in _messages(events):
+        meant[first : first + batch.num_rows] = ~events.logged[first : first + batch.num_rows]
+        start, found = match_events(batch, asked)
+        row = np.repeat(np.arange(first, first + batch.num_rows), np.diff(start))
+        rows.append(row[~events.logged[row]])
+        clients.append(found[~events.logged[row]])
+    return np.concatenate(rows), np.concatenate(clients), meant
+
+
+def _messages(events: Events) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Pieces of the batches of messages, each with the row that it begins at."""
+    first = 0
+    for batch in events.batches:
+        if is_message(batch):
+            for begin in range(0, batch.num_rows, AT_ONCE):
+                yield first + begin, batch.slice(begin, AT_ONCE)
+        first += batch.num_rows
+
+
+__all__ = ["Subscriptions", "add_receivers", "prepare", "read_subscriptions", "stage_subscriptions"]

@@ -1,0 +1,243 @@
+"""Content at ingest: who receives is who asked for what a message says, however the log is written and cut."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlace.errors import BadFilter, BadParameter, BadPlan, BadTrace, Unknown
+from overlace.ingest import splits
+from overlace.ingest.options import Options
+from overlace.ingest.receivers import match_events, prepare
+from overlace.ingest.run import ingest_sources
+from overlace.ingest.tables import add_tables
+from overlace.live.subscribed import _asked
+from overlace.matching.content.filters import matches, parse_filter
+from overlace.observe.subscribers import read_subscribers
+from overlace.optimize.groups import members_of
+from tests.ingest.logs import often
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+FORMS = ("jsonl", "json", "csv", "parquet", "padres-quotes")
+
+texts = st.sampled_from(["AAPL", "AB", "B", "a b"])
+numerals = st.sampled_from([-1.5, 0.0, 1.0, 10.5, 60.0])
+messages = st.fixed_dictionaries(
+    {"day": st.integers(0, 5), "who": st.sampled_from(["p", "q"])},
+    optional={"symbol": texts, "close": numerals, "open": st.booleans(), "volume": numerals},
+)
+constraints = st.one_of(
+    st.builds(lambda op, v: f"close {op} {v}", st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), numerals),
+    st.builds(lambda op, v: f"symbol {op} '{v}'", st.sampled_from(["=", "!=", "prefix", "suffix", "contains"]), texts),
+    st.builds(lambda v: f"open = {v}", st.sampled_from(["true", "false"])),
+    st.builds(lambda name: f"{name} exists", st.sampled_from(["close", "symbol", "volume", "other"])),
+)
+filters = st.lists(constraints, min_size=1, max_size=3).map(" and ".join)
+days = st.one_of(st.none(), st.integers(0, 6))
+subscriptions = st.lists(
+    st.tuples(st.sampled_from(["ann", "bob", "p"]), filters, days, days), max_size=6, unique_by=lambda row: row[:3]
+)
+
+
+def at(day):
+    return (START + timedelta(days=day)).strftime("%Y-%m-%d") if day is not None else ""
+
+
+def write_subscriptions(path, rows):
+    table = [{"client": c, "filter": f, "dialect": "content", "since": at(s), "until": at(u)} for c, f, s, u in rows]
+    path.write_text("".join(json.dumps({k: v for k, v in row.items() if v != ""}) + "\n" for row in table))
+    return str(path)
+
+
+def write_log(path, form, rows):
+    """Messages as a log of a form, with the options to read it."""
+    names = ("symbol", "close", "open", "volume")
+    plain = [{"at": at(row["day"]), "client": row["who"], **{n: row.get(n) for n in names}} for row in rows]
+    content = ("symbol:text", "close:number", "open:flag", "volume:number")
+    if form == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in plain))
+    elif form == "json":
+        path.write_text(json.dumps(plain))
+    elif form == "csv":
+        cells = [["" if value is None else str(value) for value in row.values()] for row in plain]
+        path.write_text("\n".join([",".join(plain[0]), *map(",".join, cells)]) + "\n")
+    elif form == "parquet":
+        kinds = [pa.string(), pa.string(), pa.string(), pa.float64(), pa.bool_(), pa.float64()]
+        schema = pa.schema(list(zip(plain[0], kinds, strict=True)))
+        pq.write_table(pa.Table.from_pylist(plain, schema), path, row_group_size=3)
+        content = names
+    else:
+        path.write_text("".join(quote(row) + "\n" for row in plain))
+        return Options(format=form, map={"client": "client", "at": "at"})
+    return Options(format=form, content=content)
+
+
+def quote(row):
+    def shown(value):
+        return f"'{value}'" if isinstance(value, str) else json.dumps(value)
+
+    return ",".join(f"[{name},{shown(value)}]" for name, value in row.items() if value is not None)
+
+
+def received(trace):
+    """Who received each message, in the order of the log."""
+    called = trace.names.get("client", [])
+    sets = {row["audience"]: row["receivers"] for row in trace.read("audiences").to_pylist()}
+    rows = sorted(trace.read("messages").to_pylist(), key=lambda row: row["message"])
+    return [None if row["audience"] is None else sorted(called[c] for c in sets[row["audience"]]) for row in rows]
+
+
+def expected(rows, asked):
+    """The same by definition: message by message, filter by filter."""
+    found = []
+    for row in rows:
+        content = {name: value for name, value in row.items() if name not in ("day", "who")}
+        valid = [(c, f) for c, f, s, u in asked if (s is None or s <= row["day"]) and (u is None or row["day"] < u)]
+        found.append(sorted({c for c, f in valid if matches(content, parse_filter(f))}))
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_receivers_are_those_whose_filter_matches_then_in_every_format_and_cut(tmp_path_factory, form):
+    @often(15)
+    @given(st.lists(messages, min_size=1, max_size=12), subscriptions, st.sampled_from([60, 1 << 20]))
+    def law(rows, asked, size):
+        folder = tmp_path_factory.mktemp("content")
+        out = str(folder / "trace")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(splits, "LEAST_SPLIT", size)
+            patch.setattr(splits, "SPLIT", size)
+            if asked:
+                add_tables([write_subscriptions(folder / "subs.jsonl", asked)], "subscriptions", out, {})
+            how = write_log(folder / "log", form, rows)
+            done = ingest_sources([str(folder / "log")], out, options=how)
+        found = received(done.trace)
+        assert found == (expected(rows, asked) if asked else [None] * len(rows))
+        assert [len(note) > 0 for note in done.notes if "no content subscriptions" in note] == [True] * (not asked)
+
+    law()
+
+
+def test_a_filter_matches_values_of_its_own_type_only():
+    rows = pa.table({"client": ["a", "b", "c"], "filter": ["x = 1", "x = '1'", "x exists"]})
+    rows = rows.append_column("since", pa.nulls(3, pa.int64())).append_column("until", pa.nulls(3, pa.int64()))
+    times = pa.array([0, 0, 0, 0], pa.timestamp("us", "UTC"))
+    batch = pa.record_batch(
+        {"at": times, "content.number.x": [1.0, None, 2.0, None], "content.text.x": [None, "1", None, None]}
+    )
+    start, clients = match_events(batch, prepare(rows))
+    assert [clients[a:b].tolist() for a, b in zip(start, start[1:], strict=False)] == [[0, 2], [1, 2], [2], []]
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """A trace with a subscription, and how to read logs into it."""
+    out = str(tmp_path / "trace")
+    add_tables(
+        [write_subscriptions(tmp_path / "s.jsonl", [("ann", "close > 10", None, None)])], "subscriptions", out, {}
+    )
+    return out
+
+
+def log(tmp_path, *rows, name="log.jsonl"):
+    (tmp_path / name).write_text("".join(json.dumps({"at": at(0), "client": "p", **row}) + "\n" for row in rows))
+    return [str(tmp_path / name)]
+
+
+def test_logged_receivers_stay_and_only_who_receives_is_stored(tmp_path, trace):
+    rows = {"close": 60, "receivers": ["zoe"]}, {"close": 60, "receivers": []}, {"close": 60}, {"close": 1}
+    done = ingest_sources(log(tmp_path, *rows), trace, options=Options(content=("close",)))
+    assert received(done.trace) == [["zoe"], [], ["ann"], []]
+    stored = {name for table in done.trace.parts for name in done.trace.read(table).column_names}
+    assert "close" not in stored
+
+
+def test_rows_of_a_table_with_content_are_messages_each(tmp_path, trace):
+    (tmp_path / "log.csv").write_text("at,client,close\n" + "2026-01-05,p,60\n" * 2 + "2026-01-05,p,7\n")
+    done = ingest_sources([str(tmp_path / "log.csv")], trace, options=Options(content=("close",)))
+    assert received(done.trace) == [["ann"], ["ann"], []]
+
+
+def test_subscriptions_that_come_later_count_for_later_logs_and_that_is_said(tmp_path, trace):
+    how = Options(content=("close",))
+    ingest_sources(log(tmp_path, {"close": 60}), trace, options=how)
+    told = []
+    late = write_subscriptions(tmp_path / "t.jsonl", [("bob", "close > 10", None, None)])
+    add_tables([late], "subscriptions", trace, {}, tell=told.append)
+    assert "from now on" in told[0]
+    assert "log.jsonl" in told[0]
+    done = ingest_sources(log(tmp_path, {"close": 70}, name="more.jsonl"), trace, options=how)
+    assert received(done.trace) == [["ann"], ["ann", "bob"]]
+    told.clear()
+    add_tables([late], "subscriptions", trace, {}, tell=told.append)
+    assert told == []
+
+
+def test_a_log_that_grew_is_read_on_as_it_was(tmp_path, trace):
+    path = log(tmp_path, {"close": 60})
+    ingest_sources(path, trace, options=Options(content=("close",)))
+    with open(path[0], "a") as file:
+        file.write(json.dumps({"at": at(1), "client": "p", "close": 11}) + "\n")
+    done = ingest_sources(path, trace)
+    assert received(done.trace) == [["ann"], ["ann"]]
+
+
+def test_what_cannot_be_read_is_in_quarantine_with_its_reason(tmp_path, trace):
+    rows = [{"close": value} for value in (60, "60", [1], None, True)]
+    done = ingest_sources(log(tmp_path, *rows), trace, options=Options(content=("close",)))
+    assert received(done.trace) == [["ann"], [], [], []]
+    assert list(done.accounts[0].quarantined) == ["close: neither text, a number nor true or false"]
+    (tmp_path / "log.csv").write_text("at,client,close\n" + "2026-01-05,p,60\n2026-01-05,p,n/a\n2026-01-05,p,\n")
+    done = ingest_sources([str(tmp_path / "log.csv")], trace, options=Options(content=("close:number",)))
+    assert {why: count for why, (count, _) in done.accounts[0].quarantined.items()} == {"close: not a number": 1}
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "what"),
+    [
+        ({"filter": "close >> 10"}, BadTrace, "row 1: filter: found '> 10'"),
+        ({}, BadTrace, "row 1: filter is empty"),
+        ({"filter": "close > 10", "group": "g"}, BadTrace, "group is 'g'. Expected nothing beside"),
+        ({"filter": "close > 10", "topic": "t"}, BadTrace, "topic is 't'. Expected nothing beside"),
+    ],
+)
+def test_a_bad_subscription_is_refused_with_its_row(tmp_path, table, error, what):
+    (tmp_path / "subs.jsonl").write_text(json.dumps({"client": "ann", "dialect": "content", **table}))
+    with pytest.raises(error, match=re.escape(what)) as caught:
+        add_tables([str(tmp_path / "subs.jsonl")], "subscriptions", str(tmp_path / "trace"), {})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "what"),
+    [
+        ({"content": ("close",)}, BadFilter, "the subscription of ann: close > 10"),
+        ({"content": ("closs",)}, Unknown, "Nearest: close"),
+        ({"content": ("close", "close")}, BadParameter, "twice"),
+        ({"content": ("close:number",), "pseudonymise": True}, BadParameter, "--pseudonymise"),
+        ({"content": ("close",), "format": "counts"}, BadParameter, "--content means nothing for the format counts"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_in_one_line(tmp_path, trace, monkeypatch, options, error, what):
+    monkeypatch.setenv("OVERLACE_KEY", "k")
+    path = log(tmp_path, {"close": "sixty"})
+    with pytest.raises(error, match=re.escape(what)) as caught:
+        ingest_sources(path, trace, options=Options(**options))
+    assert "\n" not in str(caught.value)
+
+
+def test_filters_on_content_are_no_filters_on_topics(tmp_path, trace):
+    (tmp_path / "more.csv").write_text("client,filter,dialect\nbob,a/#,mqtt\n")
+    add_tables([str(tmp_path / "more.csv")], "subscriptions", trace, {})
+    done = ingest_sources(log(tmp_path, {"close": 60, "topic": "a/b"}), trace, options=Options(content=("close",)))
+    asked = read_subscribers(done.trace)
+    assert [done.trace.names["client"][c] for c in asked.client] == ["bob"]
+    assert members_of(done.trace) == {}
+    assert any("1 other subscription did not count" in note for note in done.notes)
+    with pytest.raises(BadPlan, match="filters on content"):
+        _asked(done.trace, 0, "mqtt")
