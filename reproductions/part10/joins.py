@@ -29,7 +29,7 @@ def joins(seeds: int, progress: Progress) -> Measured:
         "strategy 3 random": (Strategy3("random"), SPARE),
         "strategy 3.1 descending": (Strategy31(), FINER),
         "strategy 3.1 random": (Strategy31("random"), FINER),
-        "strategy 4, repair only": (Strategy4(effort=0), ALL),
+        "strategy 4, repair only": (Strategy4(effort=0, drafted=0), ALL),
         "strategy 4": (Strategy4(), ALL),
     }
     rows: list[Row] = []

@@ -10,7 +10,7 @@ from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.channels.strategy31 import Strategy31
 from tests.oracles.channels import offer
 
-LIMITED = (Strategy3(), Strategy3("random"), Strategy31(), Strategy31("random"), Strategy4(effort=12))
+LIMITED = (Strategy3(), Strategy3("random"), Strategy31(), Strategy31("random"), Strategy4(effort=12, drafted=50))
 ONLINE = (Strategy1(), Strategy2(), *LIMITED)
 
 publishers = st.lists(st.tuples(st.integers(1, 31), st.integers(1, 9)), min_size=1, max_size=14)

@@ -38,7 +38,7 @@ class Online:
         *,
         tracked: bool,
         leave: Leave | None = None,
-        options: tuple[int, ...] = (),
+        options: tuple[object, ...] = (),
     ) -> None:
         self.book, self.kinds = book_of(observation)
         self.now: Partition = empty_partition(self.book, seed)
@@ -53,9 +53,13 @@ class Online:
             raise ValueError(f"rows {first} to {last - 1} cannot join: the offers have rows 0 to {len(self.kinds) - 1}")
         for row in first + np.flatnonzero(self.present[first:last])[:1]:
             raise ValueError(f"row {row} has joined already")
+        self.let_in(first, last)
+        self.present[first:last] = True
+
+    def let_in(self, first: int, last: int) -> None:
+        """Let the publishers of rows that may join do so."""
         rows = slice(first, last)
         self._join(self.book, self.now, self.kinds[rows], self.messages[rows], *self._options)
-        self.present[rows] = True
 
     def leave(self, row: int) -> None:
         """Let the publisher of a row, which has joined, go."""

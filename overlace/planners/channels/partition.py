@@ -251,6 +251,19 @@ def partition_of(observation: Observation, book: Book, channel: Ints, channels: 
     np.add.at(now.messages, t, offers.messages)
     now.limit[:] = UNLIMITED
     np.minimum.at(now.limit, t, offers.connections)
+    return _filled(book, now, channel)
+
+
+def recut(book: Book, now: Partition, channel: Ints) -> Partition:
+    """Those present in a partition, with each combination in another channel (dense ids, -1 none)."""
+    other = empty_partition(book)
+    for name in ("present", "messages", "limit"):
+        getattr(other, name)[:] = getattr(now, name)
+    return _filled(book, other, channel)
+
+
+def _filled(book: Book, now: Partition, channel: Ints) -> Partition:
+    """Put everything where it belongs in an empty partition whose publishers are known."""
     settle(book, now, channel)
     free = np.flatnonzero(now.size == 0)[::-1]
     now.spare[: len(free)] = free
@@ -265,7 +278,7 @@ def settle(book: Book, now: Partition, channel: Ints) -> None:
     for a in range(len(channel)):
         put(book, now, a, channel[a])
     for t in range(len(book.attributes)):
-        found = meet(book, now, t)
+        found = meet(book, now, t) if now.present[t] > 0 else 0
         now.connections[t] = found
         for i in range(found):
             now.rate[now.met[i]] += now.messages[t]
