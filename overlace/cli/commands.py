@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import overlace
-from overlace.cli import about, live, logs, main_job, peek, pipeline, plans
+from overlace.cli import about, live, logs, main_job, peek, pipeline, plans, trees
 from overlace.cli.console import err, example, out, shown, visible_lines
 from overlace.cli.explain import exit_code_of, explain
 from overlace.errors import NothingBetter
@@ -48,6 +48,9 @@ app.command("replay", epilog=example("overlace replay run"))(pipeline.replay_com
 app.command("report", epilog=example("overlace report run"))(pipeline.report_command)
 app.command("optimize", epilog=example("overlace optimize trace --out run --budget 40"))(main_job.optimize_command)
 app.command("drift", epilog=example("overlace drift run newer-trace"))(main_job.drift_command)
+app.command("trees", epilog=example("overlace trees delays.csv --bounds 100 --degrees 3 --root hub"))(
+    trees.trees_command
+)
 app.add_typer(live.live, name="live")
 app.command("planners", epilog=example("overlace planners tree"))(plans.planners_command)
 app.command("metrics", epilog=example("overlace metrics hops"))(about.metrics_command)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from overlace.errors import BadParameter
-from overlace.planners.dissemination.channels import Channels, arrange_channels, choose_root
+from overlace.planners.dissemination.channels import Channels, arrange_channels
 from overlace.planners.dissemination.joining import ABSENT
 
 rng = np.random.default_rng(0)
@@ -21,7 +21,7 @@ def channels(count=6, size=12):
 
 def test_every_channel_is_a_tree_and_nobody_sends_more_copies_than_its_degree():
     given = channels()
-    found = arrange_channels(DELAY, given, 6)
+    found = arrange_channels(DELAY, given, np.full(30, 6))
     used = np.zeros(30, dtype=int)
     for k in range(6):
         rows = slice(given.start[k], given.start[k + 1])
@@ -45,7 +45,7 @@ def test_one_channel_is_arranged_as_alone():
 
     bound = np.full(30, 40.0)
     given = Channels(np.array([0, 30]), np.arange(30), np.array([4]), bound, np.ones(1))
-    assert arrange_channels(DELAY, given, 2, 3).parent.tolist() == arrange(DELAY, bound, 2, 4, 3).tolist()
+    assert arrange_channels(DELAY, given, np.full(30, 2), 3).parent.tolist() == arrange(DELAY, bound, 2, 4, 3).tolist()
 
 
 def test_a_channel_with_too_few_places_is_left_out_and_named():
@@ -59,13 +59,14 @@ def test_a_channel_with_too_few_places_is_left_out_and_named():
 def test_members_that_have_no_delays_are_refused():
     given = Channels(np.array([0, 2]), np.array([0, 9]), np.array([0]), np.full(2, 50.0), np.ones(1))
     with pytest.raises(BadParameter, match="members 0 to 9: expected peers, 0 to 2"):
-        arrange_channels(DELAY[:3, :3], given, 2)
+        arrange_channels(DELAY[:3, :3], given, [2, 2, 2])
 
 
-def test_the_root_is_the_publisher_from_which_most_bounds_hold():
-    delay = np.array([[0, 9, 9, 9], [9, 0, 1, 1], [9, 1, 0, 1], [9, 1, 1, 0.0]])
-    root, left = choose_root(delay, [0, 1], [1.0, 1.0], [2, 3], 10)
-    assert (root, left.tolist()) == (1, [1.0, 1.0])
-    assert choose_root(delay, [0], [1.0], [2, 3], [10, np.inf])[1].tolist() == [10, np.inf]
-    with pytest.raises(BadParameter, match="without a publisher"):
-        choose_root(delay, [], [], [2], 10)
+def test_each_channel_may_have_delays_of_its_own():
+    given = channels(3)
+    groups = [given.members[a:b] for a, b in zip(given.start[:-1], given.start[1:], strict=True)]
+    own = [DELAY[np.ix_(group, group)] for group in groups]
+    one, other = (arrange_channels(delay, given, np.full(30, 6), draws=5000) for delay in (DELAY, own))
+    assert one.parent.tolist() == other.parent.tolist()
+    with pytest.raises(BadParameter, match="one for each of 3 channels"):
+        arrange_channels(own[:2], given, np.full(30, 6))

@@ -24,9 +24,9 @@ EACH, LEAST, MOST = 20_000, 40_000, 4_000_000
 HOT = (0.6, 1.0, 0.3)
 """What a move may cost at first with a chance of 1 in e, where a missed bound costs 1: a channel is annealed so many
 times from the same start, since it depends on the channel how hot is best."""
-SMALL, SWEEPS = 2_000, 4
-"""Peers up to which a channel is annealed, larger ones only climb by draws; and how often all moves are tried at last,
-at most."""
+SMALL, SWEPT, SWEEPS = 2_000, 700, 4
+"""Peers up to which a channel is annealed, larger ones only climb by draws; up to which all moves are tried at last;
+and how often, at most."""
 
 
 def arrange(delay: Any, bound: Any, degree: Any, root: int = 0, seed: int = 0) -> Ints:
@@ -51,7 +51,9 @@ def arrange_problem(problem: Problem, seed: int = 0, draws: int | None = None) -
     best, price = start, price_tree(problem, start)
     for run, hot in enumerate(HOT):
         cooling = Cooling(tries // len(HOT), hot, COLD)
-        found = climb(problem, improve(problem, start, cooling, len(HOT) * seed + run), SWEEPS)
+        found = improve(problem, start, cooling, len(HOT) * seed + run)
+        if peers <= SWEPT:
+            found = climb(problem, found, SWEEPS)
         if (paid := price_tree(problem, found)) < price:
             best, price = found, paid
         if price[0] == 0:

@@ -11,8 +11,8 @@ from overlace.errors import BadParameter
 from overlace.planners.dissemination.arrange import arrange_problem
 from overlace.planners.dissemination.joining import ABSENT
 from overlace.planners.dissemination.measures import Measures, measure
-from overlace.planners.dissemination.problem import find_arrivals, make_problem, per_peer
-from overlace.planners.dissemination.sharing import check_rates, share_degrees
+from overlace.planners.dissemination.problem import find_arrivals, make_problem
+from overlace.planners.dissemination.sharing import share_degrees
 from overlace.planners.dissemination.upper import Ceiling, bound_met
 
 
@@ -59,14 +59,19 @@ class Arranged(NamedTuple):
 def arrange_channels(delay: Any, channels: Channels, degree: Any, seed: int = 0, draws: int | None = None) -> Arranged:
     """Arrange every channel, each peer's degree shared over its channels by their rates.
 
-    `delay` is a square matrix of milliseconds over all peers, `degree` one number or one for each peer. A channel whose
-    members together have too few places for all of them is left out: its parents are ABSENT.
+    `delay` is a square matrix of milliseconds over all peers, or a list of matrices, one for each channel over its
+    members. `degree` is one for each peer. A channel whose members together have too few places for all of them is
+    left out: its parents are ABSENT.
     """
-    delays = np.asarray(delay, dtype=np.float64)
-    start, members = channels.start, channels.members
-    if len(members) and not 0 <= int(members.min()) <= int(members.max()) < len(delays):
-        raise BadParameter(f"members {members.min()} to {members.max()}: expected peers, 0 to {len(delays) - 1}")
-    limits = per_peer("degrees", degree, len(delays))
+    start, members, limits = channels.start, channels.members, np.asarray(degree, dtype=np.int64)
+    if len(members) and not 0 <= int(members.min()) <= int(members.max()) < len(limits):
+        raise BadParameter(f"members {members.min()} to {members.max()}: expected peers, 0 to {len(limits) - 1}")
+    own = isinstance(delay, list | tuple)
+    if len(delay) != (len(start) - 1 if own else len(limits)):
+        raise BadParameter(
+            f"delays of {len(delay)}: expected a matrix over {len(limits)} peers, or one for each of "
+            f"{len(start) - 1} channels"
+        )
     shares = share_degrees(limits, (start, members), channels.rate, channels.root)
     parent = np.full(len(members), ABSENT, dtype=np.int64)
     arrival = np.full(len(members), np.nan)
@@ -80,34 +85,11 @@ def arrange_channels(delay: Any, channels: Channels, degree: Any, seed: int = 0,
             ceilings.append(None)
             continue
         root = int(np.flatnonzero(peers == channels.root[k])[0])
-        problem = make_problem(delays[np.ix_(peers, peers)], channels.bound[rows], shares[rows], root)
+        delays = delay[k] if own else np.asarray(delay)[np.ix_(peers, peers)]
+        problem = make_problem(delays, channels.bound[rows], shares[rows], root)
         tree = arrange_problem(problem, seed, draws)
         parent[rows] = np.where(tree >= 0, peers[tree], -1)
         arrival[rows] = find_arrivals(problem, tree)
         measures.append(measure(problem, tree))
         ceilings.append(bound_met(problem))
     return Arranged(parent, shares, arrival, tuple(measures), tuple(ceilings))
-
-
-def choose_root(delay: Any, publishers: Any, rates: Any, subscribers: Any, bound: Any) -> tuple[int, Floats]:
-    """(the root, what is left of each subscriber's bound below it) for a channel with one publisher or several.
-
-    Every publisher sends to the root first, so a bound must hold for the slowest of them. The root is the publisher
-    from which the most bounds could be met directly, then the one with the least mean delay from all by their rates.
-    """
-    delays = np.asarray(delay, dtype=np.float64)
-    sources, targets = np.asarray(publishers, dtype=np.int64), np.asarray(subscribers, dtype=np.int64)
-    if not len(sources):
-        raise BadParameter("a channel without a publisher has no root: leave it out")
-    bounds = per_peer("bounds", bound, len(targets))
-    weight = check_rates(rates, len(sources))
-    left = {int(p): bounds - float(delays[sources, p].max(initial=0.0, where=sources != p)) for p in sources}
-    best = min(
-        left,
-        key=lambda p: (
-            -int((delays[p, targets] <= left[p]).sum()),
-            float((weight * np.where(sources == p, 0.0, delays[sources, p])).sum()),
-            p,
-        ),
-    )
-    return best, left[best]

@@ -31,7 +31,7 @@ from overlace.planners.dissemination.covering import count_new, list_gains, most
 from overlace.planners.dissemination.measures import has_bound
 from overlace.planners.dissemination.problem import TINY, Problem, find_shortest
 
-LEVELS = 24
+LEVELS, LARGE = 24, 1_500
 STEPS, INNER, WORK = 20_000, 300, 2e8
 """Steps of the search for a cover by the root's children, of one by grandchildren, and what all of those may take:
 peers squared, times sets of children looked at."""
@@ -139,8 +139,10 @@ class Ways(NamedTuple):
 
 
 def bound_cover(problem: Problem) -> int:
-    """The bound by cover."""
+    """The bound by cover; with more than LARGE peers all ways take too long, and all bounds are taken for possible."""
     n, root = len(problem.bound), problem.root
+    if n > LARGE:
+        return n
     delay = problem.delay.copy()
     delay[:, root] = np.inf
     through = shorten(delay)

@@ -1,0 +1,212 @@
+"""Delays between clients from a plain file, and numbers for each client: what `overlace trees` is given.
+
+A file is a square matrix, with or without names in its first row and column, or rows of from, to, milliseconds, with or
+without a header; columns between commas, semicolons, tabs or blanks; UTF-8, gzipped or not. Lines that begin with # are
+left out, as is the diagonal. Empty, nan, - and inf are delays that are not known.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from overlace.arrays.jit import Floats
+from overlace.errors import BadTrace, Unknown
+from overlace.ingest.files import read_unpacked
+
+UNKNOWN = {"", "-", "nan", "na", "none", "null", "inf", "?"}
+FROM, TO = ("from", "source", "src", "left"), ("to", "target", "dst", "right")
+MS = ("delay_ms", "delay", "latency_ms", "ms")
+REST = "*"
+"""In a file of bounds or degrees: all clients that it does not name."""
+
+
+class Delays(NamedTuple):
+    """Clients and the milliseconds from each (row) to each (column), and what was done to get them."""
+
+    clients: tuple[str, ...]
+    delay: Floats
+    notes: tuple[str, ...] = ()
+
+
+def read_delays(path: str | Path) -> Delays:
+    """The delays of a file, all of them known: where one is missing, by the shortest way over those that are known."""
+    rows = read_rows(path)
+    head = [cell.lower() for cell in rows[0]]
+    named = all(any(name in head for name in names) for names in (FROM, TO, MS))
+    listed = {len(row) for row in rows} == {3} and (len(rows) not in (2, 3, 4) or not is_number(rows[-1][1]))
+    read = read_pairs(path, rows) if named or listed else read_matrix(path, rows)
+    negative = np.argwhere(read.delay < 0)
+    if len(negative):
+        i, j = negative[0].tolist()
+        raise BadTrace(
+            f"{path}: the delay from {read.clients[i]} to {read.clients[j]} is {read.delay[i, j]:g}. "
+            "Expected milliseconds, 0 or more."
+        )
+    return go_around(path, read)
+
+
+def read_rows(path: str | Path, expected: str = "a matrix of delays, or rows of from, to, delay_ms") -> list[list[str]]:
+    """The lines of a file as cells."""
+    try:
+        text = read_unpacked(path, expected).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadTrace(f"{path}: is no text in UTF-8. Expected {expected}.") from None
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if not lines:
+        raise BadTrace(f"{path}: is empty. Expected {expected}.")
+    mark = next((each for each in "\t;," if each in lines[0]), None)
+    cells: Iterable[list[str]] = csv.reader(lines, delimiter=mark) if mark else map(str.split, lines)
+    return [[cell.strip() for cell in row] for row in cells]
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, or says that there is none."""
+    try:
+        float(cell)
+    except ValueError:
+        return cell.lower() in UNKNOWN
+    return True
+
+
+def read_number(path: str | Path, where: str, cell: str) -> float:
+    """A cell as a number; nan where it says that there is none."""
+    if cell.lower() in UNKNOWN:
+        return math.nan
+    try:
+        return float(cell)
+    except ValueError:
+        raise BadTrace(f"{path}: {where}: {cell!r} is no number. Expected milliseconds.") from None
+
+
+def read_matrix(path: str | Path, rows: Sequence[Sequence[str]]) -> Delays:
+    """A square matrix, with names or without."""
+    header, labelled = find_names(rows)
+    body = rows[header:]
+    values = [row[labelled:] for row in body]
+    odd = next((i for i, row in enumerate(values) if len(row) != len(values)), None)
+    if odd is not None or not values:
+        counted = f"row {odd + 1} has {len(values[odd])}" if odd is not None else "no columns"
+        raise BadTrace(
+            f"{path}: {len(values)} rows of delays, and {counted}. "
+            "Expected a square matrix, or rows of from, to, delay_ms."
+        )
+    columns = rows[0][-len(values) :] if header else [row[0] for row in body] if labelled else None
+    columns = list(columns or map(str, range(len(values))))
+    names = [row[0] for row in body] if labelled else columns
+    check_names(path, names)
+    if set(names) != set(columns):
+        other = sorted(set(columns) ^ set(names))[0]
+        raise BadTrace(f"{path}: {other!r} names a row or a column, not both. Expected the same names in both.")
+    delay = np.array([[read_number(path, f"row {names[i]}", c) for c in row] for i, row in enumerate(values)])
+    place = {name: i for i, name in enumerate(columns)}
+    return Delays(tuple(names), delay[:, [place[name] for name in names]])
+
+
+def find_names(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """(1 if the first row is names, 1 if the first column is): whatever makes the rest square and numbers."""
+    counted = [[str(i + least) for i in range(len(rows) - 1)] for least in (0, 1)]
+    if rows[0][0] == "" and list(rows[0][1:]) in counted:
+        return 1, 1
+    for header, labelled in ((0, 0), (1, 1), (1, 0), (0, 1)):
+        body = rows[header:]
+        if not body or len(body) != len(body[-1]) - labelled:
+            continue
+        firsts = labelled or all(is_number(row[0]) for row in body)
+        if firsts and all(all(map(is_number, row[labelled:])) for row in (body[0], body[-1])):
+            return header, labelled
+    header = int(not all(map(is_number, rows[0][1:])))
+    return header, int(not any(is_number(row[0]) for row in rows[header:]))
+
+
+def check_names(path: str | Path, names: Sequence[str]) -> None:
+    """Refuse a client that stands there twice."""
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise BadTrace(f"{path}: client {twice!r} stands there twice. Expected each once.")
+
+
+def read_pairs(path: str | Path, rows: Sequence[Sequence[str]]) -> Delays:
+    """Rows of from, to, milliseconds."""
+    head = [cell.lower() for cell in rows[0]]
+    at = [next((head.index(name) for name in names if name in head), None) for names in (FROM, TO, MS)]
+    header = None not in at
+    columns = [int(each or 0) for each in at] if header else [0, 1, 2]
+    found: dict[tuple[str, str], float] = {}
+    for i, row in enumerate(rows[1:] if header else rows):
+        if len(row) <= max(columns):
+            raise BadTrace(f"{path}: row {i + 1} has {len(row)} columns. Expected from, to, delay_ms.")
+        one, other, cell = (row[k] for k in columns)
+        value = read_number(path, f"row {i + 1}", cell)
+        if (one, other) in found:
+            raise BadTrace(
+                f"{path}: row {i + 1}: the delay from {one} to {other} is given twice, as {found[one, other]:g} and "
+                f"{value:g}. Expected each pair once."
+            )
+        found[one, other] = value
+    names = tuple(dict.fromkeys(name for pair in found for name in pair))
+    place = {name: i for i, name in enumerate(names)}
+    delay = np.full((len(names), len(names)), np.nan)
+    for (one, other), value in found.items():
+        delay[place[one], place[other]] = value
+    back = np.isnan(delay) & ~np.isnan(delay.T)
+    note = f"{int(back.sum()):,} delays are given one way only: taken for both"
+    return Delays(names, np.where(back, delay.T, delay), (note,) if back.any() else ())
+
+
+def go_around(path: str | Path, read: Delays) -> Delays:
+    """Delays in which every pair is known, where some way over known pairs leads."""
+    from scipy.sparse.csgraph import shortest_path
+
+    delay = np.where(np.eye(len(read.clients), dtype=np.bool_), 0.0, read.delay)
+    missing = ~np.isfinite(delay)
+    if not missing.any():
+        return read._replace(delay=delay)
+    ways = shortest_path(np.ma.masked_invalid(delay), method="D")
+    for i, j in np.argwhere(missing & ~np.isfinite(ways))[:1].tolist():
+        raise BadTrace(
+            f"{path}: no delay is known from {read.clients[i]} to {read.clients[j]}, nor a way over others. "
+            "Measure it, or take one of them out."
+        )
+    note = f"{int(missing.sum()):,} delays are missing: the shortest way over those that are known stands in for each"
+    return Delays(read.clients, np.where(missing, ways, delay), (*read.notes, note))
+
+
+def read_values(text: str, column: str, clients: Sequence[str], default: float | None) -> Floats:
+    """A number for each client: one for all, or from a file of client and number, where `*` stands for all others.
+
+    Whoever is not named has the default; without one it is refused.
+    """
+    try:
+        return np.full(len(clients), math.inf if text.lower() in ("none", "inf") else float(text))
+    except ValueError:
+        pass
+    rows = read_rows(text, f"a number, or a file of client and {column}")
+    if rows[0][-1].lower() == column or not is_number(rows[0][-1]):
+        rows = rows[1:]
+    known = {name: i for i, name in enumerate(clients)}
+    found: dict[str, float] = {}
+    for i, row in enumerate(rows):
+        if len(row) != 2:
+            raise BadTrace(f"{text}: row {i + 1} has {len(row)} columns. Expected client and {column}.")
+        if row[0] not in known and row[0] != REST:
+            raise Unknown("client", row[0], clients)
+        if row[0] in found:
+            raise BadTrace(f"{text}: client {row[0]!r} stands there twice. Expected each once.")
+        value = math.inf if row[1].lower() in ("none", "inf") else read_number(text, f"row {i + 1}", row[1])
+        if math.isnan(value):
+            raise BadTrace(f"{text}: the {column} of {row[0]} is missing. Expected a number.")
+        found[row[0]] = value
+    rest = found.get(REST, default)
+    absent = [name for name in clients if name not in found]
+    if absent and rest is None:
+        raise BadTrace(
+            f"{text}: {len(absent)} of {len(clients)} clients have no {column} (first: {absent[0]}). "
+            f"Name them, or all others by a row `{REST},2`."
+        )
+    return np.array([found.get(name, rest if rest is not None else 0.0) for name in clients])
