@@ -5,6 +5,11 @@ from __future__ import annotations
 from overlace.errors import Unknown
 from overlace.model import Planner
 from overlace.planners.channels.anneal import Anneal
+from overlace.planners.channels.k_means import KMeans
+from overlace.planners.channels.no_loss import NoLoss
+from overlace.planners.channels.pairwise import Pairwise
+from overlace.planners.channels.semcast import SemCast
+from overlace.planners.channels.spanning_tree import SpanningTree
 from overlace.planners.channels.strategy1 import Strategy1
 from overlace.planners.channels.strategy2 import Strategy2
 from overlace.planners.channels.strategy3 import Strategy3
@@ -37,6 +42,11 @@ from overlace.planners.tree.star import Star
 
 PLANNERS: dict[str, type[Planner]] = {
     "channels.anneal": Anneal,
+    "channels.k-means": KMeans,
+    "channels.no-loss": NoLoss,
+    "channels.pairwise": Pairwise,
+    "channels.semcast": SemCast,
+    "channels.spanning-tree": SpanningTree,
     "channels.strategy-1": Strategy1,
     "channels.strategy-2": Strategy2,
     "channels.strategy-3": Strategy3,
