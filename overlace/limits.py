@@ -205,6 +205,12 @@ class Goal(Split):
     forecast: Literal["chosen", "plain"] = option(
         "chosen", "what to plan for: the traffic to come, as chosen in the training window, or its plain sums"
     )
+    delays: str | None = option(
+        None,
+        "trees per channel: milliseconds between clients, a matrix or rows of from,to,delay_ms (default: from the "
+        "latencies of links)",
+        metavar="FILE",
+    )
     effort: int = option(100, "how long to anneal after the first search; 0: quickest", least=0)
     seed: int = option(0, "same seed, same result", least=0)
 

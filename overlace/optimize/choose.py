@@ -24,8 +24,8 @@ def without_effect(name: str, given: frozenset[str]) -> list[str]:
     """Options that were given and do not limit a family of plans."""
     every = {each.name for kind in (Limits, Goal) for each in fields(kind)}
     binds = {
-        ROUTED: every - OF_MESHES,
-        CHANNELS: {"seed"},
+        ROUTED: every - OF_MESHES - {"delays"},
+        CHANNELS: {"seed", "delays"},
         MESH: {"max_degree", "effort", "seed"} | OF_MESHES,
     }
     return sorted(given - Split.EITHER - binds[name])

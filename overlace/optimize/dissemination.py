@@ -6,7 +6,7 @@ messages that are published in each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,24 +19,23 @@ from overlace.errors import BadParameter
 from overlace.model import Progress, name_of
 from overlace.observe.bounds import Bounds, bounds_of
 from overlace.optimize.case import Case
-from overlace.optimize.peers import MOST_PEERS, ChannelPeers, LeftOut, delays_of_links, peers_of
-from overlace.planners.dissemination.arrange import arrange_problem
-from overlace.planners.dissemination.greedy import grow_shortest, grow_spanning, make_star
+from overlace.optimize.peers import (
+    MOST_PEERS,
+    ChannelPeers,
+    Delays,
+    LeftOut,
+    delays_of_links,
+    peers_of,
+    read_client_delays,
+)
+from overlace.planners.dissemination.comparison import ARRANGED, compare
 from overlace.planners.dissemination.measures import count_children, is_met
 from overlace.planners.dissemination.problem import TINY, Problem, find_arrivals, make_problem
 from overlace.planners.dissemination.sharing import share_degrees
-from overlace.planners.dissemination.upper import bound_met
 from overlace.trace.tables import RUN
 from overlace.wording import counted
 
 TREES = "trees per channel"
-OURS = "arranged"
-RIVALS: dict[str, Callable[[Problem], Ints]] = {
-    "star, whatever its degree": make_star,
-    "shortest paths": grow_shortest,
-    "minimum spanning tree": grow_spanning,
-}
-"""What our trees are compared with; all but the star keep the limits."""
 
 
 class Kind(NamedTuple):
@@ -71,11 +70,11 @@ def arrange_trees(case: Case, channels: Pairs, progress: Progress | None = None)
     asked = bounds_of(case.trace, case.cut.train, case.known)
     if not asked.given:
         return "no subscription has a latency bound: ingest subscriptions with attributes and bound_ms"
-    delays = delays_of_links(case.observation)
+    delays, notes = find_delays(case)
     if delays is None:
-        return "delays between clients are not known: ingest sessions, and links with latency_us"
+        return "delays between clients are not known: ingest sessions, and links with latency_us; or give --delays FILE"
     peers, left_out = peers_of(case.observation, channels, asked, delays)
-    notes = list(_notes(left_out))
+    notes += _notes(left_out)
     problems, kept = [], []
     for each, degree in zip(peers, _shared_degrees(peers, asked) if peers else (), strict=True):
         try:
@@ -85,21 +84,27 @@ def arrange_trees(case: Case, channels: Pairs, progress: Progress | None = None)
             notes.append(f"{name_of('channel', each.channel, case.names)} has no tree: {error}")
     if not problems:
         return "; ".join(notes) or "no channel has a subscriber beside its publisher"
-    tell, trees = progress or (lambda share, what: None), []
+    tell, compared = progress or (lambda share, what: None), []
     for i, problem in enumerate(problems):
         tell(i / len(problems), f"channel {i + 1:,} of {len(problems):,}")
-        trees.append(arrange_problem(problem, case.goal.seed))
-    kinds = [_measure(OURS, kept, problems, trees)]
-    kinds += [_measure(label, kept, problems, [make(each) for each in problems]) for label, make in RIVALS.items()]
+        compared.append(compare(problem, case.goal.seed))
+    trees = {label: [each.trees[label] for each in compared] for label in compared[0].trees}
     return Trees(
-        _rows(kept, problems, trees),
-        kinds,
+        _rows(kept, problems, trees[ARRANGED]),
+        [_measure(label, kept, problems, made) for label, made in trees.items()],
         len(kept),
         sum(len(each.client) - 1 for each in kept),
         sum(int(np.isfinite(each.bound).sum()) for each in problems),
-        sum(bound_met(each).most + root_met(each) for each in problems),
+        sum(each.ceiling.most + root_met(p) for each, p in zip(compared, problems, strict=True)),
         notes,
     )
+
+
+def find_delays(case: Case) -> tuple[Delays | None, list[str]]:
+    """(delays, notes): those of the file that was given, or those of the links."""
+    if case.goal.delays is None:
+        return delays_of_links(case.observation), []
+    return read_client_delays(case.goal.delays, case.names)
 
 
 def root_met(problem: Problem) -> int:

@@ -40,6 +40,7 @@ from overlace.optimize.judge import Evidence, Part, explain_gap, judge_plan, not
 from overlace.optimize.meshes import MeshChoice, mesh_limits
 from overlace.optimize.newcomers import Stays
 from overlace.optimize.observe import observe
+from overlace.optimize.peers import read_client_delays
 from overlace.optimize.replay import read_traffic, replay_plans
 from overlace.optimize.scope import by_kind, check_names
 from overlace.optimize.solve import AS_OBSERVED, Solved, keep_plan, solve
@@ -95,7 +96,10 @@ def optimize(
 ) -> Answer:
     """Observe, plan, replay what was held out, and report; Refused where no change is recommended."""
     tell = progress or (lambda share, what: None)
-    check_names(limits, Trace.open(path).names)
+    named = Trace.open(path).names
+    check_names(limits, named)
+    if goal.delays is not None:
+        read_client_delays(goal.delays, named)  # refused now, not after the search
     tell(0.02, "observing")
     fresh = not run.exists()
     observation, names, trace, cut = observe(path, run, goal, force=force)

@@ -15,7 +15,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from overlace.arrays.jit import Floats, Ints, Pairs
-from overlace.model import Observation
+from overlace.errors import BadTrace
+from overlace.ingest.delays import read_delays
+from overlace.model import Names, Observation
 from overlace.observe.bounds import Bounds
 
 MOST_PEERS = 3000
@@ -56,6 +58,19 @@ def delays_of_links(observation: Observation) -> Delays | None:
         there = (place >= 0) & (network.client_region >= 0)
         access[there] = network.access_latency_us[network.client_region[there], place[there]] / 1000.0
     return Delays(place, between, access)
+
+
+def read_client_delays(path: str, names: Names) -> tuple[Delays, list[str]]:
+    """(delays, notes): those of a file, for the clients that it names."""
+    read = read_delays(path)
+    row = {name: i for i, name in enumerate(read.clients)}
+    place = np.array([row.get(name, -1) for name in names.get("client", ())], dtype=np.int64)
+    if not (place >= 0).any():
+        raise BadTrace(
+            f"{path}: names no client of the trace, but {', '.join(read.clients[:3])}. Expected names as "
+            f"{', '.join(names.get('client', ())[:3])}."
+        )
+    return Delays(place, read.delay, np.zeros(len(place))), [f"{path}: {note}" for note in read.notes]
 
 
 TINIEST = 1e-9

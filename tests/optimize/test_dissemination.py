@@ -126,3 +126,28 @@ def test_the_report_and_the_command_line_show_them(tmp_path, capsys):
     page = (tmp_path / "run" / "report.html").read_text()
     assert "A tree for each channel" in page
     assert "Trees by channel" in page
+
+
+def test_delays_may_come_from_a_file(tmp_path, capsys):
+    tables = make_tables(2)
+    tables["links"]["latency_us"] = [None] * (BROKERS - 1)
+    make_trace(tmp_path / "trace", tables)
+    draw, clients = random.Random(5), range(1, PUBLISHERS + SUBSCRIBERS)  # c0 is not in the file
+    ms = {(a, b): draw.randrange(1, 40) for a in clients for b in clients if a < b}
+    file = tmp_path / "delays.csv"
+    file.write_text("from,to,delay_ms\n" + "".join(f"c{a},c{b},{each}\n" for (a, b), each in ms.items()))
+    words = ["optimize", str(tmp_path / "trace"), "--out", str(tmp_path / "run"), "--train", "1", "--delays"]
+    assert run([*words, str(file)]) == 0
+    rows = pq.read_table(tmp_path / "run" / "trees.parquet").to_pylist()
+    assert rows
+    arrived = {(row["channel"], row["client"]): row["delay_ms"] for row in rows}
+    for row in rows:
+        if row["parent"] is not None:
+            way = ms[min(row["client"], row["parent"]), max(row["client"], row["parent"])]
+            assert row["delay_ms"] == pytest.approx(arrived[row["channel"], row["parent"]] + way)
+    for text, problem in (("a,b\n", "square"), ("from,to,delay_ms\nx,y,3\n", "names no client"), (None, "no such")):
+        file.unlink(missing_ok=True)
+        if text is not None:
+            file.write_text(text)
+        assert run([*words, str(file), "--force"]) == 1
+        assert problem in capsys.readouterr().err.lower()
