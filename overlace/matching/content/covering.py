@@ -151,7 +151,7 @@ class CoverIndex:
         pieces = []
         for some in lists:
             if len(some):
-                found, left_open = compare_all(self._entries.held, query, mask, some.arrays(), upward)
+                found, left_open = compare_all(*self._entries.held, query, mask, *some.arrays(), upward)
                 pieces.append(self._settle(filter, found, upward) if left_open else found)
         if len(pieces) == 1:
             return pieces[0]

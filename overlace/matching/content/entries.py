@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from functools import cache
+from itertools import chain
 from struct import Struct
 from typing import NamedTuple
 
@@ -19,7 +21,6 @@ KIND, SLOT, ATTRIBUTE = 1, 3, 34
 """Where the mark of an entry has the kind of its slot, the slot and the attribute; its lowest bit: there are holes."""
 MARK, CODE, LOW, HIGH = range(4)
 """The words of an entry. They lie together, as a query jumps from filter to filter."""
-ROW = Struct("=qqdd")
 
 
 class Held(NamedTuple):
@@ -69,13 +70,6 @@ def _room(filters: int, entries: int) -> Held:
     return Held(np.zeros((filters, 2), np.int32), np.zeros((entries, 4), np.int64))
 
 
-class Listed(NamedTuple):
-    """Filters to look at: their ids, and the masks of the attributes that they name."""
-
-    ids: Ints
-    masks: Ints
-
-
 class Listing:
     """Ids of filters, ascending, each with the mask of the attributes that it names."""
 
@@ -96,9 +90,9 @@ class Listing:
         if at < len(self._ids) and self._ids[at] == id:
             del self._ids[at], self._masks[at]
 
-    def arrays(self) -> Listed:
-        """Ids and masks, to be let go before the next change."""
-        return Listed(np.frombuffer(self._ids, np.int64), np.frombuffer(self._masks, np.int64))
+    def arrays(self) -> tuple[Ints, Ints]:
+        """(ids, masks), to be let go before the next change."""
+        return np.frombuffer(self._ids, np.int64), np.frombuffer(self._masks, np.int64)
 
 
 NOBODY = Listing()
@@ -124,27 +118,33 @@ def entry_rows(entries: list[Entry], attribute: list[int]) -> Ints:
         for kind, slot, low, high, code, holes in entries
     ]
     rows.sort()
-    packed = bytearray(ROW.size * len(rows))
-    for i, row in enumerate(rows):
-        ROW.pack_into(packed, ROW.size * i, *row)
+    packed = bytearray(_row_format(len(rows)).pack(*chain.from_iterable(rows)))
     return np.frombuffer(packed, np.int64).reshape(-1, 4)
 
 
-@kernel
-def compare_all(held: Held, query: Ints, mask: int, listed: Listed, upward: bool) -> tuple[Ints, int]:
-    """(found, open): the listed filters that cover the query or, with upward false, that it covers.
+@cache
+def _row_format(rows: int) -> Struct:
+    return Struct("=" + rows * "qqdd")
 
-    Where that is left open, a filter is written as ~id; `open` is how many are.
+
+@kernel
+def compare_all(
+    span: Ints32, word: Ints, query: Ints, mask: int, ids: Ints, masks: Ints, upward: bool
+) -> tuple[Ints, int]:
+    """(found, open): of the filters with these ids, those that cover the query or, with upward false, that it covers.
+
+    `span` and `word` are what is held, `mask` and `masks` the attributes that are named. Where it is left open whether
+    a filter covers, it is written as ~id; `open` is how many are.
     """
-    span, word, number, limits = held.span, held.word, held.word.view(np.float64), query.view(np.float64)
+    number, limits = word.view(np.float64), query.view(np.float64)
     row_of = np.full((query[-1, MARK] >> ATTRIBUTE) + 1 if len(query) else 0, -1)
     for q in range(len(query)):
         row_of[query[q, MARK] >> ATTRIBUTE] = q
-    found = np.empty(len(listed.ids), np.int64)
+    found = np.empty(len(ids), np.int64)
     candidates = free = left_open = 0
     for k in range(len(found)):  # without a branch: the wide one names no attribute that the narrow one does not
-        found[candidates] = listed.ids[k]
-        candidates += (listed.masks[k] & ~mask if upward else mask & ~listed.masks[k]) == 0
+        found[candidates] = ids[k]
+        candidates += (masks[k] & ~mask if upward else mask & ~masks[k]) == 0
     for k in range(candidates):
         f, answer, shared = found[k], YES, 0
         for e in range(span[f, 0], span[f, 1]):
