@@ -112,26 +112,27 @@ class Entry(NamedTuple):
 
 def entries_of(filter: Filter, vocabulary: Vocabulary) -> list[Entry] | None:
     """What a filter allows in each slot that it constrains; None if nothing can match it."""
-    allowed = allowed_values(filter)
-    if any(map(is_empty, allowed.values())):
-        return None
-    return [_entry(name, each, vocabulary) for name, each in allowed.items()]
+    entries = []
+    for name, allowed in allowed_values(filter).items():
+        if is_empty(allowed):
+            return None
+        entries.append(_entry(name, allowed, vocabulary))
+    return entries
 
 
 def _entry(name: str, allowed: Allowed, vocabulary: Vocabulary) -> Entry:
-    words = vocabulary.words
-    match allowed:
-        case Range():
-            return Entry("number", vocabulary.slot(name, "number"), allowed.low, allowed.high, 0, sorted(allowed.holes))
-        case Flags():
-            low, high = float(min(allowed.allowed)), float(max(allowed.allowed))
-            return Entry("flag", vocabulary.slot(name, "flag"), low, high, 0, ())
-        case Anything():
-            return Entry("any", vocabulary.slot(name, "any"), -math.inf, math.inf, 0, ())
-    slot = vocabulary.slot(name, "text")
+    if isinstance(allowed, Range):
+        holes = sorted(allowed.holes) if allowed.holes else ()
+        return Entry("number", vocabulary.slot(name, "number"), allowed.low, allowed.high, 0, holes)
+    if isinstance(allowed, Anything):
+        return Entry("any", vocabulary.slot(name, "any"), -math.inf, math.inf, 0, ())
+    if isinstance(allowed, Flags):
+        low, high = float(min(allowed.allowed)), float(max(allowed.allowed))
+        return Entry("flag", vocabulary.slot(name, "flag"), low, high, 0, ())
+    slot, words = vocabulary.slot(name, "text"), vocabulary.words
     if isinstance(allowed, Choice):
         if len(allowed.texts) == 1:
-            return Entry("text", slot, 0.0, 0.0, _number(words, min(allowed.texts)), ())
+            return Entry("text", slot, 0.0, 0.0, _number(words, *allowed.texts), ())
         allowed = _spanned(allowed)
     code = ~_number(vocabulary.patterns, (slot, allowed._replace(holes=frozenset())))
     return Entry("text", slot, 0.0, 0.0, code, sorted(float(_number(words, hole)) for hole in allowed.holes))

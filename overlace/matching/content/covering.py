@@ -27,9 +27,8 @@ from overlace.matching.content.entries import (
     Listing,
     asked_words,
     attribute_mask,
+    compare_all,
     entry_rows,
-    find_above,
-    find_below,
 )
 from overlace.matching.content.filters import covers
 
@@ -152,9 +151,7 @@ class CoverIndex:
         pieces = []
         for some in lists:
             if len(some):
-                found, left_open = (find_above if upward else find_below)(
-                    self._entries.held, query, mask, *some.arrays()
-                )
+                found, left_open = compare_all(*self._entries.held, query, mask, *some.arrays(), upward)
                 pieces.append(self._settle(filter, found, upward) if left_open else found)
         if len(pieces) == 1:
             return pieces[0]

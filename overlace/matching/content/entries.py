@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from array import array
+from functools import cache
+from itertools import chain
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
 
-from overlace.arrays.jit import Floats, Ints, by_address, kernel
-from overlace.matching.content.boxes import Entry
+from overlace.arrays.jit import Ints, kernel
+from overlace.matching.content.boxes import Entry, Ints32
 
 NO, PERHAPS, YES = 0, 1, 2
 NUMBER, TEXT, ANY = 0, 1, 2
@@ -20,13 +23,11 @@ MARK, CODE, LOW, HIGH = range(4)
 """The words of an entry. They lie together, as a query jumps from filter to filter."""
 
 
-@by_address
 class Held(NamedTuple):
-    """Entries of filters: filter f has rows span[f, 0]:span[f, 1]."""
+    """Entries of filters: filter f has rows span[f, 0]:span[f, 1] of words, the last two of which are float64."""
 
-    span: Ints
+    span: Ints32
     word: Ints
-    number: Floats  # the same memory as word
 
 
 class EntryStore:
@@ -66,8 +67,7 @@ class EntryStore:
 
 
 def _room(filters: int, entries: int) -> Held:
-    word = np.zeros((entries, 4), np.int64)
-    return Held(np.zeros((filters, 2), np.int64), word, word.view(np.float64))
+    return Held(np.zeros((filters, 2), np.int32), np.zeros((entries, 4), np.int64))
 
 
 class Listing:
@@ -113,72 +113,55 @@ def attribute_mask(entries: list[Entry], attribute: list[int]) -> int:
 
 def entry_rows(entries: list[Entry], attribute: list[int]) -> Ints:
     """Entries as words, by ascending attribute, given the attribute of each slot."""
-    rows = np.empty((len(entries), 4), np.int64)
-    numbers = rows.view(np.float64)
-    marks = [attribute[slot] << ATTRIBUTE | slot << SLOT for _, slot, *_ in entries]
-    for i, (mark, entry) in enumerate(sorted(zip(marks, entries, strict=True))):
-        rows[i, MARK] = mark | KINDS[entry.type] << KIND | (len(entry.holes) > 0)
-        rows[i, CODE] = entry.code
-        numbers[i, LOW], numbers[i, HIGH] = entry.low, entry.high
-    return rows
+    rows = [
+        (attribute[slot] << ATTRIBUTE | slot << SLOT | KINDS[kind] << KIND | (1 if holes else 0), code, low, high)
+        for kind, slot, low, high, code, holes in entries
+    ]
+    rows.sort()
+    packed = bytearray(_row_format(len(rows)).pack(*chain.from_iterable(rows)))
+    return np.frombuffer(packed, np.int64).reshape(-1, 4)
+
+
+@cache
+def _row_format(rows: int) -> Struct:
+    return Struct("=" + rows * "qqdd")
 
 
 @kernel
-def find_above(held: Held, query: Ints, mask: int, listed: Ints, masks: Ints) -> tuple[Ints, int]:
-    """(found, open): the listed filters that cover the query.
+def compare_all(
+    span: Ints32, word: Ints, query: Ints, mask: int, ids: Ints, masks: Ints, upward: bool
+) -> tuple[Ints, int]:
+    """(found, open): of the filters with these ids, those that cover the query or, with upward false, that it covers.
 
-    Where that is left open, a filter is written as ~id; `open` is how many are.
+    `span` and `word` are what is held, `mask` and `masks` the attributes that are named. Where it is left open whether
+    a filter covers, it is written as ~id; `open` is how many are.
     """
-    word, number, limits = held.word, held.number, query.view(np.float64)
-    found = np.empty(len(listed), np.int64)
-    free = left_open = 0
-    for k in range(len(listed)):  # without a branch: those that name no attribute which the query does not
-        found[free] = listed[k]
-        free += masks[k] & ~mask == 0
-    candidates, free = free, 0
+    number, limits = word.view(np.float64), query.view(np.float64)
+    row_of = np.full((query[-1, MARK] >> ATTRIBUTE) + 1 if len(query) else 0, -1)
+    for q in range(len(query)):
+        row_of[query[q, MARK] >> ATTRIBUTE] = q
+    found = np.empty(len(ids), np.int64)
+    candidates = free = left_open = 0
+    for k in range(len(found)):  # without a branch: the wide one names no attribute that the narrow one does not
+        found[candidates] = ids[k]
+        candidates += (masks[k] & ~mask if upward else mask & ~masks[k]) == 0
     for k in range(candidates):
-        f, q, answer = found[k], 0, YES
-        for e in range(held.span[f, 0], held.span[f, 1]):
-            while q < len(query) and query[q, MARK] >> ATTRIBUTE < word[e, MARK] >> ATTRIBUTE:
-                q += 1
-            own = NO
-            if q < len(query) and query[q, MARK] >> ATTRIBUTE == word[e, MARK] >> ATTRIBUTE:
-                inside = number[e, LOW] <= limits[q, LOW] and limits[q, HIGH] <= number[e, HIGH]
-                own = compare(word[e, MARK], query[q, MARK], word[e, CODE], query[q, CODE], inside)
-            answer = min(answer, own)
+        f, answer, shared = found[k], YES, 0
+        for e in range(span[f, 0], span[f, 1]):
+            attribute = word[e, MARK] >> ATTRIBUTE
+            q = row_of[attribute] if attribute < len(row_of) else -1
+            if q < 0:
+                continue
+            shared += 1
+            if upward:
+                inside = (number[e, LOW] <= limits[q, LOW]) & (limits[q, HIGH] <= number[e, HIGH])
+                answer = min(answer, compare(word[e, MARK], query[q, MARK], word[e, CODE], query[q, CODE], inside))
+            else:
+                inside = (limits[q, LOW] <= number[e, LOW]) & (number[e, HIGH] <= limits[q, HIGH])
+                answer = min(answer, compare(query[q, MARK], word[e, MARK], query[q, CODE], word[e, CODE], inside))
             if answer == NO:
                 break
-        if answer != NO:
-            found[free] = f if answer == YES else ~f
-            free += 1
-            left_open += answer == PERHAPS
-    return found[:free].copy(), left_open
-
-
-@kernel
-def find_below(held: Held, query: Ints, mask: int, listed: Ints, masks: Ints) -> tuple[Ints, int]:
-    """(found, open): the listed filters that the query covers, in the same way."""
-    word, number, limits = held.word, held.number, query.view(np.float64)
-    found = np.empty(len(listed), np.int64)
-    free = left_open = 0
-    for k in range(len(listed)):  # without a branch: those that name every attribute of the query
-        found[free] = listed[k]
-        free += mask & ~masks[k] == 0
-    candidates, free = free, 0
-    for k in range(candidates):
-        f, answer = found[k], YES
-        e, end = held.span[f, 0], held.span[f, 1]
-        for q in range(len(query)):
-            while e < end and word[e, MARK] >> ATTRIBUTE < query[q, MARK] >> ATTRIBUTE:
-                e += 1
-            own = NO
-            if e < end and word[e, MARK] >> ATTRIBUTE == query[q, MARK] >> ATTRIBUTE:
-                inside = limits[q, LOW] <= number[e, LOW] and number[e, HIGH] <= limits[q, HIGH]
-                own = compare(query[q, MARK], word[e, MARK], query[q, CODE], word[e, CODE], inside)
-            answer = min(answer, own)
-            if answer == NO:
-                break
-        if answer != NO:
+        if answer != NO and shared == (span[f, 1] - span[f, 0] if upward else len(query)):
             found[free] = f if answer == YES else ~f
             free += 1
             left_open += answer == PERHAPS

@@ -1,9 +1,9 @@
 """Which filters each message matches: many filters at once, inserted and removed as they come.
 
 Filters lie in segments (see `segment`), each laid out once. New ones wait in a short tail that is checked one by one;
-when it is full, it becomes a segment together with those before it that are not much longer. So a filter is laid out
-again about log2(filters / TAIL) times in its life, and there are never more segments than that. A removed filter is
-marked, and a segment of which half is removed is laid out again.
+when it is full, it becomes a segment together with those before it that are at most `LONGER` times as long. So there
+are about log(filters / TAIL) / log(LONGER) segments, and a filter is laid out again at most `LONGER` times in each. A
+removed filter is marked, and a segment of which half is removed is laid out again.
 
 Keeps: the ids of a message ascend; what is matched does not depend on when filters came and went.
 """
@@ -25,6 +25,8 @@ from overlace.matching.content.segment import KEY, Segment, build, bytes_of, dro
 
 TAIL = 256
 """Filters that wait until they are laid out."""
+LONGER = 8
+"""A segment at most so many times as long as what is laid out after it is laid out again with it."""
 
 
 class Matcher:
@@ -117,7 +119,7 @@ class Matcher:
     def _lay_out(self, boxes: Boxes) -> None:
         """Make a segment of filters and of the shorter segments before."""
         several = [boxes]
-        while self._segments and len(self._segments[-1].boxes.ids) <= 2 * sum(len(each.ids) for each in several):
+        while self._segments and len(self._segments[-1].boxes.ids) <= LONGER * sum(len(each.ids) for each in several):
             several.append(_kept(self._segments.pop()))
         together = concatenate(several) if len(several) > 1 else boxes
         if len(together.ids):

@@ -22,11 +22,11 @@ from overlace.matching.content.boxes import Boxes, Ints32
 
 FEW = 48
 """Filters that are checked one by one rather than by bitmaps."""
-BITS = 1024
+BITS = 640
 """Bits a filter in the bitmaps of all slots together, at most."""
-BUCKETS = 256
+BUCKETS = 128
 """Buckets of a slot, at most."""
-ENDS = 8
+ENDS = 16
 """Ends of ranges in a bucket on average, at least."""
 HEAVY = 4
 """A code has a bitmap of its own if more filters than so many times the words of a bitmap ask for it."""

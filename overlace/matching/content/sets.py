@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from overlace.matching.content.constraints import Constraint, Filter, Value
 
-LOWER, UPPER = ("=", ">", ">="), ("=", "<", "<=")
 LAST = "\U0010ffff"
 """The last character that a text can have."""
 
@@ -70,7 +69,10 @@ def allowed_values(filter: Filter) -> dict[str, Allowed]:
     """The values that a filter allows of each attribute that it names."""
     grouped: dict[str, list[Constraint]] = {}
     for each in filter:
-        grouped.setdefault(each.attribute, []).append(each)
+        if each.attribute in grouped:
+            grouped[each.attribute].append(each)
+        else:
+            grouped[each.attribute] = [each]
     return {name: allow(constraints) for name, constraints in grouped.items()}
 
 
@@ -133,16 +135,19 @@ def includes(wide: Allowed, narrow: Allowed) -> bool:
 def _range(constraints: Iterable[Constraint]) -> Range:
     low, high, holes = -math.inf, math.inf, set()
     for each in constraints:
-        operator, value = each.operator, float(each.value)  # type: ignore[arg-type]
-        if operator == "!=":
+        operator, value = each.operator, cast(float, each.value)
+        if operator == ">=":
+            low = max(low, value)
+        elif operator == "<=":
+            high = min(high, value)
+        elif operator == "=":
+            low, high = max(low, value), min(high, value)
+        elif operator == ">":
+            low = max(low, math.nextafter(value, math.inf))
+        elif operator == "<":
+            high = min(high, math.nextafter(value, -math.inf))
+        else:
             holes.add(value)
-            continue
-        if operator == ">" or operator == "<":
-            value = math.nextafter(value, math.inf if operator == ">" else -math.inf)
-        if operator in LOWER and value > low:
-            low = value
-        if operator in UPPER and value < high:
-            high = value
     if not holes:
         return Range(low, high)
     while low in holes and low <= high:
