@@ -128,7 +128,7 @@ def rank_predicates(
             continue
         askers = np.bincount(request[implied[:, p]], minlength=len(received))
         gain = float(askers @ (received @ (~held[:, p]).astype(np.float32)))
-        if heap and -gain > heap[0][0]:  # gains only fall, so one that is still the largest is
+        if heap and (-gain, p) > heap[0]:  # gains only fall, so one that is still the largest is
             heapq.heappush(heap, (-gain, p))
             continue
         if gain <= 0:
