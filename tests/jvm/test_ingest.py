@@ -13,6 +13,8 @@ import pytest
 from overlace.errors import BadParameter, BadTrace, Unknown
 from overlace.ingest import sources
 from overlace.ingest.options import Options
+from overlace.ingest.run import ingest_sources
+from overlace.ingest.tables import add_tables
 from overlace.observe.cut import cut
 from overlace.observe.observation import observe
 from overlace.spark.ingest import ingest as ingest_on
@@ -435,3 +437,26 @@ def test_observe_and_replay_on_a_session_of_the_users_own_give_what_they_give_in
     expected = measure(here, here.overlay, traffic_of(trace), trace.unit)
     assert replay_on(str(tmp_path / "trace"), here.overlay, spark=spark).digest() == expected.digest()
     assert spark.range(3).count() == 3  # it is still there
+
+
+def test_receivers_by_content_are_the_same_on_spark_as_in_a_list(spark, tmp_path):
+    filters = ["close > 10 and symbol prefix 'A'", "close <= 10", "symbol = 'B'"]
+    listed = [{"client": f"c{i}", "filter": text, "dialect": "content"} for i, text in enumerate(filters)]
+    rng = random.Random(5)
+    rows = [
+        {"at": START + i, "client": "p", "symbol": rng.choice("AB"), "close": rng.randrange(20)} for i in range(300)
+    ]
+    how, found = Options(content=("symbol", "close")), []
+    for name, run in (
+        ("list", lambda *a: ingest_sources(*a, options=how)),
+        ("spark", lambda *a: ingest(*a, spark, how)),
+    ):
+        out = str(tmp_path / name)
+        add_tables([written(tmp_path / "subs.jsonl", listed)], "subscriptions", out, {})
+        trace = run([written(tmp_path / "log.jsonl", rows)], out).trace
+        found.append([trace.read(table).sort_by(key).to_pylist() for table, key in TABLES])
+    assert found[0] == found[1]
+    assert sum(len(row["receivers"]) for row in found[0][1]) > 0
+
+
+TABLES = (("messages", "message"), ("audiences", "audience"), ("names", "name"))
