@@ -22,7 +22,7 @@ from overlace.ingest.events import PLAIN, in_one_piece
 from overlace.ingest.identity import hide_names, identify
 from overlace.ingest.keys import keys_of
 from overlace.ingest.messages import Messages, group_messages
-from overlace.ingest.receivers import add_receivers, subscriptions_of
+from overlace.ingest.receivers import add_receivers, describe_messages, subscriptions_of
 from overlace.ingest.sources import Source
 from overlace.ingest.staging import Job
 from overlace.matching.names import collapse, pseudonyms
@@ -92,6 +92,8 @@ def encode(batches: Sequence[pa.RecordBatch], job: Job, source: Source) -> Encod
 
     if job.filters and source.has_content:
         add_receivers(events, subscriptions_of(job))
+    if job.predicates and source.has_content:
+        describe_messages(events, job.predicates)
 
     of_messages = events.is_kind("message", "counts", "delivery")
     life = _life(events, job, of_messages, crossing, connection)

@@ -76,6 +76,12 @@ class Options:
         metavar="COLUMNS",
         read=read_fields,
     )
+    attributes: int | None = option(
+        None,
+        "make at most so many attributes of content, from what content subscriptions share: for channels",
+        least=1,
+        most=63,
+    )
     delimiter: str | None = option(None, "column delimiter (default: detected)")
     header: bool | None = option(None, "the first line names the columns (default: detected)")
     list_separator: str | None = option(None, "what separates names inside a cell; none: a cell is one name")

@@ -224,7 +224,7 @@ def _matched(events: Events, asked: Subscriptions) -> tuple[Ints, Ints, Bools]:
     """(row, client, meant): who receives which event, and which events were matched at all."""
     meant = np.zeros(events.rows, bool)
     rows, clients = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for first, batch in _messages(events):
+    for first, batch in messages_of(events):
         meant[first : first + batch.num_rows] = ~events.logged[first : first + batch.num_rows]
         start, found = match_events(batch, asked)
         row = np.repeat(np.arange(first, first + batch.num_rows), np.diff(start))
@@ -233,7 +233,7 @@ def _matched(events: Events, asked: Subscriptions) -> tuple[Ints, Ints, Bools]:
     return np.concatenate(rows), np.concatenate(clients), meant
 
 
-def _messages(events: Events) -> Iterator[tuple[int, pa.RecordBatch]]:
+def messages_of(events: Events) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Pieces of the batches of messages, each with the row that it begins at."""
     first = 0
     for batch in events.batches:
@@ -243,4 +243,22 @@ def _messages(events: Events) -> Iterator[tuple[int, pa.RecordBatch]]:
         first += batch.num_rows
 
 
-__all__ = ["Subscriptions", "add_receivers", "prepare", "read_subscriptions", "stage_subscriptions"]
+@lru_cache(maxsize=1)
+def _matcher(predicates: tuple[str, ...]) -> tuple[Matcher, list[str]]:
+    filters = [typed(parse_filter(text)) for text in predicates]
+    return Matcher(filters), sorted({each.attribute for own in filters for each in own})
+
+
+def describe_messages(events: Events, predicates: tuple[str, ...]) -> None:
+    """Give messages of a source with content the predicates that they satisfy as attributes."""
+    matcher, names = _matcher(predicates)
+    described = np.zeros(events.rows, bool)
+    rows, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for first, batch in messages_of(events):
+        found = matcher.match(columns_of(batch, names))
+        rows.append(np.repeat(np.arange(first, first + batch.num_rows), np.diff(found.start)))
+        codes.append(np.asarray(found.ids, np.int64))
+        described[first : first + batch.num_rows] = True
+    start, order = group(np.concatenate(rows), events.rows)
+    events.attribute = Coded(np.concatenate(codes)[order].astype(np.int32), pa.array(predicates, pa.string()))
+    events.described, events.sets_start = described, start

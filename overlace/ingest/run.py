@@ -30,6 +30,7 @@ from overlace.ingest.history import read_life, seen_in, write_history
 from overlace.ingest.links import write_links
 from overlace.ingest.notes import Note, note_sources, warn_of_bridges, warn_of_namesakes, warn_of_short_lived
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
+from overlace.ingest.predicates import with_predicates, write_predicates
 from overlace.ingest.receivers import content_notes, stage_subscriptions
 from overlace.ingest.reduce import Ids
 from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
@@ -129,7 +130,7 @@ class _Ingest:
     def run(self, notes: dict[str, Any]) -> Ingested:
         """All of it; the notes of the trace are added to."""
         noted: dict[str, Note] = notes.get("sources", {})
-        self.job = stage_subscriptions(self.job, self.base)
+        self.job = with_predicates(stage_subscriptions(self.job, self.base), self.base, notes, self.options.attributes)
         parsed, several = self._read(noted)
         self.tell(0.5, f"reading: {sum(each.read.lines for each in parsed):,} lines")
 
@@ -149,9 +150,9 @@ class _Ingest:
         judge(accounts, self.options, lines)
 
         self.tell(0.9, "writing")
-        write_traffic(self.writer, self.job, sums, ratio)
-        messages, traffic = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
-        self.tell(0.95, f"writing: {messages:,} messages, {traffic:,} rows of traffic")
+        write_predicates(self.writer, self.job, write_traffic(self.writer, self.job, sums, ratio), notes)
+        messages, rows = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
+        self.tell(0.95, f"writing: {messages:,} messages, {rows:,} rows of traffic")
         write_keys(self.writer, self.job, parsed)
         tails = self._accounts(parsed, sums.parts, tail=True)
         self._write_tables(list(zip(parsed, ids, strict=True)), names, crossed)
@@ -237,7 +238,8 @@ class _Ingest:
         for kind in KINDS:
             tables = [each.tables.table(kind) for each in parsed]
             used = [(in_one_piece(table["name"]), table["at"].to_numpy()) for table in tables if table.num_rows]
-            names[kind] = number_names(known.get(kind, ()), used, LATER)
+            before = known.get(kind) or (self.job.predicates if kind == "attribute" else ())
+            names[kind] = number_names(before, used, LATER)
             if kind == "attribute" and len(names[kind]) > 63:
                 raise BadTrace(f"{len(names[kind])} attributes; a mask holds at most 63. Leave some out with --map.")
         others = {kind: own for kind, own in known.items() if kind not in KINDS}

@@ -38,6 +38,7 @@ class Job:
     reduce_only: bool = False
     staged: bool = True  # messages are staged for a second job; else they are reduced at once
     id: str = ""
+    predicates: tuple[str, ...] = ()  # filters that are the attributes of messages with content
     filters: int = 0  # content subscriptions, staged: messages with content are matched against them
 
 

@@ -113,10 +113,10 @@ def _has_shared(job: Job, piece: Piece) -> bool:
     return bool(files.get_file_info(at).type == pafs.FileType.File)
 
 
-def write_traffic(writer: Writer, job: Job, sums: Sums, ratio: int) -> None:
+def write_traffic(writer: Writer, job: Job, sums: Sums, ratio: int) -> list[pa.Table]:
     """Write traffic and audiences of each source, added to what an earlier part of it gave, and list its messages.
 
-    `ratio` buckets of what was summed up are one bucket of the trace.
+    `ratio` buckets of what was summed up are one bucket of the trace. Returns the traffic of each source.
     """
     tables: dict[str, list[tuple[str, pa.Table]]] = {table: [] for table in SUMMED}
     for number, source in enumerate(job.sources):
@@ -138,3 +138,4 @@ def write_traffic(writer: Writer, job: Job, sums: Sums, ratio: int) -> None:
         writer.write_by_source(table, rows_by_source)
     order = {label(source.digest, tail): i for i, source in enumerate(job.sources) for tail in (False, True)}
     writer.add("messages", sorted(sums.written, key=lambda part: (part.path.rpartition("/")[0], order[part.source])))
+    return [rows for _, rows in tables["traffic"]]

@@ -128,7 +128,7 @@ def _put(
         if table == "links" and wire_them:
             merged[table] = wire_them(merged[table], rows, names["broker"])
     for table, rows in merged.items():
-        _write(writer, table, old[table], rows)
+        write_changed(writer, table, old[table], rows)
     listed = [(kind, i, name) for kind in sorted(names) for i, name in enumerate(names[kind])]
     kinds, ids, called = zip(*listed, strict=True) if listed else ((), (), ())
     columns = {
@@ -167,7 +167,7 @@ def _held(base: Trace | None, table: str) -> pa.Table:
     return rows if table in LOGGED else unite_rows(rows, table)
 
 
-def _write(writer: Writer, table: str, old: pa.Table, merged: pa.Table) -> None:
+def write_changed(writer: Writer, table: str, old: pa.Table, merged: pa.Table) -> None:
     """Write what a merge has changed: rows of a log stay with it, all others are one file."""
     own = f"table:{table}"
     if table not in LOGGED:

@@ -10,6 +10,8 @@ numbers of their own, of what was known by then (known.py); `names_in` gives the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, Pairs
@@ -23,7 +25,7 @@ from overlace.observe.tables import NO_REGION, NULL, STILL, Columns, Window, at_
 from overlace.observe.traffic import read_traffic, traffic_of
 from overlace.trace.store import Runner, Trace, here
 from overlace.trace.tables import Numbers
-from overlace.trace.traffic import Traffic
+from overlace.trace.traffic import Traffic, add_up
 
 
 def observe(trace: Trace, window: Window | None = None, run: Runner = here) -> Observation:
@@ -39,12 +41,12 @@ def observe_with_names(
     span = window or first
     logged = read_traffic(trace, window)
     known = known_in(trace, span, logged if span[0] <= first[0] else None)
-    observation = _observed(trace, span, known, sums_in(trace, window, known, run, logged))
+    observation = _observed(trace, span, known, sums_in(trace, window, known, run, logged), logged)
     return observation, known.names(trace.names)
 
 
-def _observed(trace: Trace, span: Window, known: Known, sums: Sums) -> Observation:
-    """The observation of a window whose traffic adds up to some sums."""
+def _observed(trace: Trace, span: Window, known: Known, sums: Sums, logged: Traffic) -> Observation:
+    """The observation of a window whose traffic, as it was logged, adds up to some sums."""
     flows, classes = sums.objects()
     clients, topics = known.counts["client"], known.counts["topic"]
     sent, sent_bytes = np.zeros(clients, np.int64), np.zeros(clients, np.int64)
@@ -57,7 +59,7 @@ def _observed(trace: Trace, span: Window, known: Known, sums: Sums) -> Observati
         flows=flows,
         classes=classes,
         interests=interests_of(trace, span, known),
-        offers=_with_rates(offers_of(trace, span, known), sent),
+        offers=_with_rates(offers_of(trace, span, known), sent, _by_attributes(logged, known)),
         requests=requests_of(trace, span, known),
         clients=clients,
         topics=topics,
@@ -221,12 +223,31 @@ def offers_of(trace: Trace, window: Window, known: Known) -> tuple[Ints, Ints, I
     return client[order], attributes[order], rows["connections"][order]
 
 
-def _with_rates(offers: tuple[Ints, Ints, Ints], sent: Ints) -> Offers:
-    """Offers with what their clients sent, shared out over their advertisements."""
-    client = offers[0]
+def _by_attributes(logged: Traffic, known: Known) -> dict[tuple[int, int], int]:
+    """Messages by their sender and their attributes, where they have some."""
+    described = logged.attributes > 0
+    client, masks = known.number("client", logged.client[described]), known.masks(logged.attributes[described])
+    keys, (messages,) = add_up([client, masks], [logged.messages[described]])
+    return dict(zip(zip(*(each.tolist() for each in keys), strict=True), messages.tolist(), strict=True))
+
+
+def _with_rates(
+    offers: tuple[Ints, Ints, Ints], sent: Ints, described: Mapping[tuple[int, int], int] | None = None
+) -> Offers:
+    """Offers with what their clients sent: messages with just these attributes, and an equal share of all others."""
+    client, attributes, connections = offers
+    own = np.array(
+        [(described or {}).get(pair, 0) for pair in zip(client.tolist(), attributes.tolist(), strict=True)], np.int64
+    )
+    again = np.zeros(len(client), bool)  # advertised twice: the first has the messages
+    if len(client):
+        _, first = np.unique(np.column_stack([client, attributes]), axis=0, return_index=True)
+        again[np.setdiff1d(np.arange(len(client)), first)] = True
+    own[again] = 0
     each = np.bincount(client, minlength=len(sent))
-    rate = sent[client] // np.maximum(each[client], 1) if sent.any() else np.ones(len(client), np.int64)
-    return Offers(*offers, rate)
+    others = sent - np.bincount(client, weights=own, minlength=len(sent)).astype(np.int64)
+    shared = others[client] // np.maximum(each[client], 1)
+    return Offers(client, attributes, connections, own + shared if sent.any() else np.ones(len(client), np.int64))
 
 
 def requests_of(trace: Trace, window: Window, known: Known) -> Requests:

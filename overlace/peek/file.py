@@ -26,6 +26,7 @@ from overlace.peek.guesses import (
     SHARED,
     clock_apart,
     guess_cost,
+    guess_fields,
     guess_log,
     guess_pairs,
     separator_in,
@@ -187,7 +188,7 @@ def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Optio
     """As a log whose columns are told by their names, or by what was asked for."""
     if not form:
         return
-    guessed = _guess_fields(form, columns) if columns else {}
+    guessed = guess_fields(form, columns) if columns else {}
     named = {name: each for name, each in guessed.items() if each[1] == NAMED}
     fields = {field for field, _ in named.values()} | set(options.map)
     if columns is None and form in ("csv", "counts", "json", "jsonl", "parquet"):
@@ -199,17 +200,6 @@ def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Optio
     options = _with_separator(columns, named, options)
     guesses = [] if columns is None else _with_hints(columns.guesses({**named, **_asked_fields(options)}), guessed)
     yield Found(Recipe((head.path,), options), None, guesses)
-
-
-def _guess_fields(form: str, columns: Columns) -> dict[str, tuple[str, str]]:
-    """Column -> (field, why); of publications, whose attributes are called as they like, the time and the client."""
-    found = guess_log(columns)
-    if form != padres_quotes.FORMAT.name:
-        return found
-    times = {name: each for name, each in found.items() if each[0] == "at"}
-    who = padres_quotes.guess_client([name for name in columns.names if name not in times])
-    content = dict.fromkeys(columns.names, ("content", ""))
-    return {**content, **times, who: ("client", "stands for a publisher, as publications name none")}
 
 
 def _with_separator(columns: Columns | None, fields: Mapping[str, tuple[str, str]], options: Options) -> Options:
@@ -263,7 +253,7 @@ def _guessed_log(head: Head, form: str, columns: Columns | None, options: Option
     """As a log by what its columns hold."""
     if columns is None or options.map or (head.data.lstrip()[:1] == b"[" and form not in ("json", "padres-quotes")):
         return
-    fields = _guess_fields(form, columns)
+    fields = guess_fields(form, columns)
     if not {"at", "client"} <= {field for field, _ in fields.values()} or clock_apart(columns):
         return
     options = _with_separator(columns, fields, options)

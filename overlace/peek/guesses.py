@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from overlace.ingest.fields import mapping_of, match_columns, unit_of
+from overlace.ingest.formats import padres_quotes
 from overlace.peek.columns import Columns, could_be_names, is_nested, numbers_in, time_kind
 from overlace.trace.tables import schema_of
 
@@ -76,6 +77,17 @@ def guess_log(columns: Columns) -> dict[str, tuple[str, str]]:
     if not _has(found, "at"):
         found |= _guess_time(columns, found)
     return found | _guess_names(columns, found)
+
+
+def guess_fields(form: str, columns: Columns) -> dict[str, tuple[str, str]]:
+    """Column -> (field, why); of publications, whose attributes are called as they like, the time and the client."""
+    found = guess_log(columns)
+    if form != padres_quotes.FORMAT.name:
+        return found
+    times = {name: each for name, each in found.items() if each[0] == "at"}
+    who = padres_quotes.guess_client([name for name in columns.names if name not in times])
+    content = dict.fromkeys(columns.names, ("content", ""))
+    return {**content, **times, who: ("client", "stands for a publisher, as publications name none")}
 
 
 def _has(found: Mapping[str, tuple[str, str]], field: str) -> bool:

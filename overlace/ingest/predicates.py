@@ -1,0 +1,147 @@
+"""Attributes of a trace from content: predicates that content subscriptions share, for channels (PART10).
+
+They are chosen once, from the first lines of the logs that are ingested then, and kept in the notes of the trace: an
+attribute is called as its predicate is written. From then on every message with content has those that it satisfies,
+its sender advertises each set of them that one of its messages had, and a content subscription asks for those that its
+filter implies. See `overlace.matching.content.attributes` for how they are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from overlace.arrays.jit import Ints
+from overlace.errors import BadParameter
+from overlace.ingest.content import is_message
+from overlace.ingest.receivers import columns_of, typed
+from overlace.ingest.sources import Source
+from overlace.ingest.staging import Job, staged
+from overlace.ingest.table_merging import merge, unite_rows
+from overlace.ingest.tables import write_changed
+from overlace.matching.content.attributes import choose_attributes, mask_filters
+from overlace.matching.content.columns import Columns
+from overlace.matching.content.constraints import Constraint, Filter
+from overlace.matching.content.syntax import format_filter, parse_filter
+from overlace.trace.store import Trace
+from overlace.trace.tables import CONTENT, arrow, numbers, schema_of
+from overlace.trace.writer import Writer
+
+NOTE = "predicates"
+"""Under which the notes of a trace keep them."""
+
+LOOKED_AT = 1 << 18
+"""Bytes of each log from which predicates are chosen."""
+
+MOST_MESSAGES = 20_000
+"""Messages of each log from which they are chosen."""
+
+
+# --- the choice -------------------------------------------------------------------------------------------
+
+
+def with_predicates(job: Job, base: Trace | None, notes: Mapping[str, Any], asked: int | None) -> Job:
+    """The job with the predicates that are attributes."""
+    return replace(job, predicates=find_predicates(job, base, notes, asked))
+
+
+def find_predicates(job: Job, base: Trace | None, notes: Mapping[str, Any], asked: int | None) -> tuple[str, ...]:
+    """The predicates of the trace, or new ones if so many were asked for; none else."""
+    if notes.get(NOTE):
+        return tuple(notes[NOTE])
+    if asked is None:
+        return ()
+    sources = [source for source in job.sources if source.has_content]
+    if not sources or not job.filters:
+        missing = "no log has content (--content)" if not sources else "the trace has no content subscriptions"
+        raise BadParameter(f"--attributes: {missing}. Attributes are made of what filters on content have in common.")
+    described = [source.name for source in sources if "attributes" in source.options.get("mapping", ())]
+    if described or (base is not None and base.names.get("attribute")):
+        where = described[0] if described else "the trace"
+        raise BadParameter(f"--attributes: {where} has attributes of its own. Leave it out, or use a new trace.")
+    filters = [typed(parse_filter(text)) for text in staged(job, "filters")["filter"].to_pylist()]
+    names = sorted({each.attribute for own in filters for each in own})
+    return tuple(format_filter(untyped(each)) for each in choose_attributes(filters, _sample(sources, names), asked))
+
+
+def untyped(filter: Filter) -> Filter:
+    """A filter on attributes as messages call them, from one on TYPE.NAME."""
+    return tuple(Constraint(each.attribute.partition(".")[2], each.operator, each.value) for each in filter)
+
+
+def _sample(sources: Sequence[Source], names: Sequence[str]) -> Columns:
+    """The content of the first messages of each log."""
+    parts = [piece for source in sources for piece in _first_messages(source)]
+    tables = [pa.table(dict.fromkeys(names, pa.nulls(0)))]
+    for part in parts:
+        found = columns_of(part, names)
+        held = {name: _plain(found, name) for name in names}
+        tables.append(pa.table(held))
+    return Columns.from_batch(pa.concat_tables(tables, promote_options="permissive"))
+
+
+def _plain(columns: Columns, name: str) -> pa.Array:
+    """A column of content as Arrow has it."""
+    column = columns.columns.get(name)
+    if column is None:
+        return pa.nulls(columns.rows)
+    if column.type == "text":
+        return column.words.take(pa.array(column.codes, mask=column.codes < 0))
+    values = pa.array(column.numbers, mask=np.isnan(column.numbers))
+    return values.cast(pa.bool_()) if column.type == "flag" else values
+
+
+def _first_messages(source: Source) -> Iterator[pa.RecordBatch]:
+    """Batches of messages from the beginning of a log."""
+    begin, end = source.splits(LOOKED_AT)[0]
+    batches, _ = source.read(begin, end)
+    left = MOST_MESSAGES
+    for batch in batches:
+        if is_message(batch):
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+        if left <= 0:
+            return
+
+
+# --- what is written --------------------------------------------------------------------------------------
+
+
+def write_predicates(writer: Writer, job: Job, traffic: Sequence[pa.Table], notes: dict[str, Any]) -> None:
+    """Write what is asked for and advertised, and note the predicates, where a trace has some."""
+    if job.predicates:
+        notes[NOTE] = list(job.predicates)
+        write_requests(writer, job.predicates)
+        write_advertisements(writer, traffic)
+
+
+def write_requests(writer: Writer, predicates: Sequence[str]) -> None:
+    """Write what content subscriptions ask for; those whose filter implies no predicate ask for nothing."""
+    base = writer.base
+    rows = base.read("subscriptions") if base else schema_of("subscriptions").empty_table()
+    own = np.flatnonzero([each == CONTENT for each in rows["dialect"].to_pylist()])
+    if len(own) == 0:
+        return
+    texts = rows["filter"].take(arrow(own, pa.int64())).to_pylist()
+    asked = mask_filters([parse_filter(text) for text in texts], [parse_filter(text) for text in predicates])
+    masks = numbers(rows["attributes"], 0).copy()
+    masks[own] = asked
+    column = rows.schema.get_field_index("attributes")
+    merged = rows.set_column(column, rows.schema.field(column), arrow(masks, pa.int64(), masks == 0))
+    write_changed(writer, "subscriptions", rows, merged)
+
+
+def write_advertisements(writer: Writer, traffic: Sequence[pa.Table]) -> None:
+    """Write for each sender the sets of attributes that its messages have had, beside those that are there."""
+    pairs = [np.column_stack([numbers(t["client"]).astype(np.int64), numbers(t["attributes"], 0)]) for t in traffic]
+    every: Ints = np.unique(np.concatenate([np.empty((0, 2), np.int64), *pairs]), axis=0)
+    every = every[every[:, 1] > 0]
+    held = unite_rows(writer.base.read("advertisements"), "advertisements") if writer.base else None
+    held = held if held is not None else schema_of("advertisements").empty_table()
+    given = pa.table({"client": arrow(every[:, 0], pa.int32()), "attributes": arrow(every[:, 1], pa.int64())})
+    merged = merge(held, given, "advertisements")
+    writer.write("advertisements", merged, source="table:advertisements", name="-advertisements", replace=True)
