@@ -1,8 +1,9 @@
-"""PART10: formulas (4.1) and (4.2), figures 5.2 to 5.20, what a join costs, and what strategy 4 gains."""
+"""PART10: formulas (4.1) and (4.2), figures 5.2 to 5.20, what a join costs, what strategy 4 gains, and content."""
 
 from __future__ import annotations
 
 from reproductions.part10.comparison import comparison, frontier
+from reproductions.part10.content import content
 from reproductions.part10.figures import figures
 from reproductions.part10.formulas import formulas
 from reproductions.part10.joins import joins
@@ -14,5 +15,5 @@ from reproductions.part10.strategy_31 import strategy_31
 from reproductions.result import by_name
 
 PART10 = by_name(
-    formulas, strategy_1, strategy_2, strategy_3, strategy_31, figures, sampling, joins, comparison, frontier
+    formulas, strategy_1, strategy_2, strategy_3, strategy_31, figures, sampling, joins, comparison, frontier, content
 )
