@@ -29,7 +29,8 @@ import numpy as np
 from overlace.arrays.csr import group, take_groups
 from overlace.arrays.jit import Bools, Ints
 from overlace.arrays.trees import Rooted, root_at
-from overlace.matching.content.filters import Filter, attributes_of, covers, intersects, is_satisfiable
+from overlace.matching.content.covering import CoverIndex
+from overlace.matching.content.filters import Filter, intersects
 from overlace.metrics import Metrics
 from overlace.model import Observation, Overlay
 from overlace.replay.tally import Tally, share
@@ -156,19 +157,11 @@ def cover_pairs(filters: Sequence[Filter]) -> Covering:
 
 
 def covering_pairs(filters: Sequence[Filter]) -> tuple[Ints, Ints]:
-    """(wide, narrow): all pairs of different filters of which one covers the other; a filter with itself too."""
-    named = [frozenset(attributes_of(each)) for each in filters]
-    by_names: dict[frozenset[str], list[int]] = {}
-    for i, each in enumerate(named):
-        by_names.setdefault(each, []).append(i)
-    possible = [is_satisfiable(each) for each in filters]
-    found: list[tuple[int, int]] = []
-    for n, narrow in enumerate(filters):
-        for names, some in by_names.items():  # a wide filter names no attribute that the narrow one does not
-            if names <= named[n] or not possible[n]:
-                found += [(w, n) for w in some if w == n or covers(filters[w], narrow)]
-    pairs = np.array(found, np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
+    """(wide, narrow): all pairs of filters of which one covers the other; a filter with itself too."""
+    index = CoverIndex(filters)
+    above = [index.covers_of(each) for each in filters]
+    sizes = np.array([len(each) for each in above], np.int64)
+    return np.concatenate([np.empty(0, np.int64), *above]), np.repeat(np.arange(len(filters)), sizes)
 
 
 def meets(advertised: Sequence[Filter], filters: Sequence[Filter]) -> Bools:

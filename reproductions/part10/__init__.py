@@ -7,6 +7,7 @@ from reproductions.part10.content import content
 from reproductions.part10.figures import figures
 from reproductions.part10.formulas import formulas
 from reproductions.part10.joins import joins
+from reproductions.part10.matching import matching
 from reproductions.part10.sampling import sampling
 from reproductions.part10.strategy_1 import strategy_1
 from reproductions.part10.strategy_2 import strategy_2
@@ -15,5 +16,16 @@ from reproductions.part10.strategy_31 import strategy_31
 from reproductions.result import by_name
 
 PART10 = by_name(
-    formulas, strategy_1, strategy_2, strategy_3, strategy_31, figures, sampling, joins, comparison, frontier, content
+    formulas,
+    strategy_1,
+    strategy_2,
+    strategy_3,
+    strategy_31,
+    figures,
+    sampling,
+    joins,
+    comparison,
+    frontier,
+    matching,
+    content,
 )

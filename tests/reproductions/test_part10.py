@@ -1,7 +1,9 @@
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
+import reproductions
 from overlace.planners.channels.bound import bound
 from overlace.planners.channels.strategy1 import Strategy1
 from overlace.planners.channels.strategy2 import Strategy2
@@ -10,10 +12,12 @@ from overlace.planners.channels.strategy4 import Strategy4
 from overlace.replay.delivery import delivery
 from overlace.report.charts import Chart
 from reproductions import ITEMS
+from reproductions.pages import read_measured
 from reproductions.part10.comparison import CASES
 from reproductions.part10.curves import PRINTED, Setup, end, first_offers, grow, points
 from reproductions.part10.figures import marks_of
 from reproductions.part10.formulas import most_1, most_2
+from reproductions.part10.matching import WORKLOADS, measure
 
 MEASURES = ("channels", "mean_connections", "false_positive_rate", "received")
 
@@ -82,3 +86,12 @@ def test_strategy_4_reaches_what_it_is_to_reach_on_the_first_seed():
         observation = case.draw(0)
         rate = delivery(observation, Strategy4().solve(observation).after).of("false_positive_rate")
         assert bound(observation).rate <= rate <= case.aim
+
+
+def test_the_page_of_the_matcher_compares_the_same_answers():
+    rows = measure((300,), 200, lambda share, what: None)
+    assert [row["same answers"] for row in rows] == [True] * len(WORKLOADS)
+    assert all(row["matches a message"] > 0 for row in rows)
+    assert all(
+        row["same answers"] for row in read_measured(Path(reproductions.__file__).parent / "part10", "matching").rows
+    )
