@@ -1,4 +1,4 @@
-"""Strategy 4 against the thesis's strategies, the offline search and the proven bound."""
+"""Strategy 4 against the thesis's strategies, the other channel makers, the offline search and the proven bound."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import NamedTuple
 from overlace.model import Observation, Planner, Progress
 from overlace.planners.channels.anneal import Anneal
 from overlace.planners.channels.bound import bound
+from overlace.planners.channels.k_means import KMeans
+from overlace.planners.channels.no_loss import NoLoss
+from overlace.planners.channels.pairwise import Pairwise
+from overlace.planners.channels.semcast import SemCast
+from overlace.planners.channels.spanning_tree import SpanningTree
 from overlace.planners.channels.strategy1 import Strategy1
 from overlace.planners.channels.strategy2 import Strategy2
 from overlace.planners.channels.strategy3 import Strategy3
@@ -27,9 +32,14 @@ PLANNERS: dict[str, Planner] = {
     "strategy 3.1": Strategy31(),
     "strategy 3.1 random": Strategy31("random"),
     "strategy 4": Strategy4(),
+    "no-loss (no limits)": NoLoss(),
+    "minimum spanning tree": SpanningTree(),
+    "k-means": KMeans(),
+    "SemCast": SemCast(),
+    "pairwise": Pairwise(),
     "offline search": Anneal(),
 }
-FREE = ("strategy 1 (no limits)", "strategy 2 (no limits)")
+FREE = ("strategy 1 (no limits)", "strategy 2 (no limits)", "no-loss (no limits)")
 BOUND = "proven lower bound"
 AGAINST = "False positives against connections, all strategies"
 

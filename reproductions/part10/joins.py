@@ -30,6 +30,7 @@ def joins(seeds: int, progress: Progress) -> Measured:
         "strategy 3.1 descending": (Strategy31(), FINER),
         "strategy 3.1 random": (Strategy31("random"), FINER),
         "strategy 4, repair only": (Strategy4(effort=0, drafted=0), ALL),
+        "strategy 4, no draft": (Strategy4(drafted=0), ALL),
         "strategy 4": (Strategy4(), ALL),
     }
     rows: list[Row] = []

@@ -58,7 +58,7 @@ def test_the_points_of_a_curve_are_what_so_many_publishers_alone_would_make():
 def test_what_a_join_costs_is_counted_for_every_strategy_and_only_splits_and_merges_count():
     rows = {row["strategy"]: row for row in ITEMS["part10"]["joins"](seeds=1).rows}
     assert len({tuple(row) for row in rows.values()}) == 1
-    assert len(rows) == 8
+    assert len(rows) == 9
     early, late = (f"channels changed per join, {half} 500" for half in ("first", "last"))
     assert rows["strategy 1"][late] == 0  # nearly all is apart by then
     assert all(row[early] > row[late] for row in rows.values())

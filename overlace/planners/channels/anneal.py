@@ -1,11 +1,13 @@
 """The whole cut at once, by simulated annealing: the reference for what online strategies could reach.
 
 Ours. All publishers are there from the start. The search starts from what merging by prices gives, or from
-strategy 4's cut where that is better or there are too many combinations to merge. Then combinations drawn at
-random move to channels drawn at random, always when that lowers D and else with a chance that falls
-with what it adds and with time. The best cut seen is kept, and improved until no single move helps.
+strategy 4's cut where that is better or there are too many combinations to merge. Then rounds are made of a
+draft (`draft`), in which a connection beyond a limit has a price; each starts from the best cut so far, and the
+cut after it is repaired and polished. Where there are too many combinations and types for a draft, combinations drawn
+at random move within the limits to channels drawn at random, always when that lowers D and else with a
+chance that falls with what it adds and with time; the best cut seen is kept, and improved until no single move helps.
 
-Keeps: (3.1); every limit, at every moment; D is never above that of strategy 4 with the same seed.
+Keeps: (3.1); every limit; D is never above that of strategy 4 with the same seed.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from overlace.model import Facet, Observation, Overlay, Plan, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.changes import shift
+from overlace.planners.channels.draft import Round, can_draft, copy_cut, empty_draft, search, within_limits
 from overlace.planners.channels.merging import merge_by_prices
 from overlace.planners.channels.moves import polish, received, saved_by, survey
 from overlace.planners.channels.partition import Partition, draw, new_channel, partition_of
@@ -29,6 +32,9 @@ from overlace.planners.channels.steps import REASONS, plan_to
 from overlace.planners.channels.strategy4 import Strategy4
 
 PIECES = 20  # between reports of progress
+DRAFTS = 10  # rounds of a draft
+HOT, COLD = 0.1, 0.1  # temperature at the start of a round, in messages received per combination; of that, at the end
+CHEAP, DEAR = 0.25, 0.8  # price of a connection beyond a limit, in messages received per combination
 
 
 class Piece(NamedTuple):
@@ -43,8 +49,10 @@ class Piece(NamedTuple):
 class Anneal:
     """Searches the whole cut at once, within the limits: slow, and a reference for the online strategies."""
 
-    sweeps: int = option(4000, "moves drawn per combination; 0: only the merging and the moves that help", least=0)
-    heat: float = option(1.0, "the temperature at the start, in messages received per combination", above=0)
+    sweeps: int = option(
+        4000, "moves drawn per combination and round; 0: only the merging and the moves that help", least=0
+    )
+    heat: float = option(1.0, "how hot the search starts, against the default", above=0)
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = ""
     REASONS: ClassVar[tuple[str, ...]] = REASONS
@@ -63,6 +71,9 @@ class Anneal:
             partition_of(observation, book, cut, seed=seed) for cut in (other, online.now.channel) if cut is not None
         ]
         now = min(cuts, key=received)
+        if self.sweeps and can_draft(book):
+            found = self.best_draft(book, now, seed, progress)
+            return plan_to(self, observation, seed, book, found.channel, progress, limited=True)
         start, best = received(now), now.channel.copy()
         saved = np.zeros(2, dtype=np.int64)
         hot = self.heat * start / len(offered)
@@ -76,6 +87,25 @@ class Anneal:
         final = partition_of(observation, book, best, seed=seed)
         polish(book, final, offered)
         return plan_to(self, observation, seed, book, final.channel, progress, limited=True)
+
+    def best_draft(self, book: Book, now: Partition, seed: int, progress: Progress | None) -> Partition:
+        """The best cut after rounds of a draft."""
+        draft, offered = empty_draft(book, seed), np.flatnonzero(now.channel >= 0)
+        polish(book, now, offered)
+        for each in range(DRAFTS):
+            unit = received(now) / len(offered)
+            if unit == 0:
+                break
+            hot = HOT * self.heat * unit
+            cooling = Round(self.sweeps * len(offered), hot, hot * COLD, CHEAP * unit, DEAR * unit)
+            copy_cut(book, now, draft)
+            search(book, now, draft, cooling, 0, cooling.length)
+            other = within_limits(book, now, draft)
+            if received(other) < received(now):
+                now = other
+            if progress:
+                progress(0.9 * (each + 1) / DRAFTS, f"{received(now):,} messages received")
+        return now
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """D, the traffic received."""

@@ -31,7 +31,7 @@ from overlace.planners.channels.pricing import NEAR, Found, Priced, grow, most_b
 
 MOST_PAIRS = 1 << 18
 """Combinations x types up to which it is tried; beyond that it would take minutes."""
-ROUNDS = 80  # of the programme, at most
+ROUNDS = 50  # of the programme, at most
 LARGEST = 16  # combinations of a channel that is grown
 FEW = 10  # channels found by growing: with fewer, or none, all are searched
 NODES = 400  # of the search, for each combination

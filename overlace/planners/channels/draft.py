@@ -21,7 +21,8 @@ from overlace.arrays.draws import draw_counted
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, kernel
 from overlace.planners.channels.book import Book
-from overlace.planners.channels.partition import HELD, Partition
+from overlace.planners.channels.moves import polish, repair
+from overlace.planners.channels.partition import HELD, Partition, recut
 
 MOST_COUNTED = 1 << 21
 """Pairs of a combination and a type up to which a draft is kept: 4 MB."""
@@ -71,6 +72,14 @@ def empty_draft(book: Book, seed: int = 0, *, kept: bool = True) -> Draft:
     counts[DRAWS] = np.int64(np.uint64(mix(np.uint64(seed) ^ np.uint64(1 << 40))) >> np.uint64(1))
     pairs = np.zeros((n, types), dtype=np.int16)
     return Draft(zeros(n, -1), zeros(n), zeros(n), zeros(n), zeros(n), zeros(n), pairs, zeros(types), counts)
+
+
+def within_limits(book: Book, now: Partition, draft: Draft) -> Partition:
+    """The draft as a cut of its own, repaired and polished."""
+    other = recut(book, now, draft.channel)
+    repair(book, other)
+    polish(book, other, np.flatnonzero(now.channel >= 0))
+    return other
 
 
 @kernel

@@ -32,8 +32,17 @@ from overlace.limits import check_options, option
 from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.changes import shift
-from overlace.planners.channels.draft import Draft, Round, can_draft, copy_cut, empty_draft, follow, search
-from overlace.planners.channels.moves import attempt, improve, polish, received, relieve, repair
+from overlace.planners.channels.draft import (
+    Draft,
+    Round,
+    can_draft,
+    copy_cut,
+    empty_draft,
+    follow,
+    search,
+    within_limits,
+)
+from overlace.planners.channels.moves import attempt, improve, received, relieve
 from overlace.planners.channels.online import Joining, Online
 from overlace.planners.channels.partition import (
     CHANGED,
@@ -44,7 +53,6 @@ from overlace.planners.channels.partition import (
     leave,
     new_channel,
     put,
-    recut,
 )
 from overlace.planners.channels.steps import kept_ids
 
@@ -138,9 +146,7 @@ class Drafting(Online):
     def _take(self) -> None:
         """Repair and polish the draft, and go over to it if that saves enough."""
         book, now = self.book, self.now
-        other = recut(book, now, self.draft.channel)
-        repair(book, other)
-        polish(book, other, np.flatnonzero(now.channel >= 0))
+        other = within_limits(book, now, self.draft)
         saved = received(now) - received(other)
         if saved > self.hysteresis * received(now):
             adopt(book, now, kept_ids(other.channel, now.channel))
