@@ -10,7 +10,7 @@ TYPE.NAME; `exists`, which holds for any type, on one more that says whether the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, cast
@@ -24,7 +24,6 @@ from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadFilter, BadParameter, OverlaceError
 from overlace.ingest.coded import Coded, Events, rename
 from overlace.ingest.content import TYPES, attribute_of, column_name, content_of, is_message
-from overlace.ingest.sources import Source
 from overlace.ingest.staging import Job, stage, staged
 from overlace.matching.content.columns import Columns
 from overlace.matching.content.constraints import Type
@@ -66,18 +65,18 @@ def stage_subscriptions(job: Job, base: Trace | None) -> Job:
             "--pseudonymise: the trace's content subscriptions hold names and values as they are. Leave it out, or "
             "ingest into a trace without them."
         )
-    _check(rows, job.sources)
+    check_filters(rows, ((source.name, source.options.get("types") or {}) for source in job.sources))
     stage(job, "filters", rows)
     return replace(job, filters=rows.num_rows)
 
 
-def _check(rows: pa.Table, sources: Sequence[Source]) -> None:
-    """Refuse a filter of another type than the values that the first lines of a source have."""
-    kinds: dict[tuple[tuple[str, str], ...], Source] = {}
-    for source in sources:
-        kinds.setdefault(tuple(sorted((source.options.get("types") or {}).items())), source)
+def check_filters(rows: pa.Table, logs: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+    """Refuse a filter of another type than the values of a log have: rows of client and filter; names and types."""
+    kinds: dict[tuple[tuple[str, str], ...], str] = {}
+    for name, types in logs:
+        kinds.setdefault(tuple(sorted(types.items())), name)
     parsed = {text: parse_filter(text) for text in pc.unique(rows["filter"]).to_pylist()}
-    for listed, source in kinds.items():
+    for listed, name in kinds.items():
         types = _types(dict(listed))
         for text, own in parsed.items():
             known: dict[str, Type] = {**dict.fromkeys(attributes_of(own), ANY), **types}
@@ -85,7 +84,7 @@ def _check(rows: pa.Table, sources: Sequence[Source]) -> None:
                 check_types(own, known)
             except OverlaceError as error:
                 client = rows["client"][pc.index(rows["filter"], text).as_py()]
-                raise BadFilter(f"{source.name} and the subscription of {client}: {error}") from None
+                raise BadFilter(f"{name} and the subscription of {client}: {error}") from None
 
 
 def _types(types: Mapping[str, str]) -> dict[str, Type]:

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from overlace.ingest.links import BRIDGES
+from overlace.ingest.receivers import check_filters
 from overlace.ingest.table_files import read_table_file
 from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
 from overlace.ingest.table_rows import TOPOLOGY_DEFAULTS, encode_rows, topology_tables
@@ -49,10 +51,24 @@ def add_tables(
     pieces = [Piece(table, read_table_file(path, table, options, tell), path) for path in paths]
     with writing(out, break_lock=break_lock) as writer:
         base = writer.base
+        if table == "subscriptions" and base is not None:
+            _refuse_other_types(base, pieces)
         trace, counts = _put(writer, pieces, both_ways=both_ways)
     if table == "subscriptions" and base is not None:
         _warn_of_late_filters(base, trace, tell)
     return trace, next(iter(counts.values()))
+
+
+def _refuse_other_types(base: Trace, pieces: Sequence[Piece]) -> None:
+    """Refuse content subscriptions that ask for other types than the logs have that are there already."""
+    sources = (base.notes.get("sources") or {}).values()
+    logs = [(each["name"], types) for each in sources if (types := (each.get("settled") or {}).get("types"))]
+    for each in pieces:
+        if logs and {"client", "filter", "dialect"} <= set(each.rows.column_names):
+            mine = pc.fill_null(pc.equal(each.rows["dialect"].cast(pa.string()), CONTENT), False)
+            rows = each.rows.filter(pc.and_(mine, pc.is_valid(each.rows["filter"])))
+            encode_rows(each.rows, each.table, base.names, where=each.where)  # one that cannot be read has its row
+            check_filters(rows.select(["client", "filter"]), logs)
 
 
 def _warn_of_late_filters(base: Trace, trace: Trace, tell: Callable[[str], object]) -> None:

@@ -20,6 +20,7 @@ from overlace.live.subscribed import _asked
 from overlace.matching.content.filters import matches, parse_filter
 from overlace.observe.subscribers import read_subscribers
 from overlace.optimize.groups import members_of
+from overlace.trace.store import Trace
 from tests.ingest.logs import often
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -176,6 +177,14 @@ def test_subscriptions_that_come_later_count_for_later_logs_and_that_is_said(tmp
     told.clear()
     add_tables([late], "subscriptions", trace, {}, tell=told.append)
     assert told == []
+
+
+def test_a_later_subscription_of_another_type_is_refused_and_the_trace_stays(tmp_path, trace):
+    done = ingest_sources(log(tmp_path, {"close": 60}), trace, options=Options(content=("close",)))
+    late = write_subscriptions(tmp_path / "t.jsonl", [("bob", "close = 'sixty'", None, None)])
+    with pytest.raises(BadFilter, match=re.escape("the subscription of bob: close = 'sixty'")):
+        add_tables([late], "subscriptions", trace, {})
+    assert Trace.open(trace).digest() == done.trace.digest()
 
 
 def test_a_log_that_grew_is_read_on_as_it_was(tmp_path, trace):
