@@ -197,6 +197,7 @@ def test_constraints_on_one_attribute_are_alternatives_in_an_advertisement():
         ("x != 3", "x > 3", True),
         ("x >= 3 and x != 3", "x > 3", True),
         ("x > 3", "x >= 3 and x != 3", True),
+        ("x < 3", "x <= 3 and x != 3", True),
         ("x = 1", "x = true", False),
         ("x = 'a'", "x = 1 and x = 'b'", True),
         ("f exists", "f != true", True),
