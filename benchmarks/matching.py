@@ -25,15 +25,12 @@ from overlace.matching.content.covering import CoverIndex
 from overlace.matching.content.filters import Constraint, Filter
 from overlace.matching.content.matcher import Matcher
 
-NUMBERS = ("open", "high", "low", "close", "volume")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from reproductions.part10.matching import NUMBERS, WORKLOADS, Drawn, draw_filters
+
 SAMPLE, BATCH = 2_000, 200
 SIZES = (1_000, 10_000, 100_000)
 CHANGES, QUERIES = 10_000, 1_000
-WORKLOADS = {
-    "selective, few": "a symbol and 1 to 4 ranges, each 0 to 10 % of that symbol's quotes wide",
-    "selective, many": "a symbol and 0 to 4 ranges, each 0 to 30 % of that symbol's quotes wide",
-    "broad": "1 to 3 ranges, each 10 to 35 % of all quotes wide",
-}
 
 
 def read_quotes(path: Path) -> pa.Table:
@@ -47,33 +44,6 @@ def read_quotes(path: Path) -> pa.Table:
                 for name, text, number in pair.findall(line):
                     columns.setdefault(name, []).append(float(number) if number else text)
     return pa.table(columns)
-
-
-def draw_filters(quotes: pa.Table, workload: str, count: int, seed: int) -> list[Filter]:
-    """Random conjunctions whose ranges lie between quantiles."""
-    draw = np.random.default_rng(seed)
-    symbol = np.array(quotes["symbol"].to_pylist())
-    values = {name: quotes[name].to_numpy() for name in NUMBERS}
-    symbols = np.unique(symbol).tolist()
-    sorted_of: dict[tuple[str | None, str], np.ndarray] = {}
-    low_count, width = {"selective, few": (1, (0, 0.1)), "selective, many": (0, (0, 0.3)), "broad": (1, (0.1, 0.35))}[
-        workload
-    ]
-    made = []
-    for _ in range(count):
-        own = None if workload == "broad" else symbols[draw.integers(len(symbols))]
-        constraints = [] if own is None else [Constraint("symbol", "=", own)]
-        chosen = draw.permutation(NUMBERS)[: draw.integers(low_count, 4 if workload == "broad" else 5)]
-        for name in map(str, chosen):
-            key = (own, name)
-            if key not in sorted_of:
-                sorted_of[key] = np.sort(values[name] if own is None else values[name][symbol == own])
-            wide = draw.uniform(*width)
-            low, high = (np.array([0, wide]) + draw.uniform(0, 1 - wide)) * (len(sorted_of[key]) - 1)
-            constraints.append(Constraint(name, ">=", sorted_of[key][int(low)]))
-            constraints.append(Constraint(name, "<=", sorted_of[key][int(high)]))
-        made.append(tuple(constraints))
-    return made
 
 
 def plain_filters(filters: list[Filter], symbols: dict[str, int]) -> Plain:
@@ -108,10 +78,10 @@ def compare_matchers(quotes: pa.Table, sample: pa.Table, symbols: dict[str, int]
     pieces = [messages[k : k + BATCH] for k in range(0, SAMPLE, BATCH)]
     batches = [Columns.from_batch(sample.slice(k, BATCH)) for k in range(0, SAMPLE, BATCH)]
     rows = []
-    for workload in WORKLOADS:
+    for workload, drawn in WORKLOADS.items():
         before = None
         for count in SIZES:
-            filters = draw_filters(quotes, workload, count, count)
+            filters = draw_filters(quotes, drawn, count, count)
             plain = plain_filters(filters, symbols)
             counting = prepare_counting(plain, messages)
             matcher, built = timed(lambda: Matcher(filters))
@@ -144,8 +114,8 @@ def change_filters(quotes: pa.Table, sample: pa.Table) -> str:
     """Filters that come and go."""
     rows = []
     batches = [Columns.from_batch(sample.slice(k, BATCH)) for k in range(0, SAMPLE, BATCH)]
-    for workload in WORKLOADS:
-        filters = draw_filters(quotes, workload, SIZES[-1] + CHANGES, 7)
+    for workload, drawn in WORKLOADS.items():
+        filters = draw_filters(quotes, drawn, SIZES[-1] + CHANGES, 7)
         matcher = Matcher(filters[:-CHANGES])
         fresh = seconds(lambda: [matcher.match(each) and None for each in batches], 3, time.process_time)
         order = np.random.default_rng(7).permutation(SIZES[-1])[:CHANGES]
@@ -169,8 +139,8 @@ def change_filters(quotes: pa.Table, sample: pa.Table) -> str:
 def weigh(quotes: pa.Table, sample: pa.Table) -> str:
     """Memory of a process that gets the matcher and matches."""
     rows = []
-    for workload in WORKLOADS:
-        matcher = Matcher(draw_filters(quotes, workload, SIZES[-1], SIZES[-1]))
+    for workload, drawn in WORKLOADS.items():
+        matcher = Matcher(draw_filters(quotes, drawn, SIZES[-1], SIZES[-1]))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "matcher"
             path.write_bytes(pickle.dumps((matcher, sample.slice(0, BATCH))))
@@ -202,10 +172,10 @@ def weigh_here(path: Path) -> None:
 def compare_covering(quotes: pa.Table, symbols: dict[str, int]) -> str:
     """Covering queries, beside a scan over all filters."""
     rows = []
-    for workload in ("selective, few", "selective, many"):
+    for workload, drawn in list(WORKLOADS.items())[:2]:
         for count in SIZES:
-            filters = draw_filters(quotes, workload, count, count)
-            asked = draw_filters(quotes, workload, QUERIES, 5)
+            filters = draw_filters(quotes, drawn, count, count)
+            asked = draw_filters(quotes, drawn, QUERIES, 5)
             index, built = timed(lambda: CoverIndex(filters))
             plain = plain_filters(filters, symbols)
             ranges = [tuple(map(np.array, zip(*plain_ranges(each, symbols), strict=True))) for each in asked]
@@ -239,28 +209,59 @@ def compare_covering(quotes: pa.Table, symbols: dict[str, int]) -> str:
     )
 
 
+def describe(drawn: Drawn) -> str:
+    """A workload in words."""
+    of = "that symbol's" if drawn.named else "all"
+    ranges, width = (
+        "{} to {}".format(*each) for each in (drawn.ranges, (round(100 * drawn.width[0]), round(100 * drawn.width[1])))
+    )
+    return f"{'a symbol and ' if drawn.named else ''}{ranges} ranges, each {width} % of {of} quotes wide"
+
+
+ABOUT = """\
+The naive loop goes through all filters and stops at the first range that fails. The counting matcher lists ranges by
+bucket of value, adds one to the filter of every range that holds, and reports those that are full. Both know only
+ranges of numbers, a symbol being the number of its word and a range from low to high one thing and not two
+constraints, which helps them; their answers and ours are compared before anything is timed. Building starts from
+filters as Python objects."""
+MEMORY = """\
+Of a process that unpickles the matcher (its filters as arrays), lays it out and matches a message, above what it had
+with everything imported and compiled."""
+COVERING = f"""\
+{QUERIES:,} filters drawn in the same way are asked which of the filters cover them, and which they cover. A query
+takes a Python object and has to bring it into numbers first; the scan, a compiled loop over all filters, is given
+numbers. That is why it is ahead while there are few filters. Roots: filters that no other covers. An insertion asks
+one or both queries."""
+
+
 def main() -> None:
+    data = Path(__file__).resolve().parents[2] / "shared" / "data" / "padres_stockquotes.tar.xz"
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quotes", type=Path, help="padres_stockquotes.tar.xz")
+    parser.add_argument("--quotes", type=Path, default=data, help="padres_stockquotes.tar.xz")
     parser.add_argument("--weigh", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.weigh:
         weigh_here(given.weigh)
         return
+    if not given.quotes.exists():
+        sys.exit(f"{given.quotes} is not there: give the archive of the stock quotes with --quotes")
     quotes = read_quotes(given.quotes)
     sample = quotes.take(np.random.default_rng(0).permutation(len(quotes))[:SAMPLE])
     symbols = {each: k for k, each in enumerate(sorted(set(quotes["symbol"].to_pylist())))}
     parts = [
         f"{len(quotes):,} quotes of {len(symbols)} symbols; {SAMPLE:,} of them, drawn with seed 0, are matched in "
         f"batches of {BATCH}. CPU time, one thread.",
-        "\n".join(f"- {name}: {what}" for name, what in WORKLOADS.items()),
+        "\n".join(f"- {name}: {describe(drawn)}" for name, drawn in WORKLOADS.items()),
         "## Matching",
+        ABOUT,
         compare_matchers(quotes, sample, symbols),
         "## Filters that come and go",
         change_filters(quotes, sample),
         "## Memory",
+        MEMORY,
         weigh(quotes, sample),
         "## Covering",
+        COVERING,
         compare_covering(quotes, symbols),
     ]
     write(__file__, "Content filters", parts)

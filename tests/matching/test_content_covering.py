@@ -80,3 +80,21 @@ def test_a_filter_that_is_not_there_is_refused():
     with pytest.raises(Unknown, match="no filter is called '0'"):
         index.remove(0)
     assert not index.is_root(0)
+
+
+def test_attributes_that_share_a_bit_of_the_mask_are_told_apart():
+    """Masks have 63 bits, so attribute 63 has that of attribute 0."""
+    some = [parse_filter(f"a{k} > 0") for k in range(130)]
+    index = CoverIndex(some)
+    for k in (0, 63, 126):
+        assert index.covers_of(some[k]).tolist() == index.covered_by(some[k]).tolist() == [k]
+
+
+def test_entries_of_removed_filters_are_let_go():
+    index = CoverIndex()
+    for k in range(2000):
+        index.insert(parse_filter(f"x > {k}"))
+        if k >= 10:
+            index.remove(k - 10)
+    assert len(index) == 10
+    assert len(index._entries.held.word) < 200

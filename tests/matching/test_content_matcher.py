@@ -173,3 +173,12 @@ def test_what_a_matcher_says_of_itself():
     assert index.attributes == ["x", "y", "z"]
     assert 0 < index.nbytes < 10_000
     assert len(pickle.dumps(Matcher([parse_filter(f"x > {k} and x < {k + 9}") for k in range(2000)]))) < 200 * 2000
+
+
+def test_a_matcher_shrinks_when_filters_go():
+    index = Matcher([parse_filter(f"x > {k} and x < {k + 9}") for k in range(2000)])
+    before = index.nbytes
+    for k in range(1900):
+        index.remove(k)
+    assert index.nbytes < before / 4
+    assert len(index) == 100

@@ -117,6 +117,8 @@ def _column(name: str, values: pa.Array | pa.ChunkedArray) -> Column | None:
 
 
 def _text_column(values: pa.Array) -> Column:
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.string())
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
     elif values.dictionary.null_count or pc.count_distinct(values.dictionary).as_py() != len(values.dictionary):

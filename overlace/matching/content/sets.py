@@ -78,17 +78,16 @@ def allowed_values(filter: Filter) -> dict[str, Allowed]:
 
 def allow(constraints: Sequence[Constraint]) -> Allowed:
     """The values that hold for all of some constraints on one attribute."""
-    kind, typed = constraints[0].type, constraints
-    if kind == "any" or len(constraints) > 1:
-        typed = [each for each in constraints if each.type != "any"]
-        if not typed:
-            return Anything()
-        kind = typed[0].type
-        if any(each.type != kind for each in typed):  # a value has one type
-            return NOTHING
+    kind = constraints[0].type
+    for each in constraints:
+        if each.type != kind:
+            typed = [each for each in constraints if each.type != "any"]
+            return allow(typed) if len(typed) < len(constraints) else NOTHING  # a value has one type
     if kind == "number":
-        return _range(typed)
-    return _flags(typed) if kind == "flag" else _texts(typed)
+        return _range(constraints)
+    if kind == "text":
+        return _texts(constraints)
+    return _flags(constraints) if kind == "flag" else Anything()
 
 
 def is_empty(allowed: Allowed) -> bool:
@@ -137,9 +136,9 @@ def _range(constraints: Iterable[Constraint]) -> Range:
     for each in constraints:
         operator, value = each.operator, cast(float, each.value)
         if operator == ">=":
-            low = max(low, value)
+            low = value if value > low else low
         elif operator == "<=":
-            high = min(high, value)
+            high = value if value < high else high
         elif operator == "=":
             low, high = max(low, value), min(high, value)
         elif operator == ">":
