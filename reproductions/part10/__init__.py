@@ -1,9 +1,10 @@
-"""PART10: formulas (4.1) and (4.2), figures 5.2 to 5.20, what a join costs, what strategy 4 gains, and content."""
+"""PART10: formulas (4.1) and (4.2), figures 5.2 to 5.20, what a join costs, what strategy 4 gains, content, trees."""
 
 from __future__ import annotations
 
 from reproductions.part10.comparison import comparison, frontier
 from reproductions.part10.content import content
+from reproductions.part10.dissemination import dissemination
 from reproductions.part10.figures import figures
 from reproductions.part10.formulas import formulas
 from reproductions.part10.joins import joins
@@ -28,4 +29,5 @@ PART10 = by_name(
     frontier,
     matching,
     content,
+    dissemination,
 )

@@ -64,8 +64,8 @@ def lose_after_changes(problem, changes):
 
 @pytest.mark.parametrize("degree", [2, 3])
 def test_a_hundred_joins_and_leaves_end_within_two_points_of_a_fresh_tree(degree):
-    """Over four planes: with 50 subscribers a single bound is 2 points."""
-    lost, moved = np.mean([lose_after_changes(plane(100, degree, seed), 100) for seed in range(4)], axis=0)
+    """Over three planes: with 50 subscribers a single bound is 2 points."""
+    lost, moved = np.mean([lose_after_changes(plane(100, degree, seed), 100) for seed in range(3)], axis=0)
     assert lost <= 2
     assert moved < 10  # of 50
 

@@ -1,6 +1,7 @@
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import reproductions
@@ -9,12 +10,22 @@ from overlace.planners.channels.strategy1 import Strategy1
 from overlace.planners.channels.strategy2 import Strategy2
 from overlace.planners.channels.strategy3 import Strategy3
 from overlace.planners.channels.strategy4 import Strategy4
+from overlace.planners.dissemination.measures import measure as measure_tree
 from overlace.replay.delivery import delivery
 from overlace.report.charts import Chart
 from reproductions import ITEMS
 from reproductions.pages import read_measured
 from reproductions.part10.comparison import CASES
 from reproductions.part10.curves import PRINTED, Setup, end, first_offers, grow, points
+from reproductions.part10.dissemination import (
+    ARRANGED,
+    GREEDY,
+    STAR,
+    draw_problem,
+    generate_delays,
+    make_trees,
+    run_seed,
+)
 from reproductions.part10.figures import marks_of
 from reproductions.part10.formulas import most_1, most_2
 from reproductions.part10.matching import WORKLOADS, measure
@@ -95,3 +106,21 @@ def test_the_page_of_the_matcher_compares_the_same_answers():
     assert all(
         row["same answers"] for row in read_measured(Path(reproductions.__file__).parent / "part10", "matching").rows
     )
+
+
+def test_generated_delays_are_a_measured_matrix_in_kind():
+    """Both ways alike, and some detours are faster than the straight way, as on real networks."""
+    delay = generate_delays(60, 0)
+    assert (delay == generate_delays(60, 0)).all()
+    assert np.allclose(delay, delay.T)
+    assert (delay[~np.eye(60, dtype=bool)] > 0).all()
+    around = (delay[:, :, None] + delay[None]).min(axis=1)
+    assert (around < delay).any()
+
+
+def test_every_tree_of_the_page_keeps_its_limits_but_the_star():
+    problem = draw_problem(40, 2, 1)
+    for name, parent in make_trees(problem, 1).items():
+        assert (measure_tree(problem, parent).over_degree == 0) == (name != STAR)
+    runs = run_seed(40, 2, 1)
+    assert runs[GREEDY].met <= runs[ARRANGED].met <= runs[ARRANGED].upper

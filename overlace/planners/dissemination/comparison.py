@@ -41,6 +41,11 @@ class Compared(NamedTuple):
 
 def compare(problem: Problem, seed: int = 0) -> Compared:
     """Arrange a tree, and grow the others."""
-    trees = {ARRANGED: arrange_problem(problem, seed)} | {name: grow(problem) for name, grow in RIVALS.items()}
-    measures = {name: measure(problem, parent) for name, parent in trees.items()}
+    return compare_with(problem, arrange_problem(problem, seed))
+
+
+def compare_with(problem: Problem, parent: Ints) -> Compared:
+    """A tree that is there, and the others."""
+    trees = {ARRANGED: parent} | {name: grow(problem) for name, grow in RIVALS.items()}
+    measures = {name: measure(problem, each) for name, each in trees.items()}
     return Compared(trees, measures, bound_met(problem))

@@ -18,6 +18,8 @@ from overlace.planners.dissemination.tree import Tree, arrive, cut, exchange_pee
 LATE, HURRY = 0.5, 0.003
 """What it costs to be late by the mean of the shortest delays, beyond being late at all, and to arrive after that mean,
 where a missed bound costs 1. Found by trial: with more hurry bounds are given up, with less the search is blind."""
+PATIENT = 1 / 8
+"""The part of that hurry which is left to those who have no bound or cannot meet it."""
 
 
 @by_address
@@ -36,7 +38,7 @@ def set_prices(problem: Problem) -> Prices:
     others = np.arange(len(reach)) != problem.root
     scale = max(float(reach[others].mean()) if others.any() else 0.0, TINY)
     possible = others & np.isfinite(problem.bound) & (reach <= problem.bound + TINY)
-    hurry = np.where(possible, HURRY, HURRY / 8)
+    hurry = np.where(possible, HURRY, HURRY * PATIENT)
     return Prices(problem.bound, possible.astype(np.float64), np.full(len(reach), LATE / scale), hurry / scale)
 
 
