@@ -14,7 +14,8 @@ Good ones come of the programme over the channels known so far; then channels th
 cost are looked for (`pricing`), until there are none. The excess e is found by a search that leaves nothing out,
 at the values and prices as they are, so that the bound is proven whatever the solver's tolerance.
 
-Costs: some seconds for 400 combinations and 300 types.
+Costs: some seconds for 400 combinations and 300 types. Where limits are low and channels large new channels are found
+without end; then it is given up.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ MOST_PAIRS = 1 << 18
 """Combinations x types up to which it is tried; beyond that it would take minutes."""
 ROUNDS = 50  # of the programme, at most
 LARGEST = 16  # combinations of a channel that is grown
+PATIENCE = 25  # rounds after which it is given up if growing still finds a channel for every fourth combination
 FEW = 10  # channels found by growing: with fewer, or none, all are searched
 NODES = 400  # of the search, for each combination
 
@@ -114,7 +116,7 @@ def bound_by_channels(book: Book, limits: Limits) -> tuple[float, Floats]:
         programme.add((a,))
     programme.add(tuple(offered.tolist()))
     best, prices = none
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         dual = programme.solve()
         if dual is None:
             break
@@ -123,6 +125,8 @@ def bound_by_channels(book: Book, limits: Limits) -> tuple[float, Floats]:
         found = room_for(len(offered))
         grow(book, priced, LARGEST, found)
         new = programme.take_in(found)
+        if turn >= PATIENCE and 4 * new > len(offered):
+            break
         if new > FEW:
             continue
         found = room_for(4 * len(offered))

@@ -2,7 +2,7 @@
 
 PART10 §2.2, after Riabov et al. There a cell of a grid has the subscribers interested in it and a rate of
 publication, and cells are grouped so that little is delivered to members who did not ask for it. Here a cell is an
-offered combination (R12): its members are the subscribers that request it, its rate the messages that match
+offered combination (R15): its members are the subscribers that request it, its rate the messages that match
 it. A group is a channel; its waste is what its members receive beyond what they asked for. So two groups are as far
 apart as the traffic D that one channel for both would add.
 

@@ -6,7 +6,7 @@ to the channel where the total waste is least, until nothing moves.
 
 Keeps: (3.1); the number of channels; with limits kept, every limit. Every move lowers D, so it ends. No draws; ties go
 to the combination and to the channel that come first.
-Reads: R12.
+Reads: R15.
 """
 
 from __future__ import annotations

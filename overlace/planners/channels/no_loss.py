@@ -7,7 +7,7 @@ combination has no subscriber: these stand in nobody's way.
 
 Keeps: (3.1); no false positives. Limits on connections and the number of channels are not looked at. No draws; of
 equal merges the one with the least combinations.
-Reads: R12.
+Reads: R15.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ thesis's own model: merges pay the waste and save the prices of connections, as 
 
 Keeps: (3.1); the number of channels; with limits kept, every limit. No draws; of equal merges the one with the least
 combinations.
-Reads: R12.
+Reads: R15.
 Costs: combinations x types for each merge, and all pairs of combinations once.
 """
 

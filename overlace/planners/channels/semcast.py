@@ -9,11 +9,11 @@ subscribers receive what they did not ask for. From the leaves up, a combination
 it hangs below where that is cheaper than a channel of its own. Then two hierarchies are merged, again and
 again the two whose merge saves most: `sending` for each message that matched both, less the waste it adds.
 
-The whole is done again from time to time (R13), and who has built channels does not like to build them anew: the
+The whole is done again from time to time (R16), and who has built channels does not like to build them anew: the
 present channels are kept unless the others are cheaper by a share of the cost (`hysteresis`).
 
 Keeps: (3.1); with limits kept, every limit that held before. No draws; ties go to the lowest combination.
-Reads: R12, R13. Departs: all is known in one place, as in the paper's coordinator.
+Reads: R15, R16. Departs: all is known in one place, as in the paper's coordinator.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ counts as one subscriber, or it would be at no distance from all that contain it
 edges of a minimum spanning tree are cut, longest first, until there are as many channels as there may be.
 
 Keeps: (3.1); the number of channels; with limits kept, every limit. No draws; ties go to the lowest combination.
-Reads: R12.
+Reads: R15.
 Costs: all pairs of combinations once; memory for one row of them.
 """
 
