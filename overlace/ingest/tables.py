@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -21,6 +22,9 @@ from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import CONTENT, TIME, arrow, numbers, schema_of
 from overlace.trace.writer import Writer, writing
 from overlace.wording import counted
+
+LOOKS_LIKE_CONTENT = re.compile(r"\S (?:=|!=|<|<=|>|>=|prefix|suffix|contains) \S|\S exists\b|^\s*\[.*,.*\]")
+"""What no filter on topics looks like."""
 
 LOGGED = ("sessions", "subscriptions")
 """Tables that logs fill: their rows stay with the log that they came from, which may be read on."""
@@ -47,12 +51,31 @@ def add_tables(
 ) -> tuple[Trace, Counts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
     pieces = [Piece(table, read_table_file(path, table, options, tell), path) for path in paths]
+    for piece in pieces if table == "subscriptions" else ():
+        _warn_of_dialects(piece, tell)
     with writing(out, break_lock=break_lock) as writer:
         base = writer.base
         trace, counts = _put(writer, pieces, both_ways=both_ways)
     if table == "subscriptions" and base is not None:
         _warn_of_late_filters(base, trace, tell)
     return trace, next(iter(counts.values()))
+
+
+def _warn_of_dialects(piece: Piece, tell: Callable[[str], object]) -> None:
+    """Tell where filters without a dialect, which are MQTT's, look like filters on content."""
+    if "filter" not in piece.rows.column_names:
+        return
+    texts = piece.rows["filter"].to_pylist()
+    unsaid = [None] * len(texts)
+    dialects = piece.rows["dialect"].to_pylist() if "dialect" in piece.rows.column_names else unsaid
+    strange = [
+        text for text, said in zip(texts, dialects, strict=True) if not said and LOOKS_LIKE_CONTENT.search(str(text))
+    ]
+    if strange:
+        tell(
+            f"{piece.where}: {counted(len(strange), 'filter looks', 'filters look')} like content (first: {strange[0]})"
+            f" and will be read as MQTT's. If they are on content, add the column dialect with {CONTENT!r}."
+        )
 
 
 def _warn_of_late_filters(base: Trace, trace: Trace, tell: Callable[[str], object]) -> None:
