@@ -104,6 +104,9 @@ def content_notes(job: Job, base: Trace | None) -> list[str]:
         ]
     others = base.rows("subscriptions") - job.filters if base else 0
     notes = []
+    if job.predicates and not (base and base.notes.get("predicates")):
+        made = counted(len(job.predicates), "attribute is", "attributes are")
+        notes.append(f"{made} made of content: {', '.join(job.predicates[:4])}{', ...' if job.predicates[4:] else ''}")
     if others:
         notes.append(
             "messages with content went to content subscribers only; the trace's "

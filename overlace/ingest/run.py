@@ -130,6 +130,8 @@ class _Ingest:
     def run(self, notes: dict[str, Any]) -> Ingested:
         """All of it; the notes of the trace are added to."""
         noted: dict[str, Note] = notes.get("sources", {})
+        if self.options.attributes:
+            self.tell(0.02, "choosing attributes")
         self.job = with_predicates(stage_subscriptions(self.job, self.base), self.base, notes, self.options.attributes)
         parsed, several = self._read(noted)
         self.tell(0.5, f"reading: {sum(each.read.lines for each in parsed):,} lines")

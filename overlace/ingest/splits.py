@@ -11,6 +11,8 @@ T = TypeVar("T")
 
 SPLIT = 32 << 20
 LEAST_SPLIT = 8 << 20
+CONTENT_SPLIT = 2 << 20
+"""The same where messages have content: who receives them may be many times what they say."""
 
 
 class FileSplit(NamedTuple):
@@ -28,7 +30,7 @@ def split_tasks(sources: Sequence[Source], parallel: int) -> list[list[FileSplit
     most = min(SPLIT, max(LEAST_SPLIT, -(-total // max(parallel, 1))))
     splits, weights = [], []
     for i, source in enumerate(sources):
-        listed = source.splits(most)
+        listed = source.splits(min(most, CONTENT_SPLIT) if source.has_content else most)
         for number, (begin, end) in enumerate(listed):
             splits.append(FileSplit(i, number << 20, begin, end))  # a large one may turn out to be several
             weights.append((source.size - source.begin) // len(listed))

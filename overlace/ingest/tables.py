@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -23,6 +24,9 @@ from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import CONTENT, TIME, arrow, numbers, schema_of
 from overlace.trace.writer import Writer, writing
 from overlace.wording import counted
+
+LOOKS_LIKE_CONTENT = re.compile(r"\S (?:=|!=|<|<=|>|>=|prefix|suffix|contains) \S|\S exists\b|^\s*\[.*,.*\]")
+"""What no filter on topics looks like."""
 
 LOGGED = ("sessions", "subscriptions")
 """Tables that logs fill: their rows stay with the log that they came from, which may be read on."""
@@ -49,6 +53,8 @@ def add_tables(
 ) -> tuple[Trace, Counts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
     pieces = [Piece(table, read_table_file(path, table, options, tell), path) for path in paths]
+    for piece in pieces if table == "subscriptions" else ():
+        _warn_of_dialects(piece, tell)
     with writing(out, break_lock=break_lock) as writer:
         base = writer.base
         if table == "subscriptions" and base is not None:
@@ -69,6 +75,23 @@ def _refuse_other_types(base: Trace, pieces: Sequence[Piece]) -> None:
             rows = each.rows.filter(pc.and_(mine, pc.is_valid(each.rows["filter"])))
             encode_rows(each.rows, each.table, base.names, where=each.where)  # one that cannot be read has its row
             check_filters(rows.select(["client", "filter"]), logs)
+
+
+def _warn_of_dialects(piece: Piece, tell: Callable[[str], object]) -> None:
+    """Tell where filters without a dialect, which are MQTT's, look like filters on content."""
+    if "filter" not in piece.rows.column_names:
+        return
+    texts = piece.rows["filter"].to_pylist()
+    unsaid = [None] * len(texts)
+    dialects = piece.rows["dialect"].to_pylist() if "dialect" in piece.rows.column_names else unsaid
+    strange = [
+        text for text, said in zip(texts, dialects, strict=True) if not said and LOOKS_LIKE_CONTENT.search(str(text))
+    ]
+    if strange:
+        tell(
+            f"{piece.where}: {counted(len(strange), 'filter looks', 'filters look')} like content (first: {strange[0]})"
+            f" and will be read as MQTT's. If they are on content, add the column dialect with {CONTENT!r}."
+        )
 
 
 def _warn_of_late_filters(base: Trace, trace: Trace, tell: Callable[[str], object]) -> None:

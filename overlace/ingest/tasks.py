@@ -73,8 +73,9 @@ def parse(job: Job, tasks: Sequence[Sequence[FileSplit]]) -> BatchFunction:
     return run
 
 
-CHUNK = 96 << 20
-"""Bytes of a split that are held at once, where each line stands alone: what is packed cannot be cut before."""
+CHUNK, CONTENT_CHUNK = 96 << 20, 8 << 20
+"""Bytes of a split that are held at once, where each line stands alone: what is packed cannot be cut before. With
+content less: those who receive it may be many."""
 
 
 def _parse_split(job: Job, split: FileSplit) -> Iterator[pa.RecordBatch]:
@@ -83,9 +84,10 @@ def _parse_split(job: Job, split: FileSplit) -> Iterator[pa.RecordBatch]:
     batches, count = source.read(split.begin, split.end)
     held: list[pa.RecordBatch] = []
     lines = done = chunks = 0
+    most = CONTENT_CHUNK if source.has_content else CHUNK
     for batch in batches:
         held.append(batch)
-        if source.form.scope == "line" and count.size - done >= CHUNK:
+        if source.form.scope == "line" and count.size - done >= most:
             yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)
             held, lines, done, chunks = [], count.lines, count.size, chunks + 1
     yield _answer_split(job, split._replace(number=split.number + chunks), held, count.lines - lines, count)

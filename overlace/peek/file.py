@@ -268,7 +268,8 @@ def _guessed_log(head: Head, form: str, columns: Columns | None, options: Option
 
 def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
     """As interests and as links: two columns of names, and perhaps what a link costs."""
-    ends = guess_pairs(columns) if columns and not (options.map or options.format) else None
+    said = options.map or options.format or form == padres_quotes.FORMAT.name
+    ends = guess_pairs(columns) if columns and not said else None
     if columns is None or ends is None or tables_by_names(columns.names) or unread_times(columns):
         return
     timed = any(field == "at" and "never fall" not in why for field, why in guess_log(columns).values())

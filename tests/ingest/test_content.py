@@ -250,3 +250,11 @@ def test_filters_on_content_are_no_filters_on_topics(tmp_path, trace):
     assert any("1 other subscription did not count" in note for note in done.notes)
     with pytest.raises(BadPlan, match="filters on content"):
         _asked(done.trace, 0, "mqtt")
+
+
+def test_filters_without_a_dialect_that_look_like_content_are_told(tmp_path):
+    (tmp_path / "subs.csv").write_text('client,filter\nann,close > 60\nbob,a/+/#\nzoe,"[close,>,60]"\n')
+    told = []
+    add_tables([str(tmp_path / "subs.csv")], "subscriptions", str(tmp_path / "trace"), {}, tell=told.append)
+    assert len(told) == 1
+    assert "2 filters look like content (first: close > 60)" in told[0]

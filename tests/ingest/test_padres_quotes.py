@@ -18,6 +18,7 @@ from overlace.ingest.run import ingest_sources
 from overlace.ingest.sources import guess
 from overlace.peek.peek import peek
 from tests.ingest.logs import often
+from tests.ingest.oracles import EPOCH, MICRO, _time
 
 QUOTE = "[class,'STOCK'],[symbol,'AAPL'],[open,63.30],[high,64.25],[close,63.75],[volume,9000000],[date,'21-Dec-04']"
 PAIR = re.compile(
@@ -46,7 +47,7 @@ def read(log, settled, size=1 << 20):
 
 
 def plain(line):
-    """{attribute: (type, value)} of a line, or what is wrong with it; pair by pair."""
+    """{attribute: (type, value, text)} of a line, or what is wrong with it; pair by pair."""
     found, at = {}, 0
     while True:
         pair = PAIR.match(line, at)
@@ -54,13 +55,13 @@ def plain(line):
             return "not pairs of [attribute,value]"
         text = pair[2] if pair[2] is not None else pair[3]
         if text is not None:
-            value = ("text", text)
+            value = ("text", text, text)
         elif not pair[4]:
             return "not pairs of [attribute,value]"
         elif NUMBER.fullmatch(pair[4]):
-            value = ("number", float(pair[4]))
+            value = ("number", float(pair[4]), pair[4])
         elif pair[4].lower() in ("true", "false"):
-            value = ("flag", pair[4].lower() == "true")
+            value = ("flag", pair[4].lower() == "true", pair[4])
         else:
             return "a value that is neither in quotes, a number nor true or false"
         if pair[1] in found:
@@ -104,16 +105,19 @@ def test_every_line_is_read_as_a_plain_reader_reads_it(text, size):
             assert (kind, reason) == ("ignored", "blank")
         elif isinstance(expected, str):
             assert (kind, reason) == ("bad", expected)
-        elif kind == "message":
-            assert content == {(each[0], name): each[1] for name, each in expected.items()}
-            assert client == str(expected["symbol"][1]).removesuffix(".0")
-            assert at is not None
-            assert "date" in expected
         else:
-            who, when = expected.get("symbol", ("", "")), expected.get("date", ("", ""))
-            wrong = who[1] == "" or who[0] == "flag" or when[1] == "" or when[0] == "flag"
-            assert wrong or when[1] in ("31-Feb-04", "never") or abs(float(when[1])) < 1e30
-            assert kind == "bad"
+            who, when = (expected.get(name, ("absent", None, "")) for name in ("symbol", "date"))
+            fine = who[2] != "" and who[0] in ("text", "number") and when[0] in ("text", "number")
+            try:
+                time = _time(when[2], "s")
+            except ValueError:
+                fine = False
+            assert kind == ("message" if fine else "bad")
+            if fine:
+                assert content == {(each[0], name): each[1] for name, each in expected.items()}
+                whole = re.fullmatch(r"(-?[0-9]+)\.0*", who[2]) if who[0] == "number" else None
+                assert client == (whole[1] if whole else who[2])
+                assert (at - EPOCH) // MICRO == time
     assert not found
 
 

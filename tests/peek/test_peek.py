@@ -220,7 +220,7 @@ HOPELESS = {
     "empty.csv": (b"", "empty"),
     "blank.csv": (b"\n \n\n", "blank"),
     "prose.txt": (b"Once upon a time\nthere was, a log.\n\nIt ended well\n", "text, but neither rows"),
-    "stocks": (b"[class,'STOCK'],[symbol,'A'],[open,2]\n" * 9, "text, but neither rows"),
+    "stocks": (b"[class,'STOCK'],[symbol,'A'],[open,2]\n" * 9, "no attribute is the time.*--map at="),
     "book.xlsx": (zipped("xl/workbook.xml"), "an Excel workbook.*CSV"),
     "logs.zip": (zipped("a.log"), "a zip archive.*unzip logs.zip"),
     "image.png": (b"\x89PNG\r\n\x1a\n" + bytes(200), "a PNG image"),

@@ -127,7 +127,10 @@ def settle(sample: bytes, options: Settled) -> Settled:
     later = [name for name in named if name not in members]
     columns = [*members, *later]
     settled = settle_mapping(options, columns, samples, match_columns(columns, asked, in_lower_case))
-    settle_content(settled, {name: [each.get(name) for each in objects] for name in columns}, typed=True)
+    values = {name: [each.get(name) for each in objects] for name in columns}
+    if not objects:  # nothing to go by
+        values |= {name: [] for name in asked_types(options.get("content") or ())}
+    settle_content(settled, values, typed=True)
     return settled
 
 

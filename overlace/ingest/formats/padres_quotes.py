@@ -119,12 +119,6 @@ def settle(sample: bytes, options: Settled) -> Settled:
         if pairs is not None and pairs.names and name not in pairs.names:
             raise Unknown("attribute of the first lines", name, pairs.names)
     listed = list(pairs.names) if pairs is not None else []
-    if listed and "client" not in asked:
-        first = guess_client(listed)
-        raise BadTrace(
-            f"publications name no publisher. Expected an attribute that stands for one: --map client={first} (found: "
-            f"{', '.join(listed)})."
-        )
     columns = list(dict.fromkeys([*listed, *(name for names in asked.values() for name in names)]))
     found = [_only_times(each, asked) for each in match_columns(columns, asked)]
     times = [each.name for each in found if each and each.field == "at"]
@@ -132,9 +126,18 @@ def settle(sample: bytes, options: Settled) -> Settled:
         raise BadTrace(
             f"no attribute is the time of a publication. Name one: --map at=ATTRIBUTE (found: {', '.join(listed)})."
         )
+    if listed and "client" not in asked:
+        first = guess_client([name for name in listed if name not in times] or listed)
+        raise BadTrace(
+            f"publications name no publisher. Expected an attribute that stands for one: --map client={first} (found: "
+            f"{', '.join(listed)})."
+        )
     samples = [text for name in times if pairs is not None for text in pairs.texts(name)]
     settled = settle_mapping(options, columns, samples, found)
     wanted = asked_types(options.get("content") or ())
+    for name in wanted:
+        if listed and name not in listed:
+            raise Unknown("attribute of the first lines", name, listed)
     kinds = {name: pairs.kinds(name) for name in listed} if pairs is not None else {}
     settled["types"] = {
         name: wanted.get(name) or "|".join(KINDS[each] for each in kinds[name])
