@@ -158,6 +158,14 @@ def test_logged_receivers_stay_and_only_who_receives_is_stored(tmp_path, trace):
     assert "close" not in stored
 
 
+def test_a_subscription_counts_from_its_first_moment_until_before_its_last(tmp_path):
+    out = str(tmp_path / "trace")
+    add_tables([write_subscriptions(tmp_path / "s.jsonl", [("ann", "close > 10", 1, 3)])], "subscriptions", out, {})
+    rows = [{"close": 60, "at": at(day)} for day in range(5)]
+    done = ingest_sources(log(tmp_path, *rows), out, options=Options(content=("close",)))
+    assert received(done.trace) == [[], ["ann"], ["ann"], [], []]
+
+
 def test_rows_of_a_table_with_content_are_messages_each(tmp_path, trace):
     (tmp_path / "log.csv").write_text("at,client,close\n" + "2026-01-05,p,60\n" * 2 + "2026-01-05,p,7\n")
     done = ingest_sources([str(tmp_path / "log.csv")], trace, options=Options(content=("close",)))

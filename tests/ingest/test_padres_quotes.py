@@ -94,6 +94,7 @@ lines = st.one_of(
 @often(150)
 @given(st.lists(lines, min_size=1, max_size=6), st.sampled_from([1, 40, 1 << 20]))
 @example([QUOTE], 7)
+@example(["[symbol,'A'],[symbol,'A'],[date,'1-Jan-04']", "[symbol,'A'],[x,1],[date,'1-Jan-04'],[x,1]"], 1 << 20)
 def test_every_line_is_read_as_a_plain_reader_reads_it(text, size):
     log = "\n".join(text).encode() + b"\n"
     found, offset = read(log, options(), size), 0
