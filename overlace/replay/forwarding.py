@@ -30,7 +30,7 @@ from overlace.arrays.csr import group, take_groups
 from overlace.arrays.jit import Bools, Ints
 from overlace.arrays.trees import Rooted, root_at
 from overlace.matching.content.covering import CoverIndex
-from overlace.matching.content.filters import Filter, intersects
+from overlace.matching.content.filters import Filter, attributes_of, intersects
 from overlace.metrics import Metrics
 from overlace.model import Observation, Overlay
 from overlace.replay.tally import Tally, share
@@ -165,12 +165,24 @@ def covering_pairs(filters: Sequence[Filter]) -> tuple[Ints, Ints]:
 
 
 def meets(advertised: Sequence[Filter], filters: Sequence[Filter]) -> Bools:
-    """(advertisement, filter): whether some message is advertised by one and matched by the other."""
-    known: dict[tuple[Filter, Filter], bool] = {}
-    found = np.zeros((len(advertised), len(filters)), dtype=np.bool_)
-    for a, wide in enumerate(advertised):
-        for f, narrow in enumerate(filters):
-            if (wide, narrow) not in known:
-                known[wide, narrow] = intersects(wide, narrow)
-            found[a, f] = known[wide, narrow]
+    """(advertisement, filter): whether some message is advertised by one and matched by the other.
+
+    They are looked at attribute by attribute, so that what many have in common is looked at once.
+    """
+    offered = [_parts(each) for each in advertised]
+    known: dict[tuple[str, Filter], Bools] = {}
+    found = np.ones((len(advertised), len(filters)), dtype=np.bool_)
+    for f, filter in enumerate(filters):
+        for name, wanted in _parts(filter).items():
+            if (name, wanted) not in known:
+                each: dict[Filter, bool] = {}
+                for own in {part.get(name, ()) for part in offered}:
+                    each[own] = intersects(own, wanted)
+                known[name, wanted] = np.array([each[part.get(name, ())] for part in offered], np.bool_)
+            found[:, f] &= known[name, wanted]
     return found
+
+
+def _parts(filter: Filter) -> dict[str, Filter]:
+    """The constraints of a filter by their attribute."""
+    return {name: tuple(each for each in filter if each.attribute == name) for name in attributes_of(filter)}
