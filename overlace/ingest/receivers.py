@@ -84,7 +84,8 @@ def check_filters(rows: pa.Table, logs: Iterable[tuple[str, Mapping[str, str]]])
                 check_types(own, known)
             except OverlaceError as error:
                 client = rows["client"][pc.index(rows["filter"], text).as_py()]
-                raise BadFilter(f"{name} and the subscription of {client}: {error}") from None
+                hint = "Or say what the log holds: --content NAME:TYPE."
+                raise BadFilter(f"{name} and the subscription of {client}: {error} {hint}") from None
 
 
 def _types(types: Mapping[str, str]) -> dict[str, Type]:

@@ -89,8 +89,9 @@ def settle(sample: bytes, options: Settled) -> Settled:
         "head": layout.head,
     }
     settled = settle_mapping(laid_out, layout.columns, samples, found)
-    values = {name: [row[i].strip('" ') for row in cells if i < len(row)] for i, name in enumerate(layout.columns)}
-    settle_content(settled, values)
+    if settled.get("content"):
+        places = enumerate(layout.columns)
+        settle_content(settled, {name: [row[i].strip('" ') for row in cells if i < len(row)] for i, name in places})
     settled["group"] = settled.get("group") or default_group(settled)
     return settled
 
