@@ -28,7 +28,7 @@ from overlace.matching.content.columns import Columns
 from overlace.matching.content.constraints import Constraint, Filter
 from overlace.matching.content.syntax import format_filter, parse_filter
 from overlace.trace.store import Trace
-from overlace.trace.tables import CONTENT, arrow, numbers, schema_of
+from overlace.trace.tables import arrow, is_content, numbers, schema_of
 from overlace.trace.writer import Writer
 
 NOTE = "predicates"
@@ -123,7 +123,7 @@ def write_requests(writer: Writer, predicates: Sequence[str]) -> None:
     """Write what content subscriptions ask for; those whose filter implies no predicate ask for nothing."""
     base = writer.base
     rows = base.read("subscriptions") if base else schema_of("subscriptions").empty_table()
-    own = np.flatnonzero([each == CONTENT for each in rows["dialect"].to_pylist()])
+    own = np.flatnonzero(is_content(rows["dialect"]))
     if len(own) == 0:
         return
     texts = rows["filter"].take(arrow(own, pa.int64())).to_pylist()

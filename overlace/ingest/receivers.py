@@ -30,7 +30,7 @@ from overlace.matching.content.constraints import Type
 from overlace.matching.content.filters import Constraint, Filter, attributes_of, check_types, parse_filter
 from overlace.matching.content.matcher import Matcher
 from overlace.trace.store import Trace
-from overlace.trace.tables import CONTENT, TIME
+from overlace.trace.tables import TIME, arrow, is_content
 from overlace.wording import counted
 
 AT_ONCE = 1 << 14
@@ -48,7 +48,7 @@ def read_subscriptions(trace: Trace | None) -> pa.Table:
     if trace is None:
         return pa.table({"client": [], "filter": [], "since": [], "until": []})
     rows = trace.read("subscriptions", ["client", "filter", "dialect", "since", "until"])
-    rows = rows.filter(pc.fill_null(pc.equal(rows["dialect"], CONTENT), False)).drop_columns(["dialect"])
+    rows = rows.filter(arrow(is_content(rows["dialect"]), pa.bool_())).drop_columns(["dialect"])
     names = pa.array(trace.names.get("client", ()), pa.string())
     return rows.set_column(0, "client", names.take(rows["client"].combine_chunks()))
 

@@ -19,7 +19,7 @@ from overlace.ingest.events import in_one_piece
 from overlace.ingest.table_merging import DEFAULTS
 from overlace.ingest.topologies import Topology
 from overlace.model import Names
-from overlace.trace.tables import CONTENT, arrow, numbers, schema_of
+from overlace.trace.tables import arrow, is_content, numbers, schema_of
 
 KINDS = {
     **{kind: kind for kind in ("client", "broker", "topic", "region")},
@@ -83,7 +83,7 @@ def _check_filters(rows: pa.Table, columns: Mapping[str, pa.Array], where: str) 
     """Refuse filters on content that cannot be read, and rows with more than one says."""
     if "dialect" not in columns:
         return
-    own = np.flatnonzero(numbers(pc.fill_null(pc.equal(columns["dialect"], CONTENT), False)))
+    own = np.flatnonzero(is_content(columns["dialect"]))
     if len(own) == 0:
         return
     for name in ("topic", "group"):

@@ -21,7 +21,7 @@ from overlace.ingest.table_rows import TOPOLOGY_DEFAULTS, encode_rows, topology_
 from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import MST, Wanted, wire
 from overlace.trace.store import HOUR_US, Trace
-from overlace.trace.tables import CONTENT, TIME, arrow, numbers, schema_of
+from overlace.trace.tables import CONTENT, TIME, arrow, is_content, numbers, schema_of
 from overlace.trace.writer import Writer, writing
 from overlace.wording import counted
 
@@ -71,7 +71,7 @@ def _refuse_other_types(base: Trace, pieces: Sequence[Piece]) -> None:
     logs = [(each["name"], types) for each in sources if (types := (each.get("settled") or {}).get("types"))]
     for each in pieces:
         if logs and {"client", "filter", "dialect"} <= set(each.rows.column_names):
-            mine = pc.fill_null(pc.equal(each.rows["dialect"].cast(pa.string()), CONTENT), False)
+            mine = arrow(is_content(each.rows["dialect"]), pa.bool_())
             rows = each.rows.filter(pc.and_(mine, pc.is_valid(each.rows["filter"])))
             encode_rows(each.rows, each.table, base.names, where=each.where)  # one that cannot be read has its row
             check_filters(rows.select(["client", "filter"]), logs)
@@ -109,8 +109,7 @@ def _warn_of_late_filters(base: Trace, trace: Trace, tell: Callable[[str], objec
 
 def _content_rows(trace: Trace) -> int:
     """How many subscriptions are by content."""
-    dialects = trace.read("subscriptions", ["dialect"])["dialect"]
-    return int(sum(each == CONTENT for each in dialects.to_pylist()))
+    return int(is_content(trace.read("subscriptions", ["dialect"])["dialect"]).sum())
 
 
 def add_topology(

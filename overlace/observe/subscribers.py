@@ -16,7 +16,7 @@ import pyarrow as pa
 from overlace.arrays.jit import Ints
 from overlace.observe.tables import ALWAYS, STILL, Window, within_lifetimes
 from overlace.trace.store import Trace
-from overlace.trace.tables import CONTENT, arrow, numbers
+from overlace.trace.tables import arrow, is_content, numbers
 from overlace.trace.traffic import NONE, Traffic, add_up
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def read_subscribers(trace: Trace) -> Subscribers:
     if rows["filter"].null_count < rows.num_rows:
         from overlace.matching.topics import match
 
-        on_topics = np.array([each != CONTENT for each in rows["dialect"].to_pylist()], bool)
+        on_topics = ~is_content(rows["dialect"])
         by_filter = np.flatnonzero(numbers(rows["filter"].is_valid()) & on_topics)
         chosen = rows.select(["filter", "dialect"]).take(arrow(by_filter, pa.int64()))
         dialects = [each or "mqtt" for each in chosen["dialect"].to_pylist()]

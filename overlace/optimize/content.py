@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from overlace.observe.known import Known
 from overlace.observe.tables import ALWAYS, STILL, Window, bounds
 from overlace.replay.forwarding import ContentRequests
 from overlace.trace.store import Trace
-from overlace.trace.tables import CONTENT, arrow, numbers
+from overlace.trace.tables import arrow, is_content, numbers
 
 
 def read_requests(trace: Trace, window: Window, known: Known) -> ContentRequests | None:
     """Content subscriptions and advertisements at the end of a window, in order of arrival; none if nobody has any."""
     rows = trace.read("subscriptions", ["client", "filter", "dialect", "since", "until"])
-    asked = _at_end(rows.filter(pc.fill_null(pc.equal(rows["dialect"], CONTENT), False)), window)
+    asked = _at_end(rows.filter(arrow(is_content(rows["dialect"]), pa.bool_())), window)
     if asked.num_rows == 0:
         return None
     from overlace.matching.content.syntax import parse_filter

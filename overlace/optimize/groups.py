@@ -20,7 +20,7 @@ from overlace.matching.topics import shared
 from overlace.model import name_of
 from overlace.optimize.scope import by_kind, matches
 from overlace.trace.store import Trace
-from overlace.trace.tables import CONTENT
+from overlace.trace.tables import arrow, is_content
 from overlace.wording import counted
 
 
@@ -51,7 +51,7 @@ def grouped_in(trace: Trace, limits: Limits) -> Grouped:
 def members_of(trace: Trace) -> Mapping[tuple[str, str], set[str]]:
     """The clients of every shared subscription of MQTT, by group and filter."""
     rows = trace.read("subscriptions", ["client", "topic", "filter", "dialect", "group"])
-    rows = rows.filter(pc.fill_null(pc.not_equal(rows["dialect"], CONTENT), True))
+    rows = rows.filter(arrow(~is_content(rows["dialect"]), pa.bool_()))
     spoken = set(pc.unique(rows["dialect"]).to_pylist()) - {None}
     logs = {each.get("format") for each in (trace.notes.get("sources") or {}).values()}
     assumed = "mqtt" if spoken == {"mqtt"} or (not spoken and logs == {"mosquitto"}) else None

@@ -33,6 +33,14 @@ def _table(*columns: tuple[str, pa.DataType], optional: str = "") -> pa.Schema:
 CONTENT = "content"
 """The dialect of subscriptions whose filters are on content: receivers follow from them at ingest."""
 
+
+def is_content(dialects: pa.ChunkedArray) -> Bools:
+    """Which subscriptions are on content, by their dialects; none (null) is a dialect of topics."""
+    if dialects.null_count == len(dialects):
+        return np.zeros(len(dialects), dtype=np.bool_)
+    return np.array([each == CONTENT for each in dialects.to_pylist()], dtype=np.bool_)
+
+
 _LIFE = (("since", TIME), ("until", TIME))
 
 TRACE: dict[str, pa.Schema] = {
