@@ -40,6 +40,11 @@ def read_delays(path: str | Path) -> Delays:
     head = [cell.lower() for cell in rows[0]]
     named = all(any(name in head for name in names) for names in (FROM, TO, MS))
     listed = {len(row) for row in rows} == {3} and (len(rows) not in (2, 3, 4) or not is_number(rows[-1][1]))
+    if not (named or listed) and len(rows) == 3 and is_unclear(rows):
+        raise BadTrace(
+            f"{path}: three rows of three numbers: a matrix would have 0 from each to itself. "
+            "For rows of from, to, milliseconds put from,to,delay_ms on top."
+        )
     read = read_pairs(path, rows) if named or listed else read_matrix(path, rows)
     negative = np.argwhere(read.delay < 0)
     if len(negative):
@@ -49,6 +54,13 @@ def read_delays(path: str | Path) -> Delays:
             "Expected milliseconds, 0 or more."
         )
     return go_around(path, read)
+
+
+def is_unclear(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether three rows of three numbers could be a matrix as well as pairs: its diagonal is neither 0 nor empty."""
+    if any(len(row) != 3 or not all(map(is_number, row)) for row in rows):
+        return False
+    return any(cell.lower() not in UNKNOWN and float(cell) != 0 for cell in (row[i] for i, row in enumerate(rows)))
 
 
 def read_rows(path: str | Path, expected: str = "a matrix of delays, or rows of from, to, delay_ms") -> list[list[str]]:
@@ -112,6 +124,9 @@ def find_names(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
     """(1 if the first row is names, 1 if the first column is): whatever makes the rest square and numbers."""
     counted = [[str(i + least) for i in range(len(rows) - 1)] for least in (0, 1)]
     if rows[0][0] == "" and list(rows[0][1:]) in counted:
+        return 1, 1
+    square = len(rows) > 1 and {len(row) for row in rows} == {len(rows)}
+    if square and rows[0][0] == "" and any(row[i] for i, row in enumerate(rows)):  # else the diagonal is left empty
         return 1, 1
     for header, labelled in ((0, 0), (1, 1), (1, 0), (0, 1)):
         body = rows[header:]
@@ -187,9 +202,10 @@ def read_values(text: str, column: str, clients: Sequence[str], default: float |
     except ValueError:
         pass
     rows = read_rows(text, f"a number, or a file of client and {column}")
-    if rows[0][-1].lower() == column or not is_number(rows[0][-1]):
-        rows = rows[1:]
     known = {name: i for i, name in enumerate(clients)}
+    named = rows[0][0] in known or rows[0][0] == REST
+    if rows[0][-1].lower() == column or not (named or is_number(rows[0][-1])):
+        rows = rows[1:]
     found: dict[str, float] = {}
     for i, row in enumerate(rows):
         if len(row) != 2:

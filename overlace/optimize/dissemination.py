@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Ints, Pairs
 from overlace.errors import BadParameter
-from overlace.model import Progress, name_of
+from overlace.model import Names, Progress, name_of
 from overlace.observe.bounds import Bounds, bounds_of
 from overlace.optimize.case import Case
 from overlace.optimize.peers import (
@@ -90,7 +90,7 @@ def arrange_trees(case: Case, channels: Pairs, progress: Progress | None = None)
         compared.append(compare(problem, case.goal.seed))
     trees = {label: [each.trees[label] for each in compared] for label in compared[0].trees}
     return Trees(
-        _rows(kept, problems, trees[ARRANGED]),
+        _rows(kept, problems, trees[ARRANGED], case.names),
         [_measure(label, kept, problems, made) for label, made in trees.items()],
         len(kept),
         sum(len(each.client) - 1 for each in kept),
@@ -113,7 +113,17 @@ def root_met(problem: Problem) -> int:
 
 
 def _shared_degrees(peers: Sequence[ChannelPeers], asked: Bounds) -> list[Ints]:
-    """The degree limit of every peer in each channel, its own shared over the channels that it is in."""
+    """The degree limit of every peer in each channel, its own shared over the channels that it is in.
+
+    Where the root is the only one who has asked, it sends to nobody.
+    """
+    several = [each for each in peers if len(each.client) > 1]
+    shared = iter(_share(several, asked) if several else ())
+    return [next(shared) if len(each.client) > 1 else np.zeros(1, dtype=np.int64) for each in peers]
+
+
+def _share(peers: Sequence[ChannelPeers], asked: Bounds) -> list[Ints]:
+    """The same for channels of several."""
     size = np.array([len(each.client) for each in peers])
     start, client = np.append(0, np.cumsum(size)), np.concatenate([each.client for each in peers])
     rate, root = np.array([each.messages for each in peers]), client[start[:-1]]
@@ -130,23 +140,24 @@ def _measure(label: str, peers: Sequence[ChannelPeers], problems: Sequence[Probl
     return Kind(
         label,
         sum(int((is_met(p, at) & np.isfinite(p.bound)).sum()) for p, at in zip(problems, arrivals, strict=True)),
-        float(delays.mean()),
-        float(np.quantile(delays, 0.95)),
+        float(delays.mean()) if len(delays) else 0.0,
+        float(np.quantile(delays, 0.95)) if len(delays) else 0.0,
         max(int(each.max()) for each in children),
         sum(int((each > p.degree).sum()) for each, p in zip(children, problems, strict=True)),
     )
 
 
-def _rows(peers: Sequence[ChannelPeers], problems: Sequence[Problem], trees: Sequence[Ints]) -> pa.Table:
+def _rows(peers: Sequence[ChannelPeers], problems: Sequence[Problem], trees: Sequence[Ints], names: Names) -> pa.Table:
     """Who hangs where, channel by channel; the root has no parent."""
     found: dict[str, list[Any]] = {name: [] for name in RUN["trees"].names}
     for peer, problem, tree in zip(peers, problems, trees, strict=True):
         arrival = find_arrivals(problem, tree)
-        parent, bound = peer.client[tree].tolist(), (peer.bound + peer.entry).tolist()
+        bound = (peer.bound + peer.entry).tolist()
         bounded = np.isfinite(problem.bound)
         found["channel"] += [peer.channel] * len(tree)
-        found["client"] += peer.client.tolist()
-        found["parent"] += [None, *parent[1:]]
+        called = [name_of("client", each, names) for each in peer.client.tolist()]
+        found["client"] += called
+        found["parent"] += [None, *(called[up] for up in tree.tolist()[1:])]
         found["delay_ms"] += (arrival + peer.entry).tolist()
         found["bound_ms"] += [each if there else None for each, there in zip(bound, bounded.tolist(), strict=True)]
         met = is_met(problem, arrival).tolist()
@@ -156,13 +167,20 @@ def _rows(peers: Sequence[ChannelPeers], problems: Sequence[Problem], trees: Seq
 
 def _notes(left_out: LeftOut) -> Sequence[str]:
     """Who has no tree, and why."""
-    found = []
-    if left_out.unknown:
-        who = counted(left_out.unknown, "subscriber is", "subscribers are")
-        found.append(f"{who} in no tree: their delays are not known, or nobody there may send to others")
-    if left_out.large:
-        who = counted(left_out.large, "subscriber is", "subscribers are")
-        found.append(f"{who} in no tree: their channels have more than {MOST_PEERS:,}")
+    why = {
+        "unpublished": "nobody publishes what they ask for",
+        "unknown": "their delays, or those of all their publishers, are not known",
+        "unserved": "nobody there may send on messages (max_degree)",
+        "large": f"their channels have more than {MOST_PEERS:,}",
+    }
+    found = [
+        f"{counted(many, 'subscriber is', 'subscribers are')} in no tree: {text}"
+        for name, text in why.items()
+        if (many := getattr(left_out, name))
+    ]
+    if left_out.publishers:
+        many = counted(left_out.publishers, "publisher's delay is", "publishers' delays are")
+        found.append(f"{many} not known: bounds are not judged for their messages")
     return found
 
 

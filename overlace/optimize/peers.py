@@ -48,7 +48,7 @@ def delays_of_links(observation: Observation) -> Delays | None:
     if network.brokers == 0 or not len(homes) or not (known.any() or network.brokers == 1):
         return None
     ends = network.links[known]
-    way = np.maximum(network.latency_us[known] / 1000.0, TINIEST)
+    way = network.latency_us[known] / 1000.0  # one of 0 stays a link: sparse graphs keep what is given
     graph = csr_array((way, (ends[:, 0], ends[:, 1])), shape=(network.brokers, network.brokers))
     between = dijkstra(graph, directed=False)
     place = np.full(observation.clients, -1)
@@ -73,10 +73,6 @@ def read_client_delays(path: str, names: Names) -> tuple[Delays, list[str]]:
     return Delays(place, read.delay, np.zeros(len(place))), [f"{path}: {note}" for note in read.notes]
 
 
-TINIEST = 1e-9
-"""Milliseconds of a link that takes none: a graph leaves out what is 0."""
-
-
 class ChannelPeers(NamedTuple):
     """A channel as a problem: the root first, then its subscribers."""
 
@@ -91,41 +87,56 @@ class ChannelPeers(NamedTuple):
 class LeftOut(NamedTuple):
     """Subscribers without a tree, by why."""
 
-    unknown: int = 0  # delays of the subscriber are not known, or nobody is left who could be a root
+    unpublished: int = 0  # nobody publishes what they ask for
+    unknown: int = 0  # their delays are not known, or those of all publishers
+    unserved: int = 0  # nobody is left who could be a root
     large: int = 0  # in channels of more than MOST_PEERS
+    publishers: int = 0  # no subscribers: publishers whose delay to a root is not known, counted in each channel
 
 
 def peers_of(
     observation: Observation, channels: Pairs, asked: Bounds, delays: Delays
 ) -> tuple[list[ChannelPeers], LeftOut]:
     """(channels with subscribers, whom they leave out)."""
-    found, unknown, large = [], 0, 0
+    found, lost = [], dict.fromkeys(LeftOut._fields, 0)
     leads = asked.degree.copy()  # a root has a child at least, in every channel that it leads
     for channel, held, members, bound in sorted(_subscribers(channels, asked), key=lambda each: -len(each[2])):
-        publisher, messages = _publishers(observation, held)
-        reached = members[delays.place[members] >= 0]
-        publisher = publisher[delays.place[publisher] >= 0]
+        every, messages = _publishers(observation, held)
+        publisher, reached = every[delays.place[every] >= 0], members[delays.place[members] >= 0]
         could = publisher[leads[publisher] > 0]
-        could = could if len(could) else reached[leads[reached] > 0]
-        if not len(could) or not len(publisher):
-            unknown += len(members)
-            continue
-        if len(members) > MOST_PEERS:
-            large += len(members)
+        could = could if len(could) else reached[leads[reached] > 0] if len(reached) > 1 else reached
+        near = could[np.isfinite(delays.ways(publisher, could)).any(axis=0)]  # some publisher reaches them
+        why = _why_no_tree(every, reached, (could, near), members)
+        if why:
+            lost[why] += len(members)
             continue
         asks = bound[delays.place[members] >= 0]
-        root, entry = _best_root(could, delays.ways(publisher, could), asks, delays.ways(could, reached))
+        entries = delays.ways(publisher, near)
+        root, entry = _best_root(near, entries, asks, delays.ways(near, reached))
         client = np.append(root, reached[reached != root])
         delay = delays.ways(client, client)
         there = np.isfinite(delay[0])
-        unknown += len(members) - int(np.isin(members, client[there]).sum())
+        lost["unknown"] += len(members) - int(np.isin(members, client[there]).sum())
         client, delay = client[there], delay[np.ix_(there, there)]
         limit = np.append(bound[members == root], np.inf)[:1]
         limit = np.append(limit, bound[np.searchsorted(members, client[1:])]) - entry
-        if len(client) > 1:
-            leads[root] -= 1
+        if len(client) > 1 or root in members:
+            leads[root] -= len(client) > 1
+            lost["publishers"] += len(every) - int(np.isfinite(entries[:, near == root]).sum())
             found.append(ChannelPeers(channel, client, delay, limit, entry, messages))
-    return sorted(found, key=lambda each: each.channel), LeftOut(unknown, large)
+    return sorted(found, key=lambda each: each.channel), LeftOut(**lost)
+
+
+def _why_no_tree(publishers: Ints, reached: Ints, roots: tuple[Ints, Ints], members: Ints) -> str:
+    """Why a channel has none, as a field of LeftOut; empty where it has one. Roots: who may be one, who is reached."""
+    could, near = roots
+    if not len(publishers):
+        return "unpublished"
+    if not len(reached) or (len(could) and not len(near)):
+        return "unknown"
+    if not len(could):
+        return "unserved"
+    return "large" if len(members) > MOST_PEERS else ""
 
 
 def _subscribers(channels: Pairs, asked: Bounds) -> Iterator[tuple[int, Ints, Ints, Floats]]:

@@ -28,18 +28,18 @@ def tree_table(data: RunData) -> Table:
     channel, at = np.unique(rows["channel"].to_numpy(), return_inverse=True)
     bounded = np.array([each is not None for each in rows["met"].to_pylist()])
     met = np.array([bool(each) for each in rows["met"].to_pylist()])
-    parent = np.array([-1 if each is None else each for each in rows["parent"].to_pylist()])
+    below = np.array([each is not None for each in rows["parent"].to_pylist()])
     delay = rows["delay_ms"].to_numpy()
-    peers, bounds, kept = (np.bincount(at, weights=each) for each in (parent >= 0, bounded, met & bounded))
+    peers, bounds, kept = (np.bincount(at, weights=each) for each in (below, bounded, met & bounded))
     worst = np.zeros(len(channel))
     np.maximum.at(worst, at, delay)
-    root = rows["client"].to_numpy()[parent < 0]
+    root = [name for name, up in zip(rows["client"].to_pylist(), below.tolist(), strict=True) if not up]
     order = np.lexsort((channel, -peers, kept - bounds))
     found = []
     for i in order[:MOST_ROWS].tolist():
         name = "in no channel" if channel[i] < 0 else name_of("channel", int(channel[i]), data.names)
         share = f"{kept[i] / bounds[i]:.1%}" if bounds[i] else ""
-        cells = (name_of("client", int(root[i]), data.names), Amount(peers[i]), Amount(bounds[i]), share)
+        cells = (root[i], Amount(peers[i]), Amount(bounds[i]), share)
         found.append(Row((name,), (*cells, f"{worst[i]:.4g} ms")))
     heads = ("channel", "root", "subscribers", "with a bound", "met", "longest delay")
     return Table("Trees by channel", heads, found, more_of(len(channel) - len(found), "channels"))

@@ -119,7 +119,7 @@ RUN: dict[str, pa.Schema] = {
         ("version", pa.string()), ("seconds", pa.float64()), optional="plan",
     ),
     "trees": _table(
-        ("channel", pa.int64()), ("client", pa.int64()), ("parent", pa.int64()), ("delay_ms", pa.float64()),
+        ("channel", pa.int64()), ("client", pa.string()), ("parent", pa.string()), ("delay_ms", pa.float64()),
         ("bound_ms", pa.float64()), ("met", pa.bool_()), optional="parent bound_ms met",
     ),
     "metrics": _table(

@@ -78,6 +78,7 @@ def test_one_way_stands_for_both_where_the_other_is_not_given(tmp_path):
         (",a,b\na,0,1\nc,1,0\n", "names a row or a column, not both"),
         (",a,a\na,0,1\na,1,0\n", "client 'a' stands there twice"),
         ("\n# nothing\n", "is empty"),
+        ("1,2,10\n2,3,11\n1,3,12\n", "three rows of three numbers: a matrix would have 0"),
     ],
 )
 def test_what_is_no_delays_is_refused_in_a_line(tmp_path, text, expected):
@@ -94,6 +95,14 @@ def test_names_are_found_whatever_is_named(n, header, labelled):
     rows = [[f"n{i}", *row] for i, row in enumerate(rows)] if labelled else rows
     rows = [[*([""] if labelled else []), *(f"n{i}" for i in range(n))], *rows] if header else rows
     assert find_names(rows) == (header, labelled)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=6, unique=True))
+def test_numbers_may_be_names(ids):
+    body = [[str(each), *("0" if i == j else "7" for j in range(len(ids)))] for i, each in enumerate(ids)]
+    assert find_names([["", *map(str, ids)], *body]) == (1, 1)
+    empty = [["" if i == j else "7" for j in range(len(ids))] for i in range(len(ids))]
+    assert find_names(empty) == (0, 0)  # a diagonal that is left empty is no corner
 
 
 def test_numbers_of_clients_are_one_for_all_or_from_a_file(tmp_path):
@@ -114,6 +123,8 @@ def test_numbers_of_clients_are_one_for_all_or_from_a_file(tmp_path):
         ("client,degree\nb,2\nb,3\n*,1\n", BadTrace, "'b' stands there twice"),
         ("client,degree\nb,\n*,1\n", BadTrace, "the degree of b is missing"),
         ("client,degree\nb,2,3\n", BadTrace, "row 1 has 3 columns"),
+        ("a,1O\nb,3\n", BadTrace, "row 1: '1O' is no number"),
+        ("*,1O\nb,3\n", BadTrace, "row 1: '1O' is no number"),
     ],
 )
 def test_numbers_that_do_not_fit_the_clients_are_refused(tmp_path, text, error, expected):

@@ -54,7 +54,14 @@ def make_trace(path, tables):
 def find_trees(tmp_path, tables):
     make_trace(tmp_path / "trace", tables)
     found = optimize(str(tmp_path / "trace"), tmp_path / "run", Limits(min_gain=0), Goal(train=1))
-    return found, pq.read_table(tmp_path / "run" / "trees.parquet").to_pylist()
+    return found, read_trees(tmp_path / "run")
+
+
+def read_trees(folder):
+    """The rows of the trees, with the numbers that clients have in these traces."""
+    rows = pq.read_table(folder / "trees.parquet").to_pylist()
+    number = {f"c{i}": i for i in range(PUBLISHERS + SUBSCRIBERS)} | {None: None}
+    return [row | {end: number[row[end]] for end in ("client", "parent")} for row in rows]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -138,7 +145,7 @@ def test_delays_may_come_from_a_file(tmp_path, capsys):
     file.write_text("from,to,delay_ms\n" + "".join(f"c{a},c{b},{each}\n" for (a, b), each in ms.items()))
     words = ["optimize", str(tmp_path / "trace"), "--out", str(tmp_path / "run"), "--train", "1", "--delays"]
     assert run([*words, str(file)]) == 0
-    rows = pq.read_table(tmp_path / "run" / "trees.parquet").to_pylist()
+    rows = read_trees(tmp_path / "run")
     assert rows
     arrived = {(row["channel"], row["client"]): row["delay_ms"] for row in rows}
     for row in rows:
@@ -151,3 +158,28 @@ def test_delays_may_come_from_a_file(tmp_path, capsys):
             file.write_text(text)
         assert run([*words, str(file), "--force"]) == 1
         assert problem in capsys.readouterr().err.lower()
+
+
+def test_edges_of_bounds_and_roots(tmp_path, capsys):
+    """A bound met to the microsecond over links that take no time; a root that alone has asked; a silent publisher."""
+    names = {"client": ["p", "q", "r", "s", "t", "u"], "broker": [f"b{i}" for i in range(5)], "attribute": list("ABC")}
+    tables = {
+        "brokers": {"broker": range(5), "region": [0] * 5, "cost": [1.0] * 5},
+        "links": {
+            "left": range(4), "right": range(1, 5), "cost": [1.0] * 4, "latency_us": [0, 0, 0, 5000],
+            "wired": [True] * 4,
+        },
+        "sessions": {"client": [0, 1, 3, 4, 5], "broker": [0, 1, 4, 1, 0]},  # r is nowhere
+        "clients": {"client": [1], "max_degree": [0]},
+        "advertisements": {"client": [0, 1, 2], "attributes": [1, 2, 1], "connections": [3, 3, 3]},
+        "subscriptions": {"client": [3, 4, 5], "attributes": [1, 2, 4], "bound_ms": [5.0, 1.0, 9.0]},
+    }  # fmt: skip
+    trace_of(tmp_path / "trace", [(i * 1_000_000, i % 3, None, 10, None) for i in range(40)], names, **tables)
+    assert run(["optimize", str(tmp_path / "trace"), "--out", str(tmp_path / "run"), "--train", "1"]) == 0
+    rows = pq.read_table(tmp_path / "run" / "trees.parquet").to_pylist()
+    told = {(row["client"], row["parent"], row["delay_ms"], row["met"]) for row in rows}
+    assert told == {("p", None, 0.0, None), ("s", "p", 5.0, True), ("t", None, 0.0, True)}
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "latency bounds met: 100.0% of 2" in shown
+    assert "1 subscriber is in no tree: nobody publishes what they ask for" in shown
+    assert "1 publisher's delay is not known" in shown

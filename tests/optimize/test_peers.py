@@ -59,7 +59,8 @@ def plain_delays(observation):
 
 
 def _leads(found, client):
-    return sum(int(each.client[0]) == client for each in found)
+    """How many channels a client leads with somebody below it."""
+    return sum(int(each.client[0]) == client and len(each.client) > 1 for each in found)
 
 
 @given(systems())
@@ -76,7 +77,7 @@ def test_channels_hold_their_subscribers_once_with_what_is_left_of_their_tightes
     for client, mask, bound in zip(asked.client.tolist(), asked.attributes.tolist(), asked.bound_ms, strict=True):
         row = wanted.setdefault(cut.get(mask, -1), {})
         row[client] = min(row.get(client, math.inf), float(bound))
-    served = 0
+    served = unheard = 0
     for each in found:
         root, *others = each.client.tolist()
         held = [mask for mask, channel in cut.items() if channel == each.channel]
@@ -84,10 +85,12 @@ def test_channels_hold_their_subscribers_once_with_what_is_left_of_their_tightes
         offers = zip(observation.offers.publisher.tolist(), observation.offers.attributes.tolist(), strict=True)
         may = {p for p, offered in offers if any(offered & mask == mask for mask in held)}
         assert asked.degree[root] >= _leads(found, root)
+        assert others or root in wanted[each.channel]
         able = {p for p in may if p in home and asked.degree[p]}
         assert root in may or (root in wanted[each.channel] and all(_leads(found, p) == asked.degree[p] for p in able))
         assert each.bound[0] == wanted[each.channel].get(root, math.inf) - each.entry
         reached = [far[home[p], home[root]] for p in may if p in home]
+        unheard += len(may) - sum(d < math.inf for d in reached)
         assert math.isclose(each.entry, max(d for d in reached if d < math.inf), abs_tol=1e-6)
         assert len(set(others)) == len(others)
         assert set(others) <= wanted[each.channel].keys()
@@ -97,5 +100,6 @@ def test_channels_hold_their_subscribers_once_with_what_is_left_of_their_tightes
         for client, bound in zip(others, each.bound[1:].tolist(), strict=True):
             assert bound == wanted[each.channel][client] - each.entry
         served += len(wanted[each.channel].keys() & {root, *others})
-    alone = sum(map(len, wanted.values())) - served - left_out.unknown - left_out.large
-    assert 0 <= alone <= len(wanted) - len(found)  # where only the root has asked, no tree is needed
+    lost = left_out.unpublished + left_out.unknown + left_out.unserved + left_out.large
+    assert served + lost == sum(map(len, wanted.values()))  # everybody is in a tree, or it is said why not
+    assert left_out.publishers == unheard

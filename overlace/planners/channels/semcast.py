@@ -38,7 +38,7 @@ class SemCast:
     """Merges hierarchies of combinations by observed overlap where one channel is cheaper than two."""
 
     sending: float = option(
-        2.0, "cost of sending a message into a channel, in messages received that nobody asked for", least=0
+        2.0, "cost of sending a message into a channel, in messages received that nobody asked for", least=0, most=1e9
     )
     window: int = option(0, "messages of the latest publishers that overlap is counted on (0: all)", least=0)
     hysteresis: float = option(
