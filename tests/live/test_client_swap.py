@@ -21,6 +21,8 @@ BROKERS = "abcd"
 OLD, NEW = [("a", "b"), ("b", "c"), ("c", "d")], [("d", "a"), ("c", "a"), ("b", "a")]
 AHEAD = 20
 """So many of its own numbers a client publishes ahead of those that came back to it: no backlog on a slow machine."""
+HOLD = 3000
+"""Milliseconds, longer than any message takes, or an answer, on a machine that is busy with other tests."""
 MEMBERS = {"client-6", "client-7"}
 """Members of the queue group; on Mosquitto they are always at one broker, since each deals on its own."""
 
@@ -162,7 +164,7 @@ async def swap(servers, qos):
         crowd.load("newcomer")
         await crowd.go_on(10)
 
-        await order(do="switch", colour=1, hold_ms=50)
+        await order(do="switch", colour=1, hold_ms=HOLD)
         late = await crowd.join(stack, "late", "d")
         assert (late.live, late.homes) == (1, ["d", "d"])
         homes["late"] = "d"
@@ -248,7 +250,7 @@ def test_what_is_published_during_a_hold_is_sent_once_and_in_order(tmp_path):
                 await control.tell(name, do="prepare", colour=1, home="a")
             sent = []
             for colour in (1, 0, 1):
-                await control.tell("left", do="switch", colour=colour, hold_ms=100)
+                await control.tell("left", do="switch", colour=colour, hold_ms=HOLD)
                 assert left._held is not None
                 sent += [asyncio.create_task(left.publish("t", str(len(sent) + k))) for k in range(20)]
                 await asyncio.sleep(0)
