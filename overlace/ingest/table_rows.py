@@ -7,6 +7,7 @@ file, the row (counted from 1, the header not among them) and the column.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from overlace.ingest.events import in_one_piece
 from overlace.ingest.table_merging import DEFAULTS
 from overlace.ingest.topologies import Topology
 from overlace.model import Names
-from overlace.trace.tables import arrow, is_content, numbers, schema_of
+from overlace.trace.tables import CONTENT, arrow, is_content, numbers, schema_of
 
 KINDS = {
     **{kind: kind for kind in ("client", "broker", "topic", "region")},
@@ -83,6 +84,7 @@ def _check_filters(rows: pa.Table, columns: Mapping[str, pa.Array], where: str) 
     """Refuse filters on content that cannot be read, and rows with more than one says."""
     if "dialect" not in columns:
         return
+    _check_dialects(columns["dialect"], where)
     own = np.flatnonzero(is_content(columns["dialect"]))
     if len(own) == 0:
         return
@@ -93,6 +95,17 @@ def _check_filters(rows: pa.Table, columns: Mapping[str, pa.Array], where: str) 
     texts: list[str | None] = columns["filter"].to_pylist() if "filter" in columns else [None] * rows.num_rows
     for row in own.tolist():
         _check_filter(texts[row], row, where)
+
+
+def _check_dialects(dialects: pa.Array, where: str) -> None:
+    """Refuse dialects that nothing reads."""
+    from overlace.matching.topics import DIALECTS
+
+    known = [*DIALECTS, CONTENT]
+    for wrong in (each for each in pc.unique(dialects).drop_null().to_pylist() if each not in known):
+        near = get_close_matches(wrong.strip().lower(), known, n=1)
+        expected = f"one of {', '.join(known)}" + (f". Nearest: {near[0]}" if near else "")
+        raise Cell(where, "dialect").wrong(pc.index(dialects, wrong).as_py(), wrong, expected)
 
 
 def _check_advertisements(columns: Mapping[str, pa.Array], rows: int, where: str) -> None:

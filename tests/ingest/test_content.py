@@ -221,6 +221,9 @@ def test_what_cannot_be_read_is_in_quarantine_with_its_reason(tmp_path, trace):
         ({}, BadTrace, "row 1: filter is empty"),
         ({"filter": "close > 10", "group": "g"}, BadTrace, "group is 'g'. Expected nothing beside"),
         ({"filter": "close > 10", "topic": "t"}, BadTrace, "topic is 't'. Expected nothing beside"),
+        ({"filter": "close > 10", "dialect": "Content"}, BadTrace, "row 1: dialect is 'Content'. Expected one of"),
+        ({"filter": "close > 10", "dialect": "conten"}, BadTrace, "mqtt, nats, content. Nearest: content."),
+        ({"filter": "a/#", "dialect": "amqp"}, BadTrace, "row 1: dialect is 'amqp'. Expected one of mqtt, nats"),
     ],
 )
 def test_a_bad_subscription_is_refused_with_its_row(tmp_path, table, error, what):
