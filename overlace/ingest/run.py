@@ -152,7 +152,7 @@ class _Ingest:
         judge(accounts, self.options, lines)
 
         self.tell(0.9, "writing")
-        write_predicates(self.writer, self.job, write_traffic(self.writer, self.job, sums, ratio), notes)
+        unasked = write_predicates(self.writer, self.job, write_traffic(self.writer, self.job, sums, ratio), notes)
         messages, rows = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
         self.tell(0.95, f"writing: {messages:,} messages, {rows:,} rows of traffic")
         write_keys(self.writer, self.job, parsed)
@@ -167,7 +167,7 @@ class _Ingest:
         self.tell(1.0, "done")
         folded = sum(each.read.folded for each in parsed)
         warnings = [*bridge_notes(crossed), *warn_of_bridges(trace), *warn_of_short_lived(trace)]
-        warnings += [*warn_of_namesakes(trace), *told]
+        warnings += [*warn_of_namesakes(trace), *told, *unasked]
         return Ingested(trace, accounts, [], folded, warnings)
 
     # --- the first job

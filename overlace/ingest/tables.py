@@ -100,10 +100,13 @@ def _warn_of_late_filters(base: Trace, trace: Trace, tell: Callable[[str], objec
     read = [each["name"] for each in sources if (each.get("settled") or {}).get("types")]
     more = _content_rows(trace) - _content_rows(base)
     if read and more > 0:
+        unasked = (
+            " Until then they ask for no attribute, and so for no channel." if base.notes.get("predicates") else ""
+        )
         tell(
             f"{counted(more, 'content subscription counts', 'content subscriptions count')} for logs that are ingested "
             f"from now on: the messages of {', '.join(read[:3])}{' and others' if len(read) > 3 else ''} keep their "
-            "receivers. For those too, ingest subscriptions and then the logs into a new trace."
+            f"receivers.{unasked} For those too, ingest subscriptions and then the logs into a new trace."
         )
 
 

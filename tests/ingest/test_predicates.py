@@ -89,6 +89,26 @@ def test_a_later_log_has_the_attributes_that_the_trace_has(tmp_path, market):
     assert mask == sum(1 << i for i, t in enumerate(trace.names["attribute"]) if matches(said, parse_filter(t)))
 
 
+def test_subscriptions_that_imply_no_attribute_are_told(tmp_path, market):
+    rows, _ = market
+    whole = ingested(tmp_path, rows, [parse_filter("symbol = 'S000'")] * 3)
+    assert "true" not in whole.names["attribute"]
+    assert all(row["attributes"] for row in whole.read("subscriptions").to_pylist())
+    told = []
+    late = [{"client": f"late{i}", "filter": "other exists", "dialect": "content"} for i in range(4)]
+    late.append({"client": "fine", "filter": "symbol = 'S000' and close > 1", "dialect": "content"})
+    add_tables(write(tmp_path / "late.jsonl", late), "subscriptions", whole.path, {}, tell=told.append)
+    assert "Until then they ask for no attribute, and so for no channel." in told[0]
+    log = write(tmp_path / "more.jsonl", [{"client": "S000", "at": 1_767_571_200, "symbol": "S000", "close": 5.0}])
+    done = ingest_sources(log, whole.path, options=Options(content=("symbol", "close")))
+    called = done.trace.names["client"]
+    asked = {called[row["client"]]: row["attributes"] for row in done.trace.read("subscriptions").to_pylist()}
+    assert [name for name in asked if asked[name] is None] == ["late0", "late1", "late2", "late3"]
+    (note,) = (note for note in done.notes if "for no attribute" in note)
+    assert note.startswith("4 of 8 content subscriptions ask for no attribute, and so for no channel")
+    assert "(late0, late1, late2, ...)" in note
+
+
 def test_how_a_log_is_cut_changes_nothing(tmp_path, market, monkeypatch):
     rows, filters = market
     (tmp_path / "a").mkdir()
