@@ -69,6 +69,17 @@ def find_predicates(job: Job, base: Trace | None, notes: Mapping[str, Any], aske
     return tuple(format_filter(untyped(each)) for each in choose_attributes(filters, _sample(sources, names), asked))
 
 
+def warn_of_kept(base: Trace | None, asked: int | None) -> list[str]:
+    """Tell that a trace keeps its predicates where others were asked for."""
+    kept = len(base.notes.get(NOTE) or ()) if base else 0
+    if asked is None or kept == 0:
+        return []
+    return [
+        f"--attributes {asked}: the trace keeps the {counted(kept, 'attribute', 'attributes')} that it has. Ingest "
+        "subscriptions and logs into a new trace to choose anew."
+    ]
+
+
 def untyped(filter: Filter) -> Filter:
     """A filter on attributes as messages call them, from one on TYPE.NAME."""
     return tuple(Constraint(each.attribute.partition(".")[2], each.operator, each.value) for each in filter)

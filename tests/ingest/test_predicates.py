@@ -109,6 +109,17 @@ def test_subscriptions_that_imply_no_attribute_are_told(tmp_path, market):
     assert "(late0, late1, late2, ...)" in note
 
 
+def test_attributes_that_are_asked_for_again_stay_and_that_is_told(tmp_path, market):
+    rows, filters = market
+    whole = ingested(tmp_path, rows, filters, 4)
+    log = write(tmp_path / "more.jsonl", [{"client": "S000", "at": 1_767_571_200, "symbol": "S000", "close": 5.0}])
+    for found in (0, 1):  # the second time there is nothing new
+        done = ingest_sources(log, whole.path, options=Options(content=("symbol", "close"), attributes=16))
+        assert (len(done.known), done.trace.names["attribute"]) == (found, whole.names["attribute"])
+        kept = f"--attributes 16: the trace keeps the {len(whole.names['attribute'])} attributes that it has."
+        assert sum(note.startswith(kept) for note in done.notes) == 1
+
+
 def test_how_a_log_is_cut_changes_nothing(tmp_path, market, monkeypatch):
     rows, filters = market
     (tmp_path / "a").mkdir()
