@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlace.errors import BadTrace
 from overlace.ingest.links import BRIDGES
 from overlace.ingest.receivers import check_filters
 from overlace.ingest.table_files import read_table_file
@@ -58,11 +59,24 @@ def add_tables(
     with writing(out, break_lock=break_lock) as writer:
         base = writer.base
         if table == "subscriptions" and base is not None:
+            _refuse_plain_values(base, pieces)
             _refuse_other_types(base, pieces)
         trace, counts = _put(writer, pieces, both_ways=both_ways)
     if table == "subscriptions" and base is not None:
         _warn_of_late_filters(base, trace, tell)
     return trace, next(iter(counts.values()))
+
+
+def _refuse_plain_values(base: Trace, pieces: Sequence[Piece]) -> None:
+    """Refuse content subscriptions where the names of the trace are hidden: no log could be ingested after them."""
+    if not (base.notes.get("how") or {}).get("pseudonymise"):
+        return
+    for each in pieces:
+        if "dialect" in each.rows.column_names and is_content(each.rows["dialect"]).any():
+            raise BadTrace(
+                f"{each.where}: filters on content hold names and values as they are, and the names in the trace at "
+                f"{base.path} are hidden. Ingest them and the logs into a new trace, without --pseudonymise."
+            )
 
 
 def _refuse_other_types(base: Trace, pieces: Sequence[Piece]) -> None:

@@ -251,6 +251,19 @@ def test_what_cannot_be_honoured_is_refused_in_one_line(tmp_path, trace, monkeyp
     assert "\n" not in str(caught.value)
 
 
+def test_filters_on_content_are_refused_where_names_are_hidden_and_the_trace_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("OVERLACE_KEY", "k")
+    out = str(tmp_path / "trace")
+    done = ingest_sources(log(tmp_path, {"close": 60}), out, options=Options(content=("close",), pseudonymise=True))
+    late = write_subscriptions(tmp_path / "t.jsonl", [("bob", "close > 10", None, None)])
+    with pytest.raises(BadTrace, match="the names in the trace at .* are hidden") as caught:
+        add_tables([late], "subscriptions", out, {})
+    assert "\n" not in str(caught.value)
+    assert Trace.open(out).digest() == done.trace.digest()
+    (tmp_path / "more.csv").write_text("client,filter,dialect\nbob,a/#,mqtt\n")
+    assert add_tables([str(tmp_path / "more.csv")], "subscriptions", out, {})[0].rows("subscriptions") == 1
+
+
 def test_filters_on_content_are_no_filters_on_topics(tmp_path, trace):
     (tmp_path / "more.csv").write_text("client,filter,dialect\nbob,a/#,mqtt\n")
     add_tables([str(tmp_path / "more.csv")], "subscriptions", trace, {})
