@@ -6,7 +6,7 @@ file, the row (counted from 1, the header not among them) and the column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -248,12 +248,13 @@ def _cast(values: pa.Array, kind: pa.DataType, cell: Cell) -> pa.Array:
 
 
 def _masks(values: pa.Array, names: list[str], cell: Cell) -> pa.Array:
-    """Masks of attributes that are given as a number, or as names between ; | + or spaces."""
+    """Masks of attributes that are given as a number, as names that are known between ;, or between ; | + or spaces."""
     text = _texts(values, cell)
     digits = pc.all(pc.match_substring_regex(text, r"^\s*\d+\s*$")).as_py()
     if pa.types.is_integer(values.type) or digits:
         return _each(text, lambda part: _cast(part, pa.int64(), cell), cell, "a mask of at most 63 attributes")
-    split = [None if each is None else _pieces(each) for each in text.to_pylist()]
+    known = frozenset(names)
+    split = [None if each is None else _pieces(each, known) for each in text.to_pylist()]
     names += sorted({t for each in split if each for t in each} - set(names))
     if len(names) > 63:
         raise BadTrace(f"{cell.where}: {len(names)} attributes. A mask holds at most 63.")
@@ -261,7 +262,12 @@ def _masks(values: pa.Array, names: list[str], cell: Cell) -> pa.Array:
     return pa.array([None if each is None else sum(bit[t] for t in set(each)) for each in split], pa.int64())
 
 
-def _pieces(text: str) -> list[str]:
+def _pieces(text: str, known: Collection[str]) -> list[str]:
+    """The attributes that a cell names; those that are known may have blanks and marks in their names."""
+    for parts in ([text], text.split(";")):
+        listed = [each.strip() for each in parts if each.strip()]
+        if listed and all(each in known for each in listed):
+            return listed
     for mark in ";|+":
         text = text.replace(mark, " ")
     return text.split()

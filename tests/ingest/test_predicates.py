@@ -120,6 +120,24 @@ def test_attributes_that_are_asked_for_again_stay_and_that_is_told(tmp_path, mar
         assert sum(note.startswith(kept) for note in done.notes) == 1
 
 
+def test_tables_name_attributes_as_they_are_written(tmp_path, market):
+    rows, filters = market
+    whole = ingested(tmp_path, rows, filters)
+    names, clients = whole.names["attribute"], whole.names["client"]
+    assert any(" " in name for name in names)
+    held = whole.read("advertisements").to_pylist()
+    assert any(row["attributes"].bit_count() > 1 for row in held)
+    sets = [[name for i, name in enumerate(names) if row["attributes"] >> i & 1] for row in held]
+    limits = [
+        {"client": clients[row["client"]], "attributes": "; ".join(own), "connections": 7}
+        for row, own in zip(held, sets, strict=True)
+    ]
+    trace, counts = add_tables(write(tmp_path / "a.jsonl", limits), "advertisements", whole.path, {})
+    assert trace.names["attribute"] == names
+    assert (counts.new, counts.changed) == (0, len(held))
+    assert trace.read("advertisements").to_pylist() == [{**row, "connections": 7} for row in held]
+
+
 def test_how_a_log_is_cut_changes_nothing(tmp_path, market, monkeypatch):
     rows, filters = market
     (tmp_path / "a").mkdir()
