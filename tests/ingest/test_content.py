@@ -166,6 +166,16 @@ def test_a_subscription_counts_from_its_first_moment_until_before_its_last(tmp_p
     assert received(done.trace) == [[], ["ann"], ["ann"], [], []]
 
 
+def test_not_a_number_is_absent_from_a_column_of_numbers_and_a_word_elsewhere(tmp_path):
+    asked = [("ann", "close exists", None, None), ("bob", "code = 'nan'", None, None)]
+    out = str(tmp_path / "trace")
+    add_tables([write_subscriptions(tmp_path / "s.jsonl", asked)], "subscriptions", out, {})
+    cells = ("nan", "x"), ("60", "nan"), (" -NaN ", "y"), ("7", "nan"), ("", "z")
+    (tmp_path / "log.csv").write_text("at,client,close,code\n" + "".join(f"2026-01-05,p,{a},{b}\n" for a, b in cells))
+    done = ingest_sources([str(tmp_path / "log.csv")], out, options=Options(content=("close", "code")))
+    assert received(done.trace) == [[], ["ann", "bob"], [], ["ann", "bob"], []]
+
+
 def test_rows_of_a_table_with_content_are_messages_each(tmp_path, trace):
     (tmp_path / "log.csv").write_text("at,client,close\n" + "2026-01-05,p,60\n" * 2 + "2026-01-05,p,7\n")
     done = ingest_sources([str(tmp_path / "log.csv")], trace, options=Options(content=("close",)))
