@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadFilter, BadParameter, BadPlan, BadTrace, Unknown
 from overlace.ingest import splits
+from overlace.ingest.formats import csv
 from overlace.ingest.options import Options
 from overlace.ingest.receivers import match_events, prepare
 from overlace.ingest.run import ingest_sources
@@ -174,6 +175,23 @@ def test_not_a_number_is_absent_from_a_column_of_numbers_and_a_word_elsewhere(tm
     (tmp_path / "log.csv").write_text("at,client,close,code\n" + "".join(f"2026-01-05,p,{a},{b}\n" for a, b in cells))
     done = ingest_sources([str(tmp_path / "log.csv")], out, options=Options(content=("close", "code")))
     assert received(done.trace) == [[], ["ann", "bob"], [], ["ann", "bob"], []]
+
+
+def settled_types(text, *content):
+    return csv.FORMAT.settle(text.encode(), Options(content=content).for_format(csv.FORMAT))["types"]
+
+
+def test_the_types_of_a_table_are_those_of_its_cells_as_they_are_read():
+    head = "at,client,name,close,open\n"
+    rows = '2026-01-05,p,"x, y",60,true\n' + '2026-01-05,p,"say ""a, b""",7,false\r\n'
+    expected = {"name": "text", "close": "number", "open": "flag"}
+    for text in (head + rows, f"# made by hand\n# twice\n{head}{rows}", head + rows + head + rows):
+        assert settled_types(text, "name", "close", "open") == expected
+
+
+def test_a_late_word_in_the_sample_makes_a_column_text():
+    rows = "2026-01-05,p,60\n" * 5000 + "2026-01-05,p,n/a\n"
+    assert settled_types("at,client,close\n" + rows, "close") == {"close": "text"}
 
 
 def test_rows_of_a_table_with_content_are_messages_each(tmp_path, trace):
