@@ -1,7 +1,7 @@
 """Pairs of attribute and value in brackets, any number a line, read where they lie: [symbol,'AAPL'],[close,63.3].
 
 A value in quotes, single or double, is text and may hold anything but that quote; any other is a number, or true or
-false. Blanks around names and values do not count.
+false, or not-a-number (nan), which is no value. Blanks around names and values do not count.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
 from overlace.arrays.numbers import read_number
-from overlace.arrays.text import FINE, NUMBER, TEXT, TRUTH, Bytes, Small, same_bytes, trim
+from overlace.arrays.text import ABSENT, FINE, NUMBER, TEXT, TRUTH, Bytes, Small, same_bytes, trim
 
 NO_PAIRS, UNQUOTED, TWICE = 1, 2, 3
 """What is wrong with a line: not pairs in brackets; a value of no type; two values for one attribute."""
 
 
-TRUE, FALSE = (np.frombuffer(each, dtype=np.uint8) for each in (b"true", b"false"))
+TRUE, FALSE, NAN = (np.frombuffer(each, dtype=np.uint8) for each in (b"true", b"false", b"nan"))
 
 
 class Bracketed(NamedTuple):
@@ -30,19 +30,31 @@ class Bracketed(NamedTuple):
     name_end: Ints
     value: Ints
     value_end: Ints
-    kind: Small  # TEXT, NUMBER or TRUTH
+    kind: Small  # TEXT, NUMBER or TRUTH; ABSENT where it is not a number
 
 
 @kernel
-def is_truth(data: Bytes, first: int, last: int) -> bool:
-    """Whether a span is true or false, in any case."""
-    word = TRUE if last - first == len(TRUE) else FALSE
+def is_word(data: Bytes, first: int, last: int, word: Bytes) -> bool:
+    """Whether a span is a word of small letters, in any case."""
     if last - first != len(word):
         return False
     for k in range(len(word)):  # noqa: SIM110
         if (data[first + k] | 32) != word[k]:
             return False
     return True
+
+
+@kernel
+def is_truth(data: Bytes, first: int, last: int) -> bool:
+    """Whether a span is true or false, in any case."""
+    return is_word(data, first, last, TRUE) or is_word(data, first, last, FALSE)
+
+
+@kernel
+def is_nan(data: Bytes, first: int, last: int) -> bool:
+    """Whether a span is not-a-number, in any case, with or without a sign."""
+    signed = first < last and (data[first] == 43 or data[first] == 45)
+    return is_word(data, first + 1 if signed else first, last, NAN)
 
 
 @kernel
@@ -55,9 +67,9 @@ def pass_blanks(data: Bytes, i: int, end: int) -> int:
 
 @kernel
 def end_of_value(data: Bytes, i: int, end: int) -> tuple[int, int, int, int]:
-    """(kind, first, last, after): the value that begins at i, and what follows its bracket; kind 0 or below is wrong.
+    """(kind, first, last, after): the value that begins at i, and what follows its bracket; kind below 0 is wrong.
 
-    0: there is no value, or no bracket closes it; -1: it has no type.
+    -2: there is no value, or no bracket closes it; -1: it has no type.
     """
     if i < end and (data[i] == 39 or data[i] == 34):
         mark = data[i]
@@ -66,15 +78,17 @@ def end_of_value(data: Bytes, i: int, end: int) -> tuple[int, int, int, int]:
             k += 1
         after = pass_blanks(data, k + 1, end)
         closed = k < end and after < end and data[after] == 93
-        return (TEXT if closed else 0), i + 1, k, after + 1
+        return (TEXT if closed else -2), i + 1, k, after + 1
     k = i
     while k < end and data[k] != 93:
         k += 1
     first, last = trim(data, i, k)
     if k == end or last == first:
-        return 0, first, last, k
+        return -2, first, last, k
     if read_number(data, first, last)[0] == FINE:
         return NUMBER, first, last, k + 1
+    if is_nan(data, first, last):
+        return ABSENT, first, last, k + 1
     return (TRUTH if is_truth(data, first, last) else -1), first, last, k + 1
 
 
@@ -105,8 +119,8 @@ def scan_brackets(data: Bytes, first: Ints, last: Ints, room: int) -> Bracketed:
                 wrong = NO_PAIRS
                 break
             kind, value[n], value_end[n], i = end_of_value(data, pass_blanks(data, k + 1, end), end)
-            if kind <= 0:
-                wrong = NO_PAIRS if kind == 0 else UNQUOTED
+            if kind < 0:
+                wrong = NO_PAIRS if kind == -2 else UNQUOTED
                 break
             kinds[n] = kind
             for other in range(begin, n):

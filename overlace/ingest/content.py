@@ -26,6 +26,7 @@ KINDS = {TEXT: "text", NUMBER: "number", TRUTH: "flag"}
 """The type that a value has by how it is written."""
 
 NUMERAL = r"^[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*$"
+NOT_A_NUMBER = r"^(?i:[+-]?nan)$"
 TRUTHS = {"true": True, "false": False}
 MARK = "content."
 MOST = 100
@@ -83,13 +84,17 @@ def asked_types(content: Sequence[str]) -> dict[str, str | None]:
 
 
 def type_of(values: Sequence[object]) -> str:
-    """The type that all of some values of one column have, written or not; text where they differ or there are none."""
+    """The type that all of some values of one column have, written or not; text where they differ or there are none.
+
+    Not-a-number is no value among numbers.
+    """
     known = [each for each in values if each is not None and each != ""]
     if known and all(isinstance(each, bool) or str(each).strip().lower() in TRUTHS for each in known):
         return "flag"
     words = pa.array([str(each) for each in known if not isinstance(each, bool)], pa.string())
-    numeric = len(words) == len(known) and all(pc.match_substring_regex(words, NUMERAL).to_pylist())
-    return "number" if known and numeric else "text"
+    numeric = _flags(pc.match_substring_regex(words, NUMERAL))
+    absent = _flags(pc.match_substring_regex(pc.utf8_trim(words, " \t"), NOT_A_NUMBER))
+    return "number" if len(words) == len(known) and numeric.any() and (numeric | absent).all() else "text"
 
 
 def types_in(values: Sequence[object]) -> str:
@@ -164,7 +169,7 @@ class Reader:
 
 
 def numbers_in(words: pa.Array) -> tuple[pa.Array, Bools, Bools]:
-    """(numbers, fine, empty) of some text; what is beyond the largest double is not fine."""
+    """(numbers, fine, empty) of some text; not-a-number is empty, and what is beyond the largest double not fine."""
     trimmed = pc.utf8_trim(words, " \t")
     fine = _flags(pc.match_substring_regex(words, NUMERAL))
     plain = pc.utf8_ltrim(pc.if_else(pa.array(fine), trimmed, "0"), "+")
@@ -173,7 +178,7 @@ def numbers_in(words: pa.Array) -> tuple[pa.Array, Bools, Bools]:
     except pa.ArrowInvalid:  # digits that only a slower reader takes
         values = pa.array([float(each) for each in plain.to_pylist()], pa.float64())
     fine &= np.isfinite(values.to_numpy(zero_copy_only=False))
-    return values, fine, _flags(pc.equal(trimmed, ""))
+    return values, fine, _flags(pc.or_(pc.equal(trimmed, ""), pc.match_substring_regex(trimmed, NOT_A_NUMBER)))
 
 
 def flags_in(words: pa.Array) -> tuple[pa.Array, Bools, Bools]:

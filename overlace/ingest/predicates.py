@@ -30,6 +30,7 @@ from overlace.matching.content.syntax import format_filter, parse_filter
 from overlace.trace.store import Trace
 from overlace.trace.tables import arrow, is_content, numbers, schema_of
 from overlace.trace.writer import Writer
+from overlace.wording import counted
 
 NOTE = "predicates"
 """Under which the notes of a trace keep them."""
@@ -66,6 +67,17 @@ def find_predicates(job: Job, base: Trace | None, notes: Mapping[str, Any], aske
     filters = [typed(parse_filter(text)) for text in staged(job, "filters")["filter"].to_pylist()]
     names = sorted({each.attribute for own in filters for each in own})
     return tuple(format_filter(untyped(each)) for each in choose_attributes(filters, _sample(sources, names), asked))
+
+
+def warn_of_kept(base: Trace | None, asked: int | None) -> list[str]:
+    """Tell that a trace keeps its predicates where others were asked for."""
+    kept = len(base.notes.get(NOTE) or ()) if base else 0
+    if asked is None or kept == 0:
+        return []
+    return [
+        f"--attributes {asked}: the trace keeps the {counted(kept, 'attribute', 'attributes')} that it has. Ingest "
+        "subscriptions and logs into a new trace to choose anew."
+    ]
 
 
 def untyped(filter: Filter) -> Filter:
@@ -111,21 +123,26 @@ def _first_messages(source: Source) -> Iterator[pa.RecordBatch]:
 # --- what is written --------------------------------------------------------------------------------------
 
 
-def write_predicates(writer: Writer, job: Job, traffic: Sequence[pa.Table], notes: dict[str, Any]) -> None:
-    """Write what is asked for and advertised, and note the predicates, where a trace has some."""
-    if job.predicates:
-        notes[NOTE] = list(job.predicates)
-        write_requests(writer, job.predicates)
-        write_advertisements(writer, traffic)
+def write_predicates(writer: Writer, job: Job, traffic: Sequence[pa.Table], notes: dict[str, Any]) -> list[str]:
+    """Write what is asked for and advertised, and note the predicates, where a trace has some.
+
+    Returns what a user should know.
+    """
+    if not job.predicates:
+        return []
+    notes[NOTE] = list(job.predicates)
+    told = write_requests(writer, job.predicates)
+    write_advertisements(writer, traffic)
+    return told
 
 
-def write_requests(writer: Writer, predicates: Sequence[str]) -> None:
-    """Write what content subscriptions ask for; those whose filter implies no predicate ask for nothing."""
+def write_requests(writer: Writer, predicates: Sequence[str]) -> list[str]:
+    """Write what content subscriptions ask for, and tell whose filters imply no predicate: they ask for nothing."""
     base = writer.base
     rows = base.read("subscriptions") if base else schema_of("subscriptions").empty_table()
     own = np.flatnonzero(is_content(rows["dialect"]))
-    if len(own) == 0:
-        return
+    if base is None or len(own) == 0:
+        return []
     texts = rows["filter"].take(arrow(own, pa.int64())).to_pylist()
     asked = mask_filters([parse_filter(text) for text in texts], [parse_filter(text) for text in predicates])
     masks = numbers(rows["attributes"], 0).copy()
@@ -133,6 +150,20 @@ def write_requests(writer: Writer, predicates: Sequence[str]) -> None:
     column = rows.schema.get_field_index("attributes")
     merged = rows.set_column(column, rows.schema.field(column), arrow(masks, pa.int64(), masks == 0))
     write_changed(writer, "subscriptions", rows, merged)
+    return _warn_of_unasked(numbers(rows["client"])[own[asked == 0]], len(own), base.names["client"])
+
+
+def _warn_of_unasked(clients: Ints, subscriptions: int, names: Sequence[str]) -> list[str]:
+    """Tell which content subscriptions imply no predicate: they are in no channel."""
+    if len(clients) == 0:
+        return []
+    few = list(dict.fromkeys(clients.tolist()))
+    called = ", ".join(names[each] for each in few[:3]) + (", ..." if few[3:] else "")
+    return [
+        f"{len(clients):,} of {counted(subscriptions, 'content subscription', 'content subscriptions')} "
+        f"{'asks' if len(clients) == 1 else 'ask'} for no attribute, and so for no channel ({called}): none of the "
+        "trace's attributes holds for all that the filter matches. A new trace chooses attributes anew."
+    ]
 
 
 def write_advertisements(writer: Writer, traffic: Sequence[pa.Table]) -> None:

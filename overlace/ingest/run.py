@@ -30,7 +30,7 @@ from overlace.ingest.history import read_life, seen_in, write_history
 from overlace.ingest.links import write_links
 from overlace.ingest.notes import Note, note_sources, warn_of_bridges, warn_of_namesakes, warn_of_short_lived
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
-from overlace.ingest.predicates import with_predicates, write_predicates
+from overlace.ingest.predicates import warn_of_kept, with_predicates, write_predicates
 from overlace.ingest.receivers import content_notes, stage_subscriptions
 from overlace.ingest.reduce import Ids
 from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
@@ -80,7 +80,7 @@ def ingest_sources(
     if not sources:
         if base is None:
             raise BadTrace(f"nothing to ingest: {'; '.join(found.known) or 'no file was found'}")
-        return Ingested(base, [], found.known, 0, [])
+        return Ingested(base, [], found.known, 0, warn_of_kept(base, chosen.attributes))
     runner = runner if isinstance(runner, Runner) else runner()
     while True:
         try:
@@ -152,7 +152,7 @@ class _Ingest:
         judge(accounts, self.options, lines)
 
         self.tell(0.9, "writing")
-        write_predicates(self.writer, self.job, write_traffic(self.writer, self.job, sums, ratio), notes)
+        unasked = write_predicates(self.writer, self.job, write_traffic(self.writer, self.job, sums, ratio), notes)
         messages, rows = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
         self.tell(0.95, f"writing: {messages:,} messages, {rows:,} rows of traffic")
         write_keys(self.writer, self.job, parsed)
@@ -167,7 +167,7 @@ class _Ingest:
         self.tell(1.0, "done")
         folded = sum(each.read.folded for each in parsed)
         warnings = [*bridge_notes(crossed), *warn_of_bridges(trace), *warn_of_short_lived(trace)]
-        warnings += [*warn_of_namesakes(trace), *told]
+        warnings += [*warn_of_namesakes(trace), *warn_of_kept(self.base, self.options.attributes), *told, *unasked]
         return Ingested(trace, accounts, [], folded, warnings)
 
     # --- the first job

@@ -6,7 +6,8 @@ file, the row (counted from 1, the header not among them) and the column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from overlace.ingest.events import in_one_piece
 from overlace.ingest.table_merging import DEFAULTS
 from overlace.ingest.topologies import Topology
 from overlace.model import Names
-from overlace.trace.tables import arrow, is_content, numbers, schema_of
+from overlace.trace.tables import CONTENT, arrow, is_content, numbers, schema_of
 
 KINDS = {
     **{kind: kind for kind in ("client", "broker", "topic", "region")},
@@ -83,6 +84,7 @@ def _check_filters(rows: pa.Table, columns: Mapping[str, pa.Array], where: str) 
     """Refuse filters on content that cannot be read, and rows with more than one says."""
     if "dialect" not in columns:
         return
+    _check_dialects(columns["dialect"], where)
     own = np.flatnonzero(is_content(columns["dialect"]))
     if len(own) == 0:
         return
@@ -93,6 +95,17 @@ def _check_filters(rows: pa.Table, columns: Mapping[str, pa.Array], where: str) 
     texts: list[str | None] = columns["filter"].to_pylist() if "filter" in columns else [None] * rows.num_rows
     for row in own.tolist():
         _check_filter(texts[row], row, where)
+
+
+def _check_dialects(dialects: pa.Array, where: str) -> None:
+    """Refuse dialects that nothing reads."""
+    from overlace.matching.topics import DIALECTS
+
+    known = [*DIALECTS, CONTENT]
+    for wrong in (each for each in pc.unique(dialects).drop_null().to_pylist() if each not in known):
+        near = get_close_matches(wrong.strip().lower(), known, n=1)
+        expected = f"one of {', '.join(known)}" + (f". Nearest: {near[0]}" if near else "")
+        raise Cell(where, "dialect").wrong(pc.index(dialects, wrong).as_py(), wrong, expected)
 
 
 def _check_advertisements(columns: Mapping[str, pa.Array], rows: int, where: str) -> None:
@@ -235,12 +248,13 @@ def _cast(values: pa.Array, kind: pa.DataType, cell: Cell) -> pa.Array:
 
 
 def _masks(values: pa.Array, names: list[str], cell: Cell) -> pa.Array:
-    """Masks of attributes that are given as a number, or as names between ; | + or spaces."""
+    """Masks of attributes that are given as a number, as names that are known between ;, or between ; | + or spaces."""
     text = _texts(values, cell)
     digits = pc.all(pc.match_substring_regex(text, r"^\s*\d+\s*$")).as_py()
     if pa.types.is_integer(values.type) or digits:
         return _each(text, lambda part: _cast(part, pa.int64(), cell), cell, "a mask of at most 63 attributes")
-    split = [None if each is None else _pieces(each) for each in text.to_pylist()]
+    known = frozenset(names)
+    split = [None if each is None else _pieces(each, known) for each in text.to_pylist()]
     names += sorted({t for each in split if each for t in each} - set(names))
     if len(names) > 63:
         raise BadTrace(f"{cell.where}: {len(names)} attributes. A mask holds at most 63.")
@@ -248,7 +262,12 @@ def _masks(values: pa.Array, names: list[str], cell: Cell) -> pa.Array:
     return pa.array([None if each is None else sum(bit[t] for t in set(each)) for each in split], pa.int64())
 
 
-def _pieces(text: str) -> list[str]:
+def _pieces(text: str, known: Collection[str]) -> list[str]:
+    """The attributes that a cell names; those that are known may have blanks and marks in their names."""
+    for parts in ([text], text.split(";")):
+        listed = [each.strip() for each in parts if each.strip()]
+        if listed and all(each in known for each in listed):
+            return listed
     for mark in ";|+":
         text = text.replace(mark, " ")
     return text.split()

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlace.errors import BadTrace
 from overlace.ingest.links import BRIDGES
 from overlace.ingest.receivers import check_filters
 from overlace.ingest.table_files import read_table_file
@@ -58,11 +59,24 @@ def add_tables(
     with writing(out, break_lock=break_lock) as writer:
         base = writer.base
         if table == "subscriptions" and base is not None:
+            _refuse_plain_values(base, pieces)
             _refuse_other_types(base, pieces)
         trace, counts = _put(writer, pieces, both_ways=both_ways)
     if table == "subscriptions" and base is not None:
         _warn_of_late_filters(base, trace, tell)
     return trace, next(iter(counts.values()))
+
+
+def _refuse_plain_values(base: Trace, pieces: Sequence[Piece]) -> None:
+    """Refuse content subscriptions where the names of the trace are hidden: no log could be ingested after them."""
+    if not (base.notes.get("how") or {}).get("pseudonymise"):
+        return
+    for each in pieces:
+        if "dialect" in each.rows.column_names and is_content(each.rows["dialect"]).any():
+            raise BadTrace(
+                f"{each.where}: filters on content hold names and values as they are, and the names in the trace at "
+                f"{base.path} are hidden. Ingest them and the logs into a new trace, without --pseudonymise."
+            )
 
 
 def _refuse_other_types(base: Trace, pieces: Sequence[Piece]) -> None:
@@ -100,10 +114,13 @@ def _warn_of_late_filters(base: Trace, trace: Trace, tell: Callable[[str], objec
     read = [each["name"] for each in sources if (each.get("settled") or {}).get("types")]
     more = _content_rows(trace) - _content_rows(base)
     if read and more > 0:
+        unasked = (
+            " Until then they ask for no attribute, and so for no channel." if base.notes.get("predicates") else ""
+        )
         tell(
             f"{counted(more, 'content subscription counts', 'content subscriptions count')} for logs that are ingested "
             f"from now on: the messages of {', '.join(read[:3])}{' and others' if len(read) > 3 else ''} keep their "
-            "receivers. For those too, ingest subscriptions and then the logs into a new trace."
+            f"receivers.{unasked} For those too, ingest subscriptions and then the logs into a new trace."
         )
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadFilter, BadParameter, BadPlan, BadTrace, Unknown
 from overlace.ingest import splits
+from overlace.ingest.formats import csv
 from overlace.ingest.options import Options
 from overlace.ingest.receivers import match_events, prepare
 from overlace.ingest.run import ingest_sources
@@ -166,6 +167,33 @@ def test_a_subscription_counts_from_its_first_moment_until_before_its_last(tmp_p
     assert received(done.trace) == [[], ["ann"], ["ann"], [], []]
 
 
+def test_not_a_number_is_absent_from_a_column_of_numbers_and_a_word_elsewhere(tmp_path):
+    asked = [("ann", "close exists", None, None), ("bob", "code = 'nan'", None, None)]
+    out = str(tmp_path / "trace")
+    add_tables([write_subscriptions(tmp_path / "s.jsonl", asked)], "subscriptions", out, {})
+    cells = ("nan", "x"), ("60", "nan"), (" -NaN ", "y"), ("7", "nan"), ("", "z")
+    (tmp_path / "log.csv").write_text("at,client,close,code\n" + "".join(f"2026-01-05,p,{a},{b}\n" for a, b in cells))
+    done = ingest_sources([str(tmp_path / "log.csv")], out, options=Options(content=("close", "code")))
+    assert received(done.trace) == [[], ["ann", "bob"], [], ["ann", "bob"], []]
+
+
+def settled_types(text, *content):
+    return csv.FORMAT.settle(text.encode(), Options(content=content).for_format(csv.FORMAT))["types"]
+
+
+def test_the_types_of_a_table_are_those_of_its_cells_as_they_are_read():
+    head = "at,client,name,close,open\n"
+    rows = '2026-01-05,p,"x, y",60,true\n' + '2026-01-05,p,"say ""a, b""",7,false\r\n'
+    expected = {"name": "text", "close": "number", "open": "flag"}
+    for text in (head + rows, f"# made by hand\n# twice\n{head}{rows}", head + rows + head + rows):
+        assert settled_types(text, "name", "close", "open") == expected
+
+
+def test_a_late_word_in_the_sample_makes_a_column_text():
+    rows = "2026-01-05,p,60\n" * 5000 + "2026-01-05,p,n/a\n"
+    assert settled_types("at,client,close\n" + rows, "close") == {"close": "text"}
+
+
 def test_rows_of_a_table_with_content_are_messages_each(tmp_path, trace):
     (tmp_path / "log.csv").write_text("at,client,close\n" + "2026-01-05,p,60\n" * 2 + "2026-01-05,p,7\n")
     done = ingest_sources([str(tmp_path / "log.csv")], trace, options=Options(content=("close",)))
@@ -221,6 +249,9 @@ def test_what_cannot_be_read_is_in_quarantine_with_its_reason(tmp_path, trace):
         ({}, BadTrace, "row 1: filter is empty"),
         ({"filter": "close > 10", "group": "g"}, BadTrace, "group is 'g'. Expected nothing beside"),
         ({"filter": "close > 10", "topic": "t"}, BadTrace, "topic is 't'. Expected nothing beside"),
+        ({"filter": "close > 10", "dialect": "Content"}, BadTrace, "row 1: dialect is 'Content'. Expected one of"),
+        ({"filter": "close > 10", "dialect": "conten"}, BadTrace, "mqtt, nats, content. Nearest: content."),
+        ({"filter": "a/#", "dialect": "amqp"}, BadTrace, "row 1: dialect is 'amqp'. Expected one of mqtt, nats"),
     ],
 )
 def test_a_bad_subscription_is_refused_with_its_row(tmp_path, table, error, what):
@@ -246,6 +277,19 @@ def test_what_cannot_be_honoured_is_refused_in_one_line(tmp_path, trace, monkeyp
     with pytest.raises(error, match=re.escape(what)) as caught:
         ingest_sources(path, trace, options=Options(**options))
     assert "\n" not in str(caught.value)
+
+
+def test_filters_on_content_are_refused_where_names_are_hidden_and_the_trace_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("OVERLACE_KEY", "k")
+    out = str(tmp_path / "trace")
+    done = ingest_sources(log(tmp_path, {"close": 60}), out, options=Options(content=("close",), pseudonymise=True))
+    late = write_subscriptions(tmp_path / "t.jsonl", [("bob", "close > 10", None, None)])
+    with pytest.raises(BadTrace, match="the names in the trace at .* are hidden") as caught:
+        add_tables([late], "subscriptions", out, {})
+    assert "\n" not in str(caught.value)
+    assert Trace.open(out).digest() == done.trace.digest()
+    (tmp_path / "more.csv").write_text("client,filter,dialect\nbob,a/#,mqtt\n")
+    assert add_tables([str(tmp_path / "more.csv")], "subscriptions", out, {})[0].rows("subscriptions") == 1
 
 
 def test_filters_on_content_are_no_filters_on_topics(tmp_path, trace):

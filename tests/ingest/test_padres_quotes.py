@@ -60,6 +60,8 @@ def plain(line):
             return "not pairs of [attribute,value]"
         elif NUMBER.fullmatch(pair[4]):
             value = ("number", float(pair[4]), pair[4])
+        elif pair[4].lower().lstrip("+-") == "nan":
+            value = ("absent", None, "")
         elif pair[4].lower() in ("true", "false"):
             value = ("flag", pair[4].lower() == "true", pair[4])
         else:
@@ -78,12 +80,12 @@ def plain(line):
 names = st.sampled_from(["class", "symbol", "close", "date", "a b", "ä", "", "x'y"])
 values = st.sampled_from(
     ["'AAPL'", '"B"', "''", "63.30", "-1e3", ".5", "5.", "+7", "true", "FALSE", "tru", "'a,b]'", "word", "", "'open",
-     "1 2", "'ü'", "1_0"]
+     "1 2", "'ü'", "1_0", "nan", "-NaN", "nano", "'nan'"]
 )  # fmt: skip
 days = st.sampled_from(["'21-Dec-04'", "'3-jan-1999'", "'31-Feb-04'", "1103587200", "'never'", "''"])
 pairs = st.builds(lambda name, value, gap: f"[{name}{gap},{gap}{value}]", names, values, st.sampled_from(["", " "]))
 dated = st.builds(lambda day: f"[date,{day}]", days)
-symbol = st.sampled_from(["[symbol,'AAPL']", "[symbol,7.0]", "[symbol,true]", "[symbol,'']"])
+symbol = st.sampled_from(["[symbol,'AAPL']", "[symbol,7.0]", "[symbol,true]", "[symbol,'']", "[symbol,nan]"])
 lines = st.one_of(
     st.builds(lambda who, some, day: ",".join([who, *some, day]), symbol, st.lists(pairs, max_size=3), dated),
     st.lists(pairs, max_size=4).map(",".join),
@@ -115,11 +117,19 @@ def test_every_line_is_read_as_a_plain_reader_reads_it(text, size):
                 fine = False
             assert kind == ("message" if fine else "bad")
             if fine:
-                assert content == {(each[0], name): each[1] for name, each in expected.items()}
+                assert content == {(each[0], name): each[1] for name, each in expected.items() if each[0] != "absent"}
                 whole = re.fullmatch(r"(-?[0-9]+)\.0*", who[2]) if who[0] == "number" else None
                 assert client == (whole[1] if whole else who[2])
                 assert (at - EPOCH) // MICRO == time
     assert not found
+
+
+def test_an_attribute_that_is_not_a_number_is_absent_and_its_type_a_number():
+    log = b"[symbol,'A'],[close,nan],[date,'21-Dec-04']\n"
+    ((kind, *_, content),) = read(log, options()).values()
+    assert (kind, set(content)) == ("message", {("text", "symbol"), ("text", "date")})
+    settled = FORMAT.settle(log, Options(map={"client": "symbol"}).for_format(FORMAT))
+    assert settled["types"]["close"] == "number"
 
 
 def test_a_quote_is_a_message_with_all_its_pairs_as_content():

@@ -89,6 +89,55 @@ def test_a_later_log_has_the_attributes_that_the_trace_has(tmp_path, market):
     assert mask == sum(1 << i for i, t in enumerate(trace.names["attribute"]) if matches(said, parse_filter(t)))
 
 
+def test_subscriptions_that_imply_no_attribute_are_told(tmp_path, market):
+    rows, _ = market
+    whole = ingested(tmp_path, rows, [parse_filter("symbol = 'S000'")] * 3)
+    assert "true" not in whole.names["attribute"]
+    assert all(row["attributes"] for row in whole.read("subscriptions").to_pylist())
+    told = []
+    late = [{"client": f"late{i}", "filter": "other exists", "dialect": "content"} for i in range(4)]
+    late.append({"client": "fine", "filter": "symbol = 'S000' and close > 1", "dialect": "content"})
+    add_tables(write(tmp_path / "late.jsonl", late), "subscriptions", whole.path, {}, tell=told.append)
+    assert "Until then they ask for no attribute, and so for no channel." in told[0]
+    log = write(tmp_path / "more.jsonl", [{"client": "S000", "at": 1_767_571_200, "symbol": "S000", "close": 5.0}])
+    done = ingest_sources(log, whole.path, options=Options(content=("symbol", "close")))
+    called = done.trace.names["client"]
+    asked = {called[row["client"]]: row["attributes"] for row in done.trace.read("subscriptions").to_pylist()}
+    assert [name for name in asked if asked[name] is None] == ["late0", "late1", "late2", "late3"]
+    (note,) = (note for note in done.notes if "for no attribute" in note)
+    assert note.startswith("4 of 8 content subscriptions ask for no attribute, and so for no channel")
+    assert "(late0, late1, late2, ...)" in note
+
+
+def test_attributes_that_are_asked_for_again_stay_and_that_is_told(tmp_path, market):
+    rows, filters = market
+    whole = ingested(tmp_path, rows, filters, 4)
+    log = write(tmp_path / "more.jsonl", [{"client": "S000", "at": 1_767_571_200, "symbol": "S000", "close": 5.0}])
+    for found in (0, 1):  # the second time there is nothing new
+        done = ingest_sources(log, whole.path, options=Options(content=("symbol", "close"), attributes=16))
+        assert (len(done.known), done.trace.names["attribute"]) == (found, whole.names["attribute"])
+        kept = f"--attributes 16: the trace keeps the {len(whole.names['attribute'])} attributes that it has."
+        assert sum(note.startswith(kept) for note in done.notes) == 1
+
+
+def test_tables_name_attributes_as_they_are_written(tmp_path, market):
+    rows, filters = market
+    whole = ingested(tmp_path, rows, filters)
+    names, clients = whole.names["attribute"], whole.names["client"]
+    assert any(" " in name for name in names)
+    held = whole.read("advertisements").to_pylist()
+    assert any(row["attributes"].bit_count() > 1 for row in held)
+    sets = [[name for i, name in enumerate(names) if row["attributes"] >> i & 1] for row in held]
+    limits = [
+        {"client": clients[row["client"]], "attributes": "; ".join(own), "connections": 7}
+        for row, own in zip(held, sets, strict=True)
+    ]
+    trace, counts = add_tables(write(tmp_path / "a.jsonl", limits), "advertisements", whole.path, {})
+    assert trace.names["attribute"] == names
+    assert (counts.new, counts.changed) == (0, len(held))
+    assert trace.read("advertisements").to_pylist() == [{**row, "connections": 7} for row in held]
+
+
 def test_how_a_log_is_cut_changes_nothing(tmp_path, market, monkeypatch):
     rows, filters = market
     (tmp_path / "a").mkdir()

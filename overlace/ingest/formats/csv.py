@@ -48,10 +48,7 @@ def detect_layout(head: bytes, delimiter: str | None = None, header: bool | None
         delimiter = "\t"
     if len(delimiter.encode()) != 1:
         raise BadParameter(f"--delimiter {delimiter!r}: expected one character")
-    try:
-        first = next(csv.reader([text[0]], delimiter=delimiter), [])
-    except csv.Error:  # what the reader of rows will refuse, too
-        first = text[0].split(delimiter)
+    first = _split_line(text[0], delimiter)
     if header is None:
         header = not any(cell.strip().lstrip("-").replace(".", "", 1).isdigit() for cell in first)
     columns = first if header else [str(i) for i in range(len(first))]
@@ -77,9 +74,8 @@ def settle(sample: bytes, options: Settled) -> Settled:
     layout = detect_layout(sample, options.get("delimiter"), options.get("header"))
     found = match_columns(layout.columns, options["map"])
     times = [i for i, each in enumerate(found) if each and each.field == "at"]
-    lines = sample.removeprefix(MARK).decode("utf-8", "replace").split("\n")[:2000]
-    cells = [line.rstrip("\r").split(layout.delimiter) for line in lines[1 if layout.header else 0 :]]
-    samples = [row[i].strip('" ') for row in cells for i in times if i < len(row)]
+    cells = _sample_cells(sample, layout)
+    samples = [row[i] for row in cells for i in times if i < len(row)]
     laid_out: Settled = {
         **options,
         "delimiter": layout.delimiter,
@@ -91,9 +87,30 @@ def settle(sample: bytes, options: Settled) -> Settled:
     settled = settle_mapping(laid_out, layout.columns, samples, found)
     if settled.get("content"):
         places = enumerate(layout.columns)
-        settle_content(settled, {name: [row[i].strip('" ') for row in cells if i < len(row)] for i, name in places})
+        settle_content(settled, {name: [row[i] for row in cells if i < len(row)] for i, name in places})
     settled["group"] = settled.get("group") or default_group(settled)
     return settled
+
+
+def _sample_cells(sample: bytes, layout: Layout) -> list[list[str]]:
+    """The cells of the first rows, as the reader of rows splits them."""
+    lines = (line.rstrip("\r") for line in sample.removeprefix(MARK).decode("utf-8", "replace").split("\n"))
+    rows = (
+        line
+        for line in lines
+        if line.strip() and line != layout.head and not (layout.comments and line.startswith("#"))
+    )
+    return [[cell.strip(" ") for cell in _split_line(line, layout.delimiter)] for line in rows]
+
+
+def _split_line(line: str, delimiter: str) -> list[str]:
+    """The cells of a line."""
+    if '"' not in line:
+        return line.split(delimiter) if line else []
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # what the reader of rows will refuse, too
+        return line.split(delimiter)
 
 
 def default_group(settled: Settled) -> tuple[str, ...]:

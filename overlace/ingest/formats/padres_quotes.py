@@ -2,9 +2,10 @@
 
     [class,'STOCK'],[symbol,'AAPL'],[open,63.30],[high,64.25],[close,63.75],[volume,9000000],[date,'21-Dec-04']
 
-A line is a message and all its pairs are its content: in quotes text, else a number, or true or false. A publication
-names neither its publisher nor when it was made: `--map client=symbol --map at=date` takes both from attributes (a time
-also from any attribute that is called as logs call theirs). No attribute is taken for anything else unasked.
+A line is a message and all its pairs are its content: in quotes text, else a number (nan: none), or true or false. A
+publication names neither its publisher nor when it was made: `--map client=symbol --map at=date` takes both from
+attributes (a time also from any attribute that is called as logs call theirs). No attribute is taken for anything else
+unasked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from overlace.arrays.brackets import NO_PAIRS, TWICE, UNQUOTED, Bracketed, scan_brackets
 from overlace.arrays.jit import Ints
-from overlace.arrays.text import ABSENT, Small, number_spans
+from overlace.arrays.text import ABSENT, NUMBER, Small, number_spans
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.cells import Spans, read_spans, text_at
 from overlace.ingest.content import KINDS, Reader, asked_types, with_content
@@ -52,16 +53,16 @@ class Pairs:
         n = len(self.lines.first)
         values = Values(np.full(n, -1), np.full(n, -1), np.full(n, ABSENT, np.int8))
         if name in self.names:
-            mine = np.flatnonzero(self.code == self.names.index(name))
+            mine = np.flatnonzero((self.code == self.names.index(name)) & (self.found.kind != ABSENT))
             at = self.line[mine]
             values.first[at], values.last[at] = self.found.value[mine], self.found.value_end[mine]
             values.kind[at] = self.found.kind[mine]
         return values
 
     def kinds(self, name: str) -> list[int]:
-        """The kinds of values that an attribute has."""
+        """The kinds of values that an attribute has; it is a number where none of them is one."""
         kinds: list[int] = np.unique(self.found.kind[self.code == self.names.index(name)]).tolist()
-        return kinds
+        return [kind for kind in kinds if kind != ABSENT] or [NUMBER]
 
     def texts(self, name: str) -> list[str | None]:
         """The values of an attribute as they are written, a line each."""
