@@ -120,7 +120,7 @@ def _warn_of_late_filters(base: Trace, trace: Trace, tell: Callable[[str], objec
         tell(
             f"{counted(more, 'content subscription counts', 'content subscriptions count')} for logs that are ingested "
             f"from now on: the messages of {', '.join(read[:3])}{' and others' if len(read) > 3 else ''} keep their "
-            f"receivers, but for the end of a log with keys that is read again when it grows.{unasked} For all of them, "
+            f"receivers, but for the end of a log with keys that is read again when it grows.{unasked} For all, "
             "ingest subscriptions and then the logs into a new trace."
         )
 
