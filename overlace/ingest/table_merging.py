@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from overlace.errors import BadTrace
 from overlace.ingest.events import in_one_piece
-from overlace.trace.tables import arrow, numbers, schema_of
+from overlace.trace.tables import arrow, is_content, numbers, schema_of
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "clients": ("client",),
@@ -66,7 +66,7 @@ def merge(
     where = where or table
     schema = schema_of(table)
     key = _key(old, given, table)
-    codes = _codes([old, given], key)
+    codes = _codes([_without_masks(old, table), _without_masks(given, table)], key)
     mine, theirs = codes[: old.num_rows], codes[old.num_rows :]
     _refuse_twice(given, theirs, key, where)
     place = np.full(len(codes), -1)
@@ -137,6 +137,15 @@ def _key(old: pa.Table, given: pa.Table, table: str) -> tuple[str, ...]:
 
 def _with_since(key: tuple[str, ...], table: str) -> tuple[str, ...]:
     return (*key, "since") if table == "links" else key
+
+
+def _without_masks(rows: pa.Table, table: str) -> pa.Table:
+    """Rows with no attributes where these follow from a filter on content: they do not tell such a row."""
+    if table != "subscriptions" or not {"dialect", "attributes"} <= set(rows.column_names):
+        return rows
+    own = in_one_piece(rows["attributes"])
+    masks = pc.if_else(arrow(is_content(rows["dialect"]), pa.bool_()), pa.scalar(None, own.type), own)
+    return rows.set_column(rows.column_names.index("attributes"), "attributes", masks)
 
 
 def _codes(tables: Sequence[pa.Table], key: Sequence[str]) -> NDArray[np.int64]:

@@ -56,6 +56,8 @@ def add_tables(
     pieces = [Piece(table, read_table_file(path, table, options, tell), path) for path in paths]
     for piece in pieces if table == "subscriptions" else ():
         _warn_of_dialects(piece, tell)
+    for piece in pieces if table == "advertisements" else ():
+        _warn_of_true(piece, tell)
     with writing(out, break_lock=break_lock) as writer:
         base = writer.base
         if table == "subscriptions" and base is not None:
@@ -105,6 +107,17 @@ def _warn_of_dialects(piece: Piece, tell: Callable[[str], object]) -> None:
         tell(
             f"{piece.where}: {counted(len(strange), 'filter looks', 'filters look')} like content (first: {strange[0]})"
             f" and will be read as MQTT's. If they are on content, add the column dialect with {CONTENT!r}."
+        )
+
+
+def _warn_of_true(piece: Piece, tell: Callable[[str], object]) -> None:
+    """Tell of advertisements that name no attribute: no message with content is in them."""
+    texts = piece.rows["filter"].to_pylist() if "filter" in piece.rows.column_names else []
+    empty = sum(str(text).strip().lower() == "true" for text in texts)
+    if empty:
+        tell(
+            f"{piece.where}: {counted(empty, 'advertisement is', 'advertisements are')} 'true', which advertises only "
+            "the message without attributes. Name what messages have, such as symbol exists and close exists."
         )
 
 

@@ -12,9 +12,10 @@ it: messages that match go there. How far filters are sent is the scheme:
 
 Kept true: whatever the scheme, a message reaches exactly those who asked for it, and but for flooding it crosses the
 links of the minimal subtree that joins them (`link_messages`): a filter that stands in for others is itself asked for
-beyond the link. Rows do not depend on the order of arrival. Control messages do: subscriptions come one after the
-other in order of their numbers, and one crosses a link unless an earlier one from the same side covers it. One that
-leaves is taken back over the links that it has rows beyond, and brings back those that only it covered there.
+beyond the link. With advertisements that is so for what its publisher advertises; nothing else is counted. Rows do not
+depend on the order of arrival. Control messages do: subscriptions come one after the other in order of their numbers,
+and one crosses a link unless an earlier one from the same side covers it. One that leaves is taken back over the links
+that it has rows beyond, and brings back those that only it covered there.
 """
 
 from __future__ import annotations

@@ -120,6 +120,15 @@ def test_attributes_that_are_asked_for_again_stay_and_that_is_told(tmp_path, mar
         assert sum(note.startswith(kept) for note in done.notes) == 1
 
 
+def test_content_subscriptions_that_are_given_again_are_the_same(tmp_path, market):
+    rows, filters = market
+    whole = ingested(tmp_path, rows, filters)
+    told = []
+    trace, counts = add_tables([str(tmp_path / "subs.jsonl")], "subscriptions", whole.path, {}, tell=told.append)
+    assert (counts.new, counts.changed, told) == (0, 0, [])
+    assert trace.read("subscriptions").equals(whole.read("subscriptions"))
+
+
 def test_tables_name_attributes_as_they_are_written(tmp_path, market):
     rows, filters = market
     whole = ingested(tmp_path, rows, filters)

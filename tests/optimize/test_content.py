@@ -61,6 +61,19 @@ def test_advertisements_as_filters_are_no_offers_of_attributes(trace, tmp_path):
     assert not requests.met.any()
 
 
+def test_true_advertises_the_empty_message_only_and_that_is_told(trace, tmp_path):
+    told = []
+    offers = ({"client": "p", "filter": text} for text in ("true", "symbol exists and close exists"))
+    add_tables(rows(tmp_path / "a.jsonl", *offers), "advertisements", trace.path, {}, tell=told.append)
+    assert len(told) == 1
+    assert "1 advertisement is 'true', which advertises only the message without attributes" in told[0]
+    requests = read_requests(Trace.open(trace.path), (0, 0), known_in(trace, (0, 0)))
+    assert dict(zip(map(len, requests.advertised), requests.met.tolist(), strict=True)) == {
+        0: [False, False],
+        2: [True, True],
+    }
+
+
 def test_an_advertisement_of_nothing_is_refused_with_its_row(tmp_path):
     with pytest.raises(BadTrace, match="row 1: attributes is empty. Expected attributes, or a filter on content"):
         add_tables(
