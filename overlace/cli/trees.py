@@ -80,10 +80,11 @@ def trees_command(
 ) -> None:
     """Arrange the subscribers of a channel in a tree so that most latency bounds hold and no degree limit is broken.
 
-    Beside it other trees under the same limits, the star as a control, and the share that no tree can exceed, proven.
+    Beside it other trees under the same limits, the star as a control, and the share that no tree can exceed, proven;
+    for up to 7 subscribers also the exact optimum.
     """
     from overlace.ingest.delays import read_delays
-    from overlace.planners.dissemination.comparison import ARRANGED, compare
+    from overlace.planners.dissemination.comparison import ARRANGED, add_optimum, compare
 
     for name in (options.out, options.plot):
         if name is not None and Path(name).exists() and not force:
@@ -92,7 +93,7 @@ def trees_command(
     for note in read.notes:
         err.print(f"[yellow]note:[/yellow] {shown(note)}")
     problem = read_problem(read, bounds, degrees, options.root)
-    found = compare(problem, options.seed)
+    found = add_optimum(problem, compare(problem, options.seed))
     if options.out is not None:
         Path(options.out).write_text(tree_rows(read, problem, found), encoding="utf-8")
     if options.plot is not None:

@@ -32,6 +32,14 @@ def test_the_table_has_every_tree_and_the_upper_bound(overlace, delays):
     assert "29 subscribers below host-3, 29 with a bound" in out
     assert "breaks the degree limits of 1" in out
     assert "noise of sigma 0.3" in out
+    assert "exact optimum" not in out  # too many to look at every tree
+
+
+def test_a_few_are_shown_beside_the_exact_optimum(overlace, tmp_path):
+    (tmp_path / "few.csv").write_text("hub,a,b\n0,5,9\n5,0,4\n9,4,0\n")
+    code, out, _ = overlace("trees", tmp_path / "few.csv", "--bounds", 9, "--degrees", 1, "--json")
+    trees = json.loads(out)["trees"]
+    assert (code, trees["exact optimum"]["met"], trees["arranged"]["met"]) == (0, 2, 2)
 
 
 def test_the_file_is_the_tree_that_the_answer_counts(overlace, delays, tmp_path):

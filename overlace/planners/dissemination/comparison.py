@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from overlace.arrays.jit import Ints
 from overlace.planners.dissemination.arrange import arrange_problem
+from overlace.planners.dissemination.exact import MOST, find_optimum
 from overlace.planners.dissemination.greedy import (
     grow_by_bound,
     grow_shortest,
@@ -16,7 +17,7 @@ from overlace.planners.dissemination.measures import Measures, measure
 from overlace.planners.dissemination.problem import Problem
 from overlace.planners.dissemination.upper import Ceiling, bound_met
 
-ARRANGED, STAR = "arranged", "star (control)"
+ARRANGED, STAR, OPTIMUM = "arranged", "star (control)", "exact optimum"
 RIVALS = {
     "greedy by bound": grow_by_bound,
     "shortest-path tree": grow_shortest,
@@ -42,6 +43,16 @@ class Compared(NamedTuple):
 def compare(problem: Problem, seed: int = 0) -> Compared:
     """Arrange a tree, and grow the others."""
     return compare_with(problem, arrange_problem(problem, seed))
+
+
+def add_optimum(problem: Problem, found: Compared) -> Compared:
+    """The same with the exact optimum, where there are few enough peers to look at every tree."""
+    if len(problem.bound) > MOST:
+        return found
+    best = find_optimum(problem)
+    return found._replace(
+        trees=found.trees | {OPTIMUM: best}, measures=found.measures | {OPTIMUM: measure(problem, best)}
+    )
 
 
 def compare_with(problem: Problem, parent: Ints) -> Compared:
