@@ -35,9 +35,8 @@ from overlace.optimize.newcomers import Placing, split_clients
 from overlace.planners.joint.joint import Joint
 from overlace.planners.search.system import prices, try_settle
 from overlace.planners.search.walk import Search
-from overlace.trace.names import names_table
 from overlace.trace.store import DAY_US, HOUR_US, Trace
-from overlace.trace.tables import TIME
+from overlace.trace.tables import TIME, numbers
 from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
 from overlace.trace.writer import Writer
 from overlace.workloads.sites import Sites
@@ -157,7 +156,12 @@ def written(folder: Path, messages: Messages, net: Net, seed: int) -> Trace:
     n, clients = net.brokers.num_rows, int(max(messages.client.max(), messages.receivers.max())) + 1
     wired = random_tree(net.links, n, rng)
     homes = rng.integers(0, n, clients)
-    made, writer = reduce(messages, HOUR_US), Writer(str(folder))
+    topics = int(max(-1, messages.topic.max())) + 1
+    named = {"client": clients, "broker": n, "topic": topics, "region": 1 + max(net.brokers["region"].to_pylist())}
+    writer = Writer(str(folder))
+    writer.name({kind: [f"{kind}-{i:06}" for i in range(many)] for kind, many in named.items()})
+    ids = numbers(writer.ids["client"])
+    made = reduce(messages, HOUR_US, ids)
     writer.write("traffic", made.traffic)
     writer.write("audiences", made.audiences)
     rows = {
@@ -165,14 +169,11 @@ def written(folder: Path, messages: Messages, net: Net, seed: int) -> Trace:
         "at": pa.array(messages.at).cast(TIME),
         "client": messages.client,
         "bytes": messages.bytes,
-        "audience": audience_hashes(messages),
+        "audience": audience_hashes(messages, ids),
         "weight": messages.weight,
         "topic": pa.array(messages.topic, mask=messages.topic == NONE),
     }
     writer.write("messages", pa.table(rows))
-    topics = int(max(-1, messages.topic.max())) + 1
-    names = {"client": clients, "broker": n, "topic": topics, "region": 1 + max(net.brokers["region"].to_pylist())}
-    writer.write("names", names_table({kind: [f"{kind}-{i}" for i in range(many)] for kind, many in names.items()}))
     writer.write("brokers", net.brokers)
     left, right = net.links.T
     writer.write("links", pa.table({"left": left, "right": right, "cost": net.cost, "wired": wired}))

@@ -202,12 +202,11 @@ def numbering(data: Path) -> str:
 def stationary(seed: int, messages: int = 100_000) -> Observation:
     """A log that does not change: `generate sites`, 28 days, all of it."""
     from overlace.optimize.observe import observe
-    from overlace.spark.generate import generate
-    from overlace.spark.session import session
+    from overlace.workloads.generate import generate
     from overlace.workloads.sites import Sites
 
-    with tempfile.TemporaryDirectory() as folder, session() as spark:
-        generate(Sites(days=28, messages=messages, seed=seed), str(Path(folder) / "trace"), spark)
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Sites(days=28, messages=messages, seed=seed), str(Path(folder) / "trace"))
         return observe(str(Path(folder) / "trace"), Path(folder) / "run").observation
 
 

@@ -7,6 +7,7 @@ starts no JVM, and loads nouns and planners when they are asked for: a command h
 first slow import.
 """
 
+import inspect
 import types
 import typing
 from importlib import import_module
@@ -39,8 +40,17 @@ class Verb(types.ModuleType):
 
     def __call__(self, *args: object, **named: object) -> typing.Any:
         """Do it, on Spark."""
+        return self._verb(*args, **named)
+
+    @property
+    def _verb(self) -> typing.Any:
         name = self.__name__.rpartition(".")[2]
-        return getattr(import_module(f"overlace.spark.{name}"), name)(*args, **named)
+        return getattr(import_module(f"overlace.spark.{name}"), name)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What it takes."""
+        return inspect.signature(self._verb)
 
 
 ingest.__class__ = Verb

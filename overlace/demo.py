@@ -1,4 +1,4 @@
-"""The demo: a generated trace, and the main job on it: planned, judged on held-out traffic, reported."""
+"""The demo: the main job on logs of brokers: ingested on Spark, planned, judged on held-out traffic, reported."""
 
 from __future__ import annotations
 
@@ -8,31 +8,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 from overlace.errors import BadTrace
+from overlace.ingest.run import Ingested
+from overlace.ingest.table_merging import Counts
+from overlace.ingest.tables import add_tables
 from overlace.limits import Goal, Limits
 from overlace.model import Progress
 from overlace.optimize.job import Answer, optimize
-from overlace.spark.generate import generate
+from overlace.spark.ingest import ingest
 from overlace.spark.session import session
 from overlace.trace.store import Trace
+from overlace.workloads.logs import write_logs, write_tables
 from overlace.workloads.sites import Sites
 
-BUDGET = 40
+MESSAGES, BUDGET = 140_000, 40
 
 
 class Demo(NamedTuple):
-    """What the demo made."""
+    """What the demo made, step by step."""
 
-    trace: Trace
+    tables: dict[str, Counts]
+    ingested: Ingested
     answer: Answer
-
-
-def _refuse_used(out: Path, path: str) -> None:
-    """Refuse a folder that holds a trace or a run."""
-    used = (
-        f"{path} is a trace" if Trace.exists(path) else f"{out} holds a run" if (out / "observation").exists() else ""
-    )
-    if used:
-        raise BadTrace(f"{used} already. Choose another name, or --force to replace it.")
 
 
 def demo(
@@ -43,17 +39,37 @@ def demo(
     config: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Demo:
-    """Everything, into OUT."""
-    tell = progress or (lambda share, what: None)
-    path = str(out / "trace")
-    if not force:  # at once, not after Spark has started
-        _refuse_used(out, path)
-    if force and (out / "run.json").exists():
+    """Write logs and tables into OUT, then do with them what a user would."""
+    report_progress = progress or (lambda share, what: None)
+    trace = str(out / "trace")
+    if not force:
+        _refuse_used(out)
+    elif (out / "run.json").exists():
         shutil.rmtree(out)
-    tell(0.05, "starting Spark")
+    elif Trace.exists(trace):
+        shutil.rmtree(trace)
+    report_progress(0.02, "writing logs")
+    workload = Sites(messages=MESSAGES, seed=seed)
+    write_logs(workload, out / "logs")
+    tables = {
+        table: add_tables([str(path)], table, trace, {})[1]
+        for table, path in write_tables(workload, out / "tables").items()
+    }
+    report_progress(0.05, "starting Spark")
     with session(config=config) as spark:
-        tell(0.3, "generating a log")
-        trace = generate(Sites(seed=seed), path, spark, force=force)
+        done = ingest(
+            str(out / "logs"), trace, spark=spark, progress=lambda share, what: report_progress(0.2 + 0.3 * share, what)
+        )
     limits = Limits(budget=BUDGET, allow_link=("*:*",))
-    answer = optimize(path, out, limits, Goal(seed=seed), progress=lambda share, what: tell(0.5 + 0.5 * share, what))
-    return Demo(trace, answer)
+    answer = optimize(
+        trace, out, limits, Goal(seed=seed), progress=lambda share, what: report_progress(0.5 + 0.5 * share, what)
+    )
+    return Demo(tables, done, answer)
+
+
+def _refuse_used(out: Path) -> None:
+    """Refuse a folder that holds logs, a trace or a run."""
+    held = {"logs": out / "logs", "a trace": out / "trace", "a run": out / "observation"}
+    for what, path in held.items():
+        if path.exists():
+            raise BadTrace(f"{out} holds {what} already. Choose another name, or --force to replace it.")

@@ -41,10 +41,6 @@ class Unfinished(BadTrace):
     """A log of which not even the first line is there yet."""
 
 
-class NotSorted(BadTrace):
-    """A table whose messages were taken for sorted, and are not."""
-
-
 class BadNetwork(OverlaceError):
     """A network file that cannot be read, a server that is too old, a broker that does not answer."""
 

@@ -5,7 +5,7 @@ import sys
 import threading
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell: tests of Ctrl-C need it
     with contextlib.suppress(ValueError):  # not the main thread
@@ -21,6 +21,7 @@ settings.register_profile(
     derandomize="OVERLACE_RANDOM" not in os.environ,
     max_examples=int(os.environ.get("OVERLACE_EXAMPLES", 30 if plain else 100)),
     suppress_health_check=[HealthCheck.too_slow],
+    **({"phases": [Phase.explicit, Phase.generate]} if "OVERLACE_NO_SHRINK" in os.environ else {}),
 )
 settings.load_profile("overlace")
 
@@ -45,6 +46,15 @@ def signals_as_before():
             signal.signal(number, handler)
 
 
+@pytest.fixture(autouse=True)
+def functions_of_the_engine(request, monkeypatch):
+    """PySpark takes column functions for those of Spark Connect or of a JVM by a variable of the environment."""
+    if request.node.get_closest_marker("jvm"):
+        monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+    else:
+        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+
+
 @pytest.fixture(scope="session")
 def spark():
     """One session for all tests that need a JVM."""
@@ -53,6 +63,14 @@ def spark():
     session = start("local[2]", {"spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g"})
     yield session
     stop(session)
+
+
+@pytest.fixture(scope="session")
+def sail():
+    """The session of Sail in this process."""
+    from tests.engine import sail
+
+    return sail()
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import sort_groups
+from overlace.trace.ids import identities
 from overlace.trace.store import HOUR_US
-from overlace.trace.tables import TIME
+from overlace.trace.tables import TIME, hashed_columns
 from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
 from overlace.trace.writer import Writer
 
@@ -29,7 +30,11 @@ def trace_of(path, messages, names=None, bucket_us=HOUR_US, notes=None, **tables
     """A trace of such messages and further tables."""
     writer = Writer(str(path))
     made = columns(messages)
-    reduced = reduce(made, bucket_us)
+    tables = {name: each if isinstance(each, pa.Table) else pa.table(each) for name, each in tables.items()}
+    known = names_for(made, tables, names or {})
+    writer.name(known, {kind: np.arange(len(each)) for kind, each in known.items()})
+    ids = identities(known["client"])
+    reduced = reduce(made, bucket_us, ids)
     writer.write("traffic", reduced.traffic)
     writer.write("audiences", reduced.audiences)
     rows = {
@@ -38,15 +43,29 @@ def trace_of(path, messages, names=None, bucket_us=HOUR_US, notes=None, **tables
         "client": made.client,
         "topic": pa.array(made.topic, mask=made.topic == NONE),
         "bytes": made.bytes,
-        "audience": pa.array(audience_hashes(made), mask=made.logged == 0),
+        "audience": pa.array(audience_hashes(made, ids), mask=made.logged == 0),
         "weight": made.weight,
     }
     writer.write("messages", pa.table(rows))
-    most = max([0, *made.client.tolist(), *made.receivers.tolist()]) + 1
-    known = {"client": [f"c{i}" for i in range(most)], "topic": [f"t{i}" for i in range(10)], **(names or {})}
-    listed = [(kind, i, name) for kind, each in known.items() for i, name in enumerate(each)]
-    kinds, ids, called = zip(*listed, strict=True)
-    writer.write("names", pa.table({"kind": kinds, "id": pa.array(ids, pa.int32()), "name": called}))
     for name, table in tables.items():
-        writer.write(name, table if isinstance(table, pa.Table) else pa.table(table))
+        writer.write(name, table)
     return writer.commit(bucket_us=bucket_us, unit="message", notes=notes or {})
+
+
+def names_for(made, tables, names):
+    """Names for all numbers: those given, then c17, b5, t0 for the rest."""
+    most = {"client": [*made.client, *made.receivers], "topic": [9, *made.topic], "broker": []}
+    for table, rows in tables.items():
+        for column, kind in hashed_columns(table).items():
+            if column in rows.column_names:
+                most[kind] += [each for each in rows[column].to_pylist() if each is not None]
+    return {
+        **names,
+        **{
+            kind: [
+                *names.get(kind, ()),
+                *(f"{kind[0]}{i}" for i in range(len(names.get(kind, ())), max(used, default=-1) + 1)),
+            ]
+            for kind, used in most.items()
+        },
+    }

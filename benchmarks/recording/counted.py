@@ -100,8 +100,7 @@ def wired_in(trace: Trace) -> dict[Pair, int]:
 def observed(rows: Rows, recording: Recording, deployment: Deployment, out: Path) -> Observation:
     """The observation of rows that are written as a trace."""
     with writing(str(out), anew=True) as writer:
-        for name, table in tables_of(rows, recording, deployment, 1).items():
-            writer.write(name, table, replace=True)
+        tables_of(rows, recording, deployment, 1).write(writer)
         return observe(writer.commit(bucket_us=SECOND_US, unit="message", notes={}))
 
 

@@ -9,6 +9,51 @@ from overlace.arrays.jit import Ints, kernel, size
 
 Words = NDArray[np.uint64]
 
+_P1, _P2, _P3, _P4, _P5 = map(
+    np.uint64,
+    (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5),
+)
+"""The primes of XXH64."""
+
+
+@kernel
+def hash_long(value: np.uint64, seed: np.uint64) -> np.uint64:
+    """XXH64 of the eight bytes of a value."""
+    k = value * _P2
+    k = ((k << np.uint64(31)) | (k >> np.uint64(33))) * _P1
+    h = (seed + _P5 + np.uint64(8)) ^ k
+    h = ((h << np.uint64(27)) | (h >> np.uint64(37))) * _P1 + _P4
+    h = (h ^ (h >> np.uint64(33))) * _P2
+    h = (h ^ (h >> np.uint64(29))) * _P3
+    return h ^ (h >> np.uint64(32))
+
+
+@kernel(work=size)
+def fold(state: Words, words: Words) -> None:
+    """Hash each word with the state of its row as the seed, in place."""
+    for i in range(len(state)):
+        state[i] = hash_long(words[i], state[i])
+
+
+@kernel(work=size)
+def fold_groups(start: Ints, words: Words, seed: np.uint64) -> Words:
+    """The hash of each group of words, each word's hash being the seed of the next."""
+    hashes = np.full(len(start) - 1, seed, dtype=np.uint64)
+    for g in range(len(start) - 1):
+        for k in range(start[g], start[g + 1]):
+            hashes[g] = hash_long(words[k], hashes[g])
+    return hashes
+
+
+@kernel(work=size)
+def xor_groups(start: Ints, words: Words, salt: np.uint64, seed: np.uint64) -> Words:
+    """The xor of salt and the hashes of each group's words."""
+    found = np.full(len(start) - 1, salt, dtype=np.uint64)
+    for g in range(len(start) - 1):
+        for k in range(start[g], start[g + 1]):
+            found[g] ^= hash_long(words[k], seed)
+    return found
+
 
 @kernel
 def mix(word: np.uint64) -> np.uint64:
@@ -26,13 +71,6 @@ def mixed(words: Words) -> Words:
     for i in range(len(words)):
         out[i] = mix(words[i])
     return out
-
-
-@kernel(work=size)
-def combine(state: Words, words: Words) -> None:
-    """Fold one column of words into the running hash of each row, in place."""
-    for i in range(len(state)):
-        state[i] = mix(state[i] ^ words[i])
 
 
 @kernel(work=size)

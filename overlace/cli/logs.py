@@ -31,8 +31,6 @@ def ingest_command(
     as_json: AsJson = False,
 ) -> None:
     """Raw logs to a trace on Spark, every line accounted for; again, and only what is new is read."""
-    from overlace.ingest.run import ingest_sources
-
     config = settings(conf)
     if tables.table or tables.topology:
         if config:
@@ -40,16 +38,17 @@ def ingest_command(
         refuse_for_tables(options)
         ingest_tables(logs, out, options, tables, as_json)
         return
-    from overlace.spark.ingest import spark_runner
+    from overlace.spark.failures import explained_failures
+    from overlace.spark.ingest import SMALL, ingest_on
     from overlace.spark.session import session
 
-    with bar("ingest") as progress, ExitStack() as stack:
+    with bar("ingest") as progress, ExitStack() as stack, explained_failures():
 
-        def start() -> Any:
+        def start(size: int) -> Any:
             progress(0.01, "starting Spark")
-            return spark_runner(stack.enter_context(session(master=master, config=config)), progress)
+            return stack.enter_context(session(master=master, config=config, small=size < SMALL))
 
-        done = ingest_sources(logs, out, start, options, progress)
+        done = ingest_on(start, logs, out, options, progress)
     for note in done.notes:
         err.print(f"[yellow]note:[/yellow] {escape(note)}")
     folded = [f"{done.folded:,} topic names were folded away (--keep-topics keeps them)"] if done.folded else []

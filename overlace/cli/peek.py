@@ -121,10 +121,10 @@ def _commands(found: Peek) -> list[Any]:
 
 
 def _counted(command: Command) -> str:
-    """What a command counts, in a line."""
+    """What an ingest by a command counts, in a line."""
     why = f" ({command.why})" if command.why else ""
     if command.counts is None:
-        return f"{command.makes}{why}: not tried on all of it, only the beginning was looked at"
+        return f"{command.makes}{why}: not counted, only the beginning was looked at"
     if "rows" in command.counts:
         named = command.makes == "topology"
         rows = ", ".join(f"{n:,} {name if named else 'rows'}" for name, n in command.counts["rows"].items())

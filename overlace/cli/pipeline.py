@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ from overlace.cli.console import (
     AsJson,
     Conf,
     Force,
-    Master,
     RunPath,
     Seed,
     answer,
@@ -35,24 +35,32 @@ from overlace.wording import amount
 def demo_command(
     folder: Annotated[Path, typer.Option("--out", help="output folder")] = Path("demo-run"),
     seed: Seed = 0,
-    conf: Conf = None,
     force: Force = False,
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Everything on a trace that Spark generates: observe, plan, replay held-out traffic, report."""
+    """Everything on logs of brokers: ingest on Spark, observe, plan, replay held-out traffic, report."""
+    from overlace.cli.logs import account_lines
     from overlace.cli.main_job import answer_text
-    from overlace.demo import demo
+    from overlace.demo import BUDGET, demo
     from overlace.optimize.job import as_document
 
     began, config = time.perf_counter(), settings(conf)
     with bar("demo") as progress:
         made = demo(folder, seed=seed, force=force, config=config, progress=progress)
-    found = made.answer
+    ingested, found, trace = made.ingested, made.answer, f"{folder}/trace"
+    lines: list[str | Table] = []
+    for table, counts in made.tables.items():
+        lines += [typed("ingest", f"{folder}/tables/{table}.csv", "--table", table, "--out", trace)]
+        lines += [f"{table}: {counts}"]
+    lines += [typed("ingest", f"{folder}/logs", "--out", trace)]
+    lines += [*map(shown, account_lines(ingested.accounts)), *trace_lines(ingested.trace)]
+    goal = ("--budget", str(BUDGET), "--allow-link", "*:*", *(("--seed", str(seed)) if seed else ()))
+    lines += [typed("optimize", trace, "--out", str(folder), *goal)]
     answer(
         as_json,
-        {"trace": made.trace.path, **as_document(found)},
-        f"{made.trace.rows('messages'):,} messages of {made.trace.count('client')} clients at "
-        f"{made.trace.count('broker')} brokers, generated in {shown(folder)}/trace",
+        {"trace": ingested.trace.path, "sources": [a._asdict() for a in ingested.accounts], **as_document(found)},
+        *lines,
         *plan_lines(found.parts[0].solved.document, most=5),
         *answer_text(found),
         shown(f"report   {found.report}"),
@@ -60,14 +68,17 @@ def demo_command(
     )
 
 
-workloads = typer.Typer(
-    no_args_is_help=True, help="A seeded trace of any size, written by Spark: overlace generate WORKLOAD --out TRACE"
-)
+def typed(*words: str) -> str:
+    """A command as a user types it."""
+    return shown(f"$ overlace {shlex.join(words)}")
+
+
+workloads = typer.Typer(no_args_is_help=True, help="A seeded trace of any size: overlace generate WORKLOAD --out TRACE")
 
 
 @workloads.callback()
 def generate_options() -> None:
-    """A seeded trace of any size, written by Spark."""
+    """A seeded trace of any size."""
 
 
 def generate_function(name: str) -> Any:
@@ -79,18 +90,15 @@ def generate_function(name: str) -> Any:
     def run(
         *,
         out: Annotated[str, typer.Option("--out", help="output trace")],
-        master: Master = "local[*]",
-        conf: Conf = None,
         force: Force = False,
         as_json: AsJson = False,
         **given: Any,
     ) -> None:
-        from overlace.spark.generate import generate
-        from overlace.spark.session import session
+        from overlace.workloads.generate import generate
 
         workload = kind(**{key: value for key, value in given.items() if value is not None})
-        with bar("generate") as progress, session(master=master, config=settings(conf)) as spark:
-            trace = generate(workload, out, spark, name=name, force=force, progress=progress)
+        with bar("generate") as progress:
+            trace = generate(workload, out, name=name, force=force, progress=progress)
         answer(as_json, summary(trace), *trace_lines(trace))
 
     *own, _ = inspect.signature(run, eval_str=True).parameters.values()

@@ -1,42 +1,20 @@
-"""From the lines of logs, and from plain tables and topologies, to a trace.
+"""From logs, and from plain tables and topologies, to a trace.
 
-A log line on its way, module by module:
+On the way of a log, module by module:
 
-    options     how the user wants logs read
-    files       finds, opens and unpacks files
-    sources     a file as a Source: its format, what its first bytes settle for all of it, how it is read
-    copies      leaves out files whose content another one holds
-    growth      what of the sources is new since the trace was written
-    tails       the end of a source, where messages may go on: it is read again with what was added
-    splits      cuts sources into splits, splits into tasks
-    run         the story: a first job reads, the driver numbers names, a second job writes, a manifest makes it count
-    tasks       what the jobs do, split by split, in Spark's workers or in a list
-      lines     blocks of bytes as lines                                            bytes, first, last: TextLines
-      content   what messages say, as further columns of events
-      formats/  lines as events; fields says which column is which, cells reads it  spans, then batches of EVENT
-      events    EVENT, which every format yields, and Format
-      encode    the events of a split as messages, names met, lines counted, in this order:
-        coded     names as codes                                                    columns of numbers: Events
-        identity  who is one client; pseudonyms
-        receivers who receives by content
-        keys      which rows are one message
-        messages  rows of one key as one message                                    Messages, under codes
-      staging   what tasks answer, and what they leave for the next job             Arrow files; then Messages under ids
-      message_files  messages under ids, by day                                     rows of `messages`
-      reduce    messages summed up by bucket, client, topic and audience            rows of `traffic`
+    options, files, copies   how logs are read; files are found, opened, left out where another holds their content
+    sources, growth          a file as a Source, with what its first bytes settle; what is new of it
+    source                   logs as a Spark data source, which reads splits in tasks: bytes to EVENT
+      lines, formats/        blocks of bytes as lines, lines as events of a format
+      rows                   rows of CSV, JSON, Parquet and frames as events: fields, values, members, content
+      fragments              events as EVENT, names as hashes: coded, identity, keys, receivers
+    frames                   rows of a user's own frame as EVENT
+    stages                   EVENT to messages, traffic, audiences and names, from DataFrame to DataFrame
+    history, bridges         sessions, subscriptions and links; messages that crossed bridges
+    merge                    what of the trace is made anew, written beside what is there
+    accounts, notes          what became of every line; what a user should know
+    run                      the story: events are written once, tables are made of them, a manifest makes them count
 
-What the driver makes of it:
-
-    accounts    what became of every line; too many bad ones are refused
-    bridges     messages that crossed bridges, followed from log to log
-    sums        the second job, and the tables traffic and audiences
-    history     sessions, subscriptions and double sends, from events that are no messages
-    links       links that the logs show
-    notes       what the trace keeps of each source for the next time, and warnings
-
-The other door, for small files:
-
-    tables      merges tables and topologies into a trace: table_files reads, table_rows gives ids, table_merging merges
-    topologies/ broker configurations and graphs as brokers and links
-    wiring      which links of a topology are wired
+The other door, for small files: `tables` merges tables and topologies (table_files, table_rows, table_merging;
+topologies/, wiring); predicates are the attributes that content subscriptions ask for, delays those between clients.
 """

@@ -59,9 +59,9 @@ class Events:
     def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
         self.batches = batches
         self.rows = sum(batch.num_rows for batch in batches)
-        self.offset, self.at, self.bytes = (self._integers(name) for name in ("offset", "at", "bytes"))
-        self.balance = self._integers("balance")
-        self.weight, self.lines = (self._integers(name, 1) for name in ("weight", "rows"))
+        self.offset, self.at, self.bytes = (self.integers(name) for name in ("offset", "at", "bytes"))
+        self.balance = self.integers("balance")
+        self.weight, self.lines = (self.integers(name, 1) for name in ("weight", "rows"))
         self.kind, self.topic, self.broker = (
             unite_dictionaries(self._chunks(name)) for name in ("kind", "topic", "broker")
         )
@@ -77,7 +77,8 @@ class Events:
     def _chunks(self, name: str) -> list[pa.Array]:
         return [batch[name] for batch in self.batches]
 
-    def _integers(self, name: str, default: int = 0) -> Ints:
+    def integers(self, name: str, default: int = 0) -> Ints:
+        """A column of integers; what is null has the default."""
         parts = []
         for batch in self.batches:
             values = batch[name]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from overlace.ingest.files import HEAD, hash_of, open_file, tail_at
+from overlace.ingest.files import HEAD, hash_of, hasher, open_file, tail_at
 from overlace.ingest.formats import parquet
 from overlace.ingest.sources import Source
 from overlace.trace.store import place
@@ -23,11 +23,11 @@ def tail_hash(source: Source, end: int) -> str | None:
     """The hash of the last bytes before `end`, unpacked; none if it is not that long."""
     files, at = place(source.path)
     if not source.packed:
-        return tail_at(files, at, end) if end <= source.disk[0] else None
+        return tail_at(files, at, end, source.key) if end <= source.disk[0] else None
     with open_file(source.path) as stream:
         stream.seek(max(0, end - HEAD))
         last = stream.read(min(HEAD, end))
-    return hash_of(last) if len(last) == min(HEAD, end) else None
+    return hash_of(last, source.key) if len(last) == min(HEAD, end) else None
 
 
 def length_of(source: Source) -> int:
@@ -46,7 +46,7 @@ def drop_copies(looked: Sequence[Looked]) -> tuple[list[Looked], list[str]]:
     lengths = sorted({each.source.head for each in looked if each.source.head})
     begins: dict[tuple[int, str], list[int]] = {}
     for i, each in enumerate(looked):
-        for length, own in hash_prefixes(each.head, lengths).items():
+        for length, own in hash_prefixes(each.head, lengths, each.source.key).items():
             begins.setdefault((length, own), []).append(i)
     gone: dict[int, str] = {}
     for i, each in enumerate(looked):
@@ -81,9 +81,9 @@ def _has_rows(looked: Looked) -> bool:
     return head.count(b"\n") > 1 or (b"\n" not in head or not looked.source.options.get("header"))
 
 
-def hash_prefixes(head: bytes, lengths: Sequence[int]) -> dict[int, str]:
+def hash_prefixes(head: bytes, lengths: Sequence[int], key: bytes = b"") -> dict[int, str]:
     """Hashes of its first bytes, by how many."""
-    found, state, at = {}, hashlib.blake2b(digest_size=8), 0
+    found, state, at = {}, hasher(key), 0
     for length in lengths:
         if length > len(head):
             break

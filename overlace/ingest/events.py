@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from overlace.trace.notes import Kept
 
 TIME = pa.timestamp("us", tz="UTC")
 NAME = pa.dictionary(pa.int32(), pa.string())
@@ -71,28 +73,12 @@ Column: TypeAlias = "pa.Array | pa.ChunkedArray | NDArray[np.generic] | str | No
 Blocks = Iterator[tuple[int, bytes]]
 
 
-class Settled(TypedDict, total=False):
+class Settled(Kept, total=False):
     """How a source is read: what was asked for, and what its first bytes settled for all of it."""
 
-    map: Mapping[str, tuple[str, ...]]  # field -> the columns that were asked for
-    group: Sequence[str]  # rows that agree in these fields are one message
-    delimiter: str | None
-    header: bool | None
-    list_separator: str | None
-    unit: str | None  # of times that are numbers
     broker: str | None
     bridges: Sequence[str]
     timezone: str  # of times without an offset
-    mapping: Mapping[str, Sequence[str]]  # field -> its columns, first choice first
-    unused: Sequence[str]  # columns
-    content: Sequence[str]  # columns whose values are content, each with its type if that was asked for
-    types: Mapping[str, str]  # attribute -> the type that its values have in the first lines
-    zoneless: bool  # some times have no zone
-    columns: Sequence[str]
-    comments: bool  # lines of # are no rows
-    head: str | None  # the line that names the columns
-    range: tuple[int, int] | None  # least and largest message of a table that is in order of them
-    sorted: bool  # no message is cut: so are all tables that are read together
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from overlace.arrays.text import Bytes
 from overlace.errors import BadParameter, Unknown
 from overlace.ingest.events import Settled
 
@@ -158,13 +155,9 @@ def unit_of(samples: Sequence[object]) -> str | None:
     return "s" if middle < 1e11 else "ms" if middle < 1e14 else "us" if middle < 1e17 else "ns"
 
 
-def separator_of(options: Settled) -> tuple[Bytes, Bytes, Bytes]:
+def separator_of(options: Settled) -> tuple[str, str, str]:
     """(separator, suspects in a list, suspects in one name): what splits a cell, or what makes it look like a list."""
     given = options.get("list_separator")
-    if given == NEVER_SPLIT:
-        return tuple(np.empty(0, np.uint8) for _ in range(3))  # type: ignore[return-value]
-    if given:
-        if len(given.encode()) > 8:
-            raise BadParameter(f"--list-separator {given!r}: expected a few characters, such as ';'")
-        return np.frombuffer(given.encode(), np.uint8).copy(), np.empty(0, np.uint8), np.empty(0, np.uint8)
-    return np.empty(0, np.uint8), np.frombuffer(b",;| \t", np.uint8).copy(), np.frombuffer(b",;|", np.uint8).copy()
+    if given and given != NEVER_SPLIT and len(given.encode()) > 8:
+        raise BadParameter(f"--list-separator {given!r}: expected a few characters, such as ';'")
+    return ("" if given in (None, NEVER_SPLIT) else given, *(("", "") if given else (",;| \t", ",;|")))

@@ -45,7 +45,7 @@ def open_file(path: str) -> Iterator[BinaryIO]:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if not packed:
-            yield cast(BinaryIO, io.BufferedReader(raw, 1 << 20))
+            yield cast(BinaryIO, io.BufferedReader(raw, min(1 << 20, raw.size() + 1)))
             return
         try:
             with gzip.open(cast(BinaryIO, raw)) as unpacked:
@@ -65,13 +65,23 @@ def find_files(paths: Sequence[str], skip: Sequence[str] = ()) -> list[str]:
         if info.type == pafs.FileType.NotFound:
             raise BadTrace(f"{path} does not exist. Name the log's files or a folder with them.")
         if info.type == pafs.FileType.Directory and not at.endswith("/DataFrame.parquet"):
-            inside = files.get_file_info(pafs.FileSelector(at, recursive=True))
             prefix = path.partition("://")[0] + "://" if "://" in path else ""
-            names = (each.path for each in inside if each.type == pafs.FileType.File)
+            names = _files_in(files, at)
             found += sorted(prefix + each for each in names if not _is_left_out(each.removeprefix(at), skip))
         else:
             found.append(path)
     return found
+
+
+def _files_in(files: pafs.FileSystem, folder: str) -> Iterator[str]:
+    """The paths of all files in a folder, whatever their names are."""
+    if isinstance(files, pafs.LocalFileSystem):  # which lists no names but those in UTF-8
+        for inside, _, names in os.walk(folder, followlinks=True):
+            yield from (os.path.join(inside, name) for name in names)
+        return
+    for each in files.get_file_info(pafs.FileSelector(folder, recursive=True)):
+        if each.type == pafs.FileType.File:
+            yield each.path
 
 
 def _is_left_out(path: str, skip: Sequence[str]) -> bool:
@@ -92,16 +102,23 @@ def strip_rotation(name: str) -> str:
     return COUNTED.sub(r"\1", DATED.sub("", name.removesuffix(".gz")))
 
 
-def log_of(path: str) -> str:
+def log_of(path: str, key: bytes = b"") -> str:
     """Which log a file is a part of: those of one folder whose names differ only by their rotation."""
     folder, _, name = absolute(path).rpartition("/")
     folder = folder if "://" in path else os.path.realpath(folder)
-    return hash_of(f"{folder}/{strip_rotation(name)}".encode())
+    return hash_of(os.fsencode(f"{folder}/{strip_rotation(name)}"), key)
 
 
-def hash_of(data: bytes) -> str:
-    """16 hex digits for some bytes."""
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
+def hash_of(data: bytes, key: bytes = b"") -> str:
+    """16 hex digits for some bytes; under a secret key where names are hidden."""
+    state = hasher(key)
+    state.update(data)
+    return state.hexdigest()
+
+
+def hasher(key: bytes = b"") -> hashlib.blake2b:
+    """What hashes bytes piece by piece."""
+    return hashlib.blake2b(digest_size=8, key=hashlib.blake2b(key).digest() if key else b"")
 
 
 def _refuse_packed(path: str, start: bytes) -> bool:
@@ -118,8 +135,8 @@ def _refuse_encoding(path: str, head: bytes) -> None:
         raise BadTrace(f"{path} is UTF-16 or not text. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
 
 
-def tail_at(files: pafs.FileSystem, at: str, end: int) -> str:
+def tail_at(files: pafs.FileSystem, at: str, end: int, key: bytes = b"") -> str:
     """The hash of the last bytes before `end`, as they lie on disk."""
     with files.open_input_file(at) as raw:
         raw.seek(max(0, end - HEAD))
-        return hash_of(raw.read(min(HEAD, end)))
+        return hash_of(raw.read(min(HEAD, end)), key)

@@ -1,23 +1,23 @@
-"""What was read before, and what is new: logs that grow, are renamed, copied, packed, cut and rotated.
+"""What was read before, and what is new: logs that grow, are renamed, copied, packed and rotated.
 
-A file is known by its content: the hash of its first 4 KB and of the last 4 KB that were read of it, both
-unpacked. What follows is new. Whatever a log has gone through, the trace holds what its present bytes say, once:
+A log is known by its fingerprint, the hash of its first 4 KB, and by the last 4 KB that were read of it, both unpacked.
 
-* the same bytes, under another name, in another folder or packed, hold nothing new;
-* of a longer version only what was added is read, where each line stands alone;
-* messages of several rows may go on: from `cut` on, a source is read again when it has grown, and from its
-  beginning only if a key that was met before the cut turns up again;
-* files of one folder whose names differ only by their rotation are one log, in which a key names one message.
+    the same fingerprint, nothing more     nothing is read, under whatever name
+    the same fingerprint, more bytes       the new ones are read; where state runs through the file, all of it
+    shorter, or its last bytes differ      refused, unless it is to be replaced
+    another fingerprint                    another log
+
+Files of one folder whose names differ only by their rotation are one log, in which a key names one message.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -26,10 +26,10 @@ from overlace.errors import BadTrace, Unfinished
 from overlace.ingest.copies import Looked, drop_copies, hash_prefixes, length_of, tail_hash
 from overlace.ingest.events import Settled
 from overlace.ingest.files import HEAD, find_files, hash_of, open_file
-from overlace.ingest.notes import Note
 from overlace.ingest.options import Options
-from overlace.ingest.sources import FORMATS, SAMPLE, Source, bytes_waiting, look_at
-from overlace.trace.store import place
+from overlace.ingest.sources import FORMATS, SAMPLE, Source, bytes_waiting, hide, look_at
+from overlace.trace.notes import Note
+from overlace.trace.store import is_text, place, readable
 
 
 class Found(NamedTuple):
@@ -37,12 +37,11 @@ class Found(NamedTuple):
 
     sources: list[Source]
     known: list[str]  # names, with why
-    same: dict[str, Source]  # by digest, those with nothing new
 
 
-def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note]) -> Found:
+def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note], key: bytes) -> Found:
     """The sources that have something new; work is linear in the files, whatever is known already."""
-    looked, known = _look_at_all(paths, options)
+    looked, known = _look_at_all(paths, options, key)
     looked, doubles = drop_copies(looked)
     known += doubles
     found: dict[str, Source] = {}
@@ -52,15 +51,15 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note
     moved = {
         each.source.log: noted[digest]["log"]
         for each, digest in zip(looked, recognised, strict=True)
-        if digest is not None and "log" in noted[digest]
+        if digest is not None
     }
     for each, digest in zip(looked, recognised, strict=True):
         source = replace(each.source, log=moved.get(each.source.log, each.source.log))
         if digest is None:
-            _refuse_older(source, noted)
-            again = begins[source.digest]
+            refuse_older(source, noted)
+            alike = begins[source.digest]
             begins[source.digest] += 1
-            own = f"{source.digest}-{again}" if again else source.digest
+            own = f"{source.digest}-{alike}" if alike else source.digest
             if source.size:
                 found[own] = replace(source, digest=own)
             else:
@@ -71,19 +70,22 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note
             same[digest] = _as_before(source, digest, noted[digest], options)
         else:
             found[digest] = grown
-    joined = _find_rereads(found, same, noted)
+    again = _find_rereads(found, same, noted)
     for digest, source in same.items():
-        if digest not in joined:
+        if digest not in again:
             before = noted[digest]["name"]
-            renamed = f" ({before}, which was read before)" if before != source.name else ""
+            renamed = f" ({before}, which was read before)" if before != source.label else ""
             waits = ", its last line is unfinished" if bytes_waiting(source) else ""
             known.append(f"{source.name}{renamed}: nothing new{waits}")
-    return Found(number_sources([*found.values(), *joined.values()], noted), known, same)
+    return Found([*found.values(), *again.values()], known)
 
 
-def _look_at_all(paths: Sequence[str], options: Options) -> tuple[list[Looked], list[str]]:
+def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[list[Looked], list[str]]:
     looked, known, seen = [], [], set()
     for path in find_files(paths, options.skip):
+        if not is_text(path):
+            known.append(f"{readable(path)} is left out: its name is not UTF-8. Rename it to have it read")
+            continue
         files, at = place(path)
         if at in seen:
             known.append(f"{path} was named twice: read once")
@@ -94,13 +96,10 @@ def _look_at_all(paths: Sequence[str], options: Options) -> tuple[list[Looked], 
             known.append(f"{PurePosixPath(path).name}: empty")
             continue
         try:
-            looked.append(Looked(*look_at(path, options.format, options)))
+            looked.append(Looked(*look_at(path, options.format, options, key)))
         except Unfinished as error:
             known.append(str(error))
     return looked, known
-
-
-# --- the same content -------------------------------------------------------------------------------------
 
 
 # --- what was read before ---------------------------------------------------------------------------------
@@ -114,12 +113,9 @@ def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str 
     lengths = sorted({length for length, _ in by_head})
     candidates: list[tuple[tuple[bool, int, int], int, str]] = []
     for i, (source, head) in enumerate(looked):
-        if source.path.endswith("/DataFrame.parquet") and (HEAD, source.digest) in by_head:
-            candidates.append(((False, 0, i), i, by_head[HEAD, source.digest][0]))
-            continue
-        for key in hash_prefixes(head, lengths).items():
+        for key in hash_prefixes(head, lengths, source.key).items():
             alike = [digest for digest in by_head.get(key, ()) if _continues(source, head, noted[digest])]
-            candidates += [((noted[each]["name"] != source.name, -noted[each]["end"], i), i, each) for each in alike]
+            candidates += [((noted[each]["name"] != source.label, -noted[each]["end"], i), i, each) for each in alike]
     found: list[str | None] = [None] * len(looked)
     taken: set[str] = set()
     for _, i, digest in sorted(candidates):
@@ -131,34 +127,34 @@ def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str 
 
 def _continues(source: Source, head: bytes, before: Note) -> bool:
     """Whether a file begins with all that was read of a source, or is that source read anew."""
-    alike = before["name"] == source.name and before.get("log") == source.log
+    alike = before["name"] == source.label and before["log"] == source.log
     if before["end"] < HEAD and not alike and not _is_distinctive(source, before):
         return False
-    if source.packed and tuple(before.get("disk", ())) == source.disk:
+    if source.packed and tuple(before["disk"]) == source.disk:
         return True
     if tail_hash(source, before["end"]) == before["tail"]:
         return True
-    length, start = before.get("start", (0, ""))
-    if not alike or length < HEAD or hash_of(head[:length]) != start:
+    length, start = before["start"]
+    if not alike or length < HEAD or hash_of(head[:length], source.key) != start:
         return False
     was_cut = not source.packed and before["end"] > source.disk[0] and source.format != "parquet"
     return not was_cut  # but written anew, and so it is read anew
 
 
-def _refuse_older(source: Source, noted: Mapping[str, Note]) -> None:
+def refuse_older(source: Source, noted: Mapping[str, Note]) -> None:
     """Refuse a file that begins like one of which more was read before: it was cut, or is a copy of an older state."""
     if source.packed or source.format == "parquet" or not source.marks:
         return
     length, start = source.marks[-1]
     for before in noted.values():
-        if before.get("marks", {}).get(length) != start or before["end"] <= source.disk[0] or not before.get("kept"):
+        if before["marks"].get(length) != start or before["end"] <= source.disk[0] or not before["account"]["kept"]:
             continue
-        if before["name"] == source.name and before.get("log") == source.log:
+        if before["name"] == source.label and before["log"] == source.log:
             raise BadTrace(
                 f"{source.path} is {source.disk[0]:,} bytes long, but {before['end']:,} bytes of it were ingested "
                 "before. Was it cut? Ingest it into a new trace."
             )
-        if not source.form.one_broker or before.get("broker") == source.options["broker"]:
+        if not source.form.one_broker or before["broker"] == hide(source.options["broker"] or "", source.key):
             raise BadTrace(
                 f"{source.path} begins like {before['name']}, of which {before['end']:,} bytes were ingested before, "
                 "and is shorter. If it is an older copy, leave it out (in a folder: --skip); if it is not, ingest it "
@@ -167,29 +163,28 @@ def _refuse_older(source: Source, noted: Mapping[str, Note]) -> None:
 
 
 def _is_distinctive(source: Source, before: Note) -> bool:
-    """Whether a short beginning that two files have in common tells that they are one."""
+    """Whether a short beginning that two files have in common shows that they are one."""
     if source.form.one_broker:
-        return bool(before.get("broker") == source.options["broker"])
-    return bool(before.get("kept", 0))
+        return bool(before["broker"] == hide(source.options["broker"] or "", source.key))
+    return bool(before["account"]["kept"])
 
 
 def _as_before(source: Source, digest: str, before: Note, options: Options) -> Source:
     """A source that is known, read as it was read before, unless the user says otherwise now."""
     settled: Settled = {**source.options}
     if not _differs(source, before, options):
-        settled.update(before.get("settled", {}))
+        settled.update(cast(Settled, before["settled"]))
     settled["map"] = {name: tuple(columns) for name, columns in settled.get("map", {}).items()}
-    log = before.get("log", source.log)
-    return replace(source, digest=digest, head=before["head"], options=settled, log=log)
+    return replace(source, digest=digest, head=before["head"], options=settled, log=before["log"])
 
 
 def _differs(source: Source, before: Note, options: Options) -> bool:
     """Whether a source is to be read otherwise than before: the user says so, or nothing could be read of it then."""
     asked = options.for_format(source.form)
-    settled: Mapping[str, object] = before.get("settled", {})
+    settled: Mapping[str, object] = before["settled"]
     given = {name: value for name, value in asked.items() if value is not None and value not in ({}, (), [])}
     other = any(name in settled and _plain(settled[name]) != _plain(value) for name, value in given.items())
-    return other or not before.get("kept", 1)
+    return other or not before["account"]["kept"]
 
 
 def _plain(value: object) -> object:
@@ -201,20 +196,18 @@ def _find_new_part(source: Source, digest: str, before: Note, options: Options) 
     """A source that is known in part, from where it is to be read; none if it has nothing new."""
     same = _as_before(source, digest, before, options)
     end = before["end"]
-    if source.packed and tuple(before.get("disk", ())) == source.disk:
+    if source.packed and tuple(before["disk"]) == source.disk:
         return None
-    if source.path.endswith("/DataFrame.parquet") or (source.format == "parquet" and source.disk[0] == end):
+    if source.format == "parquet" and source.disk[0] == end:
         return None if before["tail"] == source.tail else same
     if source.format == "parquet" or tail_hash(source, end) != before["tail"]:
         return same  # written anew
-    begin = _after(source, end, before.get("open", False))
+    begin = _after(source, end, before["open"])
     if begin is None:
         return same  # what was taken for a whole line goes on
     if (length_of(source) if source.packed else source.size) <= begin:
         return None
-    if source.form.scope == "file" or source.form.keys == "call" or _differs(source, before, options):
-        return same
-    return replace(same, begin=begin if not before["keyed"] else before.get("cut", 0))
+    return same if source.form.scope == "file" or _differs(source, before, options) else replace(same, begin=begin)
 
 
 def _after(source: Source, end: int, was_open: bool) -> int | None:
@@ -232,18 +225,10 @@ def _after(source: Source, end: int, was_open: bool) -> int | None:
 def _find_rereads(
     found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Note]
 ) -> dict[str, Source]:
-    """Sources without anything new that must be read again: they name receivers of messages in those that have.
-
-    So it is for PADRES, and for Mosquitto with bridges, with logs of the same time.
-    """
+    """Logs of brokers without anything new that are read again: messages crossed bridges between them and new ones."""
     again: dict[str, Source] = {}
-    for name in sorted({source.format for source in found.values()} - {"parquet"}):
-        form = FORMATS[name]
-        others = {each: before for each, before in noted.items() if before.get("format") == name}
-        if form.one_broker:
-            others = {each: before for each, before in others.items() if before.get("bridges")}
-        elif form.keys != "call" or form.scope != "line":
-            continue
+    for name in sorted({source.format for source in found.values() if source.form.one_broker}):
+        others = {each: before for each, before in noted.items() if before["format"] == name and before["bridges"]}
         new = [source for source in found.values() if source.format == name]
         spans = [(_first(source, noted), LAST) for source in new]
         near: set[str] = set()
@@ -265,20 +250,6 @@ def _find_rereads(
     return again
 
 
-def reopen(digests: Iterable[str], noted: Mapping[str, Note], options: Options) -> dict[str, Source]:
-    """Sources that were read before, nobody has named, and still lie where they lay."""
-    found = {}
-    for digest in digests:
-        before = noted[digest]
-        path = before.get("path")
-        files, at = place(path) if path else (None, "")
-        if path and files and files.get_file_info(at).type == pafs.FileType.File:
-            source, head = look_at(path, before["format"], options)
-            if _continues(source, head, before):
-                found[digest] = _as_before(source, digest, before, options)
-    return found
-
-
 LAST = 1 << 62
 
 
@@ -288,8 +259,9 @@ def _meet(before: Note, first: int, last: int) -> bool:
 
 
 def _first(source: Source, noted: Mapping[str, Note]) -> int:
-    """The first time of a source, as its first lines tell."""
-    known = noted.get(source.digest, {}).get("first", LAST)
+    """The first time of a source, as its first lines say."""
+    before = noted.get(source.digest)
+    known = before["first"] if before and "first" in before else LAST
     with open_file(source.path) as stream:
         lines = stream.read(SAMPLE).rpartition(b"\n")
     batches = source.form.read(iter([(0, lines[0] + lines[1] or lines[2])]), source.options)
@@ -297,14 +269,4 @@ def _first(source: Source, noted: Mapping[str, Note]) -> int:
     return int(min([known, *times]))
 
 
-def number_sources(sources: Sequence[Source], noted: Mapping[str, Note]) -> list[Source]:
-    """Each source with its own number: the one it has, or the next."""
-    free = max((each["number"] for each in noted.values()), default=-1) + 1
-    found = []
-    for source in sources:
-        if source.digest in noted:
-            found.append(replace(source, number=noted[source.digest]["number"]))
-        else:
-            found.append(replace(source, number=free))
-            free += 1
-    return found
+__all__ = ["FORMATS", "Found", "new_sources", "refuse_older"]

@@ -84,6 +84,7 @@ def hide_names(events: Events, key: bytes, crossing: Bools) -> None:
     kept = np.append(crossing, np.zeros(len(events.receivers.codes), bool))
     _set_clients(events, _choose(kept, before, rename(before, lambda names: pseudonyms(names, key))))
     events.broker = rename(events.broker, lambda names: pseudonyms(names, key))
+    events.attribute = rename(events.attribute, lambda names: pseudonyms(names, key))
     events.topic = rename(events.topic, lambda names: pseudonyms(names, key, "/."))
 
 

@@ -7,15 +7,17 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.arrays.lines import BLANK, CLEAN, INNER_CR, NOT_UTF8, NUL, Lines, find_lines, is_blank
-from overlace.arrays.text import Bytes, Small, gather_spans
 from overlace.ingest.events import Blocks, events
 
 BLOCK = 8 << 20
 SAMPLE = 200
 """Characters of a bad line that are kept."""
+
+CLEAN, BLANK, NOT_UTF8, INNER_CR, NUL, HEADER, COMMENT = range(7)
+"""What a line is, before anything is read of it."""
 
 REASONS = {NOT_UTF8: "not UTF-8", INNER_CR: "carriage return inside the line", NUL: "NUL byte inside the line"}
 MARK = b"\xef\xbb\xbf"
@@ -54,19 +56,88 @@ def raw_blocks(file: BinaryIO, size: int = BLOCK, stop: int | None = None) -> It
         offset += len(block)
 
 
+class Lines(NamedTuple):
+    """Lines of a block: `first[i]:last[i]` without their ends, and what each is."""
+
+    first: Ints
+    last: Ints
+    state: NDArray[np.int8]
+
+
 class TextLines(NamedTuple):
     """Lines of a block: its bytes, the first and last byte of each line, and where in the source it begins."""
 
-    data: Bytes
+    block: bytes
     first: Ints
     last: Ints
     offsets: Ints
 
-    def at(self, rows: Bools) -> TextLines:
+    def at(self, rows: Bools | Ints) -> TextLines:
         """Some of them."""
-        if rows.all():
-            return self
-        return TextLines(self.data, self.first[rows], self.last[rows], self.offsets[rows])
+        return TextLines(self.block, self.first[rows], self.last[rows], self.offsets[rows])
+
+    def each(self) -> list[bytes]:
+        """Their bytes."""
+        if self.first[0] == 0 and (self.first[1:] == self.last[:-1] + 1).all():  # all lines of the block, none marked
+            return self.block[: self.last[-1]].split(b"\n")
+        return [self.block[i:j] for i, j in zip(self.first.tolist(), self.last.tolist(), strict=True)]
+
+    def text(self) -> pa.StringArray:
+        """Their text."""
+        return text_between(self.block, self.first, self.last)
+
+
+def find_lines(block: bytes) -> Lines:
+    """The lines of a block; carriage returns at the end belong to the line's end."""
+    data = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(data == 10)
+    if block and not block.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    first, last = np.append(0, ends[:-1] + 1)[: len(ends)], ends
+    state = np.zeros(len(ends), np.int8)
+    if b"\r" in block:
+        returns = np.flatnonzero(data == 13)
+        last = _without_returns(data, first, last, returns)
+        line = np.searchsorted(ends, returns)
+        state[line[returns < last[line]]] = INNER_CR
+    if b"\0" in block:
+        state[np.searchsorted(ends, np.flatnonzero(data == 0))] = NUL
+    if not block.isascii() and not is_text(block):
+        for i in np.unique(np.searchsorted(ends, np.flatnonzero(data >= 0x80))).tolist():
+            if not is_text(block[first[i] : last[i]]):
+                state[i] = NOT_UTF8
+    begins = data[np.minimum(first, len(data) - 1)] if len(data) else data
+    for i in np.flatnonzero((state == CLEAN) & ((first == last) | (begins == 32) | (begins == 9))).tolist():
+        if not block[first[i] : last[i]].strip(b" \t"):
+            state[i] = BLANK
+    return Lines(first, last, state)
+
+
+def _without_returns(data: NDArray[np.uint8], first: Ints, last: Ints, returns: Ints) -> Ints:
+    """The ends of spans without the carriage returns there, given where all of them are."""
+    runs = returns[np.append(True, np.diff(returns) != 1)]
+    ends = last.copy()
+    cut = np.flatnonzero((last > first) & (data[np.maximum(last - 1, 0)] == 13))
+    ends[cut] = np.maximum(first[cut], runs[np.searchsorted(runs, last[cut] - 1, side="right") - 1])
+    return ends
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def text_between(block: bytes, first: Ints, last: Ints) -> pa.StringArray:
+    """Spans of a block as text; they are in order and do not overlap."""
+    if len(first) == 0:
+        return pa.array([], pa.string())
+    bounds = np.column_stack([first, last]).astype(np.int32)  # each span, and what lies between it and the next
+    spans = pa.StringArray.from_buffers(2 * len(first) - 1, pa.py_buffer(bounds), pa.py_buffer(block))
+    return spans.take(pa.array(np.arange(0, 2 * len(first), 2)))
 
 
 def read_lines(
@@ -81,57 +152,37 @@ def read_lines(
     comments, lines that begin with #.
     """
     for offset, block in blocks:
-        data = np.frombuffer(block, dtype=np.uint8).copy()
-        lines = find_lines(data)
-        first, last, state = lines
-        offsets = offset + first
+        first, last, state = find_lines(block)
+        lines = TextLines(block, first, last, offset + first)
         if offset == 0 and block.startswith(MARK):  # some programs begin a file with a mark
+            first = lines.first.copy()
             first[0] += len(MARK)
-            if state[0] == CLEAN and is_blank(data, first[:1], last[:1])[0]:
+            lines = lines._replace(first=first)
+            if state[0] == CLEAN and not block[first[0] : last[0]].strip(b" \t"):
                 state[0] = BLANK
         if header is not None:
-            state = state.copy()
-            heads = _equal_to(data, lines, header)
-            state[heads] = HEADER
-            yield from ignored(offsets[heads], "header")
+            heads = np.flatnonzero(lines.last - lines.first == len(header)).tolist()
+            if header in block:
+                state[[i for i in heads if block.startswith(header, lines.first[i])]] = HEADER
         if comments:
-            state = state.copy()
-            marked = np.flatnonzero(state == CLEAN)
-            marked = marked[data[first[marked]] == ord("#")]
-            state[marked] = HEADER
-            yield from ignored(offsets[marked], "comment")
-        yield from ignored(offsets[state == BLANK], "blank")
-        text = TextLines(data, first, last, offsets)
-        yield from bad(block, text, {code: state == code for code in REASONS}, REASONS)
-        clean = state == CLEAN
-        if clean.any():
-            yield from read(text.at(clean))
+            clean = np.flatnonzero(state == CLEAN)
+            state[clean[np.frombuffer(block, np.uint8)[lines.first[clean]] == ord("#")]] = COMMENT
+        for code, reason in ((HEADER, "header"), (COMMENT, "comment"), (BLANK, "blank")):
+            yield from ignored(lines.offsets[state == code], reason)
+        yield from bad(lines, {code: state == code for code in REASONS}, REASONS)
+        if (state == CLEAN).all():
+            yield from read(lines)
+        elif (state == CLEAN).any():
+            yield from read(lines.at(state == CLEAN))
 
 
-HEADER = 100
-"""The state of a line that repeats the header, or is a comment."""
-
-
-def text_lines(offset: int, block: bytes) -> tuple[pa.Array, Ints, Small]:
+def text_lines(offset: int, block: bytes) -> tuple[pa.StringArray, Ints, NDArray[np.int8]]:
     """(text, offsets, state): lines as strings without their ends, empty where they are not clean text."""
-    data = np.frombuffer(block, dtype=np.uint8)
-    first, last, state = find_lines(data)
-    offsets = offset + first
+    first, last, state = find_lines(block)
+    begin = first
     if offset == 0 and block.startswith(MARK):
-        first = first + np.append(len(MARK), np.zeros(len(first) - 1, np.int64))
-    bounds, gathered = gather_spans(data, first, np.where(state == CLEAN, last, first))
-    buffers = [None, pa.py_buffer(bounds.astype(np.int64)), pa.py_buffer(gathered)]
-    return pa.LargeStringArray.from_buffers(len(first), *buffers[1:]), offsets, state
-
-
-def _equal_to(data: Bytes, lines: Lines, header: bytes) -> Ints:
-    """Lines that hold just these bytes."""
-    found = np.flatnonzero(lines.last - lines.first == len(header))
-    for k, byte in enumerate(header):
-        if len(found) == 0:
-            break
-        found = found[data[lines.first[found] + k] == byte]
-    return found
+        begin = first + np.append(len(MARK), np.zeros(len(first) - 1, np.int64))
+    return text_between(block, begin, np.where(state == CLEAN, last, begin)), offset + first, state
 
 
 def ignored(offsets: Ints, reason: str) -> Iterator[pa.RecordBatch]:
@@ -140,19 +191,47 @@ def ignored(offsets: Ints, reason: str) -> Iterator[pa.RecordBatch]:
         yield events(offset=offsets, kind="ignored", reason=pa.repeat(pa.scalar(reason), len(offsets)))
 
 
-def bad(
-    block: bytes, lines: TextLines, which: Mapping[int, Bools], reasons: Mapping[int, str]
-) -> Iterator[pa.RecordBatch]:
+def bad(lines: TextLines, which: Mapping[int, Bools], reasons: Mapping[int, str]) -> Iterator[pa.RecordBatch]:
     """Lines that cannot be read, each kind with one sample (the first in the block) and its reason."""
     for code, chosen in which.items():
         rows = np.flatnonzero(chosen)
         if len(rows) == 0:
             continue
         first, last = lines.first[rows[0]], lines.last[rows[0]]
-        text = block[first : min(last, first + 4 * SAMPLE)].decode("utf-8", "replace")[:SAMPLE]
+        text = lines.block[first : min(last, first + 4 * SAMPLE)].decode("utf-8", "replace")[:SAMPLE]
         yield events(
             offset=lines.offsets[rows],
             kind="bad",
             reason=pa.repeat(pa.scalar(reasons[code]), len(rows)),
             sample=pa.array([text] + [None] * (len(rows) - 1), pa.string()),
         )
+
+
+class Faults:
+    """What is wrong with each of some rows, if anything: what was noted first."""
+
+    def __init__(self, rows: int) -> None:
+        self.code: Ints = np.zeros(rows, np.int64)
+        self.reasons: dict[int, str] = {}
+
+    def note(self, rows: Bools, reason: str) -> None:
+        """These rows cannot be read, unless something else is wrong with them already."""
+        if rows.any():
+            code = len(self.reasons) + 1
+            self.reasons[code] = reason
+            self.code[rows & (self.code == 0)] = code
+
+    def part(self, begin: int, end: int) -> Faults:
+        """Those of some of the rows, which share what is noted."""
+        part = Faults(0)
+        part.code, part.reasons = self.code[begin:end], self.reasons
+        return part
+
+    @property
+    def fine(self) -> Bools:
+        """The rows that can be read."""
+        return np.asarray(self.code == 0)
+
+    def which(self) -> dict[int, Bools]:
+        """The rows of each reason."""
+        return {code: self.code == code for code in self.reasons}

@@ -1,181 +1,90 @@
-"""What a trace keeps of each source, so that its next bytes are read alike, and what a user should know of it."""
+"""What a user should know of a trace beyond the accounts of its logs: counted by the engine, a row comes back."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TypedDict, cast
+from collections.abc import Mapping
 
-import numpy as np
-import pyarrow as pa
+from pyspark.sql import functions as F
 
-from overlace.ingest.accounts import Account, Counts, add_counts, subtract_tail
-from overlace.ingest.events import Settled
-from overlace.ingest.sources import Source
-from overlace.ingest.staging import Job, Parsed, by_source
-from overlace.trace.store import Trace
+from overlace.ingest.merge import Store
+from overlace.trace.notes import Note
 
-LATER = np.iinfo(np.int64).max
 FEW = 3
 """Messages up to which a client counts as short-lived."""
 
-SETTLED = (
-    "map mapping unused unit zoneless group delimiter header columns comments head list_separator content types"
-).split()
-"""What is kept of a source's options."""
+
+def notes_of(
+    store: Store, noted: Mapping[str, Note], identity: str | None, crossed: Mapping[str, int] | None
+) -> list[str]:
+    """Notes on a trace whose parts are all written; `crossed` counts what crossed bridges in this ingest."""
+    notes = [*note_crossed(crossed), *warn_of_bridges(store, noted), *warn_of_short_lived(store)]
+    namesakes = identity in (None, "client") and any(note["format"] == "nats" for note in noted.values())
+    return [*notes, *(warn_of_namesakes(store) if namesakes else ())]
 
 
-class Note(TypedDict, total=False):
-    """What a trace keeps of a source; older traces have less."""
-
-    name: str
-    number: int  # message ids are made of it
-    format: str
-    settled: Settled
-    broker: str | None
-    log: str  # which log it is a part of
-    path: str  # where it lay, if messages of it may go on in any other file
-    head: int  # bytes of which the source's digest is the hash
-    start: tuple[int, str]  # its first bytes when it was read last, and their hash
-    marks: dict[str, str]  # hashes of its first 256, 512, ... bytes
-    end: int  # how far it was read
-    tail: str  # the hash of the last bytes that were read
-    disk: tuple[int, str]  # its bytes on disk, and the hash of the last of them
-    open: bool  # its last line had no end, but could be read
-    packed: bool
-    keyed: bool  # rows of one key are one message
-    cut: int  # messages from here on may go on
-    hidden: bool  # names are pseudonyms
-    bridges: list[str]
-    first: int  # times
-    last: int
-    lines: int
-    kept: int
-    ignored: dict[str, int]  # by kind of line
-    body: Counts  # the account of what is above the cut
+def note_crossed(crossed: Mapping[str, int] | None) -> list[str]:
+    """What became of messages that crossed bridges."""
+    if crossed is None:
+        return []
+    links = crossed["links"]
+    notes = [f"{crossed['matched']:,} receives over {links} bridges were followed back to their publishers"]
+    if crossed["lost"]:
+        notes.append(
+            f"{crossed['lost']:,} receives over bridges have no send in any of these logs: ingest all brokers' logs "
+            "together, or flows between brokers are missing"
+        )
+    if not links:
+        notes.append("no bridge has both its ends in these logs: ingest all brokers' logs together, or use --topology")
+    return notes
 
 
-def note_sources(
-    job: Job,
-    parsed: Sequence[Parsed],
-    accounts: Sequence[Account],
-    tails: Sequence[Account],
-    before: Mapping[str, Note],
-) -> dict[str, Note]:
-    """What the next ingest must know of each source, and its ignored lines by kind."""
-    splits = by_source(parsed, len(job.sources))
-    listed = zip(job.sources, splits, accounts, tails, strict=True)
-    return {s.digest: _note(job, s, own, (account, tail), before) for s, own, account, tail in listed}
-
-
-def _note(
-    job: Job, source: Source, splits: Sequence[Parsed], accounts: tuple[Account, Account], before: Mapping[str, Note]
-) -> Note:
-    account, tail = accounts
-    known = before[source.digest] if source.begin else Note()
-    above = cast(Counts, known.get("body", known))
-    ignored = Counter(account.ignored)
-    ignored.update(above.get("ignored", {}))
-    times = [(known["first"], known["last"])] if "first" in known else []
-    times += [each.read.span for each in splits]
-    first, latest = min((each[0] for each in times), default=LATER), max((each[1] for each in times), default=-LATER)
-    end, last_bytes, is_open = source.size, source.tail, source.open
-    if source.packed and splits:
-        last = max(splits, key=lambda each: each.read.number).read
-        end, last_bytes, is_open = source.begin + last.size, last.last_bytes, not last.ended
-    note: Note = {
-        "name": source.name,
-        "end": end,
-        "head": source.head,
-        "tail": last_bytes,
-        "open": is_open,
-        "log": source.log,
-        "keyed": any(each.read.keyed for each in splits) or source.keyed,
-        "cut": 0 if job.key else source.cut,
-        "number": source.number,
-        "packed": source.packed,
-        "start": source.start,
-        "disk": source.disk,
-        "broker": None if job.key else source.options.get("broker"),
-        "format": source.format,
-        "settled": cast(Settled, {name: value for name, value in source.options.items() if name in SETTLED}),
-        "kept": account.kept + above.get("kept", 0),
-        "hidden": bool(job.key),
-        "lines": account.lines + above.get("lines", 0),
-        "marks": dict(source.marks),
-        "bridges": bridges_of(job, splits),
-    }
-    if first <= latest:
-        note |= {"first": first, "last": latest}
-    if source.form.one_log and not job.key:
-        note["path"] = source.path
-    note["ignored"] = dict(sorted(ignored.items()))
-    if source.cut:
-        note["body"] = add_counts(subtract_tail(account, tail), known.get("body", {}))
-    return note
-
-
-def bridges_of(job: Job, splits: Sequence[Parsed]) -> list[str]:
-    """The bridges that some splits show, without a name where names are hidden."""
-    found = sorted({name for each in splits for name in each.read.bridges})
-    return found if not job.key else [""] * bool(found)
-
-
-def rows_from(trace: Trace, table: str, source: str) -> pa.Table:
-    """What a trace has of a table from one source."""
-    parts = [part for part in trace.parts.get(table, ()) if part.source == source]
-    return replace(trace, parts={table: parts}).read(table)
-
-
-def warn_of_bridges(trace: Trace) -> list[str]:
+def warn_of_bridges(store: Store, noted: Mapping[str, Note]) -> list[str]:
     """A warning where a bridge counts as a client: files that were read before did not show it as one."""
-    notes: Mapping[str, Note] = trace.notes["sources"]
-    shown = {
-        (each["broker"], bridge)
-        for each in notes.values()
-        for bridge in each.get("bridges") or ()
-        if each["broker"] and bridge
+    clients = {
+        client: bridge
+        for note in noted.values()
+        for bridge in note["bridges"]
+        if bridge and (broker := note["broker"])
+        for client in (f"{broker}/{bridge}", f"{broker}/local.{bridge}", bridge)
     }
-    clients = set(trace.names["client"]) if shown else set()
-    counted = sorted(
-        bridge for broker, bridge in shown if clients & {f"{broker}/{bridge}", f"{broker}/local.{bridge}", bridge}
-    )
+    if not clients:
+        return []
+    found = store.now("names").where((F.col("kind") == "client") & F.col("name").isin(list(clients)))
     return [
         f"{each} is a bridge, and counts as a client in logs that were read before that was known. For true flows, "
         "ingest all logs into a new trace."
-        for each in counted
+        for each in sorted({clients[name] for name in found.select("name").toArrow()["name"].to_pylist()})
     ]
 
 
-def warn_of_namesakes(trace: Trace) -> list[str]:
+def warn_of_namesakes(store: Store) -> list[str]:
     """A warning when clients that are known by their name alone were seen at several brokers."""
-    notes: Mapping[str, Note] = trace.notes["sources"]
-    if trace.notes["how"]["identity"] not in (None, "client") or not any(s["format"] == "nats" for s in notes.values()):
+    pairs = store.now("sessions").select("client", "broker").distinct()
+    several = pairs.groupBy("client").count().where("count > 1").select("client")
+    clients = store.now("names").where("kind = 'client'").select(F.col("id").alias("client"), "name")
+    found = several.join(clients, "client").agg(
+        F.count("*").alias("count"), F.min("name").alias("name"), F.min_by("client", "name").alias("client")
+    )
+    (first,) = found.toArrow().to_pylist()
+    if not first["count"]:
         return []
-    seen: dict[int, set[int]] = {}
-    for row in trace.read("sessions", ["client", "broker"]).to_pylist():
-        seen.setdefault(row["client"], set()).add(row["broker"])
-    several = sorted(client for client, brokers in seen.items() if len(brokers) > 1)
-    if not several:
-        return []
-    first = several[0]
-    brokers = [trace.names["broker"][each] for each in sorted(seen[first])]
-    others = f", and {len(several) - 1:,} more clients," if len(several) > 1 else ""
+    ids = pairs.where(F.col("client") == first["client"]).select(F.col("broker").alias("id"))
+    brokers = store.now("names").where("kind = 'broker'").join(ids, "id").select("name").orderBy("name").limit(3)
+    others = f", and {first['count'] - 1:,} more clients," if first["count"] > 1 else ""
     return [
-        f"{trace.names['client'][first]}{others} came up at several brokers ({', '.join(brokers[:3])}). "
+        f"{first['name']}{others} came up at several brokers ({', '.join(brokers.toArrow()['name'].to_pylist())}). "
         "If several clients have one name, tell them apart with --identity broker/client."
     ]
 
 
-def warn_of_short_lived(trace: Trace) -> list[str]:
+def warn_of_short_lived(store: Store) -> list[str]:
     """A warning when many clients sent next to nothing: ids that are made up for each connection look like that."""
-    rows = trace.read("traffic", ["client", "messages"])
-    sent = np.bincount(rows["client"].to_numpy(), weights=rows["messages"].to_numpy()) if rows.num_rows else np.zeros(0)
-    few = int(((sent > 0) & (sent <= FEW)).sum())
-    if few < 20 or few < 0.2 * (sent > 0).sum():
+    sent = store.now("traffic").groupBy("client").agg(F.sum("messages").alias("sent")).where("sent > 0")
+    few = F.coalesce(F.sum((F.col("sent") <= FEW).cast("long")), F.lit(0))
+    (row,) = sent.agg(F.count("*").alias("senders"), few.alias("few")).toArrow().to_pylist()
+    if row["few"] < 20 or row["few"] < 0.2 * row["senders"]:
         return []
     return [
-        f"{few:,} of {int((sent > 0).sum()):,} senders sent {FEW} messages or fewer in all. If their ids are made up "
+        f"{row['few']:,} of {row['senders']:,} senders sent {FEW} messages or fewer in all. If their ids are made up "
         "for each connection, say who is one client with --identity PATTERN."
     ]

@@ -19,7 +19,9 @@ if TYPE_CHECKING:  # whoever only lists options loads no columns
 KEPT = ("identity", "keep_topics", "pseudonymise", "reduce_only")
 """Options that hold for all logs of a trace."""
 
-KEY_VARIABLE = "OVERLACE_KEY"
+KEY_VARIABLE, KEY_BYTES = "OVERLACE_KEY", 16
+"""Where the key for pseudonyms is, and its least length: a shorter one can be found out by trying."""
+
 BUCKETS = {"hour": 3_600_000_000, "minute": 60_000_000}
 """Widths of buckets in microseconds."""
 
@@ -153,10 +155,13 @@ class Options:
         """The key for pseudonyms, from the environment; it enters no file."""
         if not self.pseudonymise:
             return b""
-        key = os.environ.get(KEY_VARIABLE, "")
-        if not key:
-            raise BadParameter(f"pseudonyms need a key in the environment: set {KEY_VARIABLE}, and keep it")
-        return key.encode()
+        key = os.environ.get(KEY_VARIABLE, "").encode("utf-8", "surrogateescape")
+        if len(key) < KEY_BYTES:
+            raise BadParameter(
+                f"--pseudonymise needs a key of {KEY_BYTES} bytes or more in {KEY_VARIABLE}, found {len(key)}: set it "
+                "to a long random text (openssl rand -hex 32), and keep that"
+            )
+        return key
 
 
 @dataclass(frozen=True)
@@ -192,6 +197,8 @@ def flag_of(name: str) -> str:
 
 def keep_settings(options: Options, base: Trace | None) -> Options:
     """The options with those that hold for all logs of the trace as they were; refused if they were others."""
+    if base and base.notes.get("check") and not options.pseudonymise:
+        raise BadParameter(f"the names in the trace at {base.path} are hidden: give --pseudonymise with the same key")
     how = base.notes.get("how") if base else None
     if not how or not base:
         return options
@@ -199,8 +206,6 @@ def keep_settings(options: Options, base: Trace | None) -> Options:
         if getattr(options, name) and not how[name]:
             flag = name.replace("_", "-")
             raise BadParameter(f"--{flag}: the trace at {base.path} was made without. Ingest into a new trace.")
-    if how["pseudonymise"] and not options.pseudonymise:
-        raise BadParameter(f"the names in the trace at {base.path} are hidden: give --pseudonymise with the same key")
     identity = options.identity or how["identity"]
     if identity != (how["identity"] or identity):
         raise BadParameter(

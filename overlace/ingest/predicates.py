@@ -9,7 +9,6 @@ filter implies. See `overlace.matching.content.attributes` for how they are chos
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,6 @@ from overlace.errors import BadParameter
 from overlace.ingest.content import is_message
 from overlace.ingest.receivers import columns_of, typed
 from overlace.ingest.sources import Source
-from overlace.ingest.staging import Job, staged
-from overlace.ingest.table_merging import merge, unite_rows
 from overlace.ingest.tables import write_changed
 from overlace.matching.content.attributes import choose_attributes, mask_filters
 from overlace.matching.content.columns import Columns
@@ -45,32 +42,29 @@ MOST_MESSAGES = 20_000
 # --- the choice -------------------------------------------------------------------------------------------
 
 
-def with_predicates(job: Job, base: Trace | None, notes: Mapping[str, Any], asked: int | None) -> Job:
-    """The job with the predicates that are attributes."""
-    return replace(job, predicates=find_predicates(job, base, notes, asked))
-
-
-def find_predicates(job: Job, base: Trace | None, notes: Mapping[str, Any], asked: int | None) -> tuple[str, ...]:
-    """The predicates of the trace, or new ones if so many were asked for; none else."""
+def find_predicates(
+    logs: Sequence[Source], texts: Sequence[str], base: Trace | None, notes: Mapping[str, Any], asked: int | None
+) -> tuple[str, ...]:
+    """The predicates of the trace, or new ones if so many were asked for; none else. `texts` are the filters."""
     if notes.get(NOTE):
         return tuple(notes[NOTE])
     if asked is None:
         return ()
-    sources = [source for source in job.sources if source.has_content]
-    if not sources or not job.filters:
+    sources = [source for source in logs if source.has_content]
+    if not sources or not texts:
         missing = "no log has content (--content)" if not sources else "the trace has no content subscriptions"
         raise BadParameter(f"--attributes: {missing}. Attributes are made of what filters on content have in common.")
     described = [source.name for source in sources if "attributes" in source.options.get("mapping", ())]
     if described or (base is not None and base.names.get("attribute")):
         where = described[0] if described else "the trace"
         raise BadParameter(f"--attributes: {where} has attributes of its own. Leave it out, or use a new trace.")
-    filters = [typed(parse_filter(text)) for text in staged(job, "filters")["filter"].to_pylist()]
+    filters = [typed(parse_filter(text)) for text in texts]
     names = sorted({each.attribute for own in filters for each in own})
     return tuple(format_filter(untyped(each)) for each in choose_attributes(filters, _sample(sources, names), asked))
 
 
 def warn_of_kept(base: Trace | None, asked: int | None) -> list[str]:
-    """Tell that a trace keeps its predicates where others were asked for."""
+    """A note that a trace keeps its predicates where others were asked for."""
     kept = len(base.notes.get(NOTE) or ()) if base else 0
     if asked is None or kept == 0:
         return []
@@ -123,19 +117,6 @@ def _first_messages(source: Source) -> Iterator[pa.RecordBatch]:
 # --- what is written --------------------------------------------------------------------------------------
 
 
-def write_predicates(writer: Writer, job: Job, traffic: Sequence[pa.Table], notes: dict[str, Any]) -> list[str]:
-    """Write what is asked for and advertised, and note the predicates, where a trace has some.
-
-    Returns what a user should know.
-    """
-    if not job.predicates:
-        return []
-    notes[NOTE] = list(job.predicates)
-    told = write_requests(writer, job.predicates)
-    write_advertisements(writer, traffic)
-    return told
-
-
 def write_requests(writer: Writer, predicates: Sequence[str]) -> list[str]:
     """Write what content subscriptions ask for, and tell whose filters imply no predicate: they ask for nothing."""
     base = writer.base
@@ -164,15 +145,3 @@ def _warn_of_unasked(clients: Ints, subscriptions: int, names: Sequence[str]) ->
         f"{'asks' if len(clients) == 1 else 'ask'} for no attribute, and so for no channel ({called}): none of the "
         "trace's attributes holds for all that the filter matches. A new trace chooses attributes anew."
     ]
-
-
-def write_advertisements(writer: Writer, traffic: Sequence[pa.Table]) -> None:
-    """Write for each sender the sets of attributes that its messages have had, beside those that are there."""
-    pairs = [np.column_stack([numbers(t["client"]).astype(np.int64), numbers(t["attributes"], 0)]) for t in traffic]
-    every: Ints = np.unique(np.concatenate([np.empty((0, 2), np.int64), *pairs]), axis=0)
-    every = every[every[:, 1] > 0]
-    held = unite_rows(writer.base.read("advertisements"), "advertisements") if writer.base else None
-    held = held if held is not None else schema_of("advertisements").empty_table()
-    given = pa.table({"client": arrow(every[:, 0], pa.int32()), "attributes": arrow(every[:, 1], pa.int64())})
-    merged = merge(held, given, "advertisements")
-    writer.write("advertisements", merged, source="table:advertisements", name="-advertisements", replace=True)

@@ -11,7 +11,6 @@ TYPE.NAME; `exists`, which holds for any type, on one more that says whether the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -21,15 +20,15 @@ import pyarrow.compute as pc
 
 from overlace.arrays.csr import group, sort_groups, take_groups
 from overlace.arrays.jit import Bools, Ints
-from overlace.errors import BadFilter, BadParameter, OverlaceError
+from overlace.errors import BadFilter, OverlaceError
 from overlace.ingest.coded import Coded, Events, rename
 from overlace.ingest.content import TYPES, attribute_of, column_name, content_of, is_message
-from overlace.ingest.staging import Job, stage, staged
+from overlace.ingest.sources import Source
 from overlace.matching.content.columns import Columns
 from overlace.matching.content.constraints import Type
 from overlace.matching.content.filters import Constraint, Filter, attributes_of, check_types, parse_filter
 from overlace.matching.content.matcher import Matcher
-from overlace.trace.store import Trace
+from overlace.trace.store import Trace, place
 from overlace.trace.tables import TIME, arrow, is_content
 from overlace.wording import counted
 
@@ -51,23 +50,6 @@ def read_subscriptions(trace: Trace | None) -> pa.Table:
     rows = rows.filter(arrow(is_content(rows["dialect"]), pa.bool_())).drop_columns(["dialect"])
     names = pa.array(trace.names.get("client", ()), pa.string())
     return rows.set_column(0, "client", names.take(rows["client"].combine_chunks()))
-
-
-def stage_subscriptions(job: Job, base: Trace | None) -> Job:
-    """The job with the trace's content subscriptions staged, where a source has content; bad types are refused."""
-    if not any(source.has_content for source in job.sources):
-        return job
-    rows = read_subscriptions(base)
-    if rows.num_rows == 0:
-        return job
-    if job.key:
-        raise BadParameter(
-            "--pseudonymise: the trace's content subscriptions hold names and values as they are. Leave it out, or "
-            "ingest into a trace without them."
-        )
-    check_filters(rows, ((source.name, source.options.get("types") or {}) for source in job.sources))
-    stage(job, "filters", rows)
-    return replace(job, filters=rows.num_rows)
 
 
 def check_filters(rows: pa.Table, logs: Iterable[tuple[str, Mapping[str, str]]]) -> None:
@@ -93,29 +75,30 @@ def _types(types: Mapping[str, str]) -> dict[str, Type]:
     return {name: cast(Type, kind) if kind in TYPES else ANY for name, kind in types.items()}
 
 
-def content_notes(job: Job, base: Trace | None) -> list[str]:
-    """What a user should know of content and who asked for it."""
-    sources = [source for source in job.sources if source.has_content]
+def content_notes(
+    logs: Sequence[Source], texts: Sequence[str], predicates: Sequence[str], base: Trace | None
+) -> list[str]:
+    """What a user should know of content and who asked for it; `texts` are the filters of content subscriptions."""
+    sources = [source for source in logs if source.has_content]
     if not sources:
         return []
-    if not job.filters:
+    if not texts:
         return [
             f"{counted(len(sources), 'log has', 'logs have')} content, and the trace has no content subscriptions: "
             "receivers follow from what else it has. Ingest subscriptions first (--table subscriptions), then logs."
         ]
-    others = base.rows("subscriptions") - job.filters if base else 0
+    others = base.rows("subscriptions") - len(texts) if base else 0
     notes = []
-    if job.predicates and not (base and base.notes.get("predicates")):
-        made = counted(len(job.predicates), "attribute is", "attributes are")
-        notes.append(f"{made} made of content: {', '.join(job.predicates[:4])}{', ...' if job.predicates[4:] else ''}")
+    if predicates and not (base and base.notes.get("predicates")):
+        made = counted(len(predicates), "attribute is", "attributes are")
+        notes.append(f"{made} made of content: {', '.join(predicates[:4])}{', ...' if predicates[4:] else ''}")
     if others:
         notes.append(
             "messages with content went to content subscribers only; the trace's "
             f"{counted(others, 'other subscription', 'other subscriptions')} did not count for them"
         )
     named = {name for source in sources for name in source.options.get("types") or ()}
-    texts = pc.unique(staged(job, "filters")["filter"]).to_pylist()
-    strange = sorted({name for text in texts for name in attributes_of(parse_filter(text))} - named)
+    strange = sorted({name for text in set(texts) for name in attributes_of(parse_filter(text))} - named)
     if strange:
         notes.append(
             f"filters name {', '.join(strange[:5])}{', ...' if len(strange) > 5 else ''}, which the first lines of no "
@@ -139,14 +122,12 @@ class Subscriptions(NamedTuple):
     names: pa.Array
 
 
-def subscriptions_of(job: Job) -> Subscriptions:
-    """The staged subscriptions, made ready once a process."""
-    return _prepared(job.trace, job.staging)
-
-
 @lru_cache(maxsize=1)
-def _prepared(trace: str, staging: str) -> Subscriptions:
-    return prepare(staged(Job(trace, staging, ()), "filters"))
+def subscriptions_at(path: str) -> Subscriptions:
+    """Content subscriptions that lie in a file, made ready once a process."""
+    files, at = place(path)
+    with files.open_input_stream(at) as stream:
+        return prepare(pa.ipc.open_stream(stream).read_all())
 
 
 def prepare(rows: pa.Table) -> Subscriptions:

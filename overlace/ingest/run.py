@@ -1,48 +1,54 @@
-"""Ingest: sources to a trace, every line accounted for.
+"""Ingest: logs to a trace, every line accounted for.
 
-Two jobs and little between them. The first parses splits of the sources; the driver numbers the names and finds
-the keys that lie in several splits. The second puts messages under ids, writes them and sums them up; where only
-the reduction is kept and no key can be cut, the first job has done all. Nothing counts before the manifest is
-written, so a killed ingest leaves the trace as it was.
-
-Of a source that grew, only the new bytes are read where each line stands alone; where state or keys run
-through the file, it is read anew and replaces what it gave before.
+One pass over the logs writes their events; the tables of the trace are made of these by DataFrames, and nothing
+counts before the manifest is written, so a killed ingest leaves the trace as it was.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from overlace.errors import BadParameter, BadTrace, NotSorted
-from overlace.ingest.accounts import Account, account_of, add_joined, judge, write_accounts
-from overlace.ingest.bridges import Followed, bridge_notes, follow_bridges, learn_bridges
-from overlace.ingest.encode import KINDS, LATER
-from overlace.ingest.events import in_one_piece
-from overlace.ingest.growth import new_sources, reopen
-from overlace.ingest.history import read_life, seen_in, write_history
-from overlace.ingest.links import write_links
-from overlace.ingest.notes import Note, note_sources, warn_of_bridges, warn_of_namesakes, warn_of_short_lived
+from overlace.errors import BadParameter, BadTrace
+from overlace.ingest import bridges, frames, history, merge, stages
+from overlace.ingest.accounts import Account, account_of, judge, sources_table
+from overlace.ingest.fragments import EVENT, Job, hash_of
+from overlace.ingest.growth import new_sources
+from overlace.ingest.merge import Facts, Scope, Store
+from overlace.ingest.notes import notes_of
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
-from overlace.ingest.predicates import warn_of_kept, with_predicates, write_predicates
-from overlace.ingest.receivers import content_notes, stage_subscriptions
-from overlace.ingest.reduce import Ids
-from overlace.ingest.sources import Source, first_and_last, refuse_changed, settle_together
-from overlace.ingest.splits import FileSplit, scopes_of, split_tasks
-from overlace.ingest.staging import HERE, Answer, Job, Parsed, Read, Runner, answers, by_source, in_process
-from overlace.ingest.sums import Summed, Sums, finish_messages, stage_ids, stage_shared, sums_of, write_traffic
-from overlace.ingest.tails import Crossed, keys_by_log, refuse_crossed, widen_sources, with_cut, write_keys
-from overlace.ingest.tasks import Piece, parse
+from overlace.ingest.predicates import NOTE, find_predicates, warn_of_kept, write_requests
+from overlace.ingest.receivers import check_filters, content_notes, read_subscriptions
+from overlace.ingest.source import read_events
+from overlace.ingest.sources import Source, bytes_waiting, hide, identity_of, refuse_changed, settle_together
+from overlace.ingest.topologies import Bridge
+from overlace.matching.names import check_value
 from overlace.model import Progress
-from overlace.trace.names import names_table, number_names
+from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Trace, absolute
-from overlace.trace.writer import Writer, writing
+from overlace.trace.tables import TIME, schema_of
+from overlace.trace.writer import LOGS, writing
+
+Counted = dict[int, list[dict[str, Any]]]
+"""What became of the lines of each source, as its splits have counted."""
+
+
+Start = Callable[[int], SparkSession]
+"""What starts a session for so many bytes of logs."""
+
+Watch = Callable[[SparkSession, str, float, float], AbstractContextManager[None]]
+"""What reports how far the jobs of a stage are, between two shares of the whole."""
 
 
 class Ingested(NamedTuple):
@@ -58,245 +64,494 @@ class Ingested(NamedTuple):
 def ingest_sources(
     paths: Sequence[str],
     out: str,
-    runner: Runner | Callable[[], Runner] = HERE,
+    spark: SparkSession | Start,
     options: Options | None = None,
     progress: Progress | None = None,
-    writer: Writer | None = None,
+    watch: Watch = lambda spark, stage, begin, end: nullcontext(),
 ) -> Ingested:
-    """Read logs into the trace at `out`, new or existing; a runner that is yet to be made is made if it is needed."""
+    """Read logs into the trace at `out`, new or existing; a session that is yet to be made is made if it is needed."""
     chosen = options or Options()
-    if writer is None:
-        with writing(out, break_lock=chosen.break_lock) as own:
-            return ingest_sources(paths, out, runner, chosen, progress, own)
-    base = writer.base
-    chosen = keep_settings(chosen, base)
+    with writing(out, break_lock=chosen.break_lock) as writer:
+        chosen, key, notes = settle(chosen, writer.base, out)
+        found = new_sources([absolute(path) for path in paths], chosen, notes.get("sources", {}), key)
+        sources = settle_together(found.sources)
+        if not sources:
+            if writer.base is None:
+                raise BadTrace(f"nothing to ingest: {'; '.join(found.known) or 'no file was found'}")
+            return Ingested(writer.base, [], found.known, 0, warn_of_kept(writer.base, chosen.attributes))
+        size = sum(source.size - source.begin for source in sources)
+        with settings(spark(size) if callable(spark) else spark) as session:
+            done = Ingest(Store(session, writer), sources, chosen, key, notes, progress, watch).run(read_events)
+        return done._replace(known=found.known)
+
+
+def ingest_frame(
+    frame: Any,
+    out: str,
+    spark: SparkSession | Start,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    watch: Watch = lambda spark, stage, begin, end: nullcontext(),
+) -> Ingested:
+    """Read the rows of a frame of Spark, pandas, Arrow or Polars into the trace at `out`."""
+    chosen = replace(options or Options(), format="parquet")
+    with writing(out, break_lock=chosen.break_lock) as writer:
+        chosen, key, notes = settle(chosen, writer.base, out)
+        settled = frames.settle(frame, chosen)  # before an engine starts
+        with settings(spark(0) if callable(spark) else spark) as session:
+            rows = frames.as_spark(frame, session, settled)
+            source = frames.source_of(rows, settled, key)
+            if writer.base is not None and source.digest in notes.get("sources", {}):
+                return Ingested(
+                    writer.base, [], [f"{source.name}: nothing new"], 0, warn_of_kept(writer.base, chosen.attributes)
+                )
+            read = partial(frames.read_events, rows)
+            return Ingest(Store(session, writer), [source], chosen, key, notes, progress, watch).run(read)
+
+
+def settle(options: Options, base: Trace | None, out: str) -> tuple[Options, bytes, dict[str, Any]]:
+    """(options, key, notes): what holds for all logs of the trace, refused where it was otherwise."""
+    if not out.isprintable():
+        raise BadTrace(f"{out!r}: engines take no path with such a character. Choose another name for the trace.")
+    chosen = keep_settings(options, base)
     key = chosen.key()
+    check = check_value(key)
+    notes = dict(base.notes) if base else {}
+    if ("how" in notes or notes.get("check")) and notes.get("check") != check:
+        raise BadParameter(f"the names in the trace at {out} are hidden with another key than that in OVERLACE_KEY")
     if base is not None and chosen.bucket and base.rows("traffic") and BUCKETS[chosen.bucket] != base.bucket_us:
         raise BadParameter(f"--bucket {chosen.bucket}: the trace at {out} has other buckets, and they cannot change")
-    notes = dict(base.notes) if base else {}
-    noted = notes.get("sources", {})
-    found = new_sources([absolute(path) for path in paths], chosen, noted)
-    sources = settle_together([with_cut(source) for source in found.sources])
-    if not sources:
-        if base is None:
-            raise BadTrace(f"nothing to ingest: {'; '.join(found.known) or 'no file was found'}")
-        return Ingested(base, [], found.known, 0, warn_of_kept(base, chosen.attributes))
-    runner = runner if isinstance(runner, Runner) else runner()
-    while True:
-        try:
-            done = _Ingest(sources, writer, runner, chosen, key, progress, found.same).run(notes)
-        except OSError:
-            writer.refuse_if_broken()  # what was staged is gone with the lock
-            raise
-        except NotSorted:  # the statistics promised more than the rows keep
-            sources = [replace(s, options={**s.options, "sorted": False}) for s in sources]
-        except Crossed as crossed:
-            same = {**reopen(crossed.needs, noted, chosen), **found.same}
-            sources = settle_together(widen_sources(sources, crossed.needs, same, noted))
-        else:
-            return done._replace(known=found.known)
-        writer.restart()
+    return chosen, key, {**notes, "check": check}
 
 
-class _Ingest:
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.maxConcurrentOutputFileWriters": "64",  # else rows are sorted by what tables are cut by
+}
+
+
+@contextmanager
+def settings(spark: SparkSession) -> Iterator[SparkSession]:
+    """What ingest needs of a session, which is put back as it was when its last ingest ends.
+
+    PySpark takes column functions for those of Spark Connect or of a JVM by a variable of the environment.
+    """
+    with _SETTING:
+        if not _IN_USE[id(spark)]:
+            _BEFORE[id(spark)] = {name: spark.conf.get(name, None) for name in SETTINGS}
+            for name, value in SETTINGS.items():
+                spark.conf.set(name, value)
+        _IN_USE[id(spark)] += 1
+        mode = os.environ.pop(CONNECT, None)
+        if "connect" in type(spark).__module__:
+            os.environ[CONNECT] = "1"
+    try:
+        yield spark
+    finally:
+        with _SETTING:
+            os.environ.pop(CONNECT, None)
+            if mode is not None:
+                os.environ[CONNECT] = mode
+            _IN_USE[id(spark)] -= 1
+            for name, old in _BEFORE.pop(id(spark)).items() if not _IN_USE[id(spark)] else ():
+                spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+CONNECT = "SPARK_CONNECT_MODE_ENABLED"
+_SETTING, _IN_USE = threading.Lock(), Counter[int]()
+_BEFORE: dict[int, dict[str, str | None]] = {}
+
+
+RECEIVES = pa.schema([("message", pa.int64()), ("carried", pa.int64()), ("members", pa.list_(pa.int64()))])
+ASKED = ("client", "topic", "filter", "dialect", "group")
+HAVE = {
+    "sessions": ("client", "broker", "since", "until"),
+    "subscriptions": (*ASKED, "since", "until"),
+    "doubles": ("bucket", "client", "messages", "bytes"),
+    "links": ("left", "right", "dials", "wired", "since", "until"),
+}
+"""Columns that logs show of a table."""
+
+DIALLED = pa.schema([("dials", pa.int64()), ("far", pa.int64()), ("since", TIME), ("until", TIME)])
+
+
+class Ingest:
     """One ingest, from sources to a trace."""
 
     def __init__(
         self,
+        store: Store,
         sources: Sequence[Source],
-        writer: Writer,
-        runner: Runner,
         options: Options,
         key: bytes,
+        notes: dict[str, Any],
         progress: Progress | None,
-        same: Mapping[str, Source],
+        watch: Watch,
     ) -> None:
-        self.same = same  # sources with nothing new
-        self.writer, self.base, self.runner, self.options = writer, writer.base, runner, options
-        self.tell = progress or (lambda share, what: None)
-        self.scopes = scopes_of(sources)
-        identity = options.identity or next((s.form.identity for s in sources if s.form.identity != "client"), "client")
-        self.job = Job(
-            trace=writer.path,
-            staging=writer.staging,
-            sources=tuple(sources),
-            identity=identity,
-            keep_topics=options.keep_topics,
-            key=key,
-            reduce_only=options.reduce_only,
-            id=writer.id,
-        )
+        self.store, self.base, self.options, self.notes = store, store.base, options, notes
+        self.watch = partial(watch, store.spark)
+        self.noted: dict[str, Note] = dict(notes.get("sources", {}))
+        self.report = progress or (lambda share, what: None)
+        self.job = Job(tuple(sources), options.identity or identity_of(sources), options.keep_topics, key)
+        self.crossed: dict[str, int] | None = None
+        self.dialled = store.read(DIALLED)
+        self.source_of = {hash_of(digest): digest for digest in (*self.noted, *(s.digest for s in sources))}
 
-    def run(self, notes: dict[str, Any]) -> Ingested:
-        """All of it; the notes of the trace are added to."""
-        noted: dict[str, Note] = notes.get("sources", {})
-        if self.options.attributes:
-            self.tell(0.02, "choosing attributes")
-        self.job = with_predicates(stage_subscriptions(self.job, self.base), self.base, notes, self.options.attributes)
-        parsed, several = self._read(noted)
-        self.tell(0.5, f"reading: {sum(each.read.lines for each in parsed):,} lines")
+    def run(self, read: Callable[[SparkSession, Job], DataFrame]) -> Ingested:
+        """All of it; `read` gives the events of a job."""
+        store = self.store
+        self._prepare_content()
+        events, counted = self._read(read)
+        accounts = self._accounts(counted)
+        facts = merge.facts_of(store, f"{store.writer.staging}/events")
+        scope = self._scope(events, facts)
+        known = list(self.base.names.get("attribute", ())) if self.base else []
+        bits = merge.bits_of(events, facts, known or self.job.predicates)
 
-        # coarser buckets than those that tasks summed up are made of them
-        fine_us = self.job.bucket_us
-        self.job = replace(self.job, bucket_us=self._bucket(parsed))
-        ratio = 1 if self.job.staged else self.job.bucket_us // fine_us
+        self.report(0.5, "joining messages")
+        fragments, sets, crossed = self._fragments(events, facts, scope, [each for _, each in bits])
+        made, repeats, pending = None, {}, {}
+        if fragments:
+            whole, listed = merge.union(fragments), merge.union(sets)
+            together = facts.keyed or len(fragments) > 1
+            facts = replace(facts, keyed=together, alone=facts.alone and crossed is None)
+            made = merge.write_messages(store, whole, listed, facts, scope)
+            sets += made.joined
+            repeats = self._later_repeats(made.messages, whole) if together else {}
 
-        self.tell(0.5, "numbering names")
-        names = self._number(parsed)
-        ids = [_ids_of(each.tables, names) for each in parsed]
-        lines = {s.digest: noted[s.digest].get("lines", 0) for s in self.job.sources if s.begin}
-        judge(self._accounts(parsed), self.options, lines)
-        crossed = follow_bridges(self.job, parsed, names, notes.get("bridges", []))
-        sums = self._finish(parsed, ids, several, crossed) if self.job.staged else sums_of(parsed, ids)
-        accounts = self._accounts(parsed, sums.parts)
-        judge(accounts, self.options, lines)
+        self.report(0.7, "summing traffic")
+        if made or "counts" in facts.kinds:
+            traffic = merge.write_traffic(store, events, made.messages if made else None, facts, scope)
+            merge.write_audiences(store, merge.union(sets), traffic, scope)
+            if self.job.predicates:
+                self._write_advertisements(traffic)
+            if facts.keyed:
+                again = traffic.where("repeats > 0").groupBy("source").agg(F.sum("repeats").alias("repeats"))
+                for row in again.toArrow().to_pylist():
+                    repeats[row["source"]] = repeats.get(row["source"], 0) + row["repeats"]
+        if "name" in facts.kinds:
+            merge.write_names(store, events, [name for name, _ in bits] or known)
+        if {"life", "seen"} & facts.kinds:
+            self._write_history(events, facts, scope)
+        if made and made.pending is not None:
+            listed = merge.union(sets)
+            rows = stages.pending_of(made.pending, whole).toArrow().to_pylist()
+            pending = {(row["source"], row["broken"]): row["rows"] for row in rows}
+            if scope.kept:
+                merge.write_pending(store, made, whole, listed)
 
-        self.tell(0.9, "writing")
-        unasked = write_predicates(self.writer, self.job, write_traffic(self.writer, self.job, sums, ratio), notes)
-        messages, rows = (sum(part.rows for part in self.writer.parts.get(t, ())) for t in ("messages", "traffic"))
-        self.tell(0.95, f"writing: {messages:,} messages, {rows:,} rows of traffic")
-        write_keys(self.writer, self.job, parsed)
-        tails = self._accounts(parsed, sums.parts, tail=True)
-        self._write_tables(list(zip(parsed, ids, strict=True)), names, crossed)
-        write_accounts(self.writer, self.job.sources, accounts, tails)
-        notes["sources"] = {**noted, **note_sources(self.job, parsed, accounts, tails, noted)}
-        notes["how"] = {name: getattr(self.options, name) for name in KEPT}
-        unit = self.base.unit if self.base else "message"
-        told = content_notes(self.job, self.base)  # what is staged goes with the commit
-        trace = self.writer.commit(bucket_us=self.job.bucket_us, unit=unit, notes=notes)
-        self.tell(1.0, "done")
-        folded = sum(each.read.folded for each in parsed)
-        warnings = [*bridge_notes(crossed), *warn_of_bridges(trace), *warn_of_short_lived(trace)]
-        warnings += [*warn_of_namesakes(trace), *warn_of_kept(self.base, self.options.attributes), *told, *unasked]
-        return Ingested(trace, accounts, [], folded, warnings)
+        self.report(0.9, "writing")
+        final = self._settle(accounts, counted, repeats, pending)
+        return self._commit(final, scope)
 
-    # --- the first job
+    def _fragments(
+        self, events: DataFrame, facts: Facts, scope: Scope, bits: Sequence[int]
+    ) -> tuple[list[DataFrame], list[DataFrame], DataFrame | None]:
+        """(fragments, sets of receivers, what crossed bridges): new ones, and those that the trace has."""
+        sets = [stages.rows_of(events, "audience").select("audience", "members"), *merge.held_sets(self.store)]
+        fragments, crossed = [], None
+        if "message" in facts.kinds:
+            masks = stages.masks_of(events, bits) if bits else None
+            fragments.append(stages.fragments_of(events, masks))
+        if any(self.bridged.values()):
+            crossed = self._follow(events)
+            nothing = {name: F.lit(0).cast("long") for name in ("rows", "publishes", "most", "balance", "new", "extra")}
+            missing = {
+                name: F.lit(None).cast("long")
+                for name in ("source", "offset", "client", "topic", "attributes", "bytes", "weight")
+            }
+            only = crossed.withColumns(
+                {**nothing, **missing, "at": F.lit(None).cast("timestamp"), "keyed": F.lit(True)}
+            )
+            fragments.append(only.select(*stages.FRAGMENT, "keyed"))
+            sets.append(crossed.select("audience", "members"))
+        return [*fragments, *merge.held_fragments(self.store, scope)], sets, crossed
 
-    def _read(self, noted: Mapping[str, Note]) -> tuple[list[Parsed], set[int]]:
-        """(splits, scopes with keys in several of them): all splits read, again where more was learned from them."""
-        tasks = split_tasks(self.job.sources, self.runner.parallel)
-        cut = {self.scopes[i] for i, source in enumerate(self.job.sources) if source.keyed}
-        likely = any(count > 1 for scope, count in self._count_splits(tasks).items() if scope in cut)
-        self.job = replace(self.job, bucket_us=self._likely_bucket(), staged=not self.options.reduce_only or likely)
-        parsed = self._parse(tasks)
-        learned = learn_bridges(self.job, parsed, noted)
-        if learned != self.job.sources:
+    def _follow(self, events: DataFrame) -> DataFrame:
+        """(message, audience, heard, members): who got messages over bridges, by the message that was published."""
+        store = self.store
+        crossings = bridges.crossings_of(stages.rows_of(events, "life"), self._renames())
+        at = store.write("receives", bridges.receives_of(crossings), counts=False)
+        receives, self.dialled = store.read(RECEIVES, at), bridges.dialled_links_of(crossings)
+        self.crossed = bridges.counts_of(receives, self.dialled).toArrow().to_pylist()[0]
+        hops = len({source.log for source in self.job.sources})
+        found = stages.receivers_of(bridges.receivers_of(receives, hops))
+        return store.read(merge.JOINED, store.write("crossed", found, counts=False))
+
+    # --- reading
+
+    def _prepare_content(self) -> None:
+        """Put content subscriptions where tasks find them, and choose the predicates that are attributes."""
+        job, base = self.job, self.base
+        self.texts: list[str] = []
+        if any(source.has_content for source in job.sources):
+            rows = read_subscriptions(base)
+            if rows.num_rows and job.key:
+                raise BadParameter(
+                    "--pseudonymise: the trace's content subscriptions hold names and values as they are. Leave it "
+                    "out, or ingest into a trace without them."
+                )
+            if rows.num_rows:
+                check_filters(rows, ((source.name, source.options.get("types") or {}) for source in job.sources))
+                self.texts = rows["filter"].to_pylist()
+                at = self.store.put_beside("filters.arrow", rows)
+                self.job = replace(job, filters=at)
+        chosen = find_predicates(job.sources, self.texts, base, self.notes, self.options.attributes)
+        self.job = replace(self.job, predicates=chosen)
+
+    def _read(self, read: Callable[[SparkSession, Job], DataFrame]) -> tuple[DataFrame, Counted]:
+        """(events, what was counted by source); read again where files show more bridges of their brokers."""
+        store = self.store
+        while True:
+            with self.watch("reading", 0.05, 0.5):
+                at = store.write("events", read(store.spark, self.job), "kind", counts=False)
+            if not store.folders(at):
+                raise BadTrace(
+                    f"{store.writer.path}: the engine writes elsewhere. Choose a path of letters and digits."
+                )
+            events = store.read(EVENT, at)
+            counted: Counted = {}
+            for row in stages.accounts_of(events).toArrow().to_pylist():
+                counted.setdefault(row["source"], []).append(row)
+            self.bridged = self._bridges(events, at)
+            learned = self._learn_bridges(self.bridged)
+            if learned == self.job.sources:
+                break
             self.job = replace(self.job, sources=learned)
-            parsed = self._parse(tasks)
         for source in self.job.sources:
-            refuse_changed(source)
-        if self.base:
-            refuse_crossed(self.base, self.job.sources, keys_by_log(self.job, parsed), noted, self.same)
-        several = self._several(parsed)
-        if several and not self.job.staged:  # keys that the first bytes did not show
-            self.job = replace(self.job, staged=True)
-            parsed = self._parse(tasks)
-        return parsed, several
+            if source.path:
+                refuse_changed(source)
+        self.report(
+            0.5, f"reading: {sum(r['rows'] for own in counted.values() for r in own if r['what'] == 'lines'):,} lines"
+        )
+        spans = (row for own in counted.values() for row in own if row["what"] == "span")
+        self.spans = {row["source"]: (row["first"], row["last"]) for row in spans}
+        self.folded = sum(row["rows"] for own in counted.values() for row in own if row["what"] == "folded")
+        return events, counted
 
-    def _parse(self, tasks: Sequence[Sequence[FileSplit]]) -> list[Parsed]:
-        """Run the first job."""
-        done = answers(self.runner.run(parse(self.job, tasks), len(tasks), "reading", 0.05, 0.5))
-        parsed = [Parsed(Read(**each.about), each) for each in done]
-        return sorted(parsed, key=lambda each: (each.read.source, each.read.number))
+    def _bridges(self, events: DataFrame, at: str) -> dict[int, set[str]]:
+        """The names of the bridges that each source shows."""
+        found: dict[int, set[str]] = {}
+        if not any(s.form.one_broker for s in self.job.sources) or f"{at}/kind=life" not in self.store.folders(at):
+            return found
+        life = stages.rows_of(events, "life").where("what in ('bridge', 'crossing') and name is not null")
+        for row in life.select("source", "name").distinct().toArrow().to_pylist():
+            found.setdefault(row["source"], set()).add(row["name"].removeprefix("local."))
+        return found
 
-    def _count_splits(self, tasks: Sequence[Sequence[FileSplit]]) -> Counter[int]:
-        """Splits by the scope of their keys, those of sorted tables left out: no key of theirs is cut."""
-        splits = [split for task in tasks for split in task]
-        return Counter(self.scopes[each.source] for each in splits if not self._is_sorted(each.source))
+    def _learn_bridges(self, bridged: Mapping[int, set[str]]) -> tuple[Source, ...]:
+        """The sources, each with the bridges that other files of its broker's log show."""
+        if self.job.key:
+            return self.job.sources
+        shown: dict[str, set[str]] = {}
+        for note in self.noted.values():
+            shown.setdefault(note["broker"] or "", set()).update(note["bridges"])
+        for source in self.job.sources:
+            shown.setdefault(source.options.get("broker") or "", set()).update(bridged.get(hash_of(source.digest), ()))
+        found = []
+        for source in self.job.sources:
+            own = {*bridged.get(hash_of(source.digest), ()), *(source.options.get("bridges") or ())}
+            every = sorted((own | shown[source.options.get("broker") or ""]) - {""})
+            more = source.form.one_broker and set(every) != own
+            found.append(replace(source, options={**source.options, "bridges": every}) if more else source)
+        return tuple(found)
 
-    def _several(self, parsed: Sequence[Parsed]) -> set[int]:
-        """The scopes with keys in several splits, by what was read."""
-        reads = [each.read for each in parsed]
-        counts = Counter(self.scopes[r.source] for r in reads if r.keyed and not self._is_sorted(r.source))
-        return {scope for scope, splits in counts.items() if splits > 1}
+    def _renames(self) -> list[Bridge]:
+        """Bridges of configurations that rename topics; under pseudonyms their topics no longer match."""
+        return [] if self.job.key else [Bridge.of(each) for each in self.notes.get("bridges", [])]
 
-    def _is_sorted(self, source: int) -> bool:
-        return bool(self.job.sources[source].options.get("sorted"))
+    def _accounts(self, counted: Counted) -> dict[str, Account]:
+        """What became of the lines of each source, as far as reading shows it."""
+        sources = self.job.sources
+        accounts = {s.digest: account_of(s, counted.get(hash_of(s.digest), []), bytes_waiting(s)) for s in sources}
+        self._judge(accounts)
+        return accounts
 
-    # --- buckets, names, accounts
+    def _judge(self, accounts: Mapping[str, Account]) -> None:
+        begun = {s.digest for s in self.job.sources if s.begin}
+        judge(accounts.values(), self.options, {d: self.noted[d]["account"]["lines"] for d in begun})
 
-    def _likely_bucket(self) -> int:
-        """The width of buckets where it is known before reading; else the finer, of which coarser ones can be made."""
-        if self.base and self.base.rows("traffic"):
-            return self.base.bucket_us
-        if self.options.bucket:
-            return BUCKETS[self.options.bucket]
-        ends = [each for each in map(first_and_last, self.job.sources) if each] if self.options.reduce_only else []
-        certain = ends and max(last for _, last in ends) - min(first for first, _ in ends) >= DAY_US
-        return HOUR_US if certain else MINUTE_US
+    def _scope(self, events: DataFrame, facts: Facts) -> Scope:
+        """What of the trace is made anew."""
+        base = self.base
+        replaced = [s.digest for s in self.job.sources if not s.begin and s.digest in self.noted]
+        spans = [(n["first"], n["last"]) for d in replaced if "first" in (n := self.noted[d])]
+        unit = merge.unit_of(base, facts)
+        if base and base.rows("traffic"):
+            bucket = base.bucket_us
+        elif self.options.bucket:
+            bucket = BUCKETS[self.options.bucket]
+        else:
+            bucket = HOUR_US if facts.first > facts.last or facts.last - facts.first >= DAY_US else MINUTE_US
+        formats = {**{d: n["format"] for d, n in self.noted.items()}, **{s.digest: s.format for s in self.job.sources}}
+        added = tuple(hash_of(digest) for digest, kind in formats.items() if kind == "counts")
+        periods = merge.periods_of(self.store, events, unit, self.spans, spans)
+        return Scope(unit, bucket, not self.options.reduce_only, periods, tuple(map(hash_of, replaced)), added)
 
-    def _bucket(self, parsed: Sequence[Parsed]) -> int:
-        """An hour; a minute when the log spans less than a day."""
-        if (self.base and self.base.rows("traffic")) or self.options.bucket:
-            return self.job.bucket_us
-        first = min((each.read.first for each in parsed), default=LATER)
-        last = max((each.read.last for each in parsed), default=-LATER)
-        return HOUR_US if first > last or last - first >= DAY_US else MINUTE_US
+    # --- what is written
 
-    def _number(self, parsed: Sequence[Parsed]) -> dict[str, pa.Array]:
-        """Ids for new names: after those that are there, in order of when they first came up, then by name."""
-        known = self.base.names if self.base else {}
-        names: dict[str, pa.Array] = {}
-        for kind in KINDS:
-            tables = [each.tables.table(kind) for each in parsed]
-            used = [(in_one_piece(table["name"]), table["at"].to_numpy()) for table in tables if table.num_rows]
-            before = known.get(kind) or (self.job.predicates if kind == "attribute" else ())
-            names[kind] = number_names(before, used, LATER)
-            if kind == "attribute" and len(names[kind]) > 63:
-                raise BadTrace(f"{len(names[kind])} attributes; a mask holds at most 63. Leave some out with --map.")
-        others = {kind: own for kind, own in known.items() if kind not in KINDS}
-        self.writer.write("names", names_table({**others, **names}), replace=True)
-        return names
+    def _later_repeats(self, messages: DataFrame, fragments: DataFrame) -> dict[int, int]:
+        """Rows that repeat others of another source, by source."""
+        if len({source.log for source in self.job.sources}) == len(self.source_of):
+            return {}
+        found = stages.repeats_of(messages, fragments).toArrow().to_pylist()
+        return {row["source"]: row["repeats"] for row in found}
 
-    def _accounts(
-        self, parsed: Sequence[Parsed], parts: Sequence[Summed] = (), *, tail: bool | None = None
+    def _write_history(self, events: DataFrame, facts: Facts, scope: Scope) -> None:
+        """Sessions, subscriptions, second sends and links, those of other sources as they were."""
+        store, base = self.store, self.base
+        life, seen = (stages.rows_of(events, kind) for kind in ("life", "seen"))
+        mine = [hash_of(source.digest) for source in self.job.sources]
+        grown = [hash_of(source.digest) for source in self.job.sources if source.begin]
+
+        def held(table: str) -> DataFrame | None:
+            paths = [part.path for part in base.parts.get(table, ()) if part.source == LOGS] if base else []
+            return store.parts(table, paths) if paths else None
+
+        before = held("sessions")
+        if before is not None and grown:
+            known = before.where(F.col("source").isin(grown))
+            seen = seen.unionByName(
+                known.select("source", "client", "broker", F.col("since").alias("at")), allowMissingColumns=True
+            )
+        made = {"sessions": history.sessions_of(life, seen)}
+        if "life" in facts.kinds:
+            made["doubles"] = history.doubles_of(life, scope.bucket_us)
+            asked, before = history.subscriptions_of(life), held("subscriptions")
+            if any(source.form.one_log for source in self.job.sources):
+                if before is not None and grown:
+                    known = before.where(F.col("source").isin(grown))
+                    asked = asked.unionByName(known.select("source", *ASKED, "since", "until"))
+                asked = history.first_seen_only(asked)
+            made["subscriptions"] = asked
+        for table, frame in made.items():
+            names = [*schema_of(table).names, "source"]
+            own = frame.select(*columns_of(table, HAVE[table]), "source")
+            other = held(table)
+            store.write(table, own if other is None else own.unionByName(merge.without(other, mine).select(*names)))
+        parts = base.parts.get("links", ()) if base else ()
+        if "life" in facts.kinds and all(part.source == LOGS for part in parts):
+            links = history.links_of(life, self.dialled, held("links"))
+            store.write("links", links.select(*columns_of("links", HAVE["links"])))
+
+    def _write_advertisements(self, traffic: DataFrame) -> None:
+        """The sets of attributes that senders' messages have had, beside those that the trace has."""
+        store, parts = self.store, (self.base.parts.get("advertisements", ()) if self.base else ())
+        pairs = traffic.where("attributes <> 0").select("client", "attributes").distinct()
+        held = store.parts("advertisements", [part.path for part in parts])
+        new = pairs.join(held.where("filter is null"), ["client", "attributes"], "anti")
+        shown = store.parts("advertisements", [part.path for part in parts if part.source == LOGS])
+        made = new.select(*columns_of("advertisements", ("client", "attributes")))
+        store.write("advertisements", made.unionByName(shown.select(*schema_of("advertisements").names)))
+
+    def _settle(
+        self,
+        accounts: Mapping[str, Account],
+        counted: Counted,
+        repeats: Mapping[int, int],
+        pending: Mapping[tuple[int, bool], int],
     ) -> list[Account]:
-        """What became of the lines of each source, or of those in which messages may go on."""
-        extra, orphans, incomplete = Counter[int](), Counter[int](), Counter[int]()
-        for part in parts:
-            if tail in (None, part.tail):
-                extra[part.source] += part.extra
-                orphans[part.source] += part.orphans
-                incomplete[part.source] += part.incomplete
-        chosen = by_source([each for each in parsed if tail in (None, each.read.tail)], len(self.job.sources))
-        return [
-            add_joined(account_of(source, [each.read for each in own]), extra[i], orphans[i], incomplete[i])
-            for i, (source, own) in enumerate(zip(self.job.sources, chosen, strict=True))
+        """The accounts with what only shows when all is joined; the notes of all sources follow."""
+        for number, rows in repeats.items():
+            digest = self.source_of[number]
+            if digest in accounts:
+                account = accounts[digest]
+                accounts = {**accounts, digest: account._replace(kept=account.kept - rows, duplicates=rows)}
+            else:  # rows of an earlier ingest that were not joined then
+                old = self.noted[digest]["account"]
+                old["kept"], old["duplicates"] = old["kept"] - rows, old["duplicates"] + rows
+        waiting = {
+            digest: (pending.get((hash_of(digest), False), 0), pending.get((hash_of(digest), True), 0))
+            for digest in (*self.noted, *accounts)
+        }
+        final = {digest: account.without_pending(*waiting[digest]) for digest, account in accounts.items()}
+        self._judge(final)
+        kept = not self.options.reduce_only
+        for source in self.job.sources:
+            account = (accounts if kept else final)[source.digest]
+            self.noted[source.digest] = self._note(source, account, counted.get(hash_of(source.digest), []))
+        for digest, note in self.noted.items():
+            note["pending"] = waiting[digest] if kept else (0, 0)
+        return list(final.values())
+
+    def _note(self, source: Source, account: Account, rows: Sequence[Mapping[str, Any]]) -> Note:
+        """What the next ingest must have of a source."""
+        before = self.noted[source.digest] if source.begin else None
+        end, tail, is_open = source.size, source.tail, source.open
+        for row in rows:
+            if row["what"] == "end":  # of what is packed only reading shows it
+                end, tail, is_open = source.begin + row["rows"], row["reason"], row["sample"] == "open"
+        hidden, own = bool(self.job.key), hash_of(source.digest)
+        kept = {*Kept.__annotations__} - {*(OF_THE_LOG if hidden else ())}
+        named = {*self.bridged.get(own, ()), *(before["bridges"] if before else ())}
+        times = [
+            each
+            for each in (
+                self.spans.get(own),
+                (before["first"], before["last"]) if before and "first" in before else None,
+            )
+            if each
         ]
+        note: Note = {
+            "name": source.label,
+            "format": source.format,
+            "settled": cast(Kept, {name: value for name, value in source.options.items() if name in kept}),
+            "broker": hide(source.options.get("broker") or "", source.key),
+            "log": source.log,
+            "head": source.head,
+            "start": source.start,
+            "marks": dict(source.marks),
+            "end": end,
+            "tail": tail,
+            "disk": source.disk,
+            "open": is_open,
+            "bridges": [""] * bool(named) if hidden else sorted(named),
+            "account": cast(Lines, (account.add(before["account"]) if before else account).numbers()),
+            "pending": (0, 0),
+        }
+        if times:
+            note |= {"first": min(first for first, _ in times), "last": max(last for _, last in times)}
+        return note
 
-    # --- the second job, and what is written
+    def _commit(self, accounts: list[Account], scope: Scope) -> Ingested:
+        """Let what was written count."""
+        writer, base, notes = self.store.writer, self.base, self.notes
+        made = self.store.digests()
+        for table, parts in made.items():
+            old = writer.parts.get(table, [])
+            anew = {*scope.of(old)}
+            if table in ("messages", "traffic"):
+                old = [part for part in old if part.path not in anew]
+            elif table in ("audiences", "names", "fragments"):
+                old = []
+            else:
+                old = [part for part in old if part.source != LOGS]
+            writer.parts[table] = [*old, *parts]
+        if "fragments" not in made:
+            writer.parts["fragments"] = []
+        for table, rows in zip(("sources", "quarantine"), sources_table(self.noted), strict=True):
+            writer.store(table, rows, replace=True)
+        warnings = notes_of(self.store, self.noted, self.options.identity, self.crossed)
+        warnings += warn_of_kept(base, self.options.attributes)
+        warnings += content_notes(self.job.sources, self.texts, self.job.predicates, base)
+        warnings += write_requests(writer, self.job.predicates) if self.job.predicates else []
+        if self.job.predicates:
+            notes[NOTE] = list(self.job.predicates)
+        notes |= {
+            "sources": self.noted,
+            "period": scope.unit,
+            "how": {name: getattr(self.options, name) for name in KEPT},
+        }
+        notes["how"]["identity"] = self.options.identity
+        trace = writer.commit(bucket_us=scope.bucket_us, unit=base.unit if base else "message", notes=notes)
+        self.report(1.0, "done")
+        return Ingested(trace, accounts, [], self.folded, warnings)
 
-    def _finish(
-        self, parsed: Sequence[Parsed], ids: Sequence[Ids], several: set[int], crossed: Followed | None
-    ) -> Sums:
-        """Staged messages under ids, written and summed up."""
-        reads = [each.read for each in parsed]
-        pieces = [Piece(read.name, read.source, self.scopes[read.source], read.tail) for read in reads]
-        stage_ids(self.job, pieces, ids)
-        shared = stage_shared(self.job, parsed, pieces, several)
-        bridged = crossed is not None and crossed.receivers.num_rows > 0
-        return finish_messages(self.job, self.runner, pieces, [read.messages for read in reads], bridged, shared)
 
-    def _write_tables(
-        self, parsed: Sequence[tuple[Parsed, Ids]], names: Mapping[str, pa.Array], crossed: Followed | None
-    ) -> None:
-        """Sessions, subscriptions and links: few rows, made on the driver."""
-        splits: list[list[tuple[Parsed, Ids]]] = [[] for _ in self.job.sources]
-        for split, ids in parsed:
-            splits[split.read.source].append((split, ids))
-        lives = [read_life(self.job, [split for split, _ in own]) for own in splits]
-        write_history(self.writer, self.job, lives, [seen_in(own) for own in splits], names)
-        write_links(self.writer, self.job, lives, names, crossed)
-
-
-def _ids_of(answer: Answer, names: Mapping[str, pa.Array]) -> Ids:
-    """The ids of a split's codes, -1 for names that nothing uses; the last place is for none."""
-    found = {}
-    for kind in KINDS:
-        own = in_one_piece(answer.table(kind)["name"])
-        to = pc.index_in(own, value_set=names[kind]).fill_null(-1).to_numpy(zero_copy_only=False)
-        found[kind] = np.append(to, -1).astype(np.int64)
-    return Ids(**found)
-
-
-__all__ = ["HERE", "Account", "Ingested", "Runner", "in_process", "ingest_sources"]
+def columns_of(table: str, have: Sequence[str]) -> list[Column]:
+    """The columns of a table; those that a frame does not have are null."""
+    types = from_arrow_schema(schema_of(table), prefer_timestamp_ntz=False)
+    return [
+        F.col(each.name) if each.name in have else F.lit(None).cast(each.dataType).alias(each.name) for each in types
+    ]

@@ -7,7 +7,6 @@ once, and kept with it. A last line without an end is read if it can be, and els
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from overlace.ingest.files import (
     _refuse_encoding,
     _refuse_packed,
     hash_of,
+    hasher,
     log_of,
     open_file,
     strip_rotation,
@@ -32,6 +32,7 @@ from overlace.ingest.files import (
 from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, nats, padres, padres_quotes, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
+from overlace.matching.names import pseudonyms
 from overlace.trace.store import place
 
 FORMATS: Mapping[str, Format] = {
@@ -63,6 +64,12 @@ class Source:
     begin: int = 0  # bytes below are known
     cut: int = 0  # messages from here on may go on in what is logged later
     number: int = 0  # its own in the trace: message ids are made of it
+    key: bytes = field(default=b"", repr=False)  # under which its hashes are made, where names are hidden
+
+    @property
+    def label(self) -> str:
+        """Its name as the trace has it."""
+        return hide(self.name, self.key)
 
     @property
     def form(self) -> Format:
@@ -141,12 +148,19 @@ class Count:
             yield batch
 
 
+def hide(name: str, key: bytes) -> str:
+    """A name, or its pseudonym where names are hidden."""
+    return str(pseudonyms(pa.array([name]), key)[0]) if key else name
+
+
 def look(path: str, form: str | None = None, options: Options | None = None) -> Source:
     """What a file is: its identity, its format (detected unless named) and what holds for all of it."""
     return look_at(path, form, options)[0]
 
 
-def look_at(path: str, form: str | None = None, options: Options | None = None) -> tuple[Source, bytes]:
+def look_at(
+    path: str, form: str | None = None, options: Options | None = None, key: bytes = b""
+) -> tuple[Source, bytes]:
     """(source, first bytes) of a file."""
     if form is not None and form not in FORMATS:
         raise Unknown("format", form, FORMATS)
@@ -154,7 +168,7 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
     files, at = place(path)
     info = files.get_file_info(at)
     if info.type == pafs.FileType.Directory and form == "parquet":
-        return _look_at_table(path, asked), b""
+        return _look_at_table(path, asked, key), b""
     if info.type != pafs.FileType.File:
         raise BadTrace(f"{path} is not a file")
     with files.open_input_file(at) as raw:
@@ -193,22 +207,23 @@ def look_at(path: str, form: str | None = None, options: Options | None = None) 
     size, is_open = info.size, False
     if not packed and name != "parquet" and not chosen.lines and not end.endswith(b"\n"):
         size, is_open = _end_of(path, info.size, chosen, settled)
-    tail = hash_of(end) if size == info.size else tail_at(files, at, size)
+    tail = hash_of(end, key) if size == info.size else tail_at(files, at, size, key)
     source = Source(
         path,
         PurePosixPath(path).name,
-        digest=hash_of(head),
+        digest=hash_of(head, key),
         head=len(head),
         size=size,
         format=name,
         options=settled,
         packed=packed,
-        start=(len(head), hash_of(head)),
-        marks=marks_of(head),
-        disk=(info.size, hash_of(end)),
+        start=(len(head), hash_of(head, key)),
+        marks=marks_of(head, key),
+        disk=(info.size, hash_of(end, key)),
         tail=tail,
         open=is_open,
-        log=chosen.name if chosen.one_log else log_of(path),
+        log=chosen.name if chosen.one_log else log_of(path, key),
+        key=key,
     )
     return source, head
 
@@ -235,9 +250,9 @@ def _end_of(path: str, size: int, form: Format, settled: Settled) -> tuple[int, 
     return (size, True) if whole or form.finished(line) else (first, False)
 
 
-def marks_of(head: bytes) -> tuple[tuple[str, str], ...]:
+def marks_of(head: bytes, key: bytes) -> tuple[tuple[str, str], ...]:
     """Hashes of the first bytes of a file, of 256 on by doubling."""
-    return tuple((str(n), hash_of(head[:n])) for n in (256, 512, 1024, 2048, 4096) if n <= len(head))
+    return tuple((str(n), hash_of(head[:n], key)) for n in (256, 512, 1024, 2048, 4096) if n <= len(head))
 
 
 def refuse_changed(source: Source) -> None:
@@ -248,33 +263,34 @@ def refuse_changed(source: Source) -> None:
         return
     same = info.type == pafs.FileType.File and info.size >= source.size
     if same and not source.packed:
-        same = tail_at(files, at, source.size) == source.tail
+        same = tail_at(files, at, source.size, source.key) == source.tail
         if same and source.format != "parquet":
             with files.open_input_file(at) as raw:
-                same = hash_of(raw.read(source.start[0])) == source.start[1]
+                same = hash_of(raw.read(source.start[0]), source.key) == source.start[1]
     elif same:
-        same = (info.size, tail_at(files, at, info.size)) == source.disk
+        same = (info.size, tail_at(files, at, info.size, source.key)) == source.disk
     if not same:
         raise BadTrace(
             f"{source.path} was rotated or written anew while it was being read. Nothing was ingested; run this again."
         )
 
 
-def _look_at_table(path: str, asked: Options) -> Source:
+def _look_at_table(path: str, asked: Options, key: bytes) -> Source:
     """A table in several files, as one source."""
-    state, total = hashlib.blake2b(digest_size=8), 0
+    state, total = hasher(key), 0
     for each in parquet.files_of(path):
         files, at = place(each)
         size = files.get_file_info(at).size
         total += size
-        state.update(tail_at(files, at, size).encode())
+        state.update(tail_at(files, at, size, key).encode())
     form = parquet.FORMAT
     settled = parquet.settle(path, asked.for_format(form))
     name = PurePosixPath(path).stem
     digest = state.hexdigest()
     return Source(
-        path, name, digest, HEAD, total, form.name, settled, disk=(total, digest), tail=digest, log=log_of(path)
-    )
+        path, name, digest, HEAD, total, form.name, settled, disk=(total, digest), tail=digest,
+        log=log_of(path, key), key=key,
+    )  # fmt: skip
 
 
 def guess(head: bytes) -> str | None:
@@ -285,7 +301,7 @@ def guess(head: bytes) -> str | None:
 
 
 def settle_together(sources: Sequence[Source]) -> list[Source]:
-    """Sources that are read together: two logs of one broker are refused, sorted tables are marked as such."""
+    """Sources that are read together: two logs of one broker are refused, tables are one log."""
     logs = {(s.options["broker"] or "", s.log) for s in sources if s.form.one_broker}
     twice = [name for name, count in Counter(broker for broker, _ in logs).items() if count > 1]
     if twice:
@@ -293,10 +309,13 @@ def settle_together(sources: Sequence[Source]) -> list[Source]:
             f"two logs are of one broker by their file names ({', '.join(sorted(twice))}). "
             "Ingest them one by one with --broker."
         )
-    tables = [s for s in sources if s.format == "parquet"]
-    ranges = sorted(each for each in (s.options.get("range") for s in tables) if each)
-    apart = len(ranges) == len(tables) and all(left[1] < right[0] for left, right in itertools.pairwise(ranges))
-    return [replace(s, options={**s.options, "sorted": apart}) if s.format == "parquet" else s for s in sources]
+    tables = min((s.digest for s in sources if s.format == "parquet"), default="")
+    return [replace(s, log=tables) if s.format == "parquet" else s for s in sources]
+
+
+def identity_of(sources: Sequence[Source]) -> str:
+    """Who is one client, unless a user says otherwise: as the format of a source has it."""
+    return next((s.form.identity for s in sources if s.form.identity != "client"), "client")
 
 
 def bytes_waiting(source: Source) -> int:

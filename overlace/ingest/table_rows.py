@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.errors import BadFilter, BadTrace
-from overlace.ingest.cells import times
 from overlace.ingest.events import in_one_piece
 from overlace.ingest.table_merging import DEFAULTS
 from overlace.ingest.topologies import Topology
+from overlace.ingest.values import times
 from overlace.model import Names
 from overlace.trace.tables import CONTENT, arrow, is_content, numbers, schema_of
 
@@ -76,7 +76,7 @@ def encode_rows(
         left, right = (numbers(columns[side]) for side in ("left", "right"))
         for row in np.flatnonzero(left == right).tolist():
             raise BadTrace(f"{where}: row {row + 1} joins {rows['left'][row].as_py()!r} with itself. Take it out.")
-        columns["left"], columns["right"] = (arrow(f(left, right), pa.int32()) for f in (np.minimum, np.maximum))
+        columns["left"], columns["right"] = (arrow(f(left, right), pa.int64()) for f in (np.minimum, np.maximum))
     return table, pa.table(columns), known
 
 
@@ -200,7 +200,7 @@ def _ids(text: pa.Array, names: list[str]) -> pa.Array:
     have = pa.array(names, pa.string())
     new = sorted(set(pc.unique(text).drop_null().to_pylist()) - set(names))
     names += new
-    found = pc.index_in(text, value_set=pa.concat_arrays([have, pa.array(new, pa.string())]))
+    found = pc.index_in(text, value_set=pa.concat_arrays([have, pa.array(new, pa.string())])).cast(pa.int64())
     return pc.if_else(text.is_valid(), found, None)
 
 

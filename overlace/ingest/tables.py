@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.errors import BadTrace
-from overlace.ingest.links import BRIDGES
 from overlace.ingest.receivers import check_filters
 from overlace.ingest.table_files import read_table_file
 from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
@@ -23,7 +22,7 @@ from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import MST, Wanted, wire
 from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import CONTENT, TIME, arrow, is_content, numbers, schema_of
-from overlace.trace.writer import Writer, writing
+from overlace.trace.writer import LOGS, Writer, writing
 from overlace.wording import counted
 
 LOOKS_LIKE_CONTENT = re.compile(r"\S (?:=|!=|<|<=|>|>=|prefix|suffix|contains) \S|\S exists\b|^\s*\[.*,.*\]")
@@ -31,6 +30,9 @@ LOOKS_LIKE_CONTENT = re.compile(r"\S (?:=|!=|<|<=|>|>=|prefix|suffix|contains) \
 
 LOGGED = ("sessions", "subscriptions")
 """Tables that logs fill: their rows stay with the log that they came from, which may be read on."""
+
+LOG = pa.field("source", pa.int64())
+"""The column beyond those tables that says which log a row came from."""
 
 
 class Piece(NamedTuple):
@@ -196,16 +198,9 @@ def _put(
         merged[table] = merge(merged[table], rows, table, where=piece.where, defaults=piece.defaults)
         if table == "links" and wire_them:
             merged[table] = wire_them(merged[table], rows, names["broker"])
+    writer.name(names)
     for table, rows in merged.items():
         write_changed(writer, table, old[table], rows)
-    listed = [(kind, i, name) for kind in sorted(names) for i, name in enumerate(names[kind])]
-    kinds, ids, called = zip(*listed, strict=True) if listed else ((), (), ())
-    columns = {
-        "kind": pa.array(kinds, pa.string()),
-        "id": pa.array(ids, pa.int32()),
-        "name": pa.array(called, pa.string()),
-    }
-    writer.write("names", pa.table(columns), replace=True)
     trace = writer.commit(
         bucket_us=base.bucket_us if base else HOUR_US,
         unit=base.unit if base else "message",
@@ -216,8 +211,7 @@ def _put(
 
 def _without_shown_times(held: pa.Table, given: pa.Table, base: Trace) -> pa.Table:
     """Links without the times at which logs have shown them, where a table names them: its own word counts."""
-    of_logs = [part for part in base.parts.get("links", ()) if part.source == BRIDGES]
-    both = {*_pairs(replace(base, parts={"links": of_logs}).read("links"))} & {*_pairs(given)}
+    both = {*_pairs(base.read("links", source=LOGS))} & {*_pairs(given)}
     named = np.array([pair in both for pair in _pairs(held)], dtype=bool)
     for name in ("since", "until"):
         values = arrow(numbers(held[name], 0), TIME, named | numbers(held[name].is_null()))
@@ -249,5 +243,6 @@ def write_changed(writer: Writer, table: str, old: pa.Table, merged: pa.Table) -
     touched = np.append(changed_rows(old, merged), np.ones(fresh, dtype=bool))
     for i in np.unique(source[touched]).tolist():
         rows = merged.take(arrow(np.flatnonzero(source == i), pa.int64()))
+        logs = writer.base.stored(table, [], extra=[LOG], source=LOGS) if writer.base and sources[i] == LOGS else None
         writer.drop(table, sources[i])
-        writer.write(table, rows, source=sources[i], name=f"-{table}-{i}")
+        writer.write(table, rows, source=sources[i], name=f"-{table}-{i}", beside=logs)

@@ -14,6 +14,7 @@ from overlace.live.deployment import Deployment
 from overlace.live.options import How, RecordOptions
 from overlace.live.recorder import SECOND_US, Recording, Span, begin_recording, watch
 from overlace.live.recording_tables import Published, Rows, tables_of
+from overlace.matching.names import check_value
 from overlace.model import Progress
 from overlace.trace.store import Trace
 from overlace.trace.writer import refuse_foreign, writing
@@ -196,9 +197,8 @@ def _write(
         ]
     tables = tables_of(rows, recording, deployment, options.weight, key)
     with writing(out, anew=True) as writer:
-        for name, table in tables.items():
-            writer.write(name, table, replace=True)
-        trace = writer.commit(bucket_us=SECOND_US, unit="message", notes={"recorded": about})
+        tables.write(writer)
+        trace = writer.commit(bucket_us=SECOND_US, unit="message", notes={"recorded": about, "check": check_value(key)})
     return Recorded(trace, options.how, messages, about, notes)
 
 

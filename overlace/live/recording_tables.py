@@ -9,14 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import take_groups
-from overlace.arrays.hashing import hash_groups
+from overlace.arrays.jit import Ints
 from overlace.live.deployment import Deployment
 from overlace.live.recorder import SECOND_US, Recording, Session, Span, Subscription
 from overlace.live.wiring import dials, pair
 from overlace.matching.names import pseudonyms
-from overlace.trace.names import names_table
+from overlace.trace.ids import audience_of, identities
+from overlace.trace.store import NEVER
 from overlace.trace.tables import TIME, schema_of, texts
 from overlace.trace.traffic import NONE, UNLOGGED, Reduction, add_up, distinct, traffic_table
+from overlace.trace.writer import Writer
 
 
 class Published(NamedTuple):
@@ -38,28 +40,42 @@ class Rows(NamedTuple):
     subscriptions: Sequence[Span[Subscription]]
 
 
-def tables_of(
-    rows: Rows, recording: Recording, deployment: Deployment, weight: int, key: bytes = b""
-) -> dict[str, pa.Table]:
+class Tables(NamedTuple):
+    """Names by kind in order of their numbers, when they first came up, and tables with numbers for ids."""
+
+    names: Mapping[str, Sequence[str]]
+    since: Mapping[str, Ints]
+    rows: Mapping[str, pa.Table]
+
+    def write(self, writer: Writer) -> None:
+        """Write them as those of a trace."""
+        writer.name(self.names, self.since)
+        for name, table in self.rows.items():
+            writer.write(name, table, replace=True)
+
+
+def tables_of(rows: Rows, recording: Recording, deployment: Deployment, weight: int, key: bytes = b"") -> Tables:
     """All tables of the trace; with a key, names are pseudonyms."""
     brokers = list(deployment.brokers)
     place = dict(zip(brokers, brokers, strict=True))
     if key:
         rows, place = veil(rows, brokers, key)
-    ids = number_names(rows)
+    since = first_times(rows)
+    ids = {kind: {name: i for i, name in enumerate(found)} for kind, found in since.items()}
     number = {place[name]: i for i, name in enumerate(brokers)}
     traffic = traffic_of(rows.traffic, ids, weight)
     names = {"client": list(ids["client"]), "broker": list(number), "topic": list(ids["topic"])}
     count = len(brokers)
-    return {
-        "names": names_table(names),
+    tables = {
         "traffic": traffic.traffic,
         "audiences": traffic.audiences,
         "sessions": sessions_of(rows.sessions, ids["client"], number),
         "subscriptions": subscriptions_of(rows.subscriptions, ids["client"], DIALECTS[deployment.substrate]),
-        "brokers": pa.table({"broker": np.arange(count, dtype=np.int32), "cost": np.ones(count)}),
+        "brokers": pa.table({"broker": np.arange(count), "cost": np.ones(count)}),
         "links": links_of(deployment, recording),
     }
+    times = {kind: np.array(list(found.values()), dtype=np.int64) for kind, found in since.items()}
+    return Tables(names, times, tables)
 
 
 DIALECTS = {"nats": "nats", "mosquitto": "mqtt"}
@@ -95,8 +111,8 @@ def veil(rows: Rows, brokers: Sequence[str], key: bytes) -> tuple[Rows, dict[str
     return Rows(traffic, sessions, asked), places
 
 
-def number_names(rows: Rows) -> dict[str, dict[str, int]]:
-    """Ids of clients and topics, in order of when they first came up, then by name."""
+def first_times(rows: Rows) -> dict[str, dict[str, int]]:
+    """When clients and topics first came up, in this order, then by name; NEVER if they were there before."""
     clients: dict[str, int] = {}
     topics: dict[str, int] = {}
 
@@ -108,11 +124,11 @@ def number_names(rows: Rows) -> dict[str, dict[str, int]]:
         for name in (each.client, *(each.receivers or ())):
             see(clients, name, each.at_us)
     for session in rows.sessions:
-        see(clients, session.what[0], session.since or 0)
+        see(clients, session.what[0], NEVER if session.since is None else session.since)
     for asked in rows.subscriptions:
-        see(clients, asked.what[0], asked.since or 0)
+        see(clients, asked.what[0], NEVER if asked.since is None else asked.since)
     return {
-        kind: {name: i for i, (name, _) in enumerate(sorted(found.items(), key=lambda item: (item[1], item[0])))}
+        kind: dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
         for kind, found in (("client", clients), ("topic", topics))
     }
 
@@ -123,7 +139,8 @@ def traffic_of(published: Sequence[Published], ids: Mapping[str, Mapping[str, in
     start = np.append(0, np.cumsum([len(each) for each in receivers])).astype(np.int64)
     members = np.array([name for each in receivers for name in each], dtype=np.int64)
     logged = np.array([each.receivers is not None for each in published], dtype=np.bool_)
-    audience = np.where(logged, hash_groups(start, members), UNLOGGED)
+    clients = identities(ids["client"])
+    audience = np.where(logged, audience_of(start, clients[members]), UNLOGGED)
     _, audiences = distinct(audience[logged], *take_groups(start, members, np.flatnonzero(logged)))
     messages, size = (np.array([getattr(e, name) for e in published], np.int64) for name in ("messages", "bytes"))
     keys = [
@@ -144,8 +161,8 @@ def _times(spans: Sequence[Span[Session]] | Sequence[Span[Subscription]]) -> dic
 def sessions_of(spans: Sequence[Span[Session]], clients: Mapping[str, int], brokers: Mapping[str, int]) -> pa.Table:
     """Who was at home where."""
     columns = {
-        "client": pa.array([clients[each.what[0]] for each in spans], pa.int32()),
-        "broker": pa.array([brokers[each.what[1]] for each in spans], pa.int32()),
+        "client": pa.array([clients[each.what[0]] for each in spans], pa.int64()),
+        "broker": pa.array([brokers[each.what[1]] for each in spans], pa.int64()),
         **_times(spans),
     }
     return pa.table(columns, schema=schema_of("sessions"))
@@ -154,7 +171,7 @@ def sessions_of(spans: Sequence[Span[Session]], clients: Mapping[str, int], brok
 def subscriptions_of(spans: Sequence[Span[Subscription]], clients: Mapping[str, int], dialect: str) -> pa.Table:
     """Who was subscribed to what."""
     columns = {
-        "client": pa.array([clients[each.what[0]] for each in spans], pa.int32()),
+        "client": pa.array([clients[each.what[0]] for each in spans], pa.int64()),
         "filter": texts([each.what[1] for each in spans]),
         "dialect": texts([dialect] * len(spans)),
         "group": texts([each.what[2] for each in spans]),
@@ -175,11 +192,11 @@ def links_of(deployment: Deployment, recording: Recording) -> pa.Table:
     ]
     return pa.table(
         {
-            "left": pa.array([left for left, _ in ends], pa.int32()),
-            "right": pa.array([right for _, right in ends], pa.int32()),
+            "left": pa.array([left for left, _ in ends], pa.int64()),
+            "right": pa.array([right for _, right in ends], pa.int64()),
             "cost": pa.array([1.0] * len(found), pa.float64()),
             "latency_us": pa.array([recording.latency_us.get(link) for link in found], pa.int32()),
             "wired": pa.array([link in recording.links for link in found], pa.bool_()),
-            "dials": pa.array(dialled, pa.int32()),
+            "dials": pa.array(dialled, pa.int64()),
         }
     )

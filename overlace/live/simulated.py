@@ -56,8 +56,7 @@ class SimulatedSite:
         recording.links = self.network.links[self.live]
         recording.latency_us = dict.fromkeys(recording.links, 1000)
         with writing(str(out), anew=True) as writer:
-            for name, table in tables_of(rows, recording, self.deployment, 1).items():
-                writer.write(name, table, replace=True)
+            tables_of(rows, recording, self.deployment, 1).write(writer)
             writer.commit(bucket_us=SECOND_US, unit="message", notes={"recorded": {"how": "counted"}})
         self.window += 1
         self.at_us = recording.end_us

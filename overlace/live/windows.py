@@ -18,7 +18,6 @@ from overlace.live.deployment import Deployment
 from overlace.live.recorder import SECOND_US, Key, Recording, Session, Span, Subscription
 from overlace.live.recording_tables import DIALECTS, links_of, sessions_of, subscriptions_of
 from overlace.live.wiring import Links, Pair, pair
-from overlace.trace.names import names_table
 from overlace.trace.store import Trace
 from overlace.trace.tables import numbers
 from overlace.trace.traffic import NONE, UNLOGGED, add_up, traffic_table
@@ -92,14 +91,14 @@ def join_windows(found: Sequence[Contents], deployment: Deployment, out: Path) -
     recording.links = last.links
     recording.latency_us = {key: value for each in found for key, value in each.latency_us.items()}
     tables = {
-        "names": names_table({"client": list(clients), "broker": list(brokers), "topic": list(topics)}),
         "traffic": _traffic(found, clients, topics),
         "sessions": sessions_of(sessions, clients, brokers),
         "subscriptions": subscriptions_of(asked, clients, DIALECTS[deployment.substrate]),
-        "brokers": pa.table({"broker": np.arange(len(brokers), dtype=np.int32), "cost": np.ones(len(brokers))}),
+        "brokers": pa.table({"broker": np.arange(len(brokers)), "cost": np.ones(len(brokers))}),
         "links": links_of(deployment, recording),
     }
     with writing(str(out), anew=True) as writer:
+        writer.name({"client": list(clients), "broker": list(brokers), "topic": list(topics)})
         for name, table in tables.items():
             writer.write(name, table, replace=True)
         about = {"how": "counted", "windows": len(found), "not_counted": _not_counted(last.trace)}

@@ -2,7 +2,7 @@
 
 An observation knows of nothing that comes later, not even by a gap: what was known is numbered from 0 without gaps,
 in the order of its names, so that numbers depend neither on what follows nor on the order in which files were
-ingested (docs/decisions/numbers-of-an-observation.md). All else of the trace has the numbers after those. Where no
+ingested (docs/decisions/ids-are-hashes.md). All else of the trace has the numbers after those. Where no
 log gave the ids, their order stays; where nothing follows, in a window that ends with the traffic, so do ids.
 """
 

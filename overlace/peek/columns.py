@@ -1,20 +1,70 @@
-"""The columns of a sample, and what one of them could hold: times, numbers, names."""
+"""The columns of a sample: which are the fields of a log, which make a table of a trace, which hold times or names.
+
+A guess says what it rests on: names, parts of names, and what columns hold. Times are recognised by the reader of CSV,
+or as numbers that never fall; two columns with many values in common are sender and receiver.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
+import pyarrow.parquet as pq
 
-from overlace.ingest.cells import times
-from overlace.ingest.fields import UNIT_WORDS, ZONELESS, unit_of
+from overlace.ingest.fields import UNIT_WORDS, ZONELESS, mapping_of, match_columns, unit_of
+from overlace.ingest.formats import padres_quotes
+from overlace.ingest.lines import MARK
+from overlace.ingest.options import Options
+from overlace.ingest.sources import FORMATS
+from overlace.trace.tables import schema_of
 
-Cells = Sequence[Sequence[str | None]]
-"""Rows of a sample, as text; an empty cell is None."""
+ROWS = 2000
+"""Rows from which columns are guessed."""
+
+TABLE_COLUMNS = (
+    ("interests", "client topic"), ("links", "left right"), ("sessions", "client broker"),
+    ("subscriptions", "client topic"), ("subscriptions", "client filter"), ("advertisements", "client attributes"),
+    ("brokers", "broker"), ("access", "region broker"), ("clients", "client"), ("channels", "combination channel"),
+    ("peers", "left right"),
+)  # fmt: skip
+"""Columns that identify a table, the likeliest tables first."""
+
+NAMED = "by name"
+SHARED = 0.2
+"""Share of the values of the smaller column from which two columns hold the same kind of names."""
+
+STRONG = {
+    "at": "time timestamp datetime when date epoch sent created logged ts",
+    "receiver": "receiver recipient recipients to dst dest destination target subscriber consumer callee rcpt",
+    "client": "client sender from src source publisher producer author caller origin",
+    "topic": "topic subject channel queue stream room genre category tag hashtag",
+    "bytes": "bytes size length",
+    "broker": "broker server gateway",
+}
+WEAK = {
+    "client": "user username device member account person actor sensor uid who",
+    "topic": "group item interest feed path list movie product page song artist",
+}
+"""Words in the names of columns by the field they stand for; the weak ones where no other column is it."""
+
+OTHER_DATES = re.compile(
+    r"(?<![\d.])\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?![\d.])|\d{1,2}[- /][A-Z][a-z]{2}[- /]\d{2,4}|"
+    r"[A-Z][a-z]{2} +\d{1,2}\b.*\d:\d\d|\d\d:\d\d:\d\d"
+)
+"""Times as people write them, which no two read alike."""
+
+QUOTED_PAIR = re.compile(r"\[\s*([^\[\],'\"]+?)\s*,\s*['\"]?([^\[\]'\"]*?)['\"]?\s*\]")
+
+Fields = Mapping[str, tuple[str, str]]
+"""Column -> (field, why)."""
 
 
 class Guess(NamedTuple):
@@ -27,67 +77,259 @@ class Guess(NamedTuple):
 
 
 class Columns:
-    """The columns of a sample, by name."""
+    """The columns of a sample by name: the values that are not empty, the names that these list, what is a number."""
 
-    def __init__(self, names: Sequence[str], cells: Cells) -> None:
+    def __init__(self, names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
+        self.rows = len(rows)
+        self.known = {name: [each[i] or "" for each in rows if each[i]] for i, name in reversed([*enumerate(names)])}
         self.names = list(dict.fromkeys(names))
-        place = {name: i for i, name in reversed(list(enumerate(names)))}
-        self.values = {name: [row[place[name]] for row in cells if place[name] < len(row)] for name in self.names}
-        self.known = {name: [each for each in values if each] for name, values in self.values.items()}
-        self.sets = {name: set(values) for name, values in self.known.items()}
-        self.parts = {
-            name: {part.strip() for each in own for part in re.split("[;|,]", each)} - {""}
-            for name, own in self.sets.items()
+        self.sets = {
+            name: {part.strip() for each in {*own} for part in re.split("[;|,]", each)} - {""}
+            for name, own in self.known.items()
         }
+        self.numbers = {name: _numbers(values) for name, values in self.known.items()}
+        self.time_kinds = {name: _time_kind(values[:500]) for name, values in self.known.items()}
+
+    def share(self, shape: str, name: str) -> float:
+        """The share of the values of a column that hold a regular expression."""
+        return sum(bool(re.search(shape, each)) for each in self.known[name]) / max(1, len(self.known[name]))
 
     def shared(self, left: str, right: str) -> float:
-        """The share of the values of the smaller column that the other has too; a cell may list several."""
-        both = [(self.sets[left], self.sets[right]), (self.parts[left], self.parts[right])]
-        return max(len(a & b) / min(len(a), len(b)) if min(len(a), len(b)) > 1 else 0.0 for a, b in both)
+        """The share of the values of the smaller column that the other has too."""
+        a, b = self.sets[left], self.sets[right]
+        return len(a & b) / min(len(a), len(b)) if min(len(a), len(b)) > 1 else 0.0
 
-    def guesses(self, fields: Mapping[str, tuple[str, str]]) -> list[Guess]:
-        """Each column with its (field, why)."""
-        samples = {name: (self.known[name] or [""])[0] for name in self.names}
-        return [Guess(name, *_field(fields.get(name), samples[name])) for name in self.names]
+    def guesses(self, fields: Fields) -> list[Guess]:
+        """Each column with what it is taken for."""
+        given = {name: fields.get(name, ("", "")) for name in self.names}
+        return [Guess(name, field, (self.known[name] or [""])[0], why) for name, (field, why) in given.items()]
+
+    def is_nested(self, name: str) -> bool:
+        """Whether a column holds lists or objects."""
+        return any(each.startswith(("{", "[")) for each in self.known[name][:20])
+
+    def could_be_names(self, name: str) -> bool:
+        """Whether a column could hold names: neither fractions, nor long texts, nor lists."""
+        strange = max(self.share(r"(?s).{81}", name), self.share(r"^-?\d*\.\d+$", name))
+        return len(self.known[name]) * 2 > self.rows and strange <= 0.5 and not self.is_nested(name)
+
+    def is_counted(self, name: str) -> bool:
+        """Whether a column holds the numbers of rows."""
+        numbers = self.numbers[name]
+        return len(numbers) == len(self.known[name]) and all(b - a == 1 for a, b in pairwise(numbers))
+
+    def never_falls(self, name: str) -> bool:
+        """Whether a column holds numbers of 0 or more that grow, and not by one from row to row."""
+        numbers = self.numbers[name]
+        if len(numbers) < max(3, 0.98 * len(self.known[name])) or min(numbers) < 0:
+            return False
+        rising = sum(a <= b for a, b in pairwise(numbers)) >= 0.98 * (len(numbers) - 1)
+        return rising and numbers[-1] - numbers[0] >= len(numbers) / 2 and not self.is_counted(name)
 
 
-def _field(found: tuple[str, str] | None, sample: str) -> tuple[str, str, str]:
-    field, why = found or ("", "")
-    return field, sample, why
-
-
-def is_nested(columns: Columns, name: str) -> bool:
-    """Whether a column holds lists or objects."""
-    return any(each.startswith(("{", "[")) for each in columns.known[name][:20])
-
-
-def time_kind(columns: Columns, name: str) -> str:
-    """What makes a column look like times; nothing if it does not."""
-    values = columns.known[name][:500]
-    if not values or np.mean(times(pa.array(values, pa.string()))[1]) < 0.5:
-        return ""
-    if sum("-" in each[1:] for each in values) > len(values) // 2:
-        return "ISO times" + (", without a zone" if ZONELESS.match(values[0]) else "")
-    unit = unit_of(values) or "s"
-    return f"numbers, taken as {UNIT_WORDS[unit]} since 1970"
-
-
-def numbers_in(values: Sequence[str]) -> list[float]:
+def _numbers(values: Sequence[str]) -> list[float]:
     """Those that are finite numbers."""
     found = []
     for each in values:
-        try:
-            value = float(each)
-        except ValueError:
-            continue
-        if math.isfinite(value):
-            found.append(value)
-    return found
+        with suppress(ValueError):
+            found.append(float(each))
+    return [value for value in found if math.isfinite(value)]
 
 
-def could_be_names(columns: Columns, name: str) -> bool:
-    """Whether a column could hold names: neither fractions, nor long texts, nor lists."""
-    values = columns.known[name]
-    long = sum(len(each) > 80 for each in values) > len(values) // 2
-    fractions = sum(bool(re.fullmatch(r"-?\d*\.\d+", each)) for each in values) > len(values) // 2
-    return len(values) * 2 > len(columns.values[name]) and not long and not fractions and not is_nested(columns, name)
+def _time_kind(values: Sequence[str]) -> str:
+    """What makes values look like times, as the reader of CSV takes them; nothing if it does not."""
+    text, form = io.StringIO(), FORMATS["csv"]
+    csv.writer(text, lineterminator="\n").writerows([("at", "client"), *((" ".join(v.split()), "x") for v in values)])
+    sample = text.getvalue().encode("utf-8", "replace")
+    settled = form.settle(sample, Options(delimiter=",", header=True).for_format(form))
+    kinds = [kind for batch in form.read(iter([(0, sample)]), settled) for kind in batch["kind"].to_pylist()]
+    if not values or kinds.count("message") * 2 < len(values):
+        return ""
+    if sum("-" in each[1:] for each in values) > len(values) // 2:
+        return "ISO times" + (", without a zone" if ZONELESS.match(values[0]) else "")
+    return f"numbers, taken as {UNIT_WORDS[unit_of(values) or 's']} since 1970"
+
+
+# --- the first rows ---------------------------------------------------------------------------------------
+
+
+def sample_columns(path: str, data: bytes, form: str, asked: Options) -> tuple[Columns | None, Options]:
+    """(columns, options): the first rows by column, and the options, which deny a header if there is none."""
+    text = data.removeprefix(MARK).decode("utf-8", "replace")
+    rows: Iterable[Any] = ()
+    if form not in ("", "csv", "counts", "json", "jsonl", "parquet", padres_quotes.FORMAT.name):
+        return None, asked
+    if data.startswith(b"PAR1"):
+        with suppress(OSError, ValueError):
+            rows = next((batch.to_pylist() for batch in pq.ParquetFile(path).iter_batches(ROWS)), [])
+    elif form == padres_quotes.FORMAT.name:
+        rows = [dict(QUOTED_PAIR.findall(line)) for line in text.split("\n")[:ROWS]]
+    elif text.lstrip()[:1] in ("{", "["):
+        rows = [dict(enumerate(row)) if isinstance(row, list) else row for row in _json_values(text)]
+    else:
+        return _text_columns(text, form, asked)
+    rows = [row for row in rows if isinstance(row, dict)]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if not names or (form == "jsonl" and all(isinstance(each, list) for each in rows[0].values())):
+        return None, asked
+    return Columns([*map(str, names)], [[_cell(row.get(name)) for name in names] for row in rows]), asked
+
+
+def _json_values(text: str) -> list[Any]:
+    """The first values of JSON, one a line or the elements of one array."""
+    values: list[Any] = []
+    array = re.match(r"\s*\[\s*(?=[\[{])", text)
+    with suppress(ValueError, RecursionError):
+        place = array.end() if array else len(text)
+        while place < len(text) and len(values) < ROWS:
+            value, place = json.JSONDecoder().raw_decode(text, place)
+            values.append(value)
+            place += len(text[place : place + 4096]) - len(text[place : place + 4096].lstrip(" \r\n\t,"))
+    for line in [] if array else text.split("\n")[:ROWS]:
+        with suppress(ValueError, RecursionError):
+            values.append(json.loads(line))
+    return values
+
+
+def _cell(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value or None
+    return json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)
+
+
+def _text_columns(text: str, form: str, asked: Options) -> tuple[Columns | None, Options]:
+    lines = [line for line in text[: 1 << 18].splitlines()[: ROWS + 1] if line.strip()]
+    given = Options(delimiter=asked.delimiter, header=asked.header).for_format(FORMATS["csv"])
+    layout = FORMATS["csv"].settle("\n".join(lines).encode(), given)
+    names, rows = list(layout["columns"]), list[list[str]]()
+    for line in (line for line in lines if not (layout["comments"] and line.startswith("#"))):
+        with suppress(csv.Error):
+            rows += [row for row in csv.reader([line], delimiter=layout["delimiter"] or ",") if len(row) == len(names)]
+    found = Columns(names, rows[1:] if layout["header"] else rows)
+    if not form and (len(names) < 2 or found.rows + 1 < 0.9 * len(lines)):
+        return None, asked
+    meaning = any(_field_in(name, words) for name in found.names for words in (STRONG, WEAK))
+    again = any(name in values for name in found.names for values in found.known.values())
+    if asked.header is None and layout["header"] and again and not meaning:  # the first line is one more row
+        return _text_columns(text, form, replace(asked, header=False))
+    return found, asked
+
+
+# --- fields of a log -----------------------------------------------------------------------------------------
+
+
+def guess_fields(form: str, columns: Columns) -> dict[str, tuple[str, str]]:
+    """The columns that are fields of a log: with at and client it can be one; of publications the time and the client.
+
+    The attributes of publications may have any name, and none of them is a publisher.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for field, names in mapping_of(match_columns(columns.names, {})).items():
+        timeless = [name for name in names if field == "at" and columns.known[name] and not columns.time_kinds[name]]
+        found |= dict.fromkeys((name for name in names if name not in timeless), (field, NAMED))
+    for words, why in ((STRONG, "by its name"), (WEAK, "perhaps, by its name")):
+        for name in columns.names:
+            field = _field_in(name, words)
+            if name not in found and field and not _has(found, field) and _fits(columns, name, field):
+                found[name] = (field, why)
+    if not _has(found, "at"):
+        found |= _guess_time(columns, [name for name in columns.names if name not in found])
+    if form != padres_quotes.FORMAT.name:
+        return found | _guess_names(columns, found)
+    times = {name: each for name, each in found.items() if each[0] == "at"}
+    client = padres_quotes.guess_client([name for name in columns.names if name not in times] or columns.names)
+    content = dict.fromkeys(columns.names, ("content", ""))
+    return {**content, **times, client: ("client", "in place of a publisher, as publications name none")}
+
+
+def _has(found: Fields, field: str) -> bool:
+    return any(each in (field, "receivers" if field == "receiver" else field) for each, _ in found.values())
+
+
+def _field_in(name: str, words: Mapping[str, str]) -> str:
+    """The field of the first word in the name of a column that stands for one."""
+    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)
+    return next((field for part in parts for field, own in words.items() if part.lower() in own.split()), "")
+
+
+def _fits(columns: Columns, name: str, field: str) -> bool:
+    if field == "at":
+        return bool(columns.time_kinds[name])
+    if field == "bytes":
+        return all(each.isdecimal() for each in columns.known[name])
+    return bool(columns.known[name]) and not columns.is_nested(name)
+
+
+def _guess_time(columns: Columns, free: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The column that holds times: by their form, by their size, or as numbers that never fall."""
+    free = [name for name in free if not columns.is_nested(name)]
+    for name in free:
+        kind, numbers = columns.time_kinds[name], sorted(columns.numbers[name])
+        per_second = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit_of(columns.known[name]) or "s"]
+        sized = 6.3e8 < (numbers or [0.0])[len(numbers) // 2] / per_second < 4.1e9  # 1990 to 2100
+        if kind.startswith("ISO") or (kind and sized and len(numbers) * 2 > len(columns.known[name])):
+            return {name: ("at", kind)}
+    growing = [name for name in free if columns.never_falls(name)] if len(columns.names) > 2 else []
+    others = [name for name in columns.names if name not in growing]
+    alone = [name for name in growing if all(columns.shared(name, other) < SHARED for other in others)]
+    return dict.fromkeys(alone[:1], ("at", "numbers that never fall, taken as seconds"))
+
+
+def _guess_names(columns: Columns, found: Fields) -> dict[str, tuple[str, str]]:
+    """Sender and receiver as columns with the same names in them, a topic, and the first column as sender."""
+    added: dict[str, tuple[str, str]] = {}
+    free = [name for name in columns.names if name not in found and columns.could_be_names(name)]
+    few = [name for name in free if len(columns.known[name]) <= 3]  # one value in few rows, or their numbers, is chance
+    free = [name for name in free if name in few or (len({*columns.known[name]}) > 1 and not columns.is_counted(name))]
+    mine = [name for name, (field, _) in found.items() if field == "client"]
+    if not _has(found, "receiver"):
+        pairs = [(a, b) for i, a in enumerate(mine[:1] or free) for b in (free if mine else free[i + 1 :])]
+        best = max(pairs, key=lambda pair: columns.shared(*pair), default=None)
+        if best and columns.shared(*best) >= SHARED:
+            why = f"{columns.shared(*best):.0%} of its values are also in {{}}"
+            added |= {} if mine else {best[0]: ("client", why.format(best[1]))}
+            added[best[1]] = ("receiver", why.format(best[0]))
+    free = [name for name in free if name not in added]
+    leveled = [name for name in free if columns.share(r"\w[/.]\w", name) > 0.5]
+    if not _has(found, "topic") and leveled:
+        added[leveled[0]] = ("topic", "names with levels")
+        free.remove(leveled[0])
+    if not _has({**found, **added}, "client") and free:
+        added[free[0]] = ("client", "the first column of names")
+        repeats = [name for name in free[1:] if len({*columns.known[name]}) < len(columns.known[name])]
+        if not any(_has({**found, **added}, field) for field in ("topic", "receiver")) and repeats:
+            added[repeats[0]] = ("topic", "the next column of names that come again")
+    return added
+
+
+def unread_times(columns: Columns) -> str:
+    """A column of times in a form that no reader takes."""
+    strange = [name for name in columns.names if not columns.time_kinds[name]]
+    return next((name for name in strange if columns.share(OTHER_DATES.pattern, name) > 0.5), "")
+
+
+def clock_apart(columns: Columns) -> tuple[str, str] | None:
+    """(date, time of day), where they are two columns."""
+    shapes = (r"^\s*\d{4}-\d\d-\d\d\s*$", r"^\s*\d{1,2}:\d\d(:\d\d([.,]\d+)?)?Z?\s*$")
+    days, clocks = ([name for name in columns.names if columns.share(shape, name) == 1] for shape in shapes)
+    return (days[0], clocks[0]) if days and clocks else None
+
+
+# --- tables --------------------------------------------------------------------------------------------------
+
+
+def tables_by_names(names: Sequence[str]) -> list[str]:
+    """The tables that have all of these columns, likeliest first."""
+    own = {name.strip().lower() for name in names}
+    every = {table: {*schema_of(table).names} for table, _ in TABLE_COLUMNS if table != "interests"}
+    return [table for table, names in TABLE_COLUMNS if {*names.split()} <= own <= every.get(table, {*names.split()})]
+
+
+def guess_cost(columns: Columns, ends: tuple[str, str]) -> str:
+    """A column that holds what links cost."""
+    for name in columns.names:
+        numbers = columns.numbers[name]
+        priced = re.search(r"cost|weight|price|distance|length|metric|delay", name.lower()) or name.isdecimal()
+        if name not in ends and priced and numbers and len(numbers) == columns.rows and min(numbers) >= 0:
+            return name
+    return ""

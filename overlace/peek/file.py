@@ -1,49 +1,43 @@
-"""One file: what it is, which column is what, and the recipes to ingest it, likeliest first.
-
-What is likely is tried with the code that ingests: a recipe that does not work is not offered.
-"""
+"""One file: what it is, which column is what, and the recipes to ingest it, likeliest first; only what works."""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import json
 import re
 import shlex
+import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import ceil
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
-from overlace.ingest.encode import count
-from overlace.ingest.files import HEAD
+from overlace.ingest.files import HEAD, open_file
 from overlace.ingest.formats import padres_quotes
 from overlace.ingest.lines import MARK
-from overlace.ingest.options import Options
+from overlace.ingest.options import Options, flag_of
 from overlace.ingest.sources import guess, look
+from overlace.ingest.tables import add_tables, add_topology
 from overlace.ingest.topologies.read import seems_configuration, seems_topology
-from overlace.peek.columns import Columns, Guess
-from overlace.peek.guesses import (
-    NAMED,
-    SHARED,
-    clock_apart,
-    guess_cost,
-    guess_fields,
-    guess_log,
-    guess_pairs,
-    separator_in,
-    tables_by_names,
-    unread_times,
-)
-from overlace.peek.heads import SEEN, Head, binary_kind, read_head
-from overlace.peek.problems import problem_of
-from overlace.peek.recipes import Outcome, Recipe
-from overlace.peek.samples import sample_columns
-from overlace.peek.summary import first_events
+from overlace.ingest.wiring import Wanted
+from overlace.peek import columns as guessing
+from overlace.peek.columns import NAMED, SHARED, Columns, Fields, Guess
+from overlace.peek.logs import LogSample, count_logs, read_log
+
+SEEN, LEAST, BEGINNING = 1 << 20, 1 << 16, 1 << 18
+"""Bytes up to which a file is read whole, each of many files is, and that are read of a larger one."""
 
 TABLE_BYTES = 16 << 20
-"""Bytes of a table that are read to see whether it is one."""
+"""Bytes of a table that are read."""
 
-LEAST = 1 << 16
-"""Bytes that are looked at of each of many files."""
+LINES, WIDTH = 5, 100
+"""Lines that are shown, and characters of each."""
 
 FEW_ROWS = 3
 """Rows below which two words a line are no table."""
@@ -51,247 +45,370 @@ FEW_ROWS = 3
 FEW_BROKERS = 300
 """Names up to which a relation between things of one kind is likelier links of brokers than interests."""
 
+OUT = "trace"
+"""The trace that printed commands make."""
 
-class Found(NamedTuple):
-    """A recipe to ingest a file, what it counts (none: the file was too large to try), and what the guess rests on."""
+MAX_BAD = 10
+"""Percent of a file's lines that may be bad, unless the command line says otherwise."""
 
-    recipe: Recipe
-    outcome: Outcome | None
-    columns: list[Guess]
+OBJECT_OF_LISTS = re.compile(rb'\s*\{\s*"((?:\\.|[^"\\])*)"\s*:\s*\[\s*("?(?:\\.|[^"\\,\]])*)')
+
+
+PACKETS = "Packets are not read: export messages as CSV with tshark."
+MAGIC = (
+    (b"\x89PNG", "a PNG image", ""),
+    (b"\xff\xd8\xff", "a JPEG image", ""),
+    (b"GIF8", "a GIF image", ""),
+    (b"%PDF", "a PDF document", ""),
+    (b"PK\x03\x04", "a zip archive", "Unpack it (unzip FILE) and peek at what is in it."),
+    (b"BZh", "packed by bzip2", "Unpack it: bunzip2 -k FILE"),
+    (b"\xfd7zXZ", "packed by xz", "Unpack it: xz -dk FILE"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd", "Unpack it: zstd -dk FILE"),
+    (b"7z\xbc\xaf", "a 7-Zip archive", "Unpack it and peek at what is in it."),
+    (b"Rar!", "a RAR archive", "Unpack it and peek at what is in it."),
+    (b"SQLite format 3\0", "an SQLite database", "Export a table: sqlite3 -header -csv FILE 'select ...' > NEW.csv"),
+    (b"\xd4\xc3\xb2\xa1", "a packet capture (pcap)", PACKETS),
+    (b"\xa1\xb2\xc3\xd4", "a packet capture (pcap)", PACKETS),
+    (b"\x0a\x0d\x0d\x0a", "a packet capture (pcapng)", PACKETS),
+    (b"\x7fELF", "a program", ""),
+    (b"Obj\x01", "Avro", "Export it as Parquet or JSON lines."),
+    (b"ORC", "ORC", "Export it as Parquet."),
+    (b"\x89HDF", "HDF5", "Export it as Parquet or CSV."),
+)
+"""What binary files begin with, what they are, and what to do."""
+
+OFFICE = {
+    "xl/": ("an Excel workbook", "Save the sheet as CSV (UTF-8)."),
+    "word/": ("a Word document", ""),
+    "content.xml": ("an OpenDocument file", "Save the sheet as CSV (UTF-8)."),
+}
+PAIRS = re.compile(rb"^(.* )?\w+=\S+ +\w+=\S+", re.MULTILINE)
+JOINED = (
+    "import csv,sys; csv.writer(sys.stdout).writerows([' '.join(c.split()) for c in r] for r in csv.reader(sys.stdin))"
+)
+"""A program that takes the line breaks out of cells."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A way to ingest files, as logs, as a table or as a topology, and what it rests on."""
+
+    files: tuple[str, ...]
+    options: Options = field(default_factory=Options)
+    table: str = ""
+    topology: bool = False
+    wired: str = ""
+    max_bad: int = MAX_BAD  # percent
     why: str = ""
+    columns: Sequence[Guess] = ()
+    counts: Mapping[str, Any] | None = None  # none: the files are too large to be counted
+    samples: Sequence[LogSample] = ()  # of logs
+
+    @property
+    def makes(self) -> str:
+        """What the files are taken for."""
+        return f"table {self.table}" if self.table else "topology" if self.topology else "log"
+
+    def command(self) -> str:
+        """The command as it can be pasted into a shell."""
+        chosen, bad = self.options, "" if self.max_bad == MAX_BAD else f"{self.max_bad}%"
+        mapped = {name: [each] if isinstance(each, str) else each for name, each in chosen.map.items()}
+        single = {"--format": chosen.format, "--table": self.table, "--wired": self.wired, "--max-bad": bad}
+        single |= {flag_of(name): getattr(chosen, name) for name in ("delimiter", "list_separator", "unit")}
+        several = {"--map": [f"{name}={each}" for name, own in mapped.items() for each in own], "--skip": chosen.skip}
+        words = ["overlace", "ingest", *(f"./{name}" if name.startswith("-") else name for name in self.files)]
+        words += ["--topology"] if self.topology else []
+        words += [] if chosen.header is None else ["--header" if chosen.header else "--no-header"]
+        for flag, values in {**{flag: [value] for flag, value in single.items() if value}, **several}.items():
+            words += [word for value in values for word in (flag, value)]
+        return shlex.join([*words, "--out", OUT])
+
+    def of_logs(self, logs: Sequence[LogSample], notes: Sequence[str] = (), *, whole: bool) -> Recipe:
+        """The same with what the logs count if they are whole, and the share of bad lines that it takes."""
+        counts, worst = count_logs(logs)
+        bad = counts["bad"]
+        if bad and counts["lines"] == sum(bad.values()) + sum(counts["ignored"].values()) + counts["duplicates"]:
+            reason = max(bad, key=lambda each: bad[each])
+            raise BadTrace(f"read as a log, no line can be kept; most often ({bad[reason]:,}): {reason}.")
+        percent = max(MAX_BAD, ceil(worst * 100))
+        return replace(self, max_bad=percent, counts={**counts, "notes": notes} if whole else None, samples=logs)
+
+    def of_table(self) -> Recipe:
+        """The same with the rows that a table or a topology makes, by the readers of these; raises what they raise."""
+        names = {name: each if isinstance(each, str) else each[-1] for name, each in self.options.map.items()}
+        how = {"map": names, "delimiter": self.options.delimiter, "header": self.options.header}
+        with tempfile.TemporaryDirectory(prefix="overlace-peek-") as folder:
+            out = str(Path(folder) / OUT)
+            if self.table:
+                _, counts = add_tables(self.files, self.table, out, how)
+                if not counts.new:
+                    raise BadTrace("read as a table, it has no rows.")
+                return replace(self, counts={"rows": {self.table: counts.new}, "notes": []})
+            trace, merged, notes = add_topology(self.files, out, wired=Wanted(self.wired, how) if self.wired else None)
+            wired = sum(trace.read("links", ["wired"])["wired"].to_pylist())
+        rows = {name: each.new for name, each in merged.items()} | {"wired links": wired}
+        if rows.get("links") and not wired and not self.wired:
+            return replace(self, wired="mst").of_table()
+        return replace(self, counts={"rows": rows, "notes": notes})
 
 
-class Looked(NamedTuple):
+class InspectedFile(NamedTuple):
     """What a file is."""
 
     path: str
     what: str  # for people
-    lines: list[str]  # the first ones
-    whole: bool  # all of it was looked at
-    columns: list[Guess]
-    found: list[Found]  # recipes, likeliest first
-    problem: str = ""  # why there is none
-    size: int = 0  # bytes that were looked at
+    problem: str = ""  # why there is no recipe
+    whole: bool = True  # all of it was read
+    lines: Sequence[str] = ()  # the first ones
+    columns: Sequence[Guess] = ()
+    recipes: Sequence[Recipe] = ()  # likeliest first
 
     @property
     def makes(self) -> str:
         """What the file is likeliest taken for: log, table, topology, or nothing."""
-        return self.found[0].recipe.makes.partition(" ")[0] if self.found else ""
+        return self.recipes[0].makes.partition(" ")[0] if self.recipes else ""
 
 
-def look_into(path: str, asked: Options, files: int = 1) -> Looked:
-    """What a file is and the recipes to ingest it; the more files there are, the less is looked at of each."""
+def inspect_file(path: str, asked: Options, files: int = 1) -> InspectedFile:
+    """What a file is and the recipes to ingest it; the more files there are, the less is read of each."""
+    seen = max(SEEN // files, LEAST)
     try:
-        head = read_head(path, max(SEEN // files, LEAST))
+        with open_file(path) as stream:
+            packed, data = isinstance(stream, gzip.GzipFile), stream.read(seen + 1)
     except BadTrace as error:
-        return Looked(path, "packed by gzip, and damaged", [], False, [], [], str(error))
-    if not head.data.strip():
-        what = "blank" if head.data else "empty"
-        return Looked(path, what, [], True, [], [], f"{path} is {what}: there is nothing to ingest.")
-    binary = binary_kind(head)
-    if binary:
-        what, do = binary
-        gzip = "gzip of " if head.packed else ""
-        text = f"{path} is {gzip}{what}, which is not read. {do.replace('FILE', shlex.quote(path))}".strip()
-        return Looked(path, what, head.lines(), head.whole, [], [], text)
-    certain = seems_topology(path, head.data)
+        return InspectedFile(path, "packed by gzip, and damaged", str(error), whole=False)
+    whole, data = len(data) <= seen, data[: seen if len(data) <= seen else min(seen, BEGINNING)]
+    if not data.strip():
+        what = "blank" if data else "empty"
+        return InspectedFile(path, what, f"{path} is {what}: there is nothing to ingest.")
+    text = data[: LINES * HEAD].removeprefix(MARK).decode("utf-8", "replace")
+    listed = [repr(data[: WIDTH // 3])[2:-1]] if _is_binary(data) else text.splitlines()[:LINES]
+    lines = [line if len(line) <= WIDTH else line[: WIDTH - 3] + "..." for line in listed]
+    if binary := _binary_kind(path, data):
+        what, advice = binary[0], binary[1].replace("FILE", shlex.quote(path))
+        problem = f"{path} is {'gzip of ' * packed}{what}, which is not read. {advice}".strip()
+        return InspectedFile(path, what, problem, whole, lines)
+    certain = seems_topology(path, data)
     if certain or seems_configuration(path):
-        looked = _topology(head)
-        if certain or any(found.outcome and found.outcome.rows.get("links") for found in looked.found):
-            return looked
-    return _rows(head, asked, max(TABLE_BYTES // files, LEAST))
+        try:
+            recipe = Recipe((path,), topology=True).of_table()
+            if certain or (recipe.counts and recipe.counts["rows"].get("links")):
+                return InspectedFile(path, "a topology", lines=lines, recipes=[recipe])
+        except OverlaceError as error:
+            if certain:
+                return InspectedFile(path, "a topology that cannot be read", str(error), lines=lines)
+    file = InspectedFile(path, "text", "", whole, lines)
+    return _inspect_rows(file, data, asked, max(TABLE_BYTES // files, LEAST))
 
 
-def _topology(head: Head) -> Looked:
-    recipe = Recipe((head.path,), topology=True)
+def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -> InspectedFile:
+    """A text or Parquet file: as a log by the names that logs have, as a table, or either by guess."""
+    form, reasons, found = "", list[str](), list[Recipe]()
     try:
-        outcome = recipe.try_out()
-        if outcome.rows.get("links") and not outcome.rows["wired links"]:
-            recipe = replace(recipe, wired="mst")
-            outcome = recipe.try_out()
-    except OverlaceError as error:
-        return Looked(head.path, "a topology that cannot be read", head.lines(), True, [], [], str(error))
-    return Looked(head.path, "a topology", head.lines(), True, [], [Found(recipe, outcome, [])])
-
-
-# --- rows -----------------------------------------------------------------------------------------------------
-
-
-def _rows(head: Head, asked: Options, most: int) -> Looked:
-    """A text or Parquet file: as a log by the names that logs have, as a table, as a log by guess."""
-    form, reason = _format(head, asked)
-    what = form or "text"
-    found: list[Found] = []
-    reasons: list[str] = [reason] if reason else []
-    columns, options = sample_columns(head, form, asked)
-    for make in (_log_as_it_is, _named_table, _guessed_log, _guessed_tables):
-        if found and make is not _guessed_tables:
-            continue
-        if found and found[0].recipe.makes == "log":
-            break
-        for each in make(head, form, columns, options):
-            try:
-                found.append(_try(each, head, most))
-            except OverlaceError as error:
-                reasons.append(str(error))
-            if found and make is not _guessed_tables:
-                break
-    guesses = found[0].columns if found else columns.guesses(guess_log(columns)) if columns and form else []
-    if found and not columns and found[0].recipe.table:
-        what = "a JSON object of lists"
-    problem = "" if found else problem_of(head, form, columns, reasons)
-    return Looked(head.path, what, head.lines(), head.whole, guesses, found, problem, len(head.data))
-
-
-def _format(head: Head, asked: Options) -> tuple[str, str]:
-    """(format, why none fits)."""
-    try:
-        return look(head.path, asked.format, asked).format, ""
+        form = look(file.path, asked.format, asked).format
     except (BadParameter, Unknown):  # what was asked for, not the file, is wrong
         raise
     except OverlaceError as error:
-        named = asked.format or guess(head.data.removeprefix(MARK)[:HEAD])
-        return (named if named == padres_quotes.FORMAT.name else ""), str(error)  # it lacks a mapping, which is guessed
+        reasons = [str(error)]
+        if (asked.format or guess(data.removeprefix(MARK)[:HEAD])) == padres_quotes.FORMAT.name:
+            form = padres_quotes.FORMAT.name  # it lacks a mapping, which is guessed
+    columns, options = guessing.sample_columns(file.path, data, form, asked)
+    known = chain(_named_log(file.path, form, columns, options), _named_tables(file.path, data, columns, options))
+    singles = chain(known, _guessed_log(file.path, data, form, columns, options))
+    for single, recipes in ((True, singles), (False, _guessed_tables(file, form, columns, options))):
+        for recipe in [] if found else recipes:
+            try:
+                if recipe.makes == "log":
+                    sample = read_log(file.path, recipe.options, data, file.whole)
+                    found.append(recipe.of_logs([sample], whole=file.whole))
+                else:
+                    with open_file(file.path) as stream:
+                        small = len(stream.read(most + 1)) <= most
+                    found.append(recipe.of_table() if small else recipe)
+            except OverlaceError as error:
+                reasons.append(str(error))
+            if found and single:
+                break
+    if not found:
+        guesses = columns.guesses(guessing.guess_fields("", columns)) if columns and form else ()
+        problem = f"{PurePosixPath(file.path).name}: {next(_problems(file, data, form, columns, reasons))}"
+        return file._replace(what=form or "text", problem=problem, columns=guesses)
+    what = "a JSON object of lists" if columns is None and found[0].table else form or "text"
+    return file._replace(what=what, columns=found[0].columns, recipes=found)
 
 
-def _try(found: Found, head: Head, most: int) -> Found:
-    """A recipe with what it counts; raises where it does not work. Of a table `most` bytes are read."""
-    recipe = found.recipe
-    if recipe.makes == "log":
-        outcome = recipe.try_out() if head.whole else _beginning(recipe, len(head.data))
-        if outcome.bad and not outcome.kept:
-            reason, rows = max(outcome.bad.items(), key=lambda item: item[1])
-            raise BadTrace(f"read as a log, no line can be kept; most often ({rows:,}): {reason}.")
-        recipe = replace(recipe, max_bad=outcome.max_bad())
-        return found._replace(recipe=recipe, outcome=outcome if head.whole else None)
-    if not head.whole and not read_head(head.path, most).whole:
-        return found
-    outcome = recipe.try_out()
-    if not any(outcome.rows.values()):
-        raise BadTrace("read as a table, it has no rows.")
-    return found._replace(outcome=outcome)
-
-
-def _beginning(recipe: Recipe, most: int) -> Outcome:
-    """What becomes of the first lines of a log."""
-    counted = count(first_events(look(recipe.files[0], recipe.options.format, recipe.options), most)).rows
-    lines = sum(counted.values())
-    bad = {reason: rows for (kind, reason), rows in counted.items() if kind == "bad"}
-    ignored = {reason: rows for (kind, reason), rows in counted.items() if kind == "ignored"}
-    return Outcome(lines, ignored=ignored, bad=bad, worst=sum(bad.values()) / lines if lines else 0.0)
-
-
-# --- recipes, likeliest first ------------------------------------------------------------------------------------
-
-
-def _log_as_it_is(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
-    """As a log whose columns are told by their names, or by what was asked for."""
-    if not form:
+def _named_log(path: str, form: str, columns: Columns | None, options: Options) -> Iterator[Recipe]:
+    """As a log whose columns are recognised by their names or were asked for; the others with what they could be."""
+    if columns is None and form not in ("", "csv", "counts", "json", "jsonl", "parquet"):
+        yield Recipe((path,), options)
+    if columns is None or not form:
         return
-    guessed = guess_fields(form, columns) if columns else {}
+    guessed = guessing.guess_fields(form, columns)
     named = {name: each for name, each in guessed.items() if each[1] == NAMED}
     fields = {field for field, _ in named.values()} | set(options.map)
-    if columns is None and form in ("csv", "counts", "json", "jsonl", "parquet"):
+    if (not {"at", "client"} <= fields and form != "counts") or (not options.map and guessing.clock_apart(columns)):
         return
-    if columns is not None and not {"at", "client"} <= fields and form != "counts":
-        return
-    if columns is not None and not options.map and clock_apart(columns):
-        return
-    options = _with_separator(columns, named, options)
-    guesses = [] if columns is None else _with_hints(columns.guesses({**named, **_asked_fields(options)}), guessed)
-    yield Found(Recipe((head.path,), options), None, guesses)
-
-
-def _with_separator(columns: Columns | None, fields: Mapping[str, tuple[str, str]], options: Options) -> Options:
-    """The options with what separates receivers in a cell, where several stand in one."""
-    mark = separator_in(columns, fields) if columns and not options.list_separator else ""
-    return replace(options, list_separator=mark) if mark else options
-
-
-def _with_hints(guesses: Sequence[Guess], fields: Mapping[str, tuple[str, str]]) -> list[Guess]:
-    """Columns that are not used with what they could be."""
-    hinted = []
-    for each in guesses:
-        field = "" if each.field else fields.get(each.column, ("", ""))[0]
-        hinted.append(each._replace(why=f"could be the {field}: --map {field}={each.column}") if field else each)
-    return hinted
-
-
-def _asked_fields(options: Options) -> dict[str, tuple[str, str]]:
     listed = {field: [each] if isinstance(each, str) else each for field, each in options.map.items()}
-    return {column: (field, "as asked") for field, columns in listed.items() for column in columns}
+    asked = {column: (field, "as asked") for field, names in listed.items() for column in names}
+    hints = {name: ("", f"could be the {field}: --map {field}={name}") for name, (field, _) in guessed.items() if field}
+    guesses = columns.guesses({**hints, **named, **asked})
+    yield Recipe((path,), _with_separator(columns, named, options), columns=guesses)
 
 
-def _named_table(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
+def _with_separator(columns: Columns, fields: Fields, options: Options) -> Options:
+    """The options with what separates receivers in a cell, where a cell has several."""
+    listed = [name for name, (field, _) in fields.items() if field.startswith("receiver")]
+    cells = [each for name in listed for each in columns.known[name] if not each.startswith("[")]
+    mark = next((mark for mark in ";|," if any(mark in each for each in cells)), None)
+    return replace(options, list_separator=options.list_separator or mark)
+
+
+def _named_tables(path: str, data: bytes, columns: Columns | None, options: Options) -> Iterator[Recipe]:
     """As a table all of whose columns the file names; or as interests, from an object of lists."""
     if options.format or options.map:
         return
-    if columns is None:
-        if re.match(rb'\s*\{\s*"(\\.|[^"\\])*"\s*:\s*\[', head.data.removeprefix(MARK)):
-            yield Found(Recipe((head.path,), table="interests"), None, _sides(head.data), "a JSON object of lists")
-        return
-    fields = {name: (name.strip().lower(), NAMED) for name in columns.names}
-    for table in tables_by_names(columns.names):
-        yield Found(Recipe((head.path,), _layout_only(options), table), None, columns.guesses(fields), NAMED)
-
-
-def _sides(data: bytes) -> list[Guess]:
-    """The two sides of an object of lists."""
-    pair = re.search(rb'"((?:\\.|[^"\\])*)"\s*:\s*\[\s*("?(?:\\.|[^"\\,\]])*)', data[:4096])
-    key, first = (each.decode("utf-8", "replace").strip('"') for each in pair.groups()) if pair else ("", "")
-    return [
-        Guess("member", "client", key, "each member of the object"),
-        Guess("in its list", "topic", first, "what it lists"),
-    ]
+    if columns is not None:
+        guesses = columns.guesses({name: (name.strip().lower(), NAMED) for name in columns.names})
+        for table in guessing.tables_by_names(columns.names):
+            yield Recipe((path,), _layout_only(options), table, why=NAMED, columns=guesses)
+    elif pair := OBJECT_OF_LISTS.match(data.removeprefix(MARK)):
+        member, first = (each.decode("utf-8", "replace").strip('"') for each in pair.groups())
+        sides = [Guess("member", "client", member, "each member of the object")]
+        sides += [Guess("in its list", "topic", first, "what it lists")]
+        yield Recipe((path,), table="interests", why="a JSON object of lists", columns=sides)
 
 
 def _layout_only(options: Options) -> Options:
     return Options(delimiter=options.delimiter, header=options.header)
 
 
-def _guessed_log(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
+def _guessed_log(path: str, data: bytes, form: str, columns: Columns | None, options: Options) -> Iterator[Recipe]:
     """As a log by what its columns hold."""
-    if columns is None or options.map or (head.data.lstrip()[:1] == b"[" and form not in ("json", "padres-quotes")):
+    quotes = form == padres_quotes.FORMAT.name
+    if columns is None or options.map or (data.lstrip()[:1] == b"[" and form != "json" and not quotes):
         return
-    fields = guess_fields(form, columns)
-    if not {"at", "client"} <= {field for field, _ in fields.values()} or clock_apart(columns):
+    fields = guessing.guess_fields(form, columns)
+    if not {"at", "client"} <= {field for field, _ in fields.values()} or guessing.clock_apart(columns):
         return
-    options = _with_separator(columns, fields, options)
-    said = form == padres_quotes.FORMAT.name
-    taken = {name: each for name, each in fields.items() if (said or each[1] != NAMED) and each[0] != "content"}
+    taken = {name: each for name, each in fields.items() if (quotes or each[1] != NAMED) and each[0] != "content"}
     mapped = {taken[name][0]: name for name in columns.names if name in taken}
-    chosen = replace(options, map=mapped, format=options.format or (None if form else "csv"))
-    with suppress(OverlaceError):
-        look(head.path, chosen.format, chosen)
-        yield Found(Recipe((head.path,), chosen), None, columns.guesses(fields), "by what the columns hold")
+    chosen = replace(
+        _with_separator(columns, fields, options), map=mapped, format=options.format or (None if form else "csv")
+    )
+    why = "by what the columns hold"
+    yield Recipe((path,), chosen, why=why, columns=columns.guesses(fields))
 
 
-def _guessed_tables(head: Head, form: str, columns: Columns | None, options: Options) -> Iterator[Found]:
+def _guessed_tables(file: InspectedFile, form: str, columns: Columns | None, options: Options) -> Iterator[Recipe]:
     """As interests and as links: two columns of names, and perhaps what a link costs."""
-    said = options.map or options.format or form == padres_quotes.FORMAT.name
-    ends = guess_pairs(columns) if columns and not said else None
-    if columns is None or ends is None or tables_by_names(columns.names) or unread_times(columns):
+    if columns is None or options.map or options.format or form == padres_quotes.FORMAT.name:
         return
-    timed = any(field == "at" and "never fall" not in why for field, why in guess_log(columns).values())
-    if timed or max(map(len, columns.known.values())) < FEW_ROWS:
+    names = [n for n in columns.names if columns.could_be_names(n) and not columns.time_kinds[n].startswith("ISO")]
+    fields = guessing.guess_fields("", columns)
+    timed = any(field == "at" and "never fall" not in why for field, why in fields.values())
+    few = max(map(len, columns.known.values())) < FEW_ROWS
+    if len(names) < 2 or guessing.tables_by_names(columns.names) or guessing.unread_times(columns) or timed or few:
         return
-    layout = _layout_only(options)
-    if {guess_log(columns).get(name, ("",))[0] for name in ends} == {"client", "broker"}:
-        fields = {guess_log(columns)[name][0]: name for name in ends}
-        yield _map_table(head, "sessions", fields, columns, layout, "by their names")
+
+    def recipe(table: str, roles: dict[str, str], why: str) -> Recipe:
+        guesses = columns.guesses({name: (field, why) for field, name in roles.items()})
+        return Recipe((file.path,), replace(_layout_only(options), map=roles), table, why=why, columns=guesses)
+
+    left, right = names[:2]
+    ends = {fields[name][0]: name for name in (left, right) if name in fields}
+    if set(ends) == {"client", "broker"}:
+        yield recipe("sessions", ends, "by their names")
         return
-    shared = columns.shared(*ends)
-    cost = guess_cost(columns, ends)
-    links = {"left": ends[0], "right": ends[1]} | ({"cost": cost} if cost else {})
-    names = columns.sets[ends[0]] | columns.sets[ends[1]]
-    alike = f"{shared:.0%} of the values are in both columns"
-    why = "two columns of names" + ("; add --both-ways if a pair holds both ways" if shared >= SHARED else "")
-    interests = _map_table(head, "interests", {"client": ends[0], "topic": ends[1]}, columns, layout, why)
-    wires = _map_table(head, "links", links, columns, layout, alike if shared else "two columns of names")
-    few = head.whole and len(names) <= FEW_BROKERS
-    yield from (wires, interests) if shared >= SHARED and few else (interests, wires)
+    shared, cost = columns.shared(left, right), guessing.guess_cost(columns, (left, right))
+    why = "two columns of names"
+    alike = f"{shared:.0%} of the values are in both columns" if shared else why
+    both = "; add --both-ways if a pair holds both ways" if shared >= SHARED else ""
+    interests = recipe("interests", {"client": left, "topic": right}, why + both)
+    links = recipe("links", {"left": left, "right": right} | ({"cost": cost} if cost else {}), alike)
+    brokers = shared >= SHARED and file.whole and len(columns.sets[left] | columns.sets[right]) <= FEW_BROKERS
+    yield from (links, interests) if brokers else (interests, links)
 
 
-def _map_table(head: Head, table: str, fields: dict[str, str], columns: Columns, layout: Options, why: str) -> Found:
-    guesses = columns.guesses({name: (field, why) for field, name in fields.items()})
-    return Found(Recipe((head.path,), replace(layout, map=fields), table), None, guesses, why)
+# --- problems -------------------------------------------------------------------------------------------------
+
+
+def _is_binary(data: bytes) -> bool:
+    """Whether bytes are no text in an encoding that extends ASCII."""
+    head = data[:4096]
+    strange = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in head)
+    return b"\0" in head or head.startswith((b"\xff\xfe", b"\xfe\xff")) or strange > len(head) // 20
+
+
+def _binary_kind(path: str, data: bytes) -> tuple[str, str] | None:
+    """(what it is, what to do) of a file that is no text and no Parquet; None if it is."""
+    if data.startswith(b"PAR1"):
+        return None
+    if data[257:262] == b"ustar":
+        return "a tar archive", "Unpack it (tar xf FILE) and peek at what is in it."
+    for magic, what, advice in MAGIC:
+        if data.startswith(magic):
+            with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+                return next(
+                    (kind for key, kind in OFFICE.items() if any(n.startswith(key) for n in names)), (what, advice)
+                )
+            return what, advice
+    if not _is_binary(data):
+        return None
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or 0.3 < data[:400].count(0) / min(400, len(data)) < 0.7:
+        big = data.startswith(b"\xfe\xff") or (not data.startswith(b"\xff\xfe") and data[:1] == b"\0")
+        return "text in UTF-16", f"Convert it: iconv -f UTF-16{'BE' if big else 'LE'} -t UTF-8 FILE > NEW"
+    return "a binary file of an unknown kind", ""
+
+
+def _problems(
+    file: InspectedFile, data: bytes, form: str, columns: Columns | None, reasons: Sequence[str]
+) -> Iterator[str]:
+    """What may be wrong with a file that no recipe fits, likeliest first; `reasons` are why those tried have failed."""
+    text, path = data.removeprefix(MARK).lstrip(), shlex.quote(file.path)
+    if text[:1] == b"{" and file.whole:
+        with suppress(ValueError, RecursionError):
+            lists = {key: len(value) for key, value in json.loads(text).items() if isinstance(value, list)}
+            longest = max(lists, key=lambda key: lists[key])
+            yield (
+                f"one JSON object, where rows are expected. Its member {longest!r} is a list: take it out with "
+                f"jq {shlex.quote(f'.[{json.dumps(longest)}]')} {path} > NEW.json, and peek at that."
+            )
+    if columns and text[:1] == b"[" and all(map(str.isdecimal, columns.names)) and len(columns.names) > 2:
+        yield f"lists with times are read from CSV: jq -r '.[] | @csv' {path} > NEW.csv, and peek at that."
+    members = columns.names if columns and text[:1] in (b"{", b"[") else []
+    for name in (each for each in members if columns and "".join(columns.known[each][:1]).startswith("{")):
+        yield (
+            f"what is inside {name} is not read, and no other member is a sender or a time. Take it out first: "
+            f"jq -c {shlex.quote(f'. + .[{json.dumps(name)}]')} {path} > NEW.jsonl, and peek at that."
+        )
+    if "\ufffd" in data[:-4].decode("utf-8", "replace") and "\ufffd".encode() not in data:
+        yield f"not UTF-8. If it is Latin-1, convert it: iconv -f LATIN1 -t UTF-8 {path} > NEW"
+    with suppress(csv.Error):
+        rows = list(csv.reader(text[: 1 << 16].decode("utf-8", "replace").splitlines(keepends=True)))[:-1]
+        broken = any("\n" in cell for row in rows for cell in row)
+        if broken and len({len(row) for row in rows if row}) == 1 and len(rows[0]) > 1:
+            program = shlex.quote(JOINED)
+            yield (
+                "its cells hold line breaks, and a row is one line here. Take the breaks out: "
+                f"python3 -c {program} < {path} > NEW.csv"
+            )
+    if len(PAIRS.findall(text[:4096])) > 2:
+        yield "lines of name=value are not read. Convert them to JSON lines or CSV, and peek at that."
+    if columns and (apart := guessing.clock_apart(columns)):
+        yield (
+            f"the date ({apart[0]}) and the time of day ({apart[1]}) are in two columns. Join them into one, such as "
+            "2026-01-05T08:00:00."
+        )
+    if columns and (unread := guessing.unread_times(columns)):
+        yield (
+            f"the column {unread} seems to hold times, such as {columns.known[unread][0]!r}, which are not read. "
+            "Expected ISO 8601 (2026-01-05T08:00:00Z) or seconds since 1970: convert them."
+        )
+    fields = {field for field, _ in guessing.guess_fields("", columns).values()} if columns else set()
+    if "at" in fields and "client" not in fields:
+        yield "no column could be the client, who sends. Name it: --map client=COLUMN"
+    if not form and not reasons[1:]:
+        yield "text, but neither rows with columns, nor a log or a topology that is known here."
+    yield from (each.removeprefix(f"{file.path}: ") for each in reasons[-1:])
+    yield "no column holds times (a log needs them), and it is no table of two columns of names or of known columns."

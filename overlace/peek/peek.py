@@ -1,9 +1,9 @@
-"""Peek: what files are, which column is what, what is missing, and what to type; in two seconds and without a JVM."""
+"""Peek: what files are, which column is what, what is missing, and what to type; in a second and without an engine."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -15,17 +15,16 @@ from overlace.errors import BadTrace, OverlaceError
 from overlace.ingest.files import find_files
 from overlace.ingest.options import Options
 from overlace.peek.columns import Guess
-from overlace.peek.file import Found, Looked, look_into
-from overlace.peek.recipes import Outcome, Recipe
-from overlace.peek.summary import summarise
-from overlace.trace.store import absolute
+from overlace.peek.file import InspectedFile, Recipe, inspect_file
+from overlace.peek.logs import LogSample, summarise
+from overlace.trace.store import absolute, is_text
 
 MANY = 40
-"""Files up to which each is looked into; of more, one of each ending in each folder is, and stands for the others."""
+"""Files up to which each is inspected; of more, one of each ending in each folder is, in place of the others."""
 
 
 class Kind(NamedTuple):
-    """Files of one kind in what was looked at."""
+    """Files of one kind in what was inspected."""
 
     what: str
     makes: str  # log, table, topology, or nothing
@@ -35,7 +34,7 @@ class Kind(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command to type: what it makes, what it counts (none: not tried, the files are large), and why."""
+    """A command to type: what it makes, what it counts (none: only the beginning was read), and why."""
 
     command: str
     makes: str
@@ -48,47 +47,62 @@ class Peek(NamedTuple):
 
     kinds_of_files: list[Kind]
     first: str  # the first file that can be ingested, of which these are
-    head: list[str]  # the first lines
-    columns: list[Guess]
+    head: Sequence[str]  # the first lines
+    columns: Sequence[Guess]
     commands: list[Command]  # likeliest first; in a folder one after the other
     choose: bool  # one of the commands is meant, not all
     problem: str  # why there is none
     format: str
     mapping: Sequence[str]  # what was settled: which column is which, units
     lines: int
-    kinds: Mapping[str, int]  # events by kind, bad, ignored and links with their reason
-    rows: list[dict[str, Any]]  # ten events
+    kinds: Mapping[str, int]  # lines by kind of event, bad, ignored and links with their reason
+    rows: list[dict[str, Any]]  # ten messages
     clients: int
     topics: int
     brokers: int
     bridges: list[str]
     unstable: list[str]  # clients whose ids look made up for one connection
-    whole: bool  # everything was looked at
+    whole: bool  # everything was read
     facets: Mapping[str, str]  # possible, or what is missing
 
 
 def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
-    """Look at the first bytes of each file."""
+    """Inspect the first bytes of each file."""
     chosen = options or Options()
-    files = [_as_given(path, paths) for path in find_files(paths, chosen.skip)]
+    files = [_as_given(path, paths) for path in find_files(paths, chosen.skip) if is_text(path)]
     if not files:
         raise BadTrace(f"{', '.join(paths)}: no files there. Name the log's files or a folder with them.")
-    asked = replace(chosen, skip=())
-    looked = _look_into_all(files, asked)
-    first = next((each for each in looked if each.makes == "log"), next((e for e in looked if e.found), looked[0]))
+    inspected = _inspect_all(files, replace(chosen, skip=()))
+    logs = [each for each in inspected if each.makes == "log"]
+    first = next(iter([*logs, *(each for each in inspected if each.recipes), *inspected]))
     if len(files) == 1:
-        (one,) = looked
-        found, choose, problem = one.found, len(one.found) > 1, one.problem
+        recipes, problem = inspected[0].recipes, inspected[0].problem
     else:
-        found, choose = [*_logs(paths, looked, chosen), *_others(looked)], False
-        problem = "" if found else "; ".join(dict.fromkeys(each.problem for each in looked[:3]))
-    logs = [each for each in looked if each.makes == "log"]
-    summary = summarise([(each.path, each.found[0].recipe.options, each.size) for each in logs if each.size])
-    whole = all(each.whole for each in looked if each.found)
-    commands = [Command(e.recipe.command(), e.recipe.makes, _counts(e.outcome), e.why) for e in found]
-    has = {**summary.has, **_table_facts(found)}
-    kinds, facets = _kinds(looked), _facets(has)
-    return Peek(kinds, first.path, first.lines, first.columns, commands, choose, problem, *summary[:-1], whole, facets)
+        recipes = [*_log_recipes(paths, inspected, chosen), *_other_recipes(inspected)]
+        problem = "" if recipes else "; ".join(dict.fromkeys(each.problem for each in inspected[:3]))
+    summary = summarise([sample for each in logs for sample in each.recipes[0].samples])
+    logged = {"messages": bool(summary["rows"]), "receivers": summary.pop("receivers")}
+    links = any(kind.startswith("link") for kind in summary["kinds"])
+    logged |= {"subscriptions": "subscribe" in summary["kinds"], "broker": summary["brokers"] > 0}
+    logged["bridges"] = bool(summary["bridges"]) or links
+    groups: dict[tuple[str, str], list[InspectedFile]] = defaultdict(list)
+    for each in inspected:
+        groups[each.what, each.recipes[0].makes if each.recipes else ""].append(each)
+    return Peek(
+        kinds_of_files=[
+            Kind(what, makes, len(group), PurePosixPath(group[0].path).name, group[0].problem)
+            for (what, makes), group in groups.items()
+        ],
+        first=first.path,
+        head=first.lines,
+        columns=first.columns,
+        commands=[Command(each.command(), each.makes, each.counts, each.why) for each in recipes],
+        choose=len(files) == 1 and len(recipes) > 1,
+        problem=problem,
+        whole=all(each.whole for each in inspected if each.recipes),
+        facets=_facets(logged, recipes),
+        **summary,
+    )
 
 
 def _as_given(path: str, paths: Sequence[str]) -> str:
@@ -100,68 +114,60 @@ def _as_given(path: str, paths: Sequence[str]) -> str:
     return path
 
 
-def _counts(outcome: Outcome | None) -> dict[str, Any] | None:
-    if outcome is None:
-        return None
-    if outcome.rows:
-        return {"rows": dict(outcome.rows), "notes": list(outcome.notes)}
-    counted = outcome._asdict()
-    return {name: counted[name] for name in ("lines", "messages", "ignored", "bad", "duplicates", "notes")}
-
-
 # --- folders ------------------------------------------------------------------------------------------------
 
 
-def _look_into_all(files: Sequence[str], asked: Options) -> list[Looked]:
+def _inspect_all(files: Sequence[str], asked: Options) -> list[InspectedFile]:
     """What each file is; of many, files of one folder and ending are taken to be alike."""
     if len(files) <= MANY:
-        return [look_into(path, asked, len(files)) for path in files]
-    seen: dict[tuple[str, str], Looked] = {}
-    looked = []
+        return [inspect_file(path, asked, len(files)) for path in files]
+    seen: dict[tuple[str, str], InspectedFile] = {}
+    inspected = []
     for path in files:
         pure = PurePosixPath(path.removesuffix(".gz"))
         alike = (str(pure.parent), pure.suffix)
         if alike not in seen:
-            seen[alike] = look_into(path, asked, MANY)
-        each = seen[alike]
-        own = [found._replace(recipe=replace(found.recipe, files=(path,)), outcome=None) for found in each.found]
-        looked.append(each if each.path == path else each._replace(path=path, found=own, whole=False, size=0))
-    return looked
+            seen[alike] = inspect_file(path, asked, MANY)
+            inspected.append(seen[alike])
+            continue
+        own = [replace(recipe, files=(path,), counts=None, samples=()) for recipe in seen[alike].recipes]
+        inspected.append(seen[alike]._replace(path=path, recipes=own, whole=False))
+    return inspected
 
 
-def _kinds(looked: Sequence[Looked]) -> list[Kind]:
-    """Kinds of files with how many there are."""
-    groups: dict[tuple[str, str], list[Looked]] = defaultdict(list)
-    for each in looked:
-        groups[each.what, each.found[0].recipe.makes if each.found else ""].append(each)
-    return [
-        Kind(what, makes, len(each), PurePosixPath(each[0].path).name, each[0].problem)
-        for (what, makes), each in groups.items()
-    ]
-
-
-def _logs(paths: Sequence[str], looked: Sequence[Looked], asked: Options) -> list[Found]:
-    """The commands for the logs of a folder: one for those that are read alike."""
-    groups: dict[str, list[Looked]] = defaultdict(list)
-    for each in looked:
+def _log_recipes(paths: Sequence[str], inspected: Sequence[InspectedFile], asked: Options) -> Iterator[Recipe]:
+    """The recipes for the logs of a folder: one for those that are read alike."""
+    groups: dict[str, list[InspectedFile]] = defaultdict(list)
+    for each in inspected:
         if each.makes == "log":
-            groups[repr(each.found[0].recipe.options)].append(each)
-    found = []
+            groups[repr(each.recipes[0].options)].append(each)
     for group in groups.values():
-        names = [each.path for each in group]
-        first = group[0].found[0]
-        beside = [each.path for each in looked if each.path not in paths]  # only what stands in a folder can be skipped
-        skip = _patterns_to_skip(beside, names) if len(groups) == 1 else None
-        given = [path for path in paths if path in names or path not in {each.path for each in looked}]
-        files, patterns = (tuple(names), ()) if skip is None else (tuple(given), (*asked.skip, *skip))
-        recipe = replace(first.recipe, files=files, options=replace(first.recipe.options, skip=patterns))
-        outcome = None
-        if all(each.whole for each in group) and len(group) <= MANY:
-            with suppress(OverlaceError):
-                outcome = recipe.try_out()
-                recipe = replace(recipe, max_bad=outcome.max_bad())
-        found.append(Found(recipe, outcome, first.columns, first.why))
-    return found
+        names, recipe = [each.path for each in group], group[0].recipes[0]
+        in_folders = [each.path for each in inspected if each.path not in paths]  # no others can be skipped
+        skip = _patterns_to_skip(in_folders, names) if len(groups) == 1 else None
+        if skip is not None:
+            found = {each.path for each in inspected}
+            names = [path for path in paths if path in names or path not in found]
+        patterns = () if skip is None else (*asked.skip, *skip)
+        recipe = replace(recipe, files=tuple(names), options=replace(recipe.options, skip=patterns), counts=None)
+        with suppress(OverlaceError):
+            samples = [sample for each in group for sample in each.recipes[0].samples]
+            recipe = recipe.of_logs(*_without_copies(samples), whole=all(each.whole for each in group))
+        yield recipe
+
+
+def _without_copies(logs: Sequence[LogSample]) -> tuple[list[LogSample], list[str]]:
+    """(logs, notes): without those that are the same as another or the beginning of it, which an ingest reads once."""
+    kept: dict[int, LogSample] = {}
+    notes = []
+    for i, log in sorted(enumerate(logs), key=lambda item: (-len(item[1].data), item[0])):
+        of = next((each for each in kept.values() if each.data.startswith(log.data)), None)
+        if of and (of.data == log.data or log.data.count(b"\n") > 1):
+            relation = "the same as" if of.data == log.data else "the beginning of"
+            notes.append(f"{log.source.name} is {relation} {of.source.name}: read once")
+        else:
+            kept[i] = log
+    return [kept[i] for i in sorted(kept)], notes
 
 
 def _patterns_to_skip(files: Sequence[str], logs: Sequence[str]) -> tuple[str, ...] | None:
@@ -169,10 +175,9 @@ def _patterns_to_skip(files: Sequence[str], logs: Sequence[str]) -> tuple[str, .
     kept = {PurePosixPath(path).name for path in logs}
     patterns: list[str] = []
     for path in files:
-        name = PurePosixPath(path).name
+        name, ending = PurePosixPath(path).name, PurePosixPath(path).suffix
         if path in logs or any(fnmatch(name, pattern) for pattern in patterns):
             continue
-        ending = PurePosixPath(name).suffix
         tries = ([f"*{escape(ending)}"] if ending else []) + [escape(name)]
         pattern = next((each for each in tries if not any(fnmatch(log, each) for log in kept)), None)
         if pattern is None:
@@ -181,54 +186,38 @@ def _patterns_to_skip(files: Sequence[str], logs: Sequence[str]) -> tuple[str, .
     return tuple(patterns)
 
 
-def _others(looked: Sequence[Looked]) -> list[Found]:
-    """The commands for tables and topologies beside logs: configurations together, a graph as an example."""
-    found = [each.found[0] for each in looked if each.makes == "table"]
-    topologies = [each for each in looked if each.makes == "topology"]
-    graphs = [each for each in topologies if each.found[0].recipe.wired]
-    configurations = [each for each in topologies if not each.found[0].recipe.wired]
+def _other_recipes(inspected: Sequence[InspectedFile]) -> Iterator[Recipe]:
+    """The recipes for tables and topologies in a folder: configurations together, a graph as an example."""
+    yield from (each.recipes[0] for each in inspected if each.makes == "table")
+    topologies = [each.recipes[0] for each in inspected if each.makes == "topology"]
+    configurations = tuple(file for each in topologies if not each.wired for file in each.files)
+    graphs = [each for each in topologies if each.wired]
     if configurations:
-        recipe = Recipe(tuple(each.path for each in configurations), topology=True)
         with suppress(OverlaceError):
-            found.append(Found(recipe, recipe.try_out(), [], "broker configurations belong together"))
+            yield Recipe(configurations, topology=True, why="broker configurations belong together").of_table()
     if graphs:
-        why = f"one of {len(graphs)} topologies: choose" if len(graphs) > 1 else ""
-        found.append(graphs[0].found[0]._replace(why=why))
-    return found
+        yield replace(graphs[0], why=f"one of {len(graphs)} topologies: choose" if len(graphs) > 1 else "")
 
 
 # --- facets -------------------------------------------------------------------------------------------------
 
 
-def _table_facts(found: Sequence[Found]) -> dict[str, bool]:
-    """What tables and topologies bring; of several recipes for one file the likeliest counts."""
-    brought: dict[str, bool] = {}
-    taken: set[tuple[str, ...]] = set()
-    for each in found:
-        if each.recipe.files in taken:
-            continue
-        taken.add(each.recipe.files)
-        table = each.recipe.table
-        brought |= {"subscriptions": True} if table in ("interests", "subscriptions") else {}
-        brought |= {"broker": True} if table == "sessions" else {}
-        brought |= {"attributes": True} if table == "advertisements" else {}
-        brought |= {"bridges": True} if table == "links" or each.recipe.topology else {}
-    return brought
-
-
-def _facets(has: Mapping[str, bool]) -> dict[str, str]:
-    """For each facet: possible, or the tables that are missing."""
-    audience = has["receivers"] or has["subscriptions"]
-    lacking = {
-        "placement": [
-            *([] if has["messages"] else ["messages (a log)"]),
-            *([] if audience else ["receivers (log them, or --table subscriptions)"]),
-            *([] if has["broker"] else ["where clients are (--table sessions)"]),
-            *([] if has["bridges"] else ["how brokers are wired (--table links, or --topology)"]),
-        ],
-        "channels": [] if has["attributes"] else ["what publishers offer (--table advertisements)"],
-        "mesh": [] if has["subscriptions"] else ["interests (--table interests)"],
+def _facets(logged: Mapping[str, bool], recipes: Sequence[Recipe]) -> dict[str, str]:
+    """For each facet: possible, or the tables that are missing; of recipes for one file the likeliest counts."""
+    likeliest = {each.files: each for each in reversed(recipes)}.values()
+    tables = {each.table for each in likeliest} | {"links" for each in likeliest if each.topology}
+    subscriptions = logged["subscriptions"] or bool(tables & {"interests", "subscriptions"})
+    needed = {
+        "messages (a log)": logged["messages"],
+        "receivers (log them, or --table subscriptions)": logged["receivers"] or subscriptions,
+        "where clients are (--table sessions)": logged["broker"] or "sessions" in tables,
+        "how brokers are wired (--table links, or --topology)": logged["bridges"] or "links" in tables,
     }
-    lacking["tree"] = lacking["placement"]
-    order = ("placement", "tree", "channels", "mesh")
-    return {name: "possible" if not lacking[name] else "missing: " + "; ".join(lacking[name]) for name in order}
+    placement = [what for what, there in needed.items() if not there]
+    lacking = {
+        "placement": placement,
+        "tree": placement,
+        "channels": [] if "advertisements" in tables else ["what publishers offer (--table advertisements)"],
+        "mesh": [] if subscriptions else ["interests (--table interests)"],
+    }
+    return {name: "missing: " + "; ".join(each) if each else "possible" for name, each in lacking.items()}

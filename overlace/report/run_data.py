@@ -210,6 +210,6 @@ def read_account(about: Json) -> Account:
     quarantine.sort(key=lambda row: (-row["count"], row["source"], row["reason"]))
     kinds: Counter[str] = Counter()
     for source in trace.notes.get("sources", {}).values():
-        kinds.update(source.get("ignored", {}))
+        kinds.update(source["account"]["ignored"])
     ignored = sorted(kinds.items(), key=lambda each: (-each[1], each[0]))
     return Account("", sources, quarantine, totals, ignored)

@@ -102,10 +102,14 @@ def from_text(text: str) -> OverlaceError:
 
 def _read_task(text: str) -> OverlaceError | None:
     """What our own code said in a task, of the kind that it was."""
-    said = re.findall(r"^\s*(?:[\w.]+: )?overlace\.(?:\w+\.)*(\w+): (.*)$", text, re.MULTILINE)
-    if not said:
+    refused = re.search(r"overlace: (two .*?)(?: SQLSTATE: \w+)?$", text, re.MULTILINE)
+    if refused:
+        return errors.BadTrace(f"{refused[1]}. Nothing was ingested; two of a billion names do with one chance in 40.")
+    said = re.findall(r"^\s*(?:[\w.]+: )?(overlace\.(?:\w+\.)*)?(\w+): (.*)$", text, re.MULTILINE)
+    ours = [(name, message) for room, name, message in said if room or hasattr(errors, name)]
+    if not ours:
         return None
-    name, message = said[-1]
+    name, message = ours[-1]
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, OverlaceError)):
         kind = SparkFailed

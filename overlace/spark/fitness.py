@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from pyspark import cloudpickle
 
-NEEDED = ("overlace", "numpy", "pyarrow", "pandas", "numba")
+NEEDED = ("overlace", "numpy", "pyarrow", "pandas", "numba", "msgspec", "xxhash")
 """What tasks import, or Spark for them."""
 
 UNFIT = "unfit"

@@ -1,69 +1,107 @@
-"""Ingest on Spark: logs, or a DataFrame of the user's own, to a trace."""
+"""Ingest on Spark: logs by their paths, or a DataFrame of the user's own, to a trace."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from functools import partial
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from overlace.errors import Unknown
 from overlace.ingest.options import Options
-from overlace.ingest.run import Ingested, Runner, ingest_sources
-from overlace.ingest.staging import ANSWER, BatchFunction
+from overlace.ingest.run import Ingested, Start, ingest_frame, ingest_sources
 from overlace.model import Progress
 from overlace.spark.failures import explained_failures
+from overlace.spark.probe import check_executors
 from overlace.spark.session import session
 from overlace.spark.watch import watch_jobs
-from overlace.spark.work import number_tasks, run_on
-from overlace.trace.writer import Writer, writing
+from overlace.spark.work import runs_this_python
 
-Logs = str | Sequence[str] | DataFrame
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+    from pyspark.sql import DataFrame
+
+    Logs: TypeAlias = str | Sequence[str] | DataFrame | pyarrow.Table | pandas.DataFrame | polars.DataFrame
+    Columns: TypeAlias = str | Sequence[str]
+
+SMALL = 100 << 20
+"""Bytes of logs below which a session is one for small inputs."""
 
 
 def ingest(
     logs: Logs,
-    out: str,
-    mapping: Mapping[str, str | Sequence[str]] | None = None,
+    trace: str,
     *,
-    spark: SparkSession | None = None,
+    client: Columns | None = None,
+    at: Columns | None = None,
+    topic: Columns | None = None,
+    receiver: Columns | None = None,
+    receivers: Columns | None = None,
+    key: Columns | None = None,
+    bytes: Columns | None = None,
+    map: Mapping[str, Columns] | None = None,
     options: Options | None = None,
+    spark: SparkSession | None = None,
     progress: Progress | None = None,
+    **more: Any,
 ) -> Ingested:
-    """Logs, given by their paths or as a DataFrame, into the trace at `out`, new or existing.
+    """Logs into the trace at `trace`, new or existing: paths of files and folders, or a frame of rows.
 
-    `mapping` says which column each field is read from: client, at, topic, bytes, receiver (a row a delivery) or
-    receivers (a list), key, broker, weight, attributes; common names are found without it. It runs on the given
-    session, the active one, or one of its own; a session that it did not start it never stops.
+    A frame is of Spark, pandas, Arrow or Polars; a row is a delivery (`receiver`) or a message (`receivers`, a list).
+    `client` to `bytes` name the columns that fields are read from, `map` those of further fields (broker, weight,
+    attributes); columns with common names are found without. `more` are the options of `overlace ingest`, as
+    `group=("client", "at")` or `reduce_only=True`; `options` has them all. It runs on the given session, that of the
+    frame, the active one, or one of its own; a session that it did not start it never stops.
     """
-    chosen = options or Options()
-    if mapping:
-        chosen = replace(chosen, map={**chosen.map, **mapping})
-    own = logs.sparkSession if isinstance(logs, DataFrame) else spark
-    with session(spark or own) as used:
-        if isinstance(logs, DataFrame):
-            chosen = replace(chosen, format="parquet")
-            with writing(out, break_lock=chosen.break_lock) as writer:
-                folder = stage_frame(logs, writer)
-                return ingest_sources([folder], out, spark_runner(used, progress), chosen, progress, writer)
+    named = {"client": client, "at": at, "topic": topic, "receiver": receiver, "receivers": receivers, "key": key}
+    given = {name: columns for name, columns in {**named, "bytes": bytes}.items() if columns is not None}
+    chosen = with_options(options or Options(), {**(map or {}), **given}, more)
+    with ExitStack() as stack, explained_failures():
+        own = spark or getattr(logs, "sparkSession", None)
+        return ingest_on(
+            lambda size: stack.enter_context(session(own, small=size < SMALL)), logs, trace, chosen, progress
+        )
+
+
+def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: Progress | None = None) -> Ingested:
+    """The same on a session that is started when it is needed: what is wrong with the logs shows before."""
+    watch = partial(watch_jobs, progress=progress or (lambda share, what: None))
+
+    def fit(size: int) -> SparkSession:
+        spark = start(size)
+        if not runs_this_python(spark):
+            check_executors(spark)
+        return spark
+
+    if isinstance(logs, str) or (isinstance(logs, Sequence) and all(isinstance(each, str) for each in logs)):
         paths = [logs] if isinstance(logs, str) else list(logs)
-        return ingest_sources(paths, out, spark_runner(used, progress), chosen, progress)
+        return ingest_sources(paths, trace, fit, options, progress, watch)
+    return ingest_frame(logs, trace, fit, options, progress, watch)
 
 
-def spark_runner(spark: SparkSession, progress: Progress | None = None) -> Runner:
-    """How the jobs of an ingest run on a session."""
-    tell = progress or (lambda share, what: None)
-
-    def run(function: BatchFunction, tasks: int, stage: str, begin: float, end: float) -> pa.Table:
-        with watch_jobs(spark, tell, stage, begin, end):
-            return run_on(number_tasks(spark, tasks), function, ANSWER)
-
-    return Runner(run, spark.sparkContext.defaultParallelism)
+def with_options(options: Options, columns: Mapping[str, Columns], more: Mapping[str, Any]) -> Options:
+    """Options with columns for further fields, and others of their values."""
+    names = [each.name for each in fields(Options)]
+    for name in more:
+        if name not in names:
+            raise Unknown("option", name, names)
+    return replace(options, map={**options.map, **columns}, **more)
 
 
-def stage_frame(frame: DataFrame, writer: Writer) -> str:
-    """Write a DataFrame as Parquet into what the writer stages; the path."""
-    target = f"{writer.path}/{writer.staging}/DataFrame.parquet"
-    with explained_failures():
-        frame.write.parquet(target if "://" in target else f"file://{target}")
-    return target
+def _signature() -> Signature:
+    """The signature with every option by name: each is declared once, in Options."""
+    own = signature(ingest)
+    names = [each for each in fields(Options) if each.name not in ("map", "bridges")]
+    keyword = Parameter.KEYWORD_ONLY
+    more = [Parameter(each.name, keyword, default=each.default, annotation=each.type) for each in names]
+    kept = [each for each in own.parameters.values() if each.kind != Parameter.VAR_KEYWORD]
+    return own.replace(parameters=[*kept, *more])
+
+
+ingest.__signature__ = _signature()  # type: ignore[attr-defined]

@@ -48,7 +48,7 @@ class NoSpark(OverlaceError):
     """Spark could not start, or its JVM is gone."""
 
 
-def launch(conf: SparkConf) -> JavaGateway:
+def launch(conf: SparkConf, small: bool = True) -> JavaGateway:
     """A JVM with this configuration and the gateway to it. Its words go to `log_file()`."""
     global _last
     drop_folder()
@@ -58,7 +58,7 @@ def launch(conf: SparkConf) -> JavaGateway:
     process: subprocess.Popen[bytes] | None = None
     try:
         with finishing():  # no signal falls between the start and the word left for the end
-            process = started = _last = _start(conf, meeting)
+            process = started = _last = _start(conf, meeting, small)
             at_the_end(started.pid, lambda: end(started, 0.0))
         port, secret = _wait_for(meeting, process)
         meeting.unlink()
@@ -77,25 +77,35 @@ def launch(conf: SparkConf) -> JavaGateway:
         raise
 
 
-def _start(conf: SparkConf, meeting: Path) -> subprocess.Popen[bytes]:
+def _start(conf: SparkConf, meeting: Path, small: bool) -> subprocess.Popen[bytes]:
     """Start spark-submit, which becomes the JVM; it will write its port to the file where we meet."""
     script = Path(_find_spark_home()) / "bin" / "spark-submit"
     words = [word for key, value in conf.getAll() for word in ("--conf", f"{key}={value}")]
     words += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(meeting)}
-    environment["SPARK_SUBMIT_OPTS"] = f"{_options()} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"  # the user's word last
+    environment["SPARK_SUBMIT_OPTS"] = (
+        f"{_options(small)} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"  # the user's word last
+    )
     with log_file().open("ab") as log:
         return subprocess.Popen(
             [str(script), *words], stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, process_group=0
         )
 
 
-def _options() -> str:
-    """How the JVM is to be quiet, and where its temporary files are."""
+def _options(small: bool) -> str:
+    """How the JVM is to be quiet, where its temporary files are, and how it compiles.
+
+    Java's second compiler takes more CPU than it saves on jobs of less than some ten million rows. Executors of a
+    cluster have both.
+    """
     temporary = work_folder() / "tmp"
     temporary.mkdir(mode=0o700, exist_ok=True)
     quiet = Path(str(files("overlace.spark") / "log4j2.properties"))
-    given = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", f"-Djava.io.tmpdir={temporary}")
+    given = (
+        f"-Dlog4j2.configurationFile={quiet.as_uri()}",
+        f"-Djava.io.tmpdir={temporary}",
+        *(("-XX:TieredStopAtLevel=1",) if small else ()),  # the second compiler pays on large inputs only
+    )
     return " ".join('"' + re.sub(r'(["\\])', r"\\\1", each) + '"' for each in given)
 
 

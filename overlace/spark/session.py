@@ -46,9 +46,15 @@ EMBEDDED: Mapping[str, str] = {
 
 @contextmanager
 def session(
-    given: SparkSession | None = None, master: str = "local[*]", config: Mapping[str, str] | None = None
+    given: SparkSession | None = None,
+    master: str = "local[*]",
+    config: Mapping[str, str] | None = None,
+    small: bool = True,
 ) -> Iterator[SparkSession]:
-    """The given session, the active one, or one of our own on this master, stopped at the end."""
+    """The given session, the active one, or one of our own on this master, stopped at the end.
+
+    One of our own for `small` inputs starts sooner and does large ones slower.
+    """
     spark = given or SparkSession.getActiveSession()
     if spark is None and SparkContext._active_spark_context is not None:  # started in another thread
         spark = SparkSession.builder.getOrCreate()
@@ -56,7 +62,7 @@ def session(
         with explained_failures():
             yield spark
         return
-    spark = start(master, config)
+    spark = start(master, config, small)
     try:
         with explained_failures():
             yield spark
@@ -64,7 +70,7 @@ def session(
         stop(spark)
 
 
-def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
+def start(master: str = "local[*]", config: Mapping[str, str] | None = None, small: bool = True) -> SparkSession:
     """Start a JVM and a session. What the JVM says goes to a file in a folder of this user alone."""
     find_master(master)
     os.environ["JAVA_HOME"] = str(find_java().home)
@@ -79,7 +85,7 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None) -> 
     conf.setAll(list((config or {}).items()))
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # they print what we are about to explain
         PySparkLogger.getLogger(name).disabled = True
-    gateway = launch(conf)
+    gateway = launch(conf, small)
     try:
         with explained_failures(), own_handlers():
             context = SparkContext(gateway=gateway, conf=complete_conf(conf, gateway))

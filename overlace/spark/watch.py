@@ -15,9 +15,15 @@ PATIENCE = 5.0  # seconds for the last look: a JVM that hangs must not hold us
 
 
 @contextmanager
-def watch_jobs(spark: SparkSession, progress: Progress, stage: str, begin: float, end: float) -> Iterator[None]:
-    """While the block runs, say how many tasks of its jobs are done, between two shares of the whole."""
+def watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progress: Progress) -> Iterator[None]:
+    """While the block runs, report how many tasks of its jobs are done, between two shares of the whole.
+
+    Spark Connect does not report tasks; there the stage alone is named.
+    """
     progress(begin, stage)
+    if not isinstance(spark, SparkSession):
+        yield
+        return
     tracker, over = spark.sparkContext.statusTracker(), threading.Event()
 
     def look() -> None:

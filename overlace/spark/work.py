@@ -17,11 +17,6 @@ from overlace.spark.session import is_local
 from overlace.trace.store import BatchFunction
 
 
-def number_tasks(spark: SparkSession, tasks: int) -> DataFrame:
-    """The numbers from 0 in column `id`, a task each: nothing to shuffle, and no two by chance in one task."""
-    return spark.range(0, tasks, 1, max(tasks, 1))
-
-
 def run_on(frame: DataFrame, function: BatchFunction, schema: pa.Schema) -> pa.Table:
     """What a batch function makes of the rows of a frame, all tasks together."""
     with explained_failures():
@@ -36,5 +31,10 @@ def run_on(frame: DataFrame, function: BatchFunction, schema: pa.Schema) -> pa.T
 
 
 def runs_this_python(spark: SparkSession) -> bool:
-    """Whether tasks run here, on the Python that runs this: what it lacks would have been noticed."""
+    """Whether tasks run here, on the Python that runs this: what it lacks would have been noticed.
+
+    Where they run behind Spark Connect is not to be asked.
+    """
+    if not isinstance(spark, SparkSession):
+        return True
     return is_local(str(spark.sparkContext.master)) and spark.sparkContext.pythonExec == sys.executable

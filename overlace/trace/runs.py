@@ -29,6 +29,7 @@ from overlace.model import FACETS, Classes, Flows, Names, Network, Observation, 
 from overlace.trace.tables import (
     OBSERVATION,
     SCHEMA_VERSION,
+    TIME,
     Numbers,
     arrow,
     check_version,
@@ -191,7 +192,7 @@ def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
         "observed_access": table_of(
             "observed_access", _pad(cost, longest, pa.float64()), _pad(latency, longest, pa.int64())
         ),
-        "names": table_of("names", kinds, ids, called),
+        "names": table_of("names", kinds, ids, called, pa.nulls(len(ids), TIME)),
     }
     for name in ("flows", "offers", "requests"):
         tables[name] = _columns(getattr(observation, name), name)

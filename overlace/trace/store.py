@@ -1,42 +1,71 @@
 """A trace: a log reduced to tables, as Parquet files and one manifest that names the files that count.
 
     TRACE/trace.json            schema version, bucket width, unit of costs, and for each table its files
-    TRACE/TABLE/*.parquet       the tables of tables.py
+    TRACE/TABLE/...             the tables of tables.py: files and folders of Parquet
 
-trace.json is written last, in one piece, so a killed write leaves the trace as it was; files that it
+trace.json is written last, in one piece, so a killed write leaves the trace as it was; files and folders that it
 does not name are no part of it (writer.py). A trace lies at any path that Arrow's file systems reach.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from overlace.arrays.hashing import combine, hash_groups, mixed
+from overlace.arrays.csr import sort_groups
+from overlace.arrays.hashing import fold
+from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.model import Names
-from overlace.trace.tables import FOR_INGEST, TRACE, Numbers, check_version, numbers, schema_of
+from overlace.trace.notes import Count, check_notes
+from overlace.trace.tables import (
+    FOR_INGEST,
+    HASHED,
+    TRACE,
+    arrow,
+    check_version,
+    groups,
+    hashed_columns,
+    lists,
+    numbers,
+    schema_of,
+)
 
 HOUR_US, MINUTE_US, DAY_US = 3_600_000_000, 60_000_000, 86_400_000_000
+
+NEVER = np.iinfo(np.int64).min
+"""When a name first came up that no log has; it goes before all others."""
 
 
 def place(path: str) -> tuple[pafs.FileSystem, str]:
     """The file system and the path in it: a local path, or an address like s3://bucket/folder."""
+    if not is_text(path):
+        raise BadTrace(f"{readable(path)}: a name in it is not UTF-8. Rename it.")
     if "://" in path:
         found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(path)
         return found
     return pafs.LocalFileSystem(), str(Path(path).absolute())
+
+
+def is_text(path: str) -> bool:
+    """Whether a path is UTF-8 on the disk: Arrow's file systems take no other."""
+    return path.isascii() or readable(path) == path
+
+
+def readable(path: str) -> str:
+    r"""A path with its bytes that are not UTF-8 as \xff."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def absolute(path: str) -> str:
@@ -44,50 +73,49 @@ def absolute(path: str) -> str:
     return path if "://" in path else place(path)[1]
 
 
-def digest(table: pa.Table) -> tuple[int, int]:
-    """(rows, hash): the same for the same rows in any order; digests of parts add up (modulo 2**64)."""
-    state = np.zeros(table.num_rows, dtype=np.uint64)
-    for i, name in enumerate(sorted(table.column_names)):
-        combine(state, _words(table[name].combine_chunks()) ^ np.uint64(i + 1))
-    with np.errstate(over="ignore"):
-        return table.num_rows, int(mixed(state).sum(dtype=np.uint64)) if len(state) else 0
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Rows of a table that lie together: where, how many, their digest, and the source they came from."""
 
-
-def _words(values: pa.Array) -> NDArray[np.uint64]:
-    """A 64-bit word for each value; null has one of its own."""
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        coded = values.fill_null("").dictionary_encode()
-        each = [hashlib.blake2b(v.encode(), digest_size=8).digest() for v in coded.dictionary.to_pylist()]
-        words: Numbers = np.frombuffer(b"".join(each), dtype=np.uint64)[numbers(coded.indices)]
-    elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        words = hash_groups(numbers(values.offsets).astype(np.int64), numbers(values.values).astype(np.int64))
-    else:
-        kind = np.float64 if pa.types.is_floating(values.type) else np.int64
-        words = numbers(values, 0).astype(kind)
-    null = numbers(values.is_null())
-    return np.where(null, np.uint64(0xFFFF_0000_FFFF_0001), words.view(np.uint64))
-
-
-@dataclass(frozen=True)
-class Part:
-    """A file of a table, or a row group of it: where it lies, its rows, its digest, and the source it came from."""
-
-    path: str
-    rows: int
-    hash: int
+    path: str  # a file if it ends with .parquet, else a folder of such
+    rows: Count
+    hash: Annotated[int, msgspec.Meta(ge=0)]
     source: str = ""
-    group: int = -1  # the row group of the file that it is; -1: all of the file
+    group: Annotated[int, msgspec.Meta(ge=-1, lt=1 << 31)] = -1  # the row group of the file that it is; -1: all of it
 
     @property
     def groups(self) -> list[int]:
         """The row groups of the file that it is; none: all of it."""
         return [self.group] if self.group >= 0 else []
 
-    def document(self) -> dict[str, object]:
-        """As the manifest has it."""
-        return {name: value for name, value in self.__dict__.items() if name != "group" or value >= 0}
+
+class Manifest(msgspec.Struct, forbid_unknown_fields=True):
+    """What trace.json says."""
+
+    schema_version: int
+    bucket_us: Annotated[int, msgspec.Meta(gt=0, lt=1 << 62)]
+    unit: str
+    tables: dict[str, list[Part]]
+    notes: dict[str, Any] = {}
+    generation: Count = 0
+
+
+def read_manifest(text: bytes, where: str) -> Manifest:
+    """What trace.json says; refused if it is altered, of another schema, or names files that are not the trace's."""
+    try:
+        about = msgspec.json.decode(text)
+        version = about.get("schema_version") if isinstance(about, dict) else None
+        check_version(version, where, f"Remove it and make it anew: `overlace ingest ... --out {where}`.")
+        found = msgspec.convert(about, Manifest)
+        check_notes(found.notes)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadTrace(f"{where}/trace.json cannot be read: {error}") from None
+    for table, parts in found.tables.items():
+        if table not in TRACE:
+            raise BadTrace(f"{where}/trace.json names the table {table!r}, which a trace does not have")
+        for part in parts:
+            if not part.path.startswith(f"{table}/") or {"", ".", ".."} & {*part.path.split("/")}:
+                raise BadTrace(f"{where}/trace.json names {part.path!r} as a part of {table}, where no part of it lies")
+    return found
 
 
 @dataclass(frozen=True)
@@ -109,17 +137,14 @@ class Trace:
         files, at = place(path)
         try:
             with files.open_input_stream(f"{at}/trace.json") as stream:
-                about = json.loads(stream.read())
+                about = read_manifest(stream.read(), path)
         except FileNotFoundError:
             raise BadTrace(
                 f"{path} is no trace: it has no trace.json. `overlace ingest ... --out {path}` makes one."
             ) from None
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise BadTrace(f"{path}/trace.json cannot be read: {error}") from None
-        version = about.get("schema_version") if isinstance(about, dict) else None
-        check_version(version, path, f"Remove it and make it anew: `overlace ingest ... --out {path}`.")
-        parts = {table: [Part(**part) for part in listed] for table, listed in about["tables"].items()}
-        return cls(path, about["bucket_us"], about["unit"], parts, about.get("notes", {}), about.get("generation", 0))
+        return cls(path, about.bucket_us, about.unit, about.tables, about.notes, about.generation)
 
     @classmethod
     def exists(cls, path: str) -> bool:
@@ -127,12 +152,41 @@ class Trace:
         files, at = place(path)
         return bool(files.get_file_info(f"{at}/trace.json").type == pafs.FileType.File)
 
-    def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows of a table, none if the trace has no such table."""
+    def read(self, table: str, columns: Sequence[str] | None = None, *, source: str | None = None) -> pa.Table:
+        """All rows of a table, or those of one source, with the numbers of this process for ids."""
+        if table == "names":
+            rows = [
+                own.set_column(1, "id", arrow(np.arange(len(own)), pa.int64()))
+                for _, own in sorted(self._named.items())
+            ]
+            return pa.concat_tables([schema_of(table).empty_table(), *(each.cast(schema_of(table)) for each in rows)])
+        return replace_ids(self.stored(table, columns, source=source), table, self._number)
+
+    def stored(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        extra: Sequence[pa.Field] = (),
+        source: str | None = None,
+    ) -> pa.Table:
+        """All rows of a table as they are stored, none if the trace has no such table.
+
+        `extra` are columns that its files may have beyond its schema.
+        """
         schema = schema_of(table)
-        wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
-        tables = [read_part(self.path, path, wanted, groups) for path, groups in files_of(self.parts.get(table, ()))]
+        wanted = pa.schema([*(schema if columns is None else map(schema.field, columns)), *extra])
+        parts = [part for part in self.parts.get(table, ()) if source in (None, part.source)]
+        tables = [read_part(self.path, path, wanted, groups) for path, groups in files_of(parts)]
         return pa.concat_tables(tables) if tables else pa.Table.from_batches([], wanted)
+
+    def _number(self, kind: str, ids: pa.Array) -> pa.Array:
+        """The numbers of some ids."""
+        found = pc.index_in(ids, value_set=self.ids.get(kind, pa.nulls(0, pa.int64())), skip_nulls=True)
+        if found.null_count > ids.null_count:
+            lost = ids.filter(pc.and_(found.is_null(), ids.is_valid()))
+            raise BadTrace(f"{self.path}: {len(lost):,} rows name a {kind} without a name (first: {lost[0].as_py()})")
+        return found.cast(pa.int64())
 
     def rows(self, table: str) -> int:
         """How many rows a table has, without reading it."""
@@ -143,18 +197,41 @@ class Trace:
         chosen = tables or tuple(sorted(set(TRACE) - set(FOR_INGEST)))
         state = np.zeros(1, dtype=np.uint64)
         for table in chosen:
-            total = sum(part.hash for part in self.parts.get(table, ())) & 0xFFFF_FFFF_FFFF_FFFF
-            combine(state, np.array([total], np.uint64))
-            combine(state, np.array([self.rows(table)], np.uint64))
+            total = sum(part.hash for part in self.parts.get(table, ())) % 2**64
+            for word in (total, self.rows(table)):
+                fold(state, np.array([word], np.uint64))
         return f"{int(state[0]):016x}"
 
     @cached_property
     def names(self) -> Names:
-        """Names by kind, at the place of their id."""
-        found: dict[str, list[str]] = {}
-        for kind, _, name in sorted(zip(*(column.to_pylist() for column in self.read("names").columns), strict=True)):
-            found.setdefault(kind, []).append(name)
-        return found
+        """Names by kind, at the place of their number: in order of when they first came up, then by name."""
+        return {kind: rows["name"].to_pylist() for kind, rows in self._named.items()}
+
+    @cached_property
+    def ids(self) -> Mapping[str, pa.Array]:
+        """Ids by kind, at the place of their number; of kinds that are not hashed they are the numbers."""
+        return {kind: rows["id"].combine_chunks() for kind, rows in self._named.items()}
+
+    @cached_property
+    def since(self) -> Mapping[str, Ints]:
+        """When each name first came up, by kind; NEVER where it did not."""
+        return {kind: numbers(rows["since"], NEVER) for kind, rows in self._named.items()}
+
+    @cached_property
+    def _named(self) -> Mapping[str, pa.Table]:
+        """The rows of names by kind, in order of their numbers."""
+        rows = self.stored("names").combine_chunks()
+        by_name = numbers(pc.sort_indices(rows["name"])).astype(np.int64)
+        kinds = rows["kind"].combine_chunks().dictionary_encode() if rows.num_rows else pa.nulls(0).dictionary_encode()
+        code, listed = numbers(kinds.indices), kinds.dictionary.to_pylist()
+        hashed = np.isin(code, [i for i, kind in enumerate(listed) if kind in HASHED])
+        key = np.where(hashed, numbers(rows["since"], NEVER), numbers(rows["id"]))
+        order = by_name[np.lexsort((key[by_name], code[by_name]))]
+        bounds = np.searchsorted(code[order], np.arange(len(listed) + 1)).tolist()
+        rows = rows.take(arrow(order, pa.int64()))
+        return {
+            kind: rows.slice(first, end - first) for kind, first, end in zip(listed, bounds, bounds[1:], strict=False)
+        }
 
     @cached_property
     def kept(self) -> dict[str, Any]:
@@ -186,15 +263,51 @@ def files_of(parts: Iterable[Part]) -> list[tuple[str, list[int]]]:
     return list(found.items())
 
 
+def replace_ids(rows: pa.Table, table: str, change: Callable[[str, pa.Array], pa.Array]) -> pa.Table:
+    """The rows with every column of hashed ids, and lists of them, changed; lists are sorted, left is below right."""
+    if rows.num_rows == 0:
+        return rows
+    for column, kind in hashed_columns(table).items():
+        if column not in rows.column_names:
+            continue
+        place, values = rows.schema.get_field_index(column), rows[column].combine_chunks()
+        if pa.types.is_list(values.type):
+            start, members = groups(values)
+            start, members = sort_groups(start, numbers(change(kind, arrow(members, pa.int64()))))
+            changed = lists(start, members, schema_of(table).field(column).type)
+        else:
+            changed = change(kind, values)
+        rows = rows.set_column(place, rows.schema.field(place).with_type(changed.type), changed)
+    if {"left", "right"} <= set(rows.column_names):
+        left, right = numbers(rows["left"]), numbers(rows["right"])
+        for column, values in (("left", np.minimum(left, right)), ("right", np.maximum(left, right))):
+            place = rows.schema.get_field_index(column)
+            rows = rows.set_column(place, rows.schema.field(place), arrow(values, pa.int64()))
+    return rows
+
+
 def read_part(root: str, path: str, schema: pa.Schema, groups: Sequence[int] = ()) -> pa.Table:
-    """A file of a trace, or some row groups of it, with exactly this schema; what may be empty may be missing."""
+    """A part of a trace, or some row groups of a file, with exactly this schema; what may be empty may be missing."""
     files, at = place(root)
     try:
-        with files.open_input_file(f"{at}/{path}") as raw:
-            file = pq.ParquetFile(raw)
-            found = file.read_row_groups(list(groups), schema.names) if groups else file.read(columns=schema.names)
+        tables = [_read_file(files, each, schema, groups) for each in _parquet_files(files, f"{at}/{path}")]
     except (OSError, pa.ArrowException) as error:
         raise BadTrace(f"{root}/{path} is named by trace.json but cannot be read: {error}") from None
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _parquet_files(files: pafs.FileSystem, path: str) -> list[str]:
+    """The files of a part: itself, or those in its folder but for an engine's own notes."""
+    if path.endswith(".parquet"):
+        return [path]
+    found = files.get_file_info(pafs.FileSelector(path))
+    return sorted(i.path for i in found if i.type == pafs.FileType.File and not i.base_name.startswith(("_", ".")))
+
+
+def _read_file(files: pafs.FileSystem, path: str, schema: pa.Schema, groups: Sequence[int]) -> pa.Table:
+    with files.open_input_file(path) as raw:
+        file = pq.ParquetFile(raw)
+        found = file.read_row_groups(list(groups), schema.names) if groups else file.read(columns=schema.names)
     for each in schema:  # a column that traces from before did not have is empty
         if each.nullable and each.name not in found.column_names:
             found = found.append_column(each, pa.nulls(found.num_rows, each.type))

@@ -1,7 +1,10 @@
 """The tables of a trace and of a run, written once as Arrow schemas.
 
-Times are UTC microseconds; `since` null means always, `until` null means still. Ids are dense from 0.
-A field that is not nullable must be there in every row.
+Times are UTC microseconds; `since` null means always, `until` null means still. A field that is not nullable must be
+there in every row.
+
+Ids of clients, brokers and topics are 64-bit hashes of their names (ids.py); those of regions and attributes are small
+numbers from 0. What runs in process has dense numbers in their place: `Trace.read` and `Writer.write` translate.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadTrace, Unknown
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Goes up when a reader of the old version would misread a table."""
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -44,49 +47,51 @@ def is_content(dialects: pa.ChunkedArray) -> Bools:
 _LIFE = (("since", TIME), ("until", TIME))
 
 TRACE: dict[str, pa.Schema] = {
-    "names": _table(("kind", pa.string()), ("id", pa.int32()), ("name", pa.string())),
+    "names": _table(
+        ("kind", pa.string()), ("id", pa.int64()), ("name", pa.string()), ("since", TIME), optional="since"
+    ),
     "messages": _table(
-        ("message", pa.int64()), ("at", TIME), ("client", pa.int32()), ("topic", pa.int32()),
+        ("message", pa.int64()), ("at", TIME), ("client", pa.int64()), ("topic", pa.int64()),
         ("attributes", pa.int64()), ("bytes", pa.int32()), ("audience", pa.int64()), ("weight", pa.int32()),
         optional="topic attributes bytes audience",
     ),
-    "audiences": _table(("audience", pa.int64()), ("receivers", pa.list_(pa.int32()))),
+    "audiences": _table(("audience", pa.int64()), ("receivers", pa.list_(pa.int64()))),
     "traffic": _table(
-        ("bucket", TIME), ("client", pa.int32()), ("topic", pa.int32()), ("attributes", pa.int64()),
+        ("bucket", TIME), ("client", pa.int64()), ("topic", pa.int64()), ("attributes", pa.int64()),
         ("audience", pa.int64()), ("messages", pa.int64()), ("rows", pa.int64()), ("bytes", pa.int64()),
         optional="topic attributes",
     ),
-    "doubles": _table(("bucket", TIME), ("client", pa.int32()), ("messages", pa.int64()), ("bytes", pa.int64())),
+    "doubles": _table(("bucket", TIME), ("client", pa.int64()), ("messages", pa.int64()), ("bytes", pa.int64())),
     "deliveries": _table(
-        ("message", pa.int64()), ("client", pa.int32()), ("at", TIME), ("hops", pa.int16()), optional="at hops"
+        ("message", pa.int64()), ("client", pa.int64()), ("at", TIME), ("hops", pa.int16()), optional="at hops"
     ),
     "clients": _table(
-        ("client", pa.int32()), ("region", pa.int32()), ("max_degree", pa.int32()), *_LIFE,
+        ("client", pa.int64()), ("region", pa.int32()), ("max_degree", pa.int32()), *_LIFE,
         optional="region max_degree since until",
     ),
     "access": _table(
-        ("region", pa.int32()), ("broker", pa.int32()), ("latency_us", pa.int32()), ("cost", pa.float64())
+        ("region", pa.int32()), ("broker", pa.int64()), ("latency_us", pa.int32()), ("cost", pa.float64())
     ),
-    "sessions": _table(("client", pa.int32()), ("broker", pa.int32()), *_LIFE, optional="since until"),
+    "sessions": _table(("client", pa.int64()), ("broker", pa.int64()), *_LIFE, optional="since until"),
     "subscriptions": _table(
-        ("client", pa.int32()), ("topic", pa.int32()), ("filter", pa.string()), ("dialect", pa.string()),
+        ("client", pa.int64()), ("topic", pa.int64()), ("filter", pa.string()), ("dialect", pa.string()),
         ("group", pa.string()), ("attributes", pa.int64()), ("bound_ms", pa.float64()), *_LIFE,
         optional="topic filter dialect group attributes bound_ms since until",
     ),
     "advertisements": _table(
-        ("client", pa.int32()), ("attributes", pa.int64()), ("connections", pa.int32()), *_LIFE,
+        ("client", pa.int64()), ("attributes", pa.int64()), ("connections", pa.int32()), *_LIFE,
         ("filter", pa.string()), optional="attributes connections since until filter",
     ),
     "brokers": _table(
-        ("broker", pa.int32()), ("region", pa.int32()), *_LIFE, ("cost", pa.float64()), ("capacity", pa.float64()),
+        ("broker", pa.int64()), ("region", pa.int32()), *_LIFE, ("cost", pa.float64()), ("capacity", pa.float64()),
         ("max_degree", pa.int32()), ("group", pa.string()), optional="region since until capacity max_degree group",
     ),
     "links": _table(
-        ("left", pa.int32()), ("right", pa.int32()), ("cost", pa.float64()), ("latency_us", pa.int32()),
-        ("wired", pa.bool_()), ("dials", pa.int32()), *_LIFE, optional="cost latency_us dials since until",
+        ("left", pa.int64()), ("right", pa.int64()), ("cost", pa.float64()), ("latency_us", pa.int32()),
+        ("wired", pa.bool_()), ("dials", pa.int64()), *_LIFE, optional="cost latency_us dials since until",
     ),
     "peers": _table(
-        ("left", pa.int32()), ("right", pa.int32()), ("topic", pa.int32()), *_LIFE, optional="topic since until"
+        ("left", pa.int64()), ("right", pa.int64()), ("topic", pa.int64()), *_LIFE, optional="topic since until"
     ),
     "channels": _table(("combination", pa.int64()), ("channel", pa.int64()), *_LIFE, optional="since until"),
     "sources": _table(
@@ -96,15 +101,30 @@ TRACE: dict[str, pa.Schema] = {
     "quarantine": _table(
         ("source", pa.string()), ("reason", pa.string()), ("count", pa.int64()), ("sample", pa.string())
     ),
-    "keys": _table(("key", pa.int64())),
+    "fragments": _table(
+        ("message", pa.int64()), ("source", pa.int64()), ("at", TIME), ("client", pa.int64()), ("topic", pa.int64()),
+        ("attributes", pa.int64()), ("bytes", pa.int64()), ("audience", pa.int64()),
+        ("receivers", pa.list_(pa.int64())), ("weight", pa.int64()), ("heard", pa.int64()),
+        ("rows", pa.int64()), ("publishes", pa.int64()),
+        ("most", pa.int64()), ("balance", pa.int64()),
+        optional="source at client topic attributes bytes audience receivers weight",
+    ),
 }  # fmt: skip
 """What ingest writes."""
 
-TRACE |= {f"tail_{table}": TRACE[table] for table in ("traffic", "audiences")}
+HASHED = ("client", "broker", "topic")
+"""Kinds of things whose ids are hashes of their names."""
 
-FOR_INGEST = ("sources", "quarantine", "keys", "tail_traffic", "tail_audiences")
-"""The accounts of the logs, and what ingest keeps to read on in one that has grown: hashes of the keys of messages,
-and what the part of it gave in which messages may go on."""
+
+def hashed_columns(table: str) -> dict[str, str]:
+    """The columns of a table that hold hashed ids, or lists of them, and of what kind."""
+    ends = "client" if table == "peers" else "broker"
+    kinds = {**{kind: kind for kind in HASHED}, "receivers": "client", "left": ends, "right": ends, "dials": "broker"}
+    return {column: kind for column, kind in kinds.items() if column in TRACE[table].names}
+
+
+FOR_INGEST = ("sources", "quarantine", "fragments")
+"""The accounts of the logs, and what ingest keeps of messages whose rows are not all there yet."""
 
 RUN: dict[str, pa.Schema] = {
     "overlay": _table(("facet", pa.string()), ("left", pa.int64()), ("right", pa.int64())),

@@ -1,4 +1,4 @@
-"""Traffic in all its shapes, and the reduction of messages to it (docs/decisions/reduce-once.md).
+"""Traffic in all its shapes, and the reduction of messages to it (docs/decisions/a-dataflow.md).
 
 A row of traffic has three shapes on its way from the log to what is measured:
 
@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import take_groups
-from overlace.arrays.hashing import distinct_groups, hash_groups
+from overlace.arrays.hashing import distinct_groups
 from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadTrace
+from overlace.trace.ids import audience_of
 from overlace.trace.tables import TIME, groups, numbers, schema_of
 
 UNLOGGED = 0
@@ -135,15 +136,15 @@ def rows_of(batch: pa.RecordBatch) -> Rows:
     return Rows(client, numbers(columns["topic"], -1), messages, size, *groups(columns["receivers"]))
 
 
-def audience_hashes(messages: Messages) -> Ints:
-    """The audience of each message: the hash of its receivers, or UNLOGGED."""
-    hashes = hash_groups(messages.start, messages.receivers)
+def audience_hashes(messages: Messages, ids: Ints) -> Ints:
+    """The audience of each message: the hash of its receivers, whose ids are these, or UNLOGGED."""
+    hashes = audience_of(messages.start, ids[messages.receivers])
     return np.where(messages.logged != 0, hashes, UNLOGGED)
 
 
-def reduce(messages: Messages, bucket_us: int) -> Reduction:
-    """Traffic and audiences of some messages."""
-    audience = audience_hashes(messages)
+def reduce(messages: Messages, bucket_us: int, ids: Ints) -> Reduction:
+    """Traffic and audiences of some messages, whose clients have these ids."""
+    audience = audience_hashes(messages, ids)
     logged = np.flatnonzero(messages.logged)
     receivers = (messages.start, messages.receivers)
     if len(logged) < len(audience):
@@ -272,5 +273,5 @@ def distinct(hashes: Ints, start: Ints, members: Ints) -> tuple[Ints, pa.Table]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     first = first[order]
-    lists = pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), pa.array(members.astype(np.int32)))
+    lists = pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), pa.array(members.astype(np.int64, copy=False)))
     return rank[number], pa.table([pa.array(hashes[first]), lists.take(pa.array(first))], schema=schema_of("audiences"))

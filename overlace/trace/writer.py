@@ -15,24 +15,36 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace, Busy
 from overlace.stopping import finishing
+from overlace.trace.digests import digest
+from overlace.trace.ids import identities
 from overlace.trace.lock import Lock, locked
-from overlace.trace.store import Part, Trace, absolute, digest, place, read_part
-from overlace.trace.tables import SCHEMA_VERSION, TRACE, conform, schema_of
+from overlace.trace.store import NEVER, Manifest, Part, Trace, absolute, place, read_part, replace_ids
+from overlace.trace.tables import HASHED, SCHEMA_VERSION, TIME, TRACE, arrow, conform, numbers, schema_of, texts
 
 OURS = re.compile(r"[0-9a-f]{12}[^/]*\.parquet$")
 """Names of the files that a writer makes: its id first."""
+
+LOGS = "logs"
+"""The source of parts that ingest has made from logs."""
 
 GROUP = 1 << 20
 """Rows of a row group, at most."""
 
 FILES = 128
 """Files of a table beyond which small ones are joined."""
+
+GENERATION = re.compile(r"[a-z_]+/generation=(\d+)/")
+"""Folders that an engine writes for a writer: what is in them is ours whatever its name."""
 
 SMALL = 64_000
 """Rows below which a file is small."""
@@ -79,21 +91,83 @@ class Writer:
         self.staging = f".staging-{self.id}"
         self.generation = base.generation if base else _generation(path)
         self.parts: dict[str, list[Part]] = {}
+        self.ids: dict[str, pa.Array] = {}
         self.restart()
 
     def restart(self) -> None:
         """Forget what was written: what counts is what was there."""
         self.parts = {table: list(parts) for table, parts in self.base.parts.items()} if self.base else {}
+        self.ids = dict(self.base.ids) if self.base else {}
 
-    def write(self, table: str, rows: pa.Table, *, source: str = "", name: str = "", replace: bool = False) -> None:
+    def name(self, names: Mapping[str, Sequence[str] | pa.Array], since: Mapping[str, Ints] | None = None) -> None:
+        """Write the names of all things, by kind in order of their numbers: what `write` takes the ids of.
+
+        `since` is when they first came up, NEVER where they did not; what the trace has already counts too.
+        """
+        self.ids, tables = {}, [schema_of("names").empty_table()]
+        for kind in sorted(names):
+            listed = names[kind]
+            own: pa.Array = listed if isinstance(listed, pa.Array) else texts(listed)
+            hashed = kind in HASHED
+            ids = identities(own.to_pylist()) if hashed else np.arange(len(own))
+            _refuse_collisions(kind, ids, own)
+            first = self._first(kind, own, (since or {}).get(kind)) if hashed else np.full(len(own), NEVER)
+            self.ids[kind] = arrow(ids, pa.int64())
+            columns = [texts([kind] * len(own)), self.ids[kind], own, arrow(first, TIME, first == NEVER)]
+            tables.append(pa.table(columns, schema=schema_of("names")))
+        self.store("names", pa.concat_tables(tables), replace=True)
+
+    def _first(self, kind: str, names: pa.Array, since: Ints | None) -> Ints:
+        """When names first came up, here or in the trace as it was."""
+        first = np.full(len(names), NEVER) if since is None else since
+        if self.base is None or kind not in self.base.names:
+            return first
+        place = numbers(pc.index_in(names, value_set=texts(self.base.names[kind])), -1)
+        before = np.append(self.base.since[kind], NEVER)[place]
+        return np.where(first == NEVER, before, np.where(before == NEVER, first, np.minimum(first, before)))
+
+    def _identify(self, kind: str, numbered: pa.Array) -> pa.Array:
+        """The ids of some numbers."""
+        try:
+            return self.ids.get(kind, pa.nulls(0, pa.int64())).take(numbered.cast(pa.int64()))
+        except pa.ArrowIndexError as error:
+            raise BadTrace(f"{self.path}: a {kind} without a name: {error}") from None
+
+    def write(
+        self,
+        table: str,
+        rows: pa.Table,
+        *,
+        source: str = "",
+        name: str = "",
+        replace: bool = False,
+        beside: pa.Table | None = None,
+    ) -> None:
+        """Write rows with numbers for ids, those under which things were named or which the trace has.
+
+        `beside` are columns that the file has beyond the table.
+        """
+        rows = replace_ids(conform(rows, table), table, self._identify)
+        self.store(table, rows, source=source, name=name, replace=replace, beside=beside)
+
+    def store(
+        self,
+        table: str,
+        rows: pa.Table,
+        *,
+        source: str = "",
+        name: str = "",
+        replace: bool = False,
+        beside: pa.Table | None = None,
+    ) -> None:
         """Write a file of a table; with replace it becomes the whole table."""
-        part = write_part(self.path, table, conform(rows, table), f"{self.id}{name}", source)
+        part = write_part(self.path, table, conform(rows, table), f"{self.id}{name}", source, beside)
         kept = [] if replace else self.parts.get(table, [])
         self.parts[table] = [*kept, part] if part.rows else list(kept)
 
     def write_by_source(self, table: str, rows: Sequence[tuple[str, pa.Table]]) -> None:
-        """Write one file with what each source gives, a row group each."""
-        conformed = [(source, conform(each, table)) for source, each in rows]
+        """Write one file with what each source gives, a row group each; with numbers for ids."""
+        conformed = [(source, replace_ids(conform(each, table), table, self._identify)) for source, each in rows]
         self.add(table, write_groups(self.path, table, conformed, f"{self.id}-{uuid.uuid4().hex[:8]}"))
 
     def add(self, table: str, parts: Sequence[Part]) -> None:
@@ -109,16 +183,9 @@ class Writer:
         files, at = place(self.path)
         for table in list(self.parts):
             self.parts[table] = compact(self.path, table, self.parts[table], self.id)
-        listed = {t: [part.document() for part in self.parts[t]] for t in sorted(self.parts) if self.parts[t]}
-        about = {
-            "schema_version": SCHEMA_VERSION,
-            "generation": self.generation + 1,
-            "bucket_us": bucket_us,
-            "unit": unit,
-            "tables": listed,
-            "notes": notes,
-        }
-        text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+        listed = {table: self.parts[table] for table in sorted(self.parts) if self.parts[table]}
+        about = Manifest(SCHEMA_VERSION, bucket_us, unit, listed, dict(notes), self.generation + 1)
+        text = msgspec.json.format(msgspec.json.encode(about), indent=1).decode() + "\n"
         files.create_dir(at, recursive=True)
         with finishing():
             if isinstance(files, pafs.LocalFileSystem):
@@ -165,20 +232,34 @@ class Writer:
 
     def _sweep(self, files: pafs.FileSystem, at: str) -> None:
         """Remove files of ours that count no longer: those replaced before, and what dead writers have left."""
-        counted = _paths(self.parts)
-        counted |= _paths(self.base.parts if self.base else {})
+        counted = _paths(self.parts) | _paths(self.base.parts if self.base else {})
+        for info, path in self._files(files, at):
+            if (OURS.match(info.base_name) or GENERATION.match(path)) and not _counts(path, counted):
+                _delete(files, info)
+
+    def _files(self, files: pafs.FileSystem, at: str) -> Iterator[tuple[pafs.FileInfo, str]]:
+        """The files in the folders of tables, and their paths in the trace."""
         for table in TRACE:
-            listing = pafs.FileSelector(f"{at}/{table}", allow_not_found=True, recursive=True)
-            for info in files.get_file_info(listing):
-                ours = OURS.match(info.base_name) and info.type == pafs.FileType.File
-                if ours and info.path.removeprefix(f"{at}/") not in counted:
-                    _delete(files, info)
+            for info in files.get_file_info(pafs.FileSelector(f"{at}/{table}", allow_not_found=True, recursive=True)):
+                if info.type == pafs.FileType.File:
+                    yield info, info.path.removeprefix(f"{at}/")
 
     def clear(self) -> None:
-        """Remove what dead writers have staged: all others are, since we hold the lock."""
+        """Remove what dead writers have staged, and their next generation: all others are, since we hold the lock."""
         files, at = place(self.path)
         for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
             if info.base_name.startswith((".staging-", ".trace.json-", ".generation-")):
+                _delete(files, info)
+        self._drop_unborn(files, at)
+
+    def _drop_unborn(self, files: pafs.FileSystem, at: str) -> None:
+        """Remove folders of generations that no manifest names yet, while the lock is ours."""
+        if self.lock is not None and not self.lock.holds():
+            return
+        born = _generation(self.path)
+        for info, path in self._files(files, at):
+            found = GENERATION.match(path)
+            if found and int(found[1]) > born:
                 _delete(files, info)
 
     def tidy(self) -> None:
@@ -190,6 +271,7 @@ class Writer:
             staged = files.get_file_info(f"{at}/{self.staging}")
             if staged.type == pafs.FileType.Directory:
                 _delete(files, staged)
+            self._drop_unborn(files, at)
             inside = files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=True))
             for info in inside:
                 ours = info.base_name.startswith((self.id, f".trace.json-{self.id}"))
@@ -202,8 +284,25 @@ class Writer:
 
 
 def _paths(parts: Mapping[str, Sequence[Part]]) -> set[str]:
-    """The files of all tables."""
+    """The files and folders of all tables."""
     return {part.path for each in parts.values() for part in each}
+
+
+def _counts(path: str, counted: set[str]) -> bool:
+    """Whether a file is among those that count, or in one of their folders."""
+    return path in counted or path.rpartition("/")[0] in counted
+
+
+def _refuse_collisions(kind: str, ids: Ints, names: pa.Array) -> None:
+    """Refuse two names of one kind with one id."""
+    order = np.argsort(ids, kind="stable")
+    same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+    if len(same):
+        one, other = (names[int(order[same[0] + i])].as_py() for i in range(2))
+        raise BadTrace(
+            f"the {kind} names {one!r} and {other!r} have the same id. Two of a billion names do with one chance in "
+            "40; rename one of them."
+        )
 
 
 def _delete(files: pafs.FileSystem, info: pafs.FileInfo) -> None:
@@ -233,14 +332,20 @@ def refuse_foreign(path: str) -> None:
             raise BadTrace(f"{path} holds other things ({info.base_name}) and is no trace. Choose another name for it.")
 
 
-def write_part(root: str, table: str, rows: pa.Table, name: str, source: str = "") -> Part:
-    """Write one Parquet file of a table and say what it holds; callable from any task."""
+def write_part(
+    root: str, table: str, rows: pa.Table, name: str, source: str = "", beside: pa.Table | None = None
+) -> Part:
+    """Write one Parquet file of a table, with columns beyond it, and say what it holds; callable from any task."""
     files, at = place(root)
     path = f"{table}/{name}.parquet"
     if rows.num_rows:
         folder = f"{at}/{path}".rpartition("/")[0]
         files.create_dir(folder, recursive=True)
-        pq.write_table(rows, f"{at}/{path}", filesystem=files, compression="zstd")
+        whole = rows
+        if beside is not None:
+            for column in beside.column_names:
+                whole = whole.append_column(column, beside[column])
+        pq.write_table(whole, f"{at}/{path}", filesystem=files, compression="zstd")
     return Part(path, *digest(rows), source)
 
 
@@ -267,7 +372,10 @@ def write_groups(root: str, table: str, rows: Sequence[tuple[str, pa.Table]], na
 
 
 def compact(root: str, table: str, parts: Sequence[Part], name: str) -> list[Part]:
-    """The same parts with small files of one folder joined, if there are many; each part stays a row group."""
+    """The same parts with small files of one folder joined, if there are many; each part stays a row group.
+
+    What logs gave stays as it is: its files have columns beyond the table.
+    """
     own: dict[str, list[Part]] = {}
     for part in parts:
         own.setdefault(part.path, []).append(part)
@@ -275,7 +383,7 @@ def compact(root: str, table: str, parts: Sequence[Part], name: str) -> list[Par
         return list(parts)
     folders: dict[str, list[str]] = {}
     for path, mine in own.items():
-        if sum(part.rows for part in mine) < SMALL:
+        if mine[0].source != LOGS and sum(part.rows for part in mine) < SMALL:
             folders.setdefault(path.rpartition("/")[0], []).append(path)
     for folder, paths in folders.items():
         if len(paths) < 2:

@@ -26,11 +26,18 @@ class Workload(Protocol):
     def days(self) -> int:
         """How many days they span."""
 
+    @property
+    def seed(self) -> int:
+        """What its draws depend on."""
+
     def part(self, first: int, count: int) -> dict[str, Ints]:
         """Some of the messages as columns, the same however the work is cut."""
 
+    def names(self) -> dict[str, list[str]]:
+        """The names of all things, by kind in order of their numbers."""
+
     def tables(self) -> dict[str, pa.Table]:
-        """The tables beside the messages."""
+        """The tables beside messages and names, with numbers for ids."""
 
 
 CLASSES = {

@@ -156,7 +156,7 @@ class Services:
         return Classes(bounds, joined, demand, demand * part["bytes"][first])
 
     def tables(self) -> dict[str, pa.Table]:
-        """names, brokers, links, sessions and subscriptions."""
+        """brokers, links, sessions and subscriptions."""
         placed, world = self.layout, self.world
         n = len(placed.region)
         links = np.sort(placed.tree, axis=1)
@@ -170,25 +170,21 @@ class Services:
             "wired": np.ones(len(links), dtype=np.bool_),
         }
         return {
-            "names": self._names(),
             "brokers": pa.table({"broker": np.arange(n), "region": placed.region, "cost": np.ones(n)}),
             "links": pa.table(columns),
             "sessions": pa.table({"client": np.arange(self.clients), "broker": self.homes}),
             "subscriptions": pa.table({"client": world.listener[order], "topic": topic[order]}),
         }
 
-    def _names(self) -> pa.Table:
+    def names(self) -> dict[str, list[str]]:
+        """Regions, brokers, clients and topics."""
         region = self.layout.region.tolist()
-        kinds = {
+        return {
             "region": [f"region-{r}" for r in range(self.regions)],
             "broker": [f"broker-{b}" if r >= 0 else f"backbone-{b}" for b, r in enumerate(region)],
             "client": [f"service-{c:0{len(str(self.clients - 1))}d}" for c in range(self.clients)],
             "topic": [f"parameter/{t}" for t in range(self.world.topics)],
         }
-        kind = np.repeat(list(kinds), [len(each) for each in kinds.values()])
-        ids = np.concatenate([np.arange(len(each)) for each in kinds.values()])
-        names = [name for each in kinds.values() for name in each]
-        return pa.table({"kind": pa.array(kind), "id": pa.array(ids, pa.int32()), "name": pa.array(names)})
 
 
 @kernel

@@ -170,7 +170,7 @@ class Sites:
     # --- tables of the world -------------------------------------------------------------------------
 
     def tables(self) -> dict[str, pa.Table]:
-        """names, brokers, links, clients, access, sessions and subscriptions."""
+        """brokers, links, clients, access, sessions and subscriptions."""
         world, n = self.world, self.regions * self.brokers
         rng = np.random.default_rng([self.seed, 2])
         points = rng.random((self.regions, 2))
@@ -191,7 +191,6 @@ class Sites:
         links = {"left": left, "right": right, "cost": price, "latency_us": latency, "wired": wired}
         access = {"region": grid_region, "broker": grid_broker, "latency_us": delay, "cost": fee}
         return {
-            "names": self._names(),
             "brokers": pa.table({"broker": np.arange(n), "region": region, "cost": np.ones(n)}),
             "links": pa.table(links),
             "clients": pa.table({"client": np.arange(self.clients), "region": world.region}),
@@ -217,16 +216,14 @@ class Sites:
             left, right = left[same | heads], right[same | heads]
         return left.astype(np.int64), right.astype(np.int64)
 
-    def _names(self) -> pa.Table:
-        kinds = {
+    def names(self) -> dict[str, list[str]]:
+        """Regions, brokers, clients and topics."""
+        return {
             "region": [f"region-{r}" for r in range(self.regions)],
             "broker": [f"broker-{r}-{b}" for r in range(self.regions) for b in range(self.brokers)],
             "client": [f"client-{c:0{len(str(self.clients - 1))}d}" for c in range(self.clients)],
             "topic": [f"site/{r}/topic/{t}" for t, r in enumerate(self.world.topic_region.tolist())],
         }
-        rows = [(kind, i, name) for kind, names in kinds.items() for i, name in enumerate(names)]
-        kind, ids, names = zip(*rows, strict=True)
-        return pa.table({"kind": pa.array(kind), "id": pa.array(ids, pa.int32()), "name": pa.array(names)})
 
 
 @kernel

@@ -53,5 +53,8 @@ def test_texts_are_arrow_s_strings(words):
 
 
 def test_a_table_is_made_from_its_columns_in_order():
-    made = table_of("names", ["client", "client"], np.array([0, 1]), texts(["a", "b"]))
-    assert made.to_pylist() == [{"kind": "client", "id": 0, "name": "a"}, {"kind": "client", "id": 1, "name": "b"}]
+    made = table_of("names", ["client", "client"], np.array([0, 1]), texts(["a", "b"]), pa.nulls(2, TIME))
+    assert made.to_pylist() == [
+        {"kind": "client", "id": 0, "name": "a", "since": None},
+        {"kind": "client", "id": 1, "name": "b", "since": None},
+    ]

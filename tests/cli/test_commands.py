@@ -28,18 +28,24 @@ def plan(overlace):
 
 
 @pytest.mark.jvm
-def test_the_demo_goes_from_a_generated_log_to_a_report(overlace, spark):
+def test_the_demo_goes_from_logs_of_brokers_to_a_report(overlace, spark):
     code, out, err = overlace("demo", "--out", "here")
     assert code == 0, err
-    assert "200,000 messages of 600 clients at 24 brokers" in out
+    assert "$ overlace ingest here/tables/links.csv --table links --out here/trace\nlinks: 276 new" in out
+    assert "$ overlace ingest here/logs --out here/trace\n24 files: 140,1" in out
+    assert "= 140,000 kept + 0 ignored + 1" in out
+    assert "quarantined" in out
+    assert "$ overlace optimize here/trace --out here --budget 40 --allow-link '*:*'\n# step 1 saves" in out
     assert "on held-out traffic" in out
     assert Path("here/report.html").exists()
     code, _, err = overlace("demo", "--out", "here")
     assert code == 1
-    assert "is a trace already" in err
+    assert "here holds logs already" in err
     code, out, _ = overlace("demo", "--out", "here", "--force", "--json")
-    (part,) = json.loads(out)["parts"]
-    assert part["after"] < part["before"]
+    document = json.loads(out)
+    (part,) = document["parts"]
+    assert part["after"] < 0.8 * part["before"]
+    assert sum(each["kept"] for each in document["sources"]) == 140_000
 
 
 @pytest.mark.jvm
@@ -163,8 +169,8 @@ def test_planners_are_listed_with_parameters(overlace):
     assert "None" not in out
 
 
-def test_the_demo_refuses_a_run_that_is_there_before_it_starts_spark(overlace, plan, monkeypatch):
-    monkeypatch.setattr("overlace.demo.session", None)
+def test_the_demo_refuses_a_run_that_is_there_before_it_generates_anything(overlace, plan, monkeypatch):
+    monkeypatch.setattr("overlace.demo.write_logs", None)
     code, _, err = overlace("demo", "--out", "demo-run")
     assert (code, err) == (1, "error: demo-run holds a run already. Choose another name, or --force to replace it.\n")
 
@@ -174,7 +180,7 @@ def test_costs_of_a_plan_have_their_unit(overlace, plan):
         out = " ".join(overlace(*words)[1].split())
         assert re.search(r"# step 1 saves -?[\d,.]+ messages × cost of links \(", out)
         assert re.search(r"its own cost \(messages × cost of links\) [\d,.]+ -> [\d,.]+ \(", out)
-    Path("demo-run/run.json").write_text('{"schema_version": 2, "unit": "message", "links_priced": false}')
+    Path("demo-run/run.json").write_text('{"schema_version": 3, "unit": "message", "links_priced": false}')
     out = " ".join(overlace("plan", "show", plan)[1].split())
     assert "messages × links (" in out
     assert "its own cost (messages × links; no link has a cost: each counts 1) " in out
@@ -208,17 +214,17 @@ def test_the_doctor_says_that_no_master_answers(tmp_path):
         row = json.loads(out)[-1]
         assert (row["what"], row["state"]) == (f"spark on {master}", "missing")
         assert row["advice"].startswith(f"no Spark master answers at {master} (")
-        generate = command("generate", "sites", "--out", "t", "--master", master, cwd=tmp_path)
-        _, err = generate.communicate(timeout=LONGEST)
-        assert generate.returncode == 1
+        (tmp_path / "log.jsonl").write_text('{"at": 1767571200, "client": "a", "topic": "t"}\n')
+        ingest = command("ingest", "log.jsonl", "--out", "t", "--master", master, cwd=tmp_path)
+        _, err = ingest.communicate(timeout=LONGEST)
+        assert ingest.returncode == 1
         assert f"error: no Spark master answers at {master}" in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "demo", "generate sites --out t", "ingest log --out t", "observe t --out r --master local",
-        "replay r --master local", "doctor --master local",
+        "ingest log --out t", "observe t --out r --master local", "replay r --master local", "doctor --master local",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(
@@ -236,7 +242,7 @@ def test_conf_is_for_spark_and_the_master_has_an_option_of_its_own(overlace):
         assert (code, err) == (2, "error: --conf is for Spark: say where it runs with --master\n")
     code, _, err = overlace("ingest", "log", "--table", "links", "--out", "t", "--conf", "spark.x=1")
     assert (code, err) == (2, "error: --conf is for Spark, and tables are read without it. Leave it out.\n")
-    code, _, err = overlace("generate", "sites", "--out", "t", "--conf", "spark.master=local")
+    code, _, err = overlace("ingest", "log", "--out", "t", "--conf", "spark.master=local")
     assert code == 2
     assert "is said with --master" in err
 
@@ -424,7 +430,7 @@ def test_a_plan_from_a_newer_version_is_refused(overlace, plan):
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 9}))
     code, _, err = overlace("plan", "show", plan)
     assert code == 1
-    assert "schema version 9; this Overlace reads up to 2" in err
+    assert "schema version 9; this Overlace reads up to 3" in err
 
 
 def test_a_plan_of_an_older_schema_is_refused_with_the_command_that_makes_it_anew(overlace, plan):
@@ -432,7 +438,7 @@ def test_a_plan_of_an_older_schema_is_refused_with_the_command_that_makes_it_ane
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 1}))
     code, _, err = overlace("plan", "show", plan)
     assert code == 1
-    assert "schema version 1; this Overlace reads 2" in err
+    assert "schema version 1; this Overlace reads 3" in err
     assert "overlace solve PLANNER RUN --force" in err
 
 

@@ -16,6 +16,11 @@ def often(examples):
     return settings(max_examples=max(examples // 10, 5) if PLAIN else examples)
 
 
+def ingested(examples):
+    """So many examples of whole ingests with `make test-long`, and few with `make test`."""
+    return settings(max_examples=examples if "OVERLACE_RANDOM" in os.environ else max(examples // 10, 4))
+
+
 def mostly(usual, rare, times=9):
     """The usual, and now and then something rare."""
     return st.sampled_from([True] * times + [False]).flatmap(lambda fine: usual if fine else rare)

@@ -88,7 +88,7 @@ def _line(line: bytes, read: Any, settled: Mapping[str, Any], head: str | None) 
 
 
 def jsonl(text: str, settled: Mapping[str, Any]) -> Row:
-    """One object a line; of the names of a field the best that has a value counts, and it has to be one."""
+    """One object a line; of the names of a field the best that has a value counts."""
     try:
         found = json.loads(text, object_pairs_hook=Object, parse_int=Number, parse_float=Number, parse_constant=_none)
     except ValueError:
@@ -99,20 +99,17 @@ def jsonl(text: str, settled: Mapping[str, Any]) -> Row:
         return Bad(frozenset(["not one JSON object"]))
     if any(_depth(value) > DEEPEST for _, value in found):
         return Bad(frozenset([f"nested deeper than {DEEPEST} levels"]))
-    wrong, best, values = set(), {}, {}
-    for name, value in found:
+    wrong, best = set(), {}
+    for name, value in dict(found).items():  # of two values for one name the last
         field, rank = _place(name, settled["map"], name.translate(FOLD))
         if field is None or value is None:
             continue
         if isinstance(value, str) and HALF.search(value):
             wrong.add("not Unicode: half of a surrogate pair")
-        best.setdefault((field, value == "", rank), []).append(value)
-    for (field, _, _), listed in sorted(best.items(), reverse=True, key=lambda item: item[0]):
-        values[field] = listed
-    wrong |= {f"two values for {field}" for field, listed in values.items() if len(listed) > 1}
+        best[field] = min(best.get(field, ((2,), None)), ((value == "", rank, name), value), key=lambda each: each[0])
     if wrong:
         return Bad(frozenset(wrong))
-    return _row({field: listed[0] for field, listed in values.items()}, settled)
+    return _row({field: value for field, (_, value) in best.items()}, settled)
 
 
 def csv(text: str, settled: Mapping[str, Any], largest: int = 2**31 - 1) -> Row:

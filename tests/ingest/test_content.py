@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadFilter, BadParameter, BadPlan, BadTrace, Unknown
-from overlace.ingest import splits
+from overlace.ingest import source
 from overlace.ingest.formats import csv
 from overlace.ingest.options import Options
 from overlace.ingest.receivers import match_events, prepare
-from overlace.ingest.run import ingest_sources
 from overlace.ingest.tables import add_tables
 from overlace.live.subscribed import _asked
 from overlace.matching.content.filters import matches, parse_filter
 from overlace.observe.subscribers import read_subscribers
 from overlace.optimize.groups import members_of
 from overlace.trace.store import Trace
-from tests.ingest.logs import often
+from tests.engine import ingest_sources
+from tests.ingest.logs import ingested
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 FORMS = ("jsonl", "json", "csv", "parquet", "padres-quotes")
@@ -46,8 +46,9 @@ subscriptions = st.lists(
 )
 
 
-def at(day):
-    return (START + timedelta(days=day)).strftime("%Y-%m-%d") if day is not None else ""
+def at(day, second=0):
+    """A moment of a day; messages of one log have seconds of their own, by which they are found again."""
+    return (START + timedelta(days=day, seconds=second)).strftime("%Y-%m-%d %H:%M:%S") if day is not None else ""
 
 
 def write_subscriptions(path, rows):
@@ -59,7 +60,9 @@ def write_subscriptions(path, rows):
 def write_log(path, form, rows):
     """Messages as a log of a form, with the options to read it."""
     names = ("symbol", "close", "open", "volume")
-    plain = [{"at": at(row["day"]), "client": row["who"], **{n: row.get(n) for n in names}} for row in rows]
+    plain = [
+        {"at": at(row["day"], i), "client": row["who"], **{n: row.get(n) for n in names}} for i, row in enumerate(rows)
+    ]
     content = ("symbol:text", "close:number", "open:flag", "volume:number")
     if form == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in plain))
@@ -87,10 +90,10 @@ def quote(row):
 
 
 def received(trace):
-    """Who received each message, in the order of the log."""
+    """Who received each message, in order of time."""
     called = trace.names.get("client", [])
     sets = {row["audience"]: row["receivers"] for row in trace.read("audiences").to_pylist()}
-    rows = sorted(trace.read("messages").to_pylist(), key=lambda row: row["message"])
+    rows = sorted(trace.read("messages").to_pylist(), key=lambda row: row["at"])
     return [None if row["audience"] is None else sorted(called[c] for c in sets[row["audience"]]) for row in rows]
 
 
@@ -106,20 +109,20 @@ def expected(rows, asked):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_receivers_are_those_whose_filter_matches_then_in_every_format_and_cut(tmp_path_factory, form):
-    @often(15)
+    @ingested(15)
     @given(st.lists(messages, min_size=1, max_size=12), subscriptions, st.sampled_from([60, 1 << 20]))
     def law(rows, asked, size):
         folder = tmp_path_factory.mktemp("content")
         out = str(folder / "trace")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(splits, "LEAST_SPLIT", size)
-            patch.setattr(splits, "SPLIT", size)
+            patch.setattr(source, "LEAST", size)
+            patch.setattr(source, "MOST", size)
             if asked:
                 add_tables([write_subscriptions(folder / "subs.jsonl", asked)], "subscriptions", out, {})
             how = write_log(folder / "log", form, rows)
             done = ingest_sources([str(folder / "log")], out, options=how)
-        found = received(done.trace)
-        assert found == (expected(rows, asked) if asked else [None] * len(rows))
+        ordered = sorted(rows, key=lambda row: row["day"])
+        assert received(done.trace) == (expected(ordered, asked) if asked else [None] * len(rows))
         assert [len(note) > 0 for note in done.notes if "no content subscriptions" in note] == [True] * (not asked)
 
     law()
@@ -147,7 +150,8 @@ def trace(tmp_path):
 
 
 def log(tmp_path, *rows, name="log.jsonl"):
-    (tmp_path / name).write_text("".join(json.dumps({"at": at(0), "client": "p", **row}) + "\n" for row in rows))
+    told = ({"at": at(0, i), "client": "p", **row} for i, row in enumerate(rows))
+    (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in told))
     return [str(tmp_path / name)]
 
 
@@ -172,7 +176,9 @@ def test_not_a_number_is_absent_from_a_column_of_numbers_and_a_word_elsewhere(tm
     out = str(tmp_path / "trace")
     add_tables([write_subscriptions(tmp_path / "s.jsonl", asked)], "subscriptions", out, {})
     cells = ("nan", "x"), ("60", "nan"), (" -NaN ", "y"), ("7", "nan"), ("", "z")
-    (tmp_path / "log.csv").write_text("at,client,close,code\n" + "".join(f"2026-01-05,p,{a},{b}\n" for a, b in cells))
+    (tmp_path / "log.csv").write_text(
+        "at,client,close,code\n" + "".join(f"{at(i)},p,{a},{b}\n" for i, (a, b) in enumerate(cells))
+    )
     done = ingest_sources([str(tmp_path / "log.csv")], out, options=Options(content=("close", "code")))
     assert received(done.trace) == [[], ["ann", "bob"], [], ["ann", "bob"], []]
 
@@ -195,9 +201,26 @@ def test_a_late_word_in_the_sample_makes_a_column_text():
 
 
 def test_rows_of_a_table_with_content_are_messages_each(tmp_path, trace):
-    (tmp_path / "log.csv").write_text("at,client,close\n" + "2026-01-05,p,60\n" * 2 + "2026-01-05,p,7\n")
+    (tmp_path / "log.csv").write_text("at,client,close\n" + "2026-01-05,p,60\n" * 2 + "2026-01-06,p,7\n")
     done = ingest_sources([str(tmp_path / "log.csv")], trace, options=Options(content=("close",)))
     assert received(done.trace) == [["ann"], ["ann"], []]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_rows_of_one_message_are_matched_each_whatever_the_format(tmp_path, form):
+    asked = [("ann", "close > 10", None, None), ("bob", "close < 5", None, None), ("zoe", "close = 7", None, None)]
+    out, path = str(tmp_path / "trace"), tmp_path / f"log.{form}"
+    add_tables([write_subscriptions(tmp_path / "s.jsonl", asked)], "subscriptions", out, {})
+    rows = [{"at": at(0), "client": "p", "id": "m", "close": close} for close in (60.0, 60.0, 1.0)]
+    if form == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif form == "csv":
+        path.write_text("\n".join([",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]) + "\n")
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    done = ingest_sources([str(path)], out, options=Options(content=("close",)))
+    assert received(done.trace) == [["ann", "bob"]]
+    assert done.accounts[0].adds_up()
 
 
 def test_subscriptions_that_come_later_count_for_later_logs_and_that_is_said(tmp_path, trace):
@@ -208,7 +231,7 @@ def test_subscriptions_that_come_later_count_for_later_logs_and_that_is_said(tmp
     add_tables([late], "subscriptions", trace, {}, tell=told.append)
     assert "from now on" in told[0]
     assert "log.jsonl" in told[0]
-    done = ingest_sources(log(tmp_path, {"close": 70}, name="more.jsonl"), trace, options=how)
+    done = ingest_sources(log(tmp_path, {"close": 70, "at": at(1)}, name="more.jsonl"), trace, options=how)
     assert received(done.trace) == [["ann"], ["ann", "bob"]]
     told.clear()
     add_tables([late], "subscriptions", trace, {}, tell=told.append)
@@ -272,7 +295,7 @@ def test_a_bad_subscription_is_refused_with_its_row(tmp_path, table, error, what
     ],
 )
 def test_what_cannot_be_honoured_is_refused_in_one_line(tmp_path, trace, monkeypatch, options, error, what):
-    monkeypatch.setenv("OVERLACE_KEY", "k")
+    monkeypatch.setenv("OVERLACE_KEY", "a key of sixteen bytes or more")
     path = log(tmp_path, {"close": "sixty"})
     with pytest.raises(error, match=re.escape(what)) as caught:
         ingest_sources(path, trace, options=Options(**options))
@@ -280,7 +303,7 @@ def test_what_cannot_be_honoured_is_refused_in_one_line(tmp_path, trace, monkeyp
 
 
 def test_filters_on_content_are_refused_where_names_are_hidden_and_the_trace_stays(tmp_path, monkeypatch):
-    monkeypatch.setenv("OVERLACE_KEY", "k")
+    monkeypatch.setenv("OVERLACE_KEY", "a key of sixteen bytes or more")
     out = str(tmp_path / "trace")
     done = ingest_sources(log(tmp_path, {"close": 60}), out, options=Options(content=("close",), pseudonymise=True))
     late = write_subscriptions(tmp_path / "t.jsonl", [("bob", "close > 10", None, None)])

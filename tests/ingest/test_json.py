@@ -11,8 +11,8 @@ from overlace.errors import BadTrace
 from overlace.ingest import lines as lines_module
 from overlace.ingest.formats.json import FORMAT, split_elements
 from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
 from overlace.ingest.sources import guess, look
+from tests.engine import ingest_sources
 
 START = 1_767_571_200
 names = st.sampled_from(["a", "b", "c,d", "e]f", "g}", 'h"i', "j\\\\k", "l\nm", "[{", "ü", ""])

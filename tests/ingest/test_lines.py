@@ -1,11 +1,9 @@
 import io
 
-import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overlace.arrays.lines import CLEAN, INNER_CR, NOT_UTF8, NUL, find_lines
-from overlace.ingest.lines import MARK, blocks, text_lines
+from overlace.ingest.lines import CLEAN, INNER_CR, MARK, NOT_UTF8, NUL, blocks, find_lines, text_lines
 
 logs = st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=12).map(b"\n".join)
 
@@ -13,7 +11,7 @@ logs = st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max
 def lines_of(log, start, end, size):
     found = []
     for offset, block in blocks(io.BytesIO(log), start, end, size):
-        lines = find_lines(np.frombuffer(block, np.uint8))
+        lines = find_lines(block)
         ends = [*lines.first[1:].tolist(), len(block)]
         found += [(offset + a, block[a:b]) for a, b in zip(lines.first.tolist(), ends, strict=True)]
     return found

@@ -3,23 +3,23 @@
 import io
 import random
 import re
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import itemgetter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from overlace.ingest.coded import Coded, decode
-from overlace.ingest.encode import encode
-from overlace.ingest.events import EVENT, KINDS, PLAIN
+from overlace.ingest.events import EVENT, KINDS
 from overlace.ingest.formats.mosquitto import FORMAT
-from overlace.ingest.history import sessions_of, subscriptions_of
 from overlace.ingest.lines import blocks
-from overlace.ingest.sources import Source
-from overlace.ingest.staging import Job
+from overlace.ingest.options import Options
+from tests.engine import ingest_sources
 
 LOG = """\
 1794737265: mosquitto version 2.0.11 starting
@@ -461,20 +461,28 @@ def test_a_client_goes_in_many_words(line):
 # Sessions and what they asked for
 
 
-def asked(log):
-    """(client, topic or filter, since, until) of subscriptions; a client that connects may be told by its user."""
-    events = pa.Table.from_pylist(parsed(log), EVENT)
-    return lived(events)
+def ingested(log, **options):
+    """The trace of the log of broker b."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "b.log")
+        path.write_text(log)
+        options = Options(format="mosquitto", broker="b", **options)
+        trace = ingest_sources([str(path)], f"{folder}/trace", options).trace
+        return {table: trace.read(table).to_pylist() for table in TABLES}, trace.names
 
 
-def lived(events):
-    names = {name: pa.array(sorted({*events[name].to_pylist()} - {None}), pa.string()) for name in ("client", "topic")}
-    found = subscriptions_of(events, names).to_pylist()
-    who, what = names["client"].to_pylist(), names["topic"].to_pylist()
-    spans = [(r["since"], r["until"]) for r in found]
-    times = [tuple(None if t is None else int(t.timestamp()) for t in span) for span in spans]
-    named = [(who[r["client"]], r["filter"] or what[r["topic"]]) for r in found]
-    return sorted((*name, *span) for name, span in zip(named, times, strict=True))
+TABLES = ("messages", "audiences", "sessions", "subscriptions")
+
+
+def asked(log, **options):
+    """(client, topic or filter, since, until) of subscriptions."""
+    tables, names = ingested(log, **options)
+    found = [
+        (names["client"][row["client"]].removeprefix("b/"), row["filter"] or names["topic"][row["topic"]],
+         *(row[end] and int(row[end].timestamp()) for end in ("since", "until")))
+        for row in tables["subscriptions"]
+    ]  # fmt: skip
+    return sorted(found, key=lambda row: row[:3])
 
 
 def life(client, at, *, version=2, clean=1, present=0, ask="t", word="closed its connection"):
@@ -526,40 +534,6 @@ def test_a_session_that_nobody_saw_begin_is_not_said_to_end():
     assert asked(log + life("a", 20)) == [("a", "t", 9, 20), ("a", "t", 20, 21)]
 
 
-steps = st.tuples(
-    st.sampled_from(["subscribe", "unsubscribe", "connect", "disconnect", "all"]),
-    st.sampled_from("ab"),
-    st.sampled_from(["t", "u"]),
-    st.sampled_from([None, "x", "y"]),
-    st.booleans(),
-)
-
-
-@given(st.lists(steps, max_size=30), st.randoms(use_true_random=False))
-def test_subscriptions_are_those_of_a_loop_over_the_events(steps, random):
-    """Connections x and y of one client, or the client itself, ask and take back on their own."""
-    events, open_since, expected = [], {}, []
-    for at, (kind, client, topic, connection, ends) in enumerate(steps):
-        whose = (client, connection)
-        plain = kind in ("subscribe", "unsubscribe")
-        events.append(
-            {"offset": at, "at": (at + 1) * 1_000_000, "kind": "unsubscribe" if kind == "all" else kind,
-             "client": client, "key": connection and client + connection, "topic": topic if plain else None,
-             "ends": None if plain or kind == "all" else ends}
-        )  # fmt: skip
-        if kind == "subscribe":
-            open_since.setdefault((*whose, topic), at + 1)
-            continue
-        over = [each for each in open_since if each[:2] == whose and (not plain or each[2] == topic)]
-        if plain or ends or kind == "all":
-            expected += [(client, each[2], open_since.pop(each), at + 1) for each in over]
-    expected += [(client, topic, since, None) for (client, _, topic), since in open_since.items()]
-    random.shuffle(events)
-    found = lived(pa.Table.from_pylist(events, PLAIN))
-    key = lambda row: tuple(-1 if each is None else each for each in row[2:]) + row[:2]  # noqa: E731
-    assert sorted(found, key=key) == sorted(expected, key=key)
-
-
 def test_a_connect_tells_its_user():
     users = [(row["client"], row["user"]) for row in parsed(LOG) if row["kind"] == "connect"]
     assert users[1] == ("dur", "bob u'x'")
@@ -583,21 +557,13 @@ def test_one_user_may_be_several_clients():
 4: Received PUBLISH from c1 (d0, q0, r0, m0, 't', ... (1 bytes))
 4: Sending PUBLISH to c2 (d0, q0, r0, m0, 't', ... (1 bytes))
 """
-    source = Source("b.log", "b.log", "", 0, 0, "mosquitto", {"broker": "b"})
-    batches = list(FORMAT.read(iter([(0, log.encode())]), {"broker": "b"}))
-    found = encode(batches, Job("trace", "staging", (), identity="user"), source)
-    names, messages = found.names["client"][0], found.messages
-    heard = [
-        sorted(names.take(pa.array(messages.members[messages.start[a] : messages.start[a + 1]])).to_pylist())
-        for a in messages.audience
-    ]
-    who = decode(Coded(messages.client, names)).to_pylist()
-    assert list(zip(who, heard, strict=True)) == [("ann", []), ("b/c3", ["ann", "b/c3"]), ("bob", ["ann"])]
-    settled = found.life
-    assert lived(settled) == [("ann", "t", 1, None)]  # c2's, though c1 has left
-    ids = {"client": pa.array(["ann", "b/c3", "bob"]), "broker": pa.array(["b"])}
-    none = pa.schema({name: pa.int64() for name in ("client", "broker", "at_min")}).empty_table()
-    assert Counter(row["client"] for row in sessions_of(settled, none, ids).to_pylist()) == {0: 2, 1: 1, 2: 1}
+    tables, names = ingested(log, identity="user")
+    who = names["client"]
+    heard = {row["audience"]: sorted(who[one] for one in row["receivers"]) for row in tables["audiences"]}
+    sent = [(who[row["client"]], heard[row["audience"]]) for row in sorted(tables["messages"], key=itemgetter("at"))]
+    assert sent == [("ann", []), ("b/c3", ["ann", "b/c3"]), ("bob", ["ann"])]
+    assert asked(log, identity="user") == [("ann", "t", 1, None)]  # c2's, though c1 has left
+    assert Counter(who[row["client"]] for row in tables["sessions"]) == {"ann": 2, "b/c3": 1, "bob": 1}
 
 
 def test_it_is_told_from_other_logs():

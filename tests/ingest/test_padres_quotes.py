@@ -14,9 +14,9 @@ from overlace.ingest.content import attribute_of, content_of
 from overlace.ingest.formats.padres_quotes import FORMAT
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
 from overlace.ingest.sources import guess
 from overlace.peek.peek import peek
+from tests.engine import ingest_sources
 from tests.ingest.logs import often
 from tests.ingest.oracles import EPOCH, MICRO, _time
 

@@ -6,9 +6,8 @@ import re
 import pytest
 
 from overlace.errors import BadParameter
-from overlace.ingest import splits
+from overlace.ingest import source
 from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
 from overlace.ingest.tables import add_tables
 from overlace.matching.content.filters import covers, matches, parse_filter
 from overlace.matching.content.syntax import format_filter
@@ -16,6 +15,7 @@ from overlace.observe.observation import observe
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.replay.delivery import delivery
 from overlace.workloads.content import content_filters, quote_columns, quotes
+from tests.engine import ingest_sources
 
 CONTENT = ("symbol", "close", "volume", "open", "high", "low")
 
@@ -49,8 +49,15 @@ def test_masks_say_what_messages_satisfy_and_filters_imply(tmp_path, market):
     predicates = [parse_filter(text) for text in trace.names["attribute"]]
     assert 1 < len(predicates) <= 16
     assert trace.notes["predicates"] == trace.names["attribute"]
-    found = [row["attributes"] for row in sorted(trace.read("messages").to_pylist(), key=lambda row: row["message"])]
-    assert found == [sum(1 << i for i, p in enumerate(predicates) if matches(_content(row), p)) for row in rows]
+    called = trace.names["client"]
+    told = (
+        (called[row["client"]], f"{row['at']:%d-%b-%y}", row["attributes"])
+        for row in trace.read("messages").to_pylist()
+    )
+    found = {(client, day): mask for client, day, mask in told}
+    masks = [sum(1 << i for i, p in enumerate(predicates) if matches(_content(row), p)) for row in rows]
+    assert found == {(row["symbol"], row["date"]): mask for row, mask in zip(rows, masks, strict=True)}
+    assert len(found) == len(rows)
     asked = {row["filter"]: row["attributes"] for row in trace.read("subscriptions").to_pylist()}
     for filter in filters:
         assert asked[format_filter(filter)] == sum(1 << i for i, p in enumerate(predicates) if covers(p, filter))
@@ -152,8 +159,8 @@ def test_how_a_log_is_cut_changes_nothing(tmp_path, market, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     whole = ingested(tmp_path / "a", rows, filters)
-    monkeypatch.setattr(splits, "LEAST_SPLIT", 2000)
-    monkeypatch.setattr(splits, "SPLIT", 2000)
+    monkeypatch.setattr(source, "LEAST", 2000)
+    monkeypatch.setattr(source, "MOST", 2000)
     cut = ingested(tmp_path / "b", rows, filters)
     for table in ("messages", "subscriptions", "advertisements", "names"):
         same = [each.read(table).sort_by([(name, "ascending") for name in ORDER[table]]) for each in (whole, cut)]

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from overlace.errors import BadParameter, BadTrace
-from overlace.ingest import files, sources
+from overlace.ingest import files, source, sources
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
 from overlace.trace import store
 from overlace.trace.store import Trace
+from tests.engine import ingest_sources
 
 START = 1_767_571_200
 
@@ -89,7 +89,8 @@ def test_a_path_or_the_same_bytes_named_twice_are_read_once_and_said(tmp_path):
 
 def test_small_parts_are_joined_when_there_are_many_and_nothing_else_changes(tmp_path, monkeypatch):
     monkeypatch.setattr("overlace.trace.writer.FILES", 4)
-    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 1000)
+    monkeypatch.setattr(source, "MOST", 1000)
+    monkeypatch.setattr(source, "LEAST", 1000)
     texts = [lines(10, i * 20) for i in range(12)]
     named = []
     for i, text in enumerate(texts):
@@ -107,10 +108,9 @@ def test_small_parts_are_joined_when_there_are_many_and_nothing_else_changes(tmp
         part.source for part in once.trace.parts["traffic"]
     }
     for part in grown.trace.parts["messages"]:
-        file = pq.ParquetFile(tmp_path / "grown" / part.path)
-        assert file.metadata.row_group(part.group).num_rows == part.rows
+        assert pq.ParquetDataset(tmp_path / "grown" / part.path).read().num_rows == part.rows
     inside = {str(p.relative_to(tmp_path / "grown")) for p in (tmp_path / "grown").rglob("*.parquet")}
-    assert inside == named[-1] | named[-2]
+    assert all(any(file.startswith(part) for part in named[-1] | named[-2]) for file in inside)
 
 
 def broken_files():
@@ -222,8 +222,8 @@ def test_keys_that_only_later_lines_have_are_joined_over_splits_all_the_same(tmp
     (tmp_path / "log.jsonl").write_text(early + keyed)
     options = Options(reduce_only=only)
     whole = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "a"), options=options)
-    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 1500)
-    monkeypatch.setattr("overlace.ingest.splits.LEAST_SPLIT", 1500)
+    monkeypatch.setattr(source, "MOST", 1500)
+    monkeypatch.setattr(source, "LEAST", 1500)
     cut = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "b"), options=options)
     assert int(whole.trace.read("traffic")["messages"].to_numpy().sum()) == 25
     assert cut.trace.digest() == whole.trace.digest()
@@ -233,12 +233,10 @@ def test_keys_that_only_later_lines_have_are_joined_over_splits_all_the_same(tmp
 def test_what_is_packed_is_read_piece_by_piece(tmp_path, monkeypatch):
     text = "".join(lines(1, i, id=f"m{i % 40}", receivers=[f"r{i}"]) for i in range(300))
     (tmp_path / "log.jsonl").write_text(text)
-    (tmp_path / "packed").mkdir()
-    (tmp_path / "packed/log.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     plain = ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "a"))
-    monkeypatch.setattr("overlace.ingest.tasks.CHUNK", 4000)
     monkeypatch.setattr(sources, "blocks", lambda file, start=0, end=None: blocks(file, start, end, 1500))
-    packed = ingest_sources([str(tmp_path / "packed/log.jsonl.gz")], str(tmp_path / "b"))
+    packed = ingest_sources([str(tmp_path / "log.jsonl.gz")], str(tmp_path / "b"))
     assert packed.trace.digest() == plain.trace.digest()
     assert [a[3:] for a in packed.accounts] == [a[3:] for a in plain.accounts]
     assert plain.trace.rows("messages") == 40

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
 from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
-from overlace.trace.store import digest
+from overlace.trace.digests import digest
 from overlace.trace.tables import TIME, schema_of
 
 SET = ("cost", "latency_us", "wired", "dials")

@@ -2,18 +2,19 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
-from overlace.ingest.links import links_of
+from overlace.ingest.options import Options
 from overlace.ingest.tables import add_tables, add_topology
 from overlace.observe.observation import observe
 from overlace.trace.store import HOUR_US, Trace
-from overlace.trace.tables import TIME
-from overlace.trace.writer import Writer
+from overlace.trace.writer import LOGS, Writer
+from tests.engine import ingest_sources
 from tests.traces import trace_of
 
 REPETITA = """NODES 3
@@ -129,11 +130,17 @@ def test_a_file_that_is_refused_leaves_the_trace_as_it_was(add, tmp_path):
     assert Trace.open(str(tmp_path / "t")).digest() == before.digest()
 
 
+def shown(dials, far):
+    """Links as logs show them: wired, and from which end they are dialled."""
+    left, right = np.minimum(dials, far), np.maximum(dials, far)
+    return pa.table({"left": left, "right": right, "wired": [True] * len(left), "dials": dials})
+
+
 def test_links_that_bridges_showed_are_merged_and_have_no_cost_of_their_own(add, tmp_path):
     out = str(tmp_path / "t")
     base = trace_of(out, [(5, 0, 0, 1, [1])], {"broker": ["x", "y", "z"]})
     writer = Writer(out, base)
-    writer.write("links", links_of([(1, 0), (1, 2)]), source="bridges", name="-bridges")
+    writer.write("links", shown([1, 1], [0, 2]), source=LOGS)
     trace = writer.commit(bucket_us=HOUR_US, unit="message", notes={})
     assert observe(trace).network.link_cost.tolist() == [1, 1]
     trace, counts = add("links", "left,right,cost\nx,y,3\nz,y,4\n")
@@ -146,32 +153,61 @@ def test_a_key_that_two_sources_gave_is_there_once_after_a_merge(add, tmp_path):
     out = str(tmp_path / "t")
     trace, _ = add("links", "left,right,cost\nx,y,3\n")
     writer = Writer(out, trace)
-    writer.write("links", links_of([(1, 0)]), source="bridges", name="-bridges")
+    writer.write("links", shown([1], [0]), source=LOGS)
     writer.commit(bucket_us=HOUR_US, unit="message", notes={})
     trace, counts = add("links", "left,right\nx,y\n")
     assert links(trace, "cost", "dials") == {"x-y": (3, 1)}
     assert counts == (0, 0, 1)
 
 
-def test_sessions_and_subscriptions_stay_with_the_log_that_they_came_from(add, tmp_path):
-    out = str(tmp_path / "t")
-    base = trace_of(out, [(5, 0, 0, 1, [1])], {"broker": ["x"], "client": ["a", "b"]})
-    writer = Writer(out, base)
-    since = pa.array([1_767_571_200_000_000], pa.int64()).cast(TIME)
-    for i, source in enumerate(("one.log", "two.log")):
-        writer.write("sessions", pa.table({"client": [i], "broker": [0], "since": since}), source=source, name=source)
-    writer.commit(bucket_us=HOUR_US, unit="message", notes={})
-    trace, counts = add("sessions", "client,broker,since,until\na,x,2026-01-05,2026-01-06\nc,x,,\n")
-    assert counts == (1, 1, 1)
-    assert {part.source: part.rows for part in trace.parts["sessions"]} == {
-        "one.log": 1,
-        "two.log": 1,
-        "table:sessions": 1,
-    }
-    assert [row["until"] is None for row in trace.read("sessions").to_pylist()].count(False) == 1
-    again, counts = add("sessions", "client,broker\nc,x\n")
-    assert counts == (0, 0, 3)
+DAY = 1_767_571_200
+"""The 5th of January 2026."""
+
+
+@pytest.fixture
+def connected(tmp_path):
+    """Ingest a broker's log that says who connected, second after second, and subscribed to t."""
+
+    def put(name, *clients):
+        lines = (
+            f"{DAY + i}: New client connected from 1.2.3.4:5 as {client} (p2, c1, k60).\n"
+            f"{DAY + i}: Received SUBSCRIBE from {client}\n{DAY + i}: \tt (QoS 0)\n"
+            for i, client in enumerate(clients)
+        )
+        (tmp_path / f"{name}.log").write_text("".join(lines))
+        options = Options(format="mosquitto", broker=name)
+        return ingest_sources([str(tmp_path / f"{name}.log")], str(tmp_path / "t"), options).trace
+
+    return put
+
+
+def ends(trace, table):
+    """By client when its rows of a table end."""
+    rows, name = trace.read(table).to_pylist(), trace.names["client"]
+    assert len({row["client"] for row in rows}) == len(rows)
+    return {name[row["client"]]: row["until"] and int(row["until"].timestamp()) - DAY for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("table", "key"), [("sessions", ("client,broker", "{0}/{1},{0}")), ("subscriptions", ("client,topic", "{0}/{1},t"))]
+)
+def test_sessions_and_subscriptions_stay_with_the_log_that_they_came_from(add, connected, table, key):
+    connected("x", "a", "b")
+    connected("y", "c")
+    day, own = "2026-01-05", key[1].format
+    text = f"{key[0]},since,until\n{own('x', 'a')},{day},2026-01-06\n{own('x', 'd')},,\n"
+    trace, counts = add(table, text)
+    assert counts == (1, 1, 2)
+    assert {part.source: part.rows for part in trace.parts[table]} == {LOGS: 3, f"table:{table}": 1}
+    assert ends(trace, table) == {"x/a": 86_400, "x/b": None, "y/c": None, "x/d": None}
+    again, counts = add(table, f"{key[0]}\n{own('x', 'd')}\n")
+    assert counts == (0, 0, 4)
     assert again.digest() == trace.digest()
+    grown = connected("y", "c", "e")  # those of the other log and of the table stay
+    assert ends(grown, table) == {"x/a": 86_400, "x/b": None, "y/c": None, "y/e": None, "x/d": None}
+    grown = connected("x", "a", "b", "e")  # its own rows are made anew
+    assert ends(grown, table)["x/e"] is None
+    assert len(ends(grown, table)) == 6
 
 
 def test_a_trace_of_an_older_schema_is_not_added_to(add, tmp_path):

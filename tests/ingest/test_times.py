@@ -3,17 +3,18 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay
-from overlace.ingest.bridges import pair_up
+from overlace.ingest.bridges import SLACK_US, pair_up
 from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
 from overlace.ingest.tables import add_tables
 from overlace.observe.observation import names_in, observe
-from tests.ingest.logs import START, often
+from tests.engine import ingest_sources
+from tests.ingest.logs import START, ingested
 from tests.ingest.test_padres import got, sending
 from tests.ingest.test_padres import write as write_padres
 
@@ -206,7 +207,7 @@ def turns(draw, first, last):
     return found
 
 
-@often(30)
+@ingested(30)
 @given(turns(START, UNTIL), turns(UNTIL, UNTIL + 1800), turns(UNTIL, UNTIL + 7200))
 def test_whatever_brokers_log_later_what_they_logged_before_says_the_same(before, after, otherwise):
     always = [*bridged(START, "a", "b"), *bridged(START, "c", "b")]
@@ -218,24 +219,21 @@ def test_whatever_brokers_log_later_what_they_logged_before_says_the_same(before
     assert found[0] == found[1]
 
 
-SLACK = 5
+def pairs(chosen):
+    """(receive, send) by their places among lines of (second, whether it is a receive), in order."""
+    at, received = np.array(chosen, np.int64).reshape(-1, 2).T
+    sends, receives = np.flatnonzero(received == 0), np.flatnonzero(received)
+    match = pair_up(at[sends] * MICRO, at[receives] * MICRO)
+    found = match[match >= 0].tolist()
+    assert len(set(found)) == len(found)
+    return [(int(i), int(sends[s])) for i, s in zip(receives, match, strict=True) if s >= 0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.booleans()), max_size=30), st.integers(0, 100))
 def test_what_a_receive_is_matched_with_does_not_depend_on_what_is_later(lines, until):
-    import numpy as np
-
-    def pairs(chosen):
-        at = np.array([each for each, _ in chosen], dtype=np.int64)
-        received = np.array([each for _, each in chosen], dtype=np.bool_)
-        match = pair_up(np.zeros(len(at), np.int64), at, received, np.ones(len(at), np.bool_), SLACK)
-        assert all(not received[s] for s in match if s >= 0)
-        assert len(set(match[match >= 0].tolist())) == (match >= 0).sum()
-        return [(i, s) for i, s in enumerate(match.tolist()) if s >= 0]
-
     ordered = sorted(lines)
     early = [each for each in ordered if each[0] < until]
-    sure = {i for i, each in enumerate(early) if each[0] + SLACK < until}
+    sure = {i for i, each in enumerate(early) if each[0] + SLACK_US // MICRO < until}
     assert [p for p in pairs(ordered) if p[0] in sure] == [p for p in pairs(early) if p[0] in sure]
 
 
@@ -249,9 +247,5 @@ def test_what_a_receive_is_matched_with_does_not_depend_on_what_is_later(lines, 
     ],
 )
 def test_old_sends_are_given_up_where_newer_ones_wait(sends, receives, expected):
-    import numpy as np
-
     rows = sorted([(at, False) for at in sends] + [(at, True) for at in receives])
-    at, received = np.array([each[0] for each in rows]), np.array([each[1] for each in rows])
-    match = pair_up(np.zeros(len(at), np.int64), at, received, np.ones(len(at), np.bool_), SLACK)
-    assert [(int(at[i]), int(at[s])) for i, s in enumerate(match) if s >= 0] == expected
+    assert [(rows[i][0], rows[s][0]) for i, s in pairs(rows)] == expected

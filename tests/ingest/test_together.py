@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
 from overlace.trace.traffic import UNLOGGED
-from tests.ingest.logs import START, broken, mostly, objects, often, rows_of
+from tests.engine import ingest_sources
+from tests.ingest.logs import START, broken, ingested, mostly, objects, rows_of
 
 HOUR = 3600
 
@@ -54,8 +54,8 @@ def ingest(paths, out, cut=WHOLE, **options):
         if cut.block:
             patch.setattr("overlace.ingest.sources.blocks", functools.partial(blocks, size=cut.block))
         if cut.split:
-            patch.setattr("overlace.ingest.splits.SPLIT", cut.split)
-            patch.setattr("overlace.ingest.splits.LEAST_SPLIT", cut.split)
+            patch.setattr("overlace.ingest.source.MOST", cut.split)
+            patch.setattr("overlace.ingest.source.LEAST", cut.split)
         if cut.rows:
             patch.setattr("overlace.ingest.formats.parquet.ROWS", cut.rows)
         done = ingest_sources([str(path) for path in paths], str(out), options=chosen)
@@ -74,7 +74,7 @@ def attributes(trace, mask):
 
 
 def messages(trace):
-    """Messages by name, how often each."""
+    """Messages by name, how ingested each."""
     known, found = audiences(trace), Counter()
     clients, topics = trace.names.get("client", []), trace.names.get("topic", [])
     table = trace.read("messages")
@@ -186,19 +186,19 @@ def together_is_apart(a, b, kind, cut, **options):
         assert [counted(each) for each in both.accounts] == [counted(each.accounts[0]) for each in apart]
 
 
-@often(40)
+@ingested(40)
 @given(json_logs("a"), json_logs("b"), cuts)
 def test_json_lines_together_are_what_they_are_apart(a, b, cut):
     together_is_apart(a, b, "jsonl", cut)
 
 
-@often(30)
+@ingested(30)
 @given(tables("a"), tables("b"), cuts, st.sampled_from([None, ("sender", "at")]))
 def test_tables_together_are_what_they_are_apart(a, b, cut, group):
     together_is_apart(a, b, "csv", cut, **({"group": group} if group else {}))
 
 
-@often(30)
+@ingested(30)
 @given(st.data(), cuts, st.booleans())
 def test_where_one_log_precedes_another_it_does_not_matter_when_it_is_ingested(data, cut, reduce_only):
     kind, logs = data.draw(st.sampled_from([("jsonl", json_logs), ("csv", tables)]))
@@ -213,7 +213,7 @@ def test_where_one_log_precedes_another_it_does_not_matter_when_it_is_ingested(d
         assert both.digest() == last.digest()
 
 
-@often(30)
+@ingested(30)
 @given(st.data(), cuts, st.booleans())
 def test_a_log_cut_anywhere_gives_the_same_trace(data, cut, reduce_only):
     """Rows of one key may lie all over the file; those that repeat others are counted once."""
@@ -235,7 +235,7 @@ def test_a_log_cut_anywhere_gives_the_same_trace(data, cut, reduce_only):
             assert parts.trace.digest(name) == whole.trace.digest(name)
 
 
-@often(20)
+@ingested(20)
 @given(json_logs(), cuts)
 def test_a_packed_log_gives_the_same_trace(log, cut):
     with folder() as at:
@@ -245,7 +245,7 @@ def test_a_packed_log_gives_the_same_trace(log, cut):
         assert counted(packed.accounts[0]) == counted(plain.accounts[0])
 
 
-@often(30)
+@ingested(30)
 @given(st.data(), cuts)
 def test_a_log_that_grows_gives_what_it_gives_at_once(data, cut):
     """Wherever it is cut, also inside a line."""
@@ -306,7 +306,7 @@ def expected(rows):
     return found, len(rows) - len({(row[0], row[4]) for row in rows})
 
 
-@often(30)
+@ingested(30)
 @given(deliveries(), st.data(), st.booleans())
 def test_a_table_gives_the_same_in_any_format(rows, data, reduce_only):
     """As JSON lines, CSV or Parquet; sorted by message or not; numbers or text; in any cut, in one file or two."""
@@ -344,7 +344,7 @@ def plain_rows(draw):
     return draw(st.lists(st.tuples(*cells), min_size=1, max_size=20))
 
 
-@often(40)
+@ingested(40)
 @given(plain_rows(), st.data())
 def test_rows_that_agree_are_one_message_in_any_format(rows, data):
     names = ("at", "client", "topic", "receiver", "bytes", "broker")

@@ -4,17 +4,19 @@ import itertools
 import json
 import threading
 
-import pyarrow as pa
 import pytest
 
 from overlace.errors import Busy
+from overlace.ingest.merge import Store
 from overlace.ingest.options import Options
-from overlace.ingest.run import Runner, in_process, ingest_sources
-from overlace.ingest.staging import NUMBER
+from overlace.ingest.source import Reader
 from overlace.ingest.tables import add_tables
 from overlace.trace.lock import take
 from overlace.trace.store import Trace
 from overlace.trace.writer import Writer, writing
+from tests.engine import ingest_sources
+
+pytestmark = pytest.mark.usefixtures("sail")  # started before there are threads
 
 START = 1_767_571_200
 
@@ -151,10 +153,9 @@ def test_many_at_once_lose_nothing(tmp_path):
 
 def test_a_generation_is_made_once_even_without_a_lock(tmp_path):
     base = ingest_of("a", 0)(tmp_path)
-    names = pa.table({"kind": ["client"], "id": pa.array([0], pa.int32()), "name": ["x"]})
     one, two = Writer(base.path, base), Writer(base.path, base)
     for each in (one, two):
-        each.write("names", names, replace=True)
+        each.name({"client": ["x"]})
     kept = {"bucket_us": base.bucket_us, "unit": base.unit, "notes": {}}
     assert one.commit(**kept).generation == 2
     with pytest.raises(Busy):
@@ -165,44 +166,78 @@ def test_a_generation_is_made_once_even_without_a_lock(tmp_path):
 
 
 def test_who_reads_while_another_writes_can_read_on(tmp_path):
-    reader = ingest_of("a", 0)(tmp_path)
-    before = {table: reader.read(table) for table in reader.parts}
+    trace = ingest_of("a", 0)(tmp_path)
+    before = {table: trace.read(table) for table in trace.parts}
+    reader = Trace.open(trace.path)
     table_of("brokers", "broker,region")(tmp_path)
     assert all(reader.read(table).equals(rows) for table, rows in before.items())
 
 
 def test_nothing_is_left_of_a_write_that_was_refused(tmp_path):
     with pytest.raises(ValueError, match="on the way"), writing(str(tmp_path / "new/trace")) as writer:
-        writer.write("names", pa.table({"kind": ["client"], "id": pa.array([0], pa.int32()), "name": ["x"]}))
+        writer.name({"client": ["x"]})
         (tmp_path / "new/trace" / writer.staging).mkdir()
         raise ValueError("on the way")
     assert not (tmp_path / "new/trace").exists()
 
 
-def twice(function, tasks, *_):
-    """Every task is attempted twice at the same time; of each the attempt that ends last is heard."""
-    answers = []
-    for task in range(tasks):
-        batch = pa.RecordBatch.from_arrays([pa.array([task])], schema=NUMBER)
-        attempts = [function(iter([batch])) for _ in range(2)]
-        turns = list(itertools.zip_longest(*attempts))
-        answers += [each for _, each in turns if each is not None]
-    return pa.Table.from_batches(answers)
+@pytest.mark.parametrize("reduce_only", [True, False])
+def test_an_ingest_that_breaks_off_anywhere_leaves_the_trace_as_it_was(tmp_path, monkeypatch, reduce_only):
+    """Before or after each of its writes; once nothing breaks it, it is as if nothing had."""
+    out, options = tmp_path / "t", Options(bucket="hour", reduce_only=reduce_only)
+    path = log(tmp_path / "a.jsonl", 0)
+    before = ingest_sources([path], str(out), options).trace
+    log(tmp_path / "a.jsonl", 0, 40)
+    once = ingest_sources([path], str(tmp_path / "once"), options).trace
+    plain, tables = Store.write, []
+
+    def breaking(place):
+        def write(self, table, *args, **named):
+            if (len(tables), "before") == place:
+                raise OSError("on the way")
+            found = plain(self, table, *args, **named)
+            if (len(tables), "after") == place:
+                raise OSError("on the way")
+            tables.append(table)
+            return found
+
+        return write
+
+    for number, when in ((number, when) for number in itertools.count() for when in ("before", "after")):
+        tables.clear()
+        monkeypatch.setattr(Store, "write", breaking((number, when)))
+        try:
+            ingest_sources([path], str(out), options)
+        except OSError:
+            assert is_whole(out).digest() == before.digest()
+            assert is_whole(out).notes == before.notes
+        else:
+            break
+    assert number == len(tables) > 4
+    assert is_whole(out).digest() == once.digest()
 
 
 @pytest.mark.parametrize("reduce_only", [True, False])
 def test_a_second_attempt_of_a_task_changes_nothing(tmp_path, monkeypatch, reduce_only):
-    monkeypatch.setattr("overlace.ingest.splits.SPLIT", 300)
-    monkeypatch.setattr("overlace.ingest.splits.LEAST_SPLIT", 300)
-    monkeypatch.setattr("overlace.ingest.sums.AT_HOME", 0)
+    """Of each task the attempt that ends last is heard, and both were under way at once."""
+    for name in ("LEAST", "MOST"):
+        monkeypatch.setattr(f"overlace.ingest.source.{name}", 300)
     path = log(tmp_path / "a.jsonl", 0, 60)
     options = Options(bucket="hour", reduce_only=reduce_only)
-    made = [
-        ingest_sources([path], str(tmp_path / run.__name__), Runner(run, 4), options).trace
-        for run in (in_process, twice)
-    ]
-    assert made[0].digest() == made[1].digest()
-    assert made[0].rows("traffic") > 0
-    is_whole(tmp_path / "twice")
-    inside = {str(each.relative_to(tmp_path / "twice")) for each in (tmp_path / "twice").rglob("*.parquet")}
-    assert inside == {part.path for parts in made[1].parts.values() for part in parts}
+    read, tasks = Reader.read, []
+
+    def twice(self, partition):
+        tasks.append(partition)
+        attempts = [read(self, partition) for _ in range(2)]
+        return (each for _, each in itertools.zip_longest(*attempts))
+
+    once = ingest_sources([path], str(tmp_path / "once"), options).trace
+    monkeypatch.setattr(Reader, "read", twice)
+    again = ingest_sources([path], str(tmp_path / "again"), options).trace
+    assert len(tasks) > 4
+    assert again.digest() == once.digest()
+    assert once.rows("traffic") > 0
+    is_whole(tmp_path / "again")
+    inside = {str(each.relative_to(tmp_path / "again")) for each in (tmp_path / "again").rglob("*.parquet")}
+    parts = {part.path for parts in again.parts.values() for part in parts}
+    assert {each for each in inside if each not in parts and each.rpartition("/")[0] not in parts} == set()

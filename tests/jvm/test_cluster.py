@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import overlace
-from overlace.ingest.run import ingest_sources
 from overlace.ingest.tables import add_tables
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.trace.store import Trace
+from tests.engine import ingest_sources
 from tests.jvm.cluster import cluster, python_without
 from tests.jvm.test_ingest import made_up, written
 from tests.processes import command, until
@@ -42,32 +42,34 @@ def conf(settings):
 DISTURBED = """
 import json, os, sys, time
 from pathlib import Path
-from overlace.ingest import splits
-from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
+from overlace.ingest import run, source
+from overlace.ingest.tables import add_tables
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
-from overlace.ingest.tables import add_tables
-from overlace.spark.ingest import spark_runner
+from overlace.spark.ingest import ingest
 from overlace.spark.run import runner
 from overlace.spark.session import session
 
 folder, master, log, links, settings = Path(sys.argv[1]), *sys.argv[2:5], json.loads(sys.argv[5])
-splits.LEAST_SPLIT = 4000  # several tasks from a small log
+source.LEAST = source.MOST = 4000  # several tasks from a small log
+here = str(folder / "working")
 
-def until_killed(function, here):
-    def run(batches):
+class Disturbed(source.Reader):
+    def read(self, partition):
         if "CLUSTER_VICTIM" in os.environ:
             Path(here).touch()
             while True:
                 time.sleep(0.05)
-        yield from function(batches)
-    return run
+        yield from source.Reader.read(self, partition)
 
+def read_events(spark, job):
+    reader = Disturbed(job, source.tasks_of(job))
+    spark.dataSource.register(type("Logs", (source.Logs,), {"reader": lambda self, schema: reader}))
+    return spark.read.format("overlace").load()
+
+run.read_events = read_events
 with session(master=master, config=settings) as spark:
-    plain = spark_runner(spark)
-    disturbed = plain._replace(run=lambda function, *rest: plain.run(until_killed(function, folder / "working"), *rest))
-    trace = ingest_sources([log], str(folder / "trace"), disturbed, Options()).trace
+    trace = ingest(log, str(folder / "trace"), spark=spark).trace
     trace, _ = add_tables([links], "links", str(folder / "trace"), {})
     observed = observe(str(folder / "trace"), folder / "run", runner=runner(spark)).observation
     done = replay(folder / "run", runner=runner(spark))
@@ -157,62 +159,9 @@ def test_a_python_that_cannot_speak_arrow_or_does_not_start_is_named_too(two_wor
     advice = sorted(each["advice"] for each in json.loads(out) if each["what"].startswith("executor "))
     assert advice[0] == "pyarrow missing"
     assert " does not start: choose another Python" in advice[1]
-    code, _, err = done(command("generate", "sites", "--messages", "1000", "--out", "t", *words, cwd=tmp_path))
+    log = written(tmp_path / "log.jsonl", made_up(2, 40))
+    code, _, err = done(command("ingest", log, "--out", "t", *words, cwd=tmp_path))
     assert code == 1
     assert "lacks pyarrow" in err
     assert "the Python of executor" in err
     assert not (tmp_path / "t").exists()
-
-
-LATE = """
-import json, os, sys, time
-from pathlib import Path
-from overlace.ingest import splits
-from overlace.ingest.run import ingest_sources
-from overlace.spark.ingest import spark_runner
-from overlace.spark.session import session
-
-folder, master, log, settings = Path(sys.argv[1]), *sys.argv[2:4], json.loads(sys.argv[4])
-splits.LEAST_SPLIT = 4000  # several tasks from a small log
-
-def late(function, here):
-    def run(batches):
-        answers = list(function(batches))  # by now its files are there
-        if "CLUSTER_LATE" in os.environ:
-            with open(here, "a") as written:
-                written.write("late\\n")
-        while "CLUSTER_LATE" in os.environ or not Path(here).exists():
-            time.sleep(0.05)  # the other worker waits until there is something to overtake
-        yield from answers
-    return run
-
-with session(master=master, config=settings) as spark:
-    plain = spark_runner(spark)
-    slow = plain._replace(run=lambda function, *rest: plain.run(late(function, folder / "late"), *rest))
-    print(ingest_sources([log], str(folder / "trace"), slow).trace.digest())
-"""
-
-
-@pytest.mark.long
-def test_a_task_that_wrote_and_never_answers_is_overtaken(two_workers, tmp_path):
-    """Speculation: Spark starts a second attempt of a slow task, on another machine, while the first still runs."""
-    plain = {"NUMBA_DISABLE_JIT": "1"}
-    late = two_workers.worker("late", host="127.0.0.2", CLUSTER_LATE="1", **plain)
-    two_workers.joined(late, two_workers.worker("quick", **plain))
-    speculative = {
-        "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.1",
-        "spark.speculation.quantile": "0.1", "spark.speculation.minTaskRuntime": "100ms",
-    }  # fmt: skip
-    log = written(tmp_path / "log.jsonl", made_up(1, 300))
-    given = json.dumps({**two_workers.settings(cores=2), **speculative})
-    process = subprocess.Popen(
-        [sys.executable, "-c", LATE, tmp_path, two_workers.url, log, given], cwd=tmp_path,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **DRIVER},
-    )  # fmt: skip
-    try:
-        code, out, err = done(process)
-    finally:
-        process.kill()
-    assert code == 0, err[-3000:]
-    assert (tmp_path / "late").exists(), "an attempt wrote and was left behind"
-    assert out.split()[-1] == ingest_sources([log], str(tmp_path / "here")).trace.digest()

@@ -16,14 +16,10 @@ from hypothesis import strategies as st
 
 import overlace
 from overlace.places import fresh_folder
-from overlace.spark import generate as generating
 from overlace.spark.failures import UnfitExecutor, from_text
 from overlace.spark.fitness import UNFIT, check_first
-from overlace.spark.ingest import spark_runner
 from overlace.spark.probe import refuse_unfit
 from overlace.spark.session import find_master, pack_package
-from overlace.spark.work import number_tasks
-from overlace.workloads.sites import Sites
 from tests.jvm.cluster import python_without
 from tests.jvm.test_ingest import made_up, written
 
@@ -179,32 +175,6 @@ def test_the_package_is_sent_from_a_fresh_folder_and_never_from_what_lies_about(
         pack_package(folder)  # nor from what was put there in the meantime
 
 
-def where(batches):
-    """Which task got which numbers."""
-    from pyspark import TaskContext
-
-    from overlace.ingest.staging import answer
-
-    for batch in batches:
-        yield answer({"task": TaskContext.get().partitionId(), "ids": batch["id"].to_pylist()}, {})
-
-
-@pytest.mark.jvm
-def test_every_number_has_a_task_of_its_own(spark, tmp_path, monkeypatch):
-    """A hash puts six of 560 into one task, and leaves others with nothing to do."""
-    from pyspark.sql.functions import spark_partition_id
-
-    spread = number_tasks(spark, 560).groupBy(spark_partition_id()).count().toArrow()
-    assert spread["count"].to_pylist() == [1] * 560
-    told = spark_runner(spark).run(where, 12, "", 0.0, 1.0)["about"].to_pylist()
-    assert sorted((each["task"], each["ids"]) for each in map(json.loads, told)) == [(i, [i]) for i in range(12)]
-    frames = []
-    run_on = generating.run_on
-    monkeypatch.setattr(generating, "run_on", lambda frame, *rest: frames.append(frame) or run_on(frame, *rest))
-    generating.generate(Sites(messages=1000), str(tmp_path / "trace"), spark, piece=100)
-    assert frames[0].groupBy(spark_partition_id()).count().toArrow()["count"].to_pylist() == [1] * 10
-
-
 KINDS = """
 import json, sys
 from pathlib import Path
@@ -212,8 +182,6 @@ from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.spark import work
 from overlace.spark.failures import UnfitExecutor
-from overlace.spark.generate import generate
-from overlace.spark.ingest import ingest
 from overlace.spark.run import runner
 from overlace.spark.session import session
 from overlace.workloads.sites import Sites
@@ -223,8 +191,6 @@ ask = work.check_executors
 work.check_executors = lambda spark: None  # as if the executor had come later
 with session(master="local[1]", config={"spark.pyspark.python": python}) as spark:
     kinds = {
-        "ingest": lambda: ingest(log, str(folder / "new"), spark=spark),
-        "generate": lambda: generate(Sites(messages=100), str(folder / "made"), spark),
         "observe": lambda: observe(str(folder / "trace"), folder / "seen", runner=runner(spark)),
         "replay": lambda: replay(folder / "run", runner=runner(spark)),
         "asked before": lambda: ask(spark),
@@ -239,9 +205,9 @@ with session(master="local[1]", config={"spark.pyspark.python": python}) as spar
 
 @pytest.mark.jvm
 def test_every_kind_of_task_looks_at_its_python_first(tmp_path):
-    from overlace.ingest.run import ingest_sources
     from overlace.ingest.tables import add_tables
     from overlace.optimize.observe import observe
+    from tests.engine import ingest_sources
 
     log = written(tmp_path / "log.jsonl", made_up(3, 40))
     ingest_sources([log], str(tmp_path / "trace"))
@@ -255,6 +221,5 @@ def test_every_kind_of_task_looks_at_its_python_first(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     told = dict(line.split(" | ") for line in done.stdout.splitlines())
-    assert set(told) == {"ingest", "generate", "observe", "replay", "asked before"}
+    assert set(told) == {"observe", "replay", "asked before"}
     assert all(f"({python}) lacks " in each and "numba" in each for each in told.values()), told
-    assert not any((tmp_path / each / "trace.json").exists() for each in ("new", "made"))

@@ -14,8 +14,6 @@ from overlace.observe.observation import observe
 from overlace.trace.tables import TIME
 from overlace.workloads.sites import Sites
 
-pytestmark = pytest.mark.jvm
-
 
 def deliveries(seed=0, text=False, **more):
     part = Sites(messages=2000, clients=60, topics=30, days=2, seed=seed, **more).part(0, 2000)
@@ -44,7 +42,7 @@ def traffic(trace):
 
 
 @pytest.mark.parametrize("shape", [{}, {"text": True}, {"scatter": True}])
-def test_however_rows_are_cut_and_ordered_the_traffic_is_the_same(spark, tmp_path, shape, monkeypatch):
+def test_however_rows_are_cut_and_ordered_the_traffic_is_the_same(sail, tmp_path, shape, monkeypatch):
     table = deliveries(**shape)
     monkeypatch.setattr("overlace.ingest.formats.parquet.ROWS", 1500)
     shuffled = table.take(np.random.default_rng(0).permutation(table.num_rows))
@@ -59,7 +57,7 @@ def test_however_rows_are_cut_and_ordered_the_traffic_is_the_same(spark, tmp_pat
     found = {}
     for name, path in paths.items():
         for only in (False, True):
-            done = ingest(path, str(tmp_path / f"{name}-{only}"), spark=spark, options=Options(reduce_only=only))
+            done = ingest(path, str(tmp_path / f"{name}-{only}"), spark=sail, options=Options(reduce_only=only))
             found[name, only] = traffic(done.trace)
             assert done.trace.rows("messages") == (0 if only else 2000)
             assert done.accounts[0].adds_up()
@@ -67,71 +65,73 @@ def test_however_rows_are_cut_and_ordered_the_traffic_is_the_same(spark, tmp_pat
     assert len(set(found.values())) == 1, found
 
 
-def test_a_message_in_several_files_is_one_message(spark, tmp_path):
+def test_a_message_in_several_files_is_one_message(sail, tmp_path):
     table = deliveries()
     cut = table["message"].to_pylist()
     assert cut[1001] == cut[1002]
     names = [saved(table.slice(0, 1002), tmp_path / "l.parquet"), saved(table.slice(1002), tmp_path / "r.parquet")]
-    parts = ingest(names, str(tmp_path / "parts"), spark=spark).trace
-    whole = ingest([saved(table, tmp_path / "whole.parquet")], str(tmp_path / "one"), spark=spark).trace
+    parts = ingest(names, str(tmp_path / "parts"), spark=sail).trace
+    whole = ingest([saved(table, tmp_path / "whole.parquet")], str(tmp_path / "one"), spark=sail).trace
     assert parts.rows("messages") == whole.rows("messages") == 2000
     assert observe(parts) == observe(whole)
 
 
-def test_every_option_works_on_a_table_or_is_refused_by_name(spark, tmp_path, monkeypatch):
+def test_every_option_works_on_a_table_or_is_refused_by_name(sail, tmp_path, monkeypatch):
     path = saved(deliveries(text=True), tmp_path / "d.parquet")
-    with pytest.raises(BadParameter, match="pseudonyms need a key"):
-        ingest(path, str(tmp_path / "t"), spark=spark, options=Options(pseudonymise=True))
-    monkeypatch.setenv("OVERLACE_KEY", "a secret")
-    hidden = ingest(path, str(tmp_path / "h"), spark=spark, options=Options(pseudonymise=True, strict=True)).trace
-    plain = ingest(path, str(tmp_path / "p"), spark=spark).trace
+    with pytest.raises(BadParameter, match="--pseudonymise needs a key of 16 bytes"):
+        ingest(path, str(tmp_path / "t"), spark=sail, options=Options(pseudonymise=True))
+    monkeypatch.setenv("OVERLACE_KEY", "a key of sixteen bytes or more")
+    hidden = ingest(path, str(tmp_path / "h"), spark=sail, options=Options(pseudonymise=True, strict=True)).trace
+    plain = ingest(path, str(tmp_path / "p"), spark=sail).trace
     assert not set(plain.names["client"]) & set(hidden.names["client"])
     assert sorted(observe(plain).sent) == sorted(observe(hidden).sent)
     with pytest.raises(BadParameter, match="--delimiter means nothing for the format parquet"):
-        ingest(path, str(tmp_path / "x"), spark=spark, options=Options(delimiter=";"))
-    joined = ingest(path, str(tmp_path / "i"), spark=spark, options=Options(identity="c[0-9]")).trace
+        ingest(path, str(tmp_path / "x"), spark=sail, options=Options(delimiter=";"))
+    joined = ingest(path, str(tmp_path / "i"), spark=sail, options=Options(identity="c[0-9]")).trace
     assert joined.names["client"] == sorted(
         {name[:2] for name in plain.names["client"]}, key=joined.names["client"].index
     )
     assert not (tmp_path / "x").exists()
 
 
-def test_a_frame_becomes_a_trace_whatever_its_columns_are_called_and_a_second_batch_is_added(spark, tmp_path):
+@pytest.mark.parametrize("engine", ["sail", pytest.param("spark", marks=pytest.mark.jvm)])
+def test_a_frame_becomes_a_trace_whatever_its_columns_are_called_and_a_second_batch_is_added(engine, tmp_path, request):
+    sail = request.getfixturevalue(engine)
     table = deliveries(text=True)
-    plain = ingest(saved(table, tmp_path / "raw.parquet"), str(tmp_path / "plain"), spark=spark).trace
+    plain = ingest(saved(table, tmp_path / "raw.parquet"), str(tmp_path / "plain"), spark=sail).trace
     odd = saved(table.rename_columns(["nr", "when", "who", "about", "long", "whom"]), tmp_path / "odd.parquet")
     names = {"key": "nr", "at": "when", "client": "who", "topic": "about", "bytes": "long", "receiver": "whom"}
-    frame = spark.read.parquet(odd).repartition(3)
-    done = ingest(frame, str(tmp_path / "mapped"), names, spark=spark)
+    frame = sail.read.parquet(odd).repartition(3)
+    done = ingest(frame, str(tmp_path / "mapped"), map=names, spark=sail)
     assert traffic(done.trace) == traffic(plain)
     assert observe(done.trace) == observe(plain)
     assert done.accounts[0].source == "DataFrame"
     assert not list((tmp_path / "mapped").glob(".staging*"))
-    more = spark.createDataFrame([("a", 1_900_000_000, ["b"])], "client string, at long, receivers array<string>")
-    again = ingest(more, str(tmp_path / "mapped"), spark=spark)
+    more = sail.createDataFrame([("a", 1_900_000_000, ["b"])], "client string, at long, receivers array<string>")
+    again = ingest(more, str(tmp_path / "mapped"), spark=sail)
     assert again.trace.rows("messages") == 2001
-    assert spark.range(3).count() == 3  # the session is still there
+    assert sail.range(3).count() == 3  # the session is still there
 
 
-def test_rows_without_an_id_topics_or_receivers_are_messages_too(spark, tmp_path):
+def test_rows_without_an_id_topics_or_receivers_are_messages_too(sail, tmp_path):
     rows = [("a", 100, ["b", "c"]), ("a", 100, ["c"]), ("b", 4000, [])]
-    frame = spark.createDataFrame(rows, "client string, at long, receivers array<string>")
-    done = ingest(frame, str(tmp_path / "t"), spark=spark)
+    frame = sail.createDataFrame(rows, "client string, at long, receivers array<string>")
+    done = ingest(frame, str(tmp_path / "t"), spark=sail)
     found = observe(done.trace)
     assert done.trace.names == {"client": ["a", "b", "c"]}
     assert found.sent.tolist() == [1, 1, 0]
     assert done.accounts[0].duplicates == 1
     with pytest.raises(Unknown, match="no column is called 'x'"):
-        ingest(frame, str(tmp_path / "u"), {"topic": "x"}, spark=spark)
+        ingest(frame, str(tmp_path / "u"), topic="x", spark=sail)
     with pytest.raises(
         BadTrace, match="3 of 3 lines cannot be read.*no client|3 of 3 lines cannot be read.*client: empty"
     ):
-        ingest(frame.drop("client"), str(tmp_path / "u"), spark=spark, options=Options(max_bad=0.1))
+        ingest(frame.drop("client"), str(tmp_path / "u"), spark=sail, options=Options(max_bad=0.1))
     assert not (tmp_path / "u").exists()
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_rows_that_cannot_be_read_are_quarantined_alone(spark, tmp_path, text):
+def test_rows_that_cannot_be_read_are_quarantined_alone(sail, tmp_path, text):
     table = deliveries(text=text)
     client = table["client"].to_pylist()
     at = table["at"].cast(pa.int64()).to_pylist()
@@ -146,7 +146,7 @@ def test_rows_that_cannot_be_read_are_quarantined_alone(spark, tmp_path, text):
         table = table.set_column(
             table.schema.get_field_index(name), name, pa.array(values) if name == "bytes" else values
         )
-    done = ingest(saved(table, tmp_path / "d.parquet"), str(tmp_path / "t"), spark=spark)
+    done = ingest(saved(table, tmp_path / "d.parquet"), str(tmp_path / "t"), spark=sail)
     account = done.accounts[0]
     assert {reason: n for reason, (n, _) in account.quarantined.items()} == {
         "client: empty": 1, "at: empty": 1, "bytes: not a whole number of 0 or more": 1,
@@ -154,12 +154,12 @@ def test_rows_that_cannot_be_read_are_quarantined_alone(spark, tmp_path, text):
     assert account.lines == table.num_rows
 
 
-def test_null_topics_and_receivers_stay_null_and_files_without_rows_are_logs_without_messages(spark, tmp_path):
+def test_null_topics_and_receivers_stay_null_and_files_without_rows_are_logs_without_messages(sail, tmp_path):
     table = deliveries(text=True)
     nothing = pa.array([None] * table.num_rows, pa.string())
     bare = table.set_column(3, "topic", nothing).set_column(5, "receiver", nothing)
-    trace = ingest(saved(bare, tmp_path / "raw.parquet"), str(tmp_path / "t"), spark=spark).trace
+    trace = ingest(saved(bare, tmp_path / "raw.parquet"), str(tmp_path / "t"), spark=sail).trace
     assert trace.read("traffic")["topic"].null_count == trace.rows("traffic") > 0
     assert set(trace.read("traffic")["audience"].to_pylist()) == {0}
-    empty = ingest(saved(table.slice(0, 0), tmp_path / "none.parquet"), str(tmp_path / "e"), spark=spark).trace
+    empty = ingest(saved(table.slice(0, 0), tmp_path / "none.parquet"), str(tmp_path / "e"), spark=sail).trace
     assert empty.rows("traffic") == 0

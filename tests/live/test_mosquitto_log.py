@@ -10,12 +10,11 @@ import pytest
 
 pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt")
 
-from overlace.ingest.bridges import bridge_lines, follow
-from overlace.ingest.events import PLAIN
 from overlace.ingest.formats.mosquitto import FORMAT
-from overlace.ingest.history import subscriptions_of
 from overlace.ingest.lines import blocks
-from overlace.ingest.topologies import read_topology
+from overlace.ingest.options import Options
+from overlace.ingest.tables import add_topology
+from tests.engine import ingest_sources
 from tests.live.broker import MOSQUITTO, Broker, wait_until
 
 pytestmark = [
@@ -65,15 +64,19 @@ def reasons(found, client):
     )
 
 
-def subscriptions(found):
-    """(client, topic, until) of subscriptions, sorted."""
-    events = pa.Table.from_pylist(found, PLAIN)
-    names = {
-        name: pa.array(sorted({row[name] for row in found if row[name]}), pa.string()) for name in ("client", "topic")
-    }
-    rows = subscriptions_of(events, names).to_pylist()
-    who, what = names["client"].to_pylist(), names["topic"].to_pylist()
-    return sorted((who[r["client"]], r["filter"] or what[r["topic"]], r["until"]) for r in rows)
+def ingested(brokers, out):
+    """The trace of the logs of some brokers."""
+    return ingest_sources([str(broker.log) for broker in brokers], str(out), Options(format="mosquitto")).trace
+
+
+def subscriptions(broker, out):
+    """(client, topic, whether it goes on) of subscriptions, sorted."""
+    trace = ingested([broker], out)
+    name, topics = trace.names["client"], trace.names["topic"]
+    return sorted(
+        (name[row["client"]].removeprefix(f"{broker.name}/"), row["filter"] or topics[row["topic"]], not row["until"])
+        for row in trace.read("subscriptions").to_pylist()
+    )
 
 
 def audiences(broker, found, sent):
@@ -198,7 +201,7 @@ def test_retained_and_queued_sends_are_told_apart(start):
     assert sorted(durable.got) == [*(b"%03d" % k for k in range(30)), b"now"]
 
 
-def test_a_clean_session_takes_its_subscriptions_along_and_a_kept_one_keeps_them(start):
+def test_a_clean_session_takes_its_subscriptions_along_and_a_kept_one_keeps_them(start, tmp_path):
     broker = start()
     ways = {"v3": {}, "v5": {"v5": True}, "kept v3": {"durable": True}, "kept v5": {"durable": True, "v5": True}}
     clients = {name: broker.client(name, ("t/#", 1), ("u", 0), **how) for name, how in ways.items()}
@@ -214,9 +217,9 @@ def test_a_clean_session_takes_its_subscriptions_along_and_a_kept_one_keeps_them
     found = parsed(broker)
     (message,) = messages(found)
     assert message["receivers"] == ["kept v3", "kept v5"]
-    open_still = Counter(name for name, _, until in subscriptions(found) if until is None)
-    assert open_still == {"kept v3": 2, "kept v5": 2}
-    assert len(subscriptions(found)) == 8
+    asked = subscriptions(broker, tmp_path / "trace")
+    assert Counter(name for name, _, still in asked if still) == {"kept v3": 2, "kept v5": 2}
+    assert len(asked) == 8
     over = {name: [row["ends"] for row in found if row["client"] == name and row["ends"] is not None] for name in ways}
     assert over == {
         "v3": [True, True, True, True],  # comes, leaves, comes, leaves as the broker stops
@@ -226,7 +229,7 @@ def test_a_clean_session_takes_its_subscriptions_along_and_a_kept_one_keeps_them
     }
 
 
-def test_a_client_that_takes_over_keeps_what_was_kept(start):
+def test_a_client_that_takes_over_keeps_what_was_kept(start, tmp_path):
     broker = start()
     for name, durable in (("kept", True), ("clean", False)):
         first = broker.client(name, ("t", 1), durable=durable)
@@ -235,11 +238,7 @@ def test_a_client_that_takes_over_keeps_what_was_kept(start):
     text = broker.text
     wait_until(lambda: text().count("already connected, closing old") == 2, "both are taken over")
     broker.stop()
-    found = subscriptions(parsed(broker))
-    assert [(name, topic, until is None) for name, topic, until in found] == [
-        ("clean", "t", False),
-        ("kept", "t", True),
-    ]
+    assert subscriptions(broker, tmp_path / "trace") == [("clean", "t", False), ("kept", "t", True)]
 
 
 def test_a_connect_tells_its_user(start):
@@ -325,15 +324,13 @@ def test_messages_are_followed_over_a_bridge_that_renames_topics(start, tmp_path
     wait_until(lambda: near.settled() and far.settled(), "all is acknowledged")
     near.stop()
     far.stop()
-    staged = PLAIN.append(pa.field("source", pa.int32())).append(pa.field("log", pa.int32()))
-    logs = [parsed(broker) for broker in (near, far)]
-    lines = [{**row, "source": i, "log": i} for i, log in enumerate(logs) for row in log]
-    bridges = read_topology([tmp_path / "near.conf", tmp_path / "far.conf"]).bridges
-    found = follow(bridge_lines(pa.Table.from_pylist(lines, staged)), bridges)
-    assert (found.matched, found.lost) == (41, 0)
-    got = {(row["source"], row["offset"]): row["receiver_distinct"] for row in found.receivers.to_pylist()}
-    sent = {(i, row["offset"]): [("there", "here")[i]] for i, log in enumerate(logs) for row in messages(log)}
-    assert got == sent
+    out = tmp_path / "trace"
+    add_topology([str(tmp_path / "near.conf"), str(tmp_path / "far.conf")], str(out))
+    trace = ingested([near, far], out)
+    who = trace.names["client"]
+    heard = {r["audience"]: sorted(who[c] for c in r["receivers"]) for r in trace.read("audiences").to_pylist()}
+    found = Counter((who[row["client"]], *heard[row["audience"]]) for row in trace.read("messages").to_pylist())
+    assert found == {("near/a", "far/there", "near/here"): 20, ("far/b", "far/there", "near/here"): 21}
 
 
 def test_a_log_read_while_it_grows_gives_the_same_messages(start):

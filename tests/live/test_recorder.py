@@ -204,18 +204,20 @@ def test_pseudonyms_hide_every_name_and_filters_still_match(tmp_path):
     recording = recorder.Recording("counted", 0, 1, links=LINKS[0])
     plain = tables_of(rows, recording, network, 1)
     hidden = tables_of(rows, recording, network, 1, b"key")
-    text = json.dumps({name: table.to_pylist() for name, table in hidden.items()}, default=str)
+    text = json.dumps(
+        {name: table.to_pylist() for name, table in hidden.rows.items()} | dict(hidden.names), default=str
+    )
     assert not [word for word in ("press", "hmi", "fab", "temp", "line") if f'"{word}' in text or f"{word}." in text]
-    asked = hidden["subscriptions"]["filter"][0].as_py().split(".")
-    topic = next(n["name"] for n in hidden["names"].to_pylist() if n["kind"] == "topic").split(".")
+    asked = hidden.rows["subscriptions"]["filter"][0].as_py().split(".")
+    topic = hidden.names["topic"][0].split(".")
     assert asked[1] == "*"
     assert (asked[0], asked[2]) == (topic[0], topic[2])
     for table in ("links", "brokers"):
-        assert hidden[table] == plain[table]
+        assert hidden.rows[table] == plain.rows[table]
 
 
 def test_links_that_nobody_measured_have_no_latency(tmp_path):
     recording = recorder.Recording("counted", 0, 1, links=LINKS[0], latency_us={("a", "b"): 7})
-    links = tables_of(Rows([], [], []), recording, deployment(tmp_path), 1)["links"].to_pylist()
+    links = tables_of(Rows([], [], []), recording, deployment(tmp_path), 1).rows["links"].to_pylist()
     found = {(each["left"], each["right"]): (each["wired"], each["latency_us"], each["dials"]) for each in links}
     assert found == {(0, 1): (True, 7, 1), (1, 2): (True, None, 2), (0, 2): (False, None, None)}

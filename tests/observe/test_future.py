@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay, BadTrace
 from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
 from overlace.ingest.tables import add_tables
 from overlace.observe.cut import cut_at
 from overlace.observe.observation import names_in, observe
 from overlace.trace.store import Trace
-from tests.ingest.logs import START, often
+from tests.engine import ingest_sources
+from tests.ingest.logs import START, ingested
 
 HALF = START + 1800  # the end of the training window: whole minutes
 END = START + 3600
@@ -142,7 +142,7 @@ def seen(trace):
         return str(error).partition(": ")[2], None
 
 
-@often(30)
+@ingested(30)
 @given(histories(START, HALF), histories(HALF, END), histories(HALF, END + 7200), ingests())
 def test_whatever_follows_the_observation_is_the_same(before, after, otherwise, ingested):
     with tempfile.TemporaryDirectory() as folder:

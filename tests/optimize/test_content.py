@@ -7,7 +7,6 @@ import pytest
 
 from overlace.errors import BadTrace
 from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
 from overlace.ingest.tables import add_tables
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe
@@ -15,6 +14,7 @@ from overlace.optimize.content import read_requests
 from overlace.optimize.observe import observe as observe_run
 from overlace.optimize.replay import replay
 from overlace.trace.store import Trace
+from tests.engine import ingest_sources
 
 
 def rows(path, *rows):

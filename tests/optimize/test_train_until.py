@@ -11,12 +11,12 @@ from overlace.catalog import PLANNERS
 from overlace.cli.options import read_options
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.options import Options
-from overlace.ingest.run import ingest_sources
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal
 from overlace.observe.cut import cut_at, read_time
 from overlace.observe.observation import observe, observe_with_names
 from overlace.trace.store import HOUR_US, MINUTE_US, Trace
+from tests.engine import ingest_sources
 from tests.ingest.logs import START
 from tests.traces import trace_of
 

@@ -61,7 +61,6 @@ def trace_of_sites(
     sent = rng.integers(1, 50, rows)
     empty = [None] * len(left)
     tables = {
-        "names": [(kind, i, name) for kind in sorted(names) for i, name in enumerate(names[kind])],
         "brokers": [(b, b // per_region if given else None, None, None, 1.0, None, None, None) for b in range(n)],
         "links": list(
             zip(
@@ -82,6 +81,7 @@ def trace_of_sites(
         "quarantine": [("plant.log", "not JSON", 10, f"<b>bad</b>\x00 {HOSTILE[1]}")],
     }  # fmt: skip
     writer = Writer(str(path))
+    writer.name(names, {kind: np.arange(len(each)) for kind, each in names.items()})
     for name, listed in tables.items():
         writer.write(name, table_of(name, listed))
     writer.commit(bucket_us=HOUR_US, unit="message", notes={})

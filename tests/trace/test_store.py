@@ -8,14 +8,12 @@ from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.writer import Writer
 from tests.traces import trace_of
 
-NAMES = pa.table({"kind": ["client"], "id": pa.array([0], pa.int32()), "name": ["x"]})
-
 
 def test_nothing_counts_until_it_is_committed(tmp_path):
     path = str(tmp_path / "t")
     first = trace_of(path, [(5, 0, 0, 1, [1])])
     writer = Writer(path, first)
-    writer.write("names", NAMES, replace=True)
+    writer.name({"client": ["x"]})
     assert Trace.open(path).digest() == first.digest()
     second = writer.commit(bucket_us=HOUR_US, unit="message", notes={})
     assert second.names == {"client": ["x"]}
@@ -28,7 +26,7 @@ def test_files_that_no_longer_count_are_removed(tmp_path):
     (tmp_path / "t/traffic/0123456789ab-left-by-a-killed-write.parquet").write_bytes(b"half")
     (tmp_path / "t/traffic/mine.parquet").write_bytes(b"somebody's own")
     (tmp_path / "t/messages/day1.jsonl").write_bytes(b"somebody's log")
-    writer.write("names", NAMES, replace=True)
+    writer.name({"client": ["x"]})
     second = writer.commit(bucket_us=HOUR_US, unit="message", notes={})
     Writer(path, second).commit(bucket_us=HOUR_US, unit="message", notes={})  # what was replaced stays until then
     assert (tmp_path / "t/messages/day1.jsonl").exists()
@@ -45,6 +43,7 @@ def test_a_folder_with_other_things_does_not_become_a_trace(tmp_path):
 def test_a_source_s_files_can_be_dropped(tmp_path):
     path = str(tmp_path / "t")
     writer = Writer(path)
+    writer.name({"client": ["c"], "broker": ["b"]})
     for source in ("a", "b"):
         writer.write("sessions", pa.table({"client": [0], "broker": [0]}), source=source, name=source)
     writer.drop("sessions", "a")
@@ -63,10 +62,10 @@ def test_what_is_no_trace_is_said(tmp_path):
         trace.read("traffic")
     manifest = tmp_path / "t/trace.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema_version": 9}))
-    with pytest.raises(BadTrace, match="schema version 9; this Overlace reads up to 2"):
+    with pytest.raises(BadTrace, match="schema version 9; this Overlace reads up to 3"):
         Trace.open(str(tmp_path / "t"))
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema_version": 1}))
-    with pytest.raises(BadTrace, match="schema version 1; .* make it anew: `overlace ingest ... --out .*/t`"):
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema_version": 2}))
+    with pytest.raises(BadTrace, match="schema version 2; .* make it anew: `overlace ingest ... --out .*/t`"):
         Trace.open(str(tmp_path / "t"))
     manifest.write_text("[]")
     with pytest.raises(BadTrace, match="schema version None"):

@@ -7,22 +7,36 @@ key is the mapped id, else (sender, at, topic, bytes), else the fields named by 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 
-from overlace.arrays.cells import AFTER_QUOTE, COLUMNS, OPEN_QUOTE, scan_cells
+from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadParameter
-from overlace.ingest.cells import LARGEST, Spans, read_spans
-from overlace.ingest.content import Reader, settle_content, with_content
-from overlace.ingest.content import Spans as Values
-from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, match_columns, settle_mapping
-from overlace.ingest.lines import MARK, TextLines, bad, read_lines
+from overlace.ingest.content import Content, add_content, settle_content
+from overlace.ingest.events import Blocks, Format, Settled, in_one_piece
+from overlace.ingest.fields import COMMON, OPTIONS, match_columns, settle_mapping
+from overlace.ingest.lines import MARK, Faults, TextLines, bad, read_lines
+from overlace.ingest.rows import LARGEST, read_rows
+from overlace.ingest.values import empty_as_null
 
 DELIMITERS = ",;\t |"
+CODED = ("client", "broker", "topic", "receiver")
+"""Fields whose cells repeat."""
+
+LISTS = ("receivers", "receiver", "attributes")
+"""Fields where an empty cell is none, and a blank one an empty list."""
+
+AT_ONCE = 256
+"""Lines with quotes that are read at once."""
+
+csv.field_size_limit(1 << 30)  # a line may be one cell
+
 KEY = ("client", "at", "topic", "bytes")
 """What makes rows one message where no id is mapped."""
 
@@ -121,43 +135,122 @@ def default_group(settled: Settled) -> tuple[str, ...]:
     return tuple(name for name in KEY if name in mapping)
 
 
+class Table(NamedTuple):
+    """How rows are read: how many cells they have, what lies between them, and which cells are used."""
+
+    width: int
+    delimiter: str
+    fields: Mapping[str, Sequence[int]]  # field -> its columns, first choice first
+    content: Mapping[str, Sequence[int]]
+
+
 def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int = LARGEST) -> Iterator[pa.RecordBatch]:
     """Events of rows; options as `settle` gives them."""
-    columns, delimiter = options["columns"], ord(options["delimiter"] or ",")
-    found = match_columns(columns, options["map"])
-    field = np.array([PLACE[each.field] if each else -1 for each in found], np.int64)
-    rank = np.array([each.rank if each else 0 for each in found], np.int64)
-    reasons = {
-        OPEN_QUOTE: "a quote that is not closed",
-        AFTER_QUOTE: "text after a closing quote",
-        COLUMNS: f"not {len(columns)} columns",
-    }
-
-    types = options.get("types") or {}
-    own = np.array([list(types).index(name) if name in types else -1 for name in columns], np.int64)
-
-    def content(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        copied = lines._replace(data=lines.data.copy())
-        state, begin, end, kinds = scan_cells(copied.data, copied.first, copied.last, delimiter, own, own, len(types))
-        reader = Reader(copied.data, len(state))
-        for place, (name, each) in enumerate(types.items()):
-            reader.add(name, Values(begin[place], end[place], kinds[place]), each)
-        reader.wrong[state != 0] = 0  # told by the reader of fields
-        yield from reader.bad(lines.data.tobytes(), lines)
-        if (reader.wrong == 0).any():
-            yield from with_content(rows(lines.at(reader.wrong == 0)), lines.offsets, reader.columns)
+    names, types = options["columns"], options.get("types") or {}
+    ranked = [(each.rank, i, each.field) for i, each in enumerate(match_columns(names, options["map"])) if each]
+    fields: dict[str, list[int]] = {}
+    for _, place, field in sorted(ranked):
+        fields.setdefault(field, []).append(place)
+    content = {each: [i for i, name in enumerate(names) if name == each] for each in types}
+    table = Table(len(names), options["delimiter"] or ",", fields, content)
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        block = lines.data.tobytes()  # doubled quotes are decoded in place
-        state, begin, end, kinds = scan_cells(lines.data, lines.first, lines.last, delimiter, field, rank, len(FIELDS))
-        yield from bad(block, lines, {code: state == code for code in reasons}, reasons)
-        fine = state == 0
-        if fine.any():
-            yield from read_spans(block, lines.at(fine), Spans(begin, end, kinds).at(fine), options, kind, largest)
+        plain = _are_plain(lines, table)
+        if plain.all():
+            yield from events_of(lines, _read_plain(lines, table))
+            return
+        others, cells, wrong = _read_others(lines.at(~plain), table)
+        yield from bad(lines.at(~plain), {reason: wrong == reason for reason in (1, 2, 3)}, reasons)
+        if plain.any():
+            yield from events_of(lines.at(plain), _read_plain(lines.at(plain), table))
+        if cells:
+            yield from events_of(others, [pa.array(each, pa.string()) for each in zip(*cells, strict=True)])
 
+    def events_of(lines: TextLines, columns: Sequence[pa.Array | None]) -> Iterator[pa.RecordBatch]:
+        faults, said = Faults(len(lines.first)), Content()
+        for name, each in types.items():
+            add_content(said, faults, name, _first_of(columns, table.content[name]).cast(pa.string()), each)
+        found = {
+            field: [columns[at[0]] if len(at) == 1 and field not in LISTS else _first_of(columns, at)]
+            for field, at in fields.items()
+        }
+        yield from read_rows(lines, found, options, faults, kind=kind, largest=largest, content=said)
+
+    reasons = {1: "a quote that is not closed", 2: "text after a closing quote", 3: f"not {len(names)} columns"}
     head = options.get("head")
-    parts = content if types else rows
-    yield from read_lines(blocks, parts, head.encode() if head is not None else None, options.get("comments", False))
+    yield from read_lines(blocks, rows, head.encode() if head is not None else None, options.get("comments", False))
+
+
+def _first_of(columns: Sequence[pa.Array | None], places: Sequence[int]) -> pa.Array:
+    """Of each row the first of some cells that is not empty."""
+    found = [empty_as_null(columns[i]) for i in places]
+    return found[0] if len(found) == 1 else pc.coalesce(*(each.cast(pa.string()) for each in found))
+
+
+def _are_plain(lines: TextLines, table: Table) -> Bools:
+    """Which lines have as many cells as they should, no quotes, and an end as usual."""
+    block, first, last = lines.block, lines.first, lines.last
+    data = np.frombuffer(block, np.uint8)
+    marks, wanted = np.flatnonzero(data == ord(table.delimiter)), table.width - 1
+    plain = np.ones(len(first), bool)
+    even = wanted and len(marks) == wanted * len(first)
+    if not (even and (marks[::wanted] >= first).all() and (marks[wanted - 1 :: wanted] < last).all()):
+        plain = np.searchsorted(marks, last) - np.searchsorted(marks, first) == wanted
+    if b'"' in block:
+        plain[np.searchsorted(first, np.flatnonzero(data == ord('"')), "right") - 1] = False
+    if b"\r" in block:
+        ended = data[np.minimum(last, len(data) - 1)] == ord("\r")
+        plain &= ~ended | (data[np.minimum(last + 1, len(data) - 1)] == ord("\n"))
+    return plain
+
+
+def _read_plain(lines: TextLines, table: Table) -> list[pa.Array | None]:
+    """The columns that are used, read at once."""
+    block, data = lines.block, np.frombuffer(lines.block, np.uint8)
+    end = lines.last + (data[np.minimum(lines.last, len(data) - 1)] == ord("\r"))
+    end = np.minimum(end + 1, len(data))
+    cuts = np.flatnonzero(lines.first[1:] != end[:-1]) + 1
+    runs = zip(lines.first[[0, *cuts]].tolist(), end[[*(cuts - 1), -1]].tolist(), strict=True)
+    whole = memoryview(block)[lines.first[0] : end[-1]] if not len(cuts) else b"".join(block[i:j] for i, j in runs)
+    coded = {place for field, places in table.fields.items() if field in CODED for place in places}
+    used = sorted({i for places in (*table.fields.values(), *table.content.values()) for i in places})
+    types = {str(i): pa.dictionary(pa.int32(), pa.string()) if i in coded else pa.string() for i in used}
+    found = pa_csv.read_csv(
+        pa.BufferReader(pa.py_buffer(whole)),
+        pa_csv.ReadOptions(
+            use_threads=False, column_names=[str(i) for i in range(table.width)], block_size=len(whole) + 1
+        ),
+        pa_csv.ParseOptions(delimiter=table.delimiter, quote_char=False, ignore_empty_lines=False),
+        pa_csv.ConvertOptions(
+            column_types=types, include_columns=[*types], strings_can_be_null=False, check_utf8=False
+        ),
+    )
+    return [in_one_piece(found[str(i)]) if str(i) in types else None for i in range(table.width)]
+
+
+def _read_others(lines: TextLines, table: Table) -> tuple[TextLines, list[list[str]], Ints]:
+    """(lines, cells, wrong): the rows that can be split into cells, and what is wrong with the others."""
+    texts = [line.decode() for line in lines.each()]
+    found: list[list[str] | int] = []
+    for i in range(0, len(texts), AT_ONCE):
+        some = texts[i : i + AT_ONCE]
+        with suppress(csv.Error):
+            rows = list(csv.reader(some, delimiter=table.delimiter, strict=True))
+            if len(rows) == len(some):  # so none runs on into the next
+                found += rows
+                continue
+        found += [_split_strictly(text, table.delimiter) for text in some]
+    wrong = np.array([each if isinstance(each, int) else 3 * (len(each) != table.width) for each in found], np.int64)
+    cells = [each for each in found if isinstance(each, list) and len(each) == table.width]
+    return lines.at(wrong == 0), cells, wrong
+
+
+def _split_strictly(line: str, delimiter: str) -> list[str] | int:
+    """The cells of a line, or what is wrong with its quotes."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        return 2 if "expected after" in str(error) else 1
 
 
 def sniff(head: bytes) -> float:

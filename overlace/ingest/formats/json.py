@@ -12,23 +12,30 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from overlace.arrays.elements import at_the_beginning, part_elements
+from overlace.arrays.jit import Bools
 from overlace.ingest.events import Blocks, Format
 from overlace.ingest.formats import jsonl
 from overlace.ingest.lines import MARK
+
+Bytes = NDArray[np.uint8]
+STEP = np.zeros(256, np.int8)
+"""How a byte changes the number of brackets that are open."""
+
+STEP[[ord("["), ord("{")]], STEP[[ord("]"), ord("}")]] = 1, -1
 
 BEGINS = re.compile(rb"\s*\[\s*(\{|\]|$)")
 
 
 def split_elements(blocks: Blocks) -> Blocks:
     """Blocks of a file as blocks of lines, an element each; nothing moves but the marks between them."""
-    state, held, begin = at_the_beginning(), b"", 0
+    array, held, begin = Array(), b"", 0
     for offset, block in blocks:
         data = np.frombuffer(block, np.uint8).copy()
         if offset == 0 and block.startswith(MARK):
             data[: len(MARK)] = ord(" ")
-        part_elements(data, state)
+        array.part(data)
         held += data.tobytes()
         whole = held.rfind(b"\n") + 1
         if whole:
@@ -36,6 +43,65 @@ def split_elements(blocks: Blocks) -> Blocks:
             begin, held = begin + whole, held[whole:]
     if held.strip():
         yield begin, held
+
+
+class Array:
+    """An array of which a part was read."""
+
+    def __init__(self) -> None:
+        self.depth = -1  # brackets that are open, the array's own among them; -1 before it
+        self.in_string = self.escaped = False
+        self.filled = False  # whether the current element has begun
+
+    def part(self, data: Bytes) -> None:
+        """Turn what parts the elements of the outermost array into newlines, and newlines inside them into blanks.
+
+        Its brackets become blanks. A newline inside a string stays a character that no string may hold. What follows
+        the array is left as it is, for a reader of lines to refuse.
+        """
+        inside = self._strings(data)
+        breaks = (data == 10) | (data == 13)
+        data[breaks & inside] = 1
+        data[(breaks | (data == 9)) & ~inside] = 32
+        if self.depth < 0:
+            begin = len(data) - len(data.tobytes().lstrip())
+            if begin == len(data):
+                return
+            self.depth = int(data[begin] == ord("["))
+            data[begin] = 32 if self.depth else data[begin]
+        if self.depth == 0:
+            return
+        at = np.flatnonzero(((STEP[data] != 0) | (data == ord(","))) & ~inside)
+        marks = data[at]
+        level = self.depth + np.cumsum(STEP[marks])
+        level += np.maximum.accumulate(np.maximum(1 - level, 0))  # what closes too much closes nothing
+        outermost = np.append(self.depth, level)[:-1] == 1
+        ends = at[outermost & (marks == ord("]"))]
+        end = ends[0] if len(ends) else len(data)
+        commas = at[outermost & (marks == ord(",")) & (at < end)]
+        data[commas] = 10
+        begin = commas[-1] + 1 if len(commas) else 0
+        filled = bool(data[begin:end].tobytes().strip()) or (self.filled and len(commas) == 0)
+        self.depth = 0 if len(ends) else int(level[-1]) if len(level) else self.depth
+        self.filled = filled and not len(ends)
+        if len(ends):
+            data[end] = 10 if filled else 32
+
+    def _strings(self, data: Bytes) -> Bools:
+        """Which bytes are inside strings."""
+        slashes = np.flatnonzero(data == ord("\\"))
+        escaped = np.zeros(len(data) + 1, bool)
+        escaped[0] = self.escaped
+        if len(slashes):
+            first = np.flatnonzero(np.append(True, np.diff(slashes) != 1))
+            begins, sizes = slashes[first], np.diff(np.append(first, len(slashes)))
+            escaped[(begins + sizes)[(sizes - escaped[begins]) % 2 == 1]] = True  # a pair of slashes escapes nothing
+        self.escaped = bool(escaped[-1])
+        toggles = ((data == ord('"')) & ~escaped[:-1]).astype(np.uint8)
+        toggles[:1] ^= self.in_string
+        inside = np.bitwise_xor.accumulate(toggles).astype(bool)
+        self.in_string = bool(inside[-1]) if len(inside) else self.in_string
+        return inside
 
 
 def lines_of(sample: bytes) -> bytes:

@@ -2,95 +2,229 @@
 
     {"at": "2026-01-05T08:00:00Z", "client": "plc2", "topic": "fab/4/temp", "bytes": 4, "receivers": ["hmi7"]}
 
-A line is a message. With an `id` lines of one id are one message; without, each is its own.
+A line is a message. With an `id` lines of one id are one message; without, each is its own. Lines whose members are
+those of the first lines are decoded into just what is used; any other line is read on its own, more slowly, and gives
+the same.
 """
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import accumulate
+from operator import attrgetter
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
-from overlace.arrays.json import DEPTH, NO_OBJECT, NOT_UNICODE, TOO_DEEP, TWICE, Wanted, hash_name, scan_objects
+from overlace.arrays.jit import Bools
 from overlace.errors import Unknown
-from overlace.ingest.cells import Spans, read_spans
-from overlace.ingest.content import Reader, asked_types, settle_content, with_content
-from overlace.ingest.content import Spans as Values
+from overlace.ingest.content import asked_types, settle_content
 from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, in_lower_case, match_columns, settle_mapping
-from overlace.ingest.lines import TextLines, bad, read_lines
+from overlace.ingest.fields import COMMON, OPTIONS, in_lower_case, match_columns, settle_mapping
+from overlace.ingest.lines import Faults, TextLines, read_lines
+from overlace.ingest.members import HALF, Number, columns_of, read_parts
+
+AT_ONCE = 1000
+"""Lines that are read at once: they and what they say fit into a processor's cache."""
+
+DEPTH = 64
+"""Lists and objects inside one another, at most."""
 
 LOOKED_AT = 2000
 """Lines that are looked at to settle what holds for all."""
 
-REASONS = {
-    NO_OBJECT: "not one JSON object",
-    TOO_DEEP: f"nested deeper than {DEPTH} levels",
-    NOT_UNICODE: "not Unicode: half of a surrogate pair",
-    **{TWICE + i: f"two values for {name}" for i, name in enumerate(FIELDS)},
-}
+MOST = 200
+"""Members that are decoded at once."""
+
+NOT_UNICODE = "not Unicode: half of a surrogate pair"
+NO_OBJECT, TOO_DEEP = "not one JSON object", f"nested deeper than {DEPTH} levels"
+STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
+PLAIN = re.compile(r"[^\x00-\x1f\"\\\ud800-\udfff]*")
+"""Names of members that are written without escapes."""
+
+Place = Callable[[str], tuple[str, tuple[int, bool, str]] | None]
+Values = dict[str, list[Any]]
 
 
-def wanted_members(asked: Mapping[str, tuple[str, ...]]) -> Wanted:
-    """The members to look for: those that were asked for as they are written, common names in any case."""
-    names = [(name, True, field, rank) for field, listed in asked.items() for rank, name in enumerate(listed)]
-    for field, listed in COMMON.items():
-        if field not in asked:
-            names += [(name, False, field, rank) for rank, name in enumerate(listed)]
-    return Wanted(
-        np.array([_hash(name) for name, *_ in names], np.int64),
-        np.array([exact for _, exact, *_ in names], np.int8),
-        np.array([PLACE[field] for *_, field, _ in names], np.int64),
-        np.array([rank for *_, rank in names], np.int64),
-        len(FIELDS),
-    )
+def placed(asked: Mapping[str, Sequence[str]]) -> Place:
+    """The field that a member is of, if any, and how good a name for it it is, the least being the best.
+
+    Members that were asked for are called as they are written, others by common names in any case.
+    """
+    taken = {name: (field, (rank, False, "")) for field, names in asked.items() for rank, name in enumerate(names)}
+    common = {
+        name: (field, rank) for field, names in COMMON.items() if field not in asked for rank, name in enumerate(names)
+    }
+
+    @lru_cache(10_000)
+    def place(name: str) -> tuple[str, tuple[int, bool, str]] | None:
+        if name in taken:
+            return taken[name]
+        lower = in_lower_case(name)
+        if lower not in common:
+            return None
+        field, rank = common[lower]
+        return field, (rank, name != lower, name)
+
+    return place
 
 
-def _hash(name: str) -> int:
-    data = np.frombuffer(name.encode(), dtype=np.uint8)
-    with np.errstate(over="ignore"):
-        return int(hash_name.plain(data, 0, len(data), False))  # type: ignore[attr-defined]
+class Objects:
+    """A reader of lines that are objects, into the values of fields and of content."""
+
+    def __init__(self, place: Place, content: Collection[str], names: Collection[str]) -> None:
+        self.place, self.content, self.names = place, frozenset(content), dict.fromkeys(names)
+        self._prepare()
+
+    def read(self, texts: Sequence[bytes], odd: Bools, faults: Faults) -> tuple[list[int], Values, Values]:
+        """(order, fields, content): what each line says, those last that had to be read on their own, as odd ones are.
+
+        A line that is no object is a fault, in that order.
+        """
+        quick = [b"" if own else text for text, own in zip(texts, odd.tolist(), strict=True)] if odd.any() else texts
+        rows: list[Any] = []
+        failed: list[int] = []
+        for i, text in enumerate(quick):
+            try:
+                rows.append(self.decode(text))
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+                failed.append(i)
+        fields = {field: _first_of(rows, slots) for field, slots in self.fields.items()}
+        content = {name: list(map(attrgetter(slot), rows)) for name, slot in self.slots.items()}
+        if not failed:
+            return list(range(len(texts))), fields, content
+        for at, i in enumerate(failed, len(rows)):
+            values, said, reason = self._read_slowly(texts[i])
+            if reason:
+                faults.note(np.arange(len(texts)) == at, reason)
+            for into, found in ((fields, values), (content, said)):
+                into |= {name: [None] * at for name in found if name not in into}
+                for name, column in into.items():
+                    column.append(found.get(name))
+        if self.known < len(self.names) <= MOST:
+            self._prepare()
+        return [*np.delete(np.arange(len(texts)), failed).tolist(), *failed], fields, content
+
+    def _prepare(self) -> None:
+        """A decoder of objects with just these members."""
+        self.known = len(self.names)
+        names = [name for name in self.names if PLAIN.fullmatch(name)]
+        used = {f"m{i}": name for i, name in enumerate(names)}
+        wanted = {name for name in names if self.place(name) or name in self.content}
+        members = [(slot, Any if name in wanted else msgspec.Raw, None) for slot, name in used.items()]
+        row = msgspec.defstruct("Row", members, rename=used, gc=False, forbid_unknown_fields=True)
+        self.decode = msgspec.json.Decoder(row, float_hook=Number).decode
+        self.slots = {name: slot for slot, name in used.items() if name in self.content}
+        found: dict[str, list[tuple[tuple[int, bool, str], str]]] = {}
+        for slot, name in used.items():
+            if place := self.place(name):
+                found.setdefault(place[0], []).append((place[1], slot))
+        self.fields = {field: [slot for _, slot in sorted(ranked)] for field, ranked in found.items()}
+
+    def _read_slowly(self, text: bytes) -> tuple[dict[str, Any], dict[str, Any], str]:
+        """(fields, content, reason) of a line; the reason is empty if it can be read."""
+        members = read_object(text)
+        if isinstance(members, str):
+            return {}, {}, members
+        self.names.update(dict.fromkeys(members))
+        used = {name: value for name, value in members.items() if name in self.content or self.place(name)}
+        if any(isinstance(value, str) and HALF.search(value) for value in used.values()):
+            return {}, {}, NOT_UNICODE
+        return self._best(used), {name: value for name, value in used.items() if name in self.content}, ""
+
+    def _best(self, members: Mapping[str, Any]) -> dict[str, Any]:
+        """The value of each field: of the best member that has one, an empty text only where there is no other."""
+        best: dict[str, tuple[tuple[bool, tuple[int, bool, str]], Any]] = {}
+        for name, value in members.items():
+            place = self.place(name)
+            if place and value is not None:
+                field, rank = place
+                if field not in best or (value == "", rank) < best[field][0]:
+                    best[field] = ((value == "", rank), value)
+        return {field: value for field, (_, value) in best.items()}
+
+
+def _first_of(rows: Sequence[Any], slots: Sequence[str]) -> list[Any]:
+    """Of each row the first of some members that has a value, an empty text only where there is no other."""
+    first, *others = slots
+    values = list(map(attrgetter(first), rows))
+    for slot in others:
+        more = map(attrgetter(slot), rows)
+        values = [a if (a is not None and a != "") or b is None else b for a, b in zip(values, more, strict=True)]
+    return values
+
+
+def _odd_lines(lines: TextLines) -> Bools:
+    """Lines that may be nested too deep, and those with the number -0: its sign would be lost."""
+    data = np.frombuffer(lines.block, np.uint8)
+    opened = np.flatnonzero((data & 0xDF) == ord("["))  # or {
+    minus = np.flatnonzero(data[:-2] == ord("-"))
+    minus = minus[data[minus + 1] == ord("0")]
+    odd = minus[~np.isin(data[minus + 2], np.frombuffer(b"0123456789.eE", np.uint8))]
+    found = np.zeros(len(lines.first), bool)
+    found[np.maximum(np.searchsorted(lines.first, odd, "right") - 1, 0)] = True
+    if len(opened) > DEPTH and (opened[DEPTH:] - opened[:-DEPTH]).min() < (lines.last - lines.first).max():
+        found |= np.searchsorted(opened, lines.last) - np.searchsorted(opened, lines.first) > DEPTH
+    return found
+
+
+def read_object(line: bytes) -> dict[str, Any] | str:
+    """The members of an object, numbers as they are written, or what is wrong; of two of one name the last counts."""
+    try:
+        found = json.loads(line.decode(), parse_int=Number, parse_float=Number, parse_constant=_refuse)
+    except RecursionError:
+        return TOO_DEEP
+    except ValueError:
+        return NO_OBJECT
+    if not isinstance(found, dict):
+        return NO_OBJECT
+    levels = accumulate(1 if each in b"[{" else -1 for each in STRINGS.sub(b"", line) if each in b"[]{}")
+    return TOO_DEEP if max(levels) > DEPTH + 1 else found
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(word)
 
 
 def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
-    members = wanted_members(options["map"])
-
     wanted = asked_types(options.get("content") or ())
-    own = Wanted(
-        np.array([_hash(name) for name in wanted], np.int64),
-        np.ones(len(wanted), np.int8),
-        np.arange(len(wanted)),
-        np.zeros(len(wanted), np.int64),
-        len(wanted),
-    )
-    names = list(wanted)
-    wrong = {NOT_UNICODE: REASONS[NOT_UNICODE], **{TWICE + i: f"two values for {each}" for i, each in enumerate(names)}}
-
-    def content(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        block, data = lines.data.tobytes(), lines.data.copy()
-        state, begin, end, kinds = scan_objects(data, lines.first, lines.last, own)
-        yield from bad(block, lines, {code: state == code for code in wrong}, wrong)
-        reader = Reader(data, len(state))
-        for place, name in enumerate(names):
-            reader.add(name, Values(begin[place], end[place], kinds[place]), wanted[name])
-        reader.wrong[state != 0] = 0  # told by the reader of fields
-        yield from reader.bad(block, lines)
-        fine = (state < NOT_UNICODE) & (reader.wrong == 0)
-        if fine.any():
-            yield from with_content(rows(lines.at(fine)), lines.offsets, reader.columns)
+    listed = [name for names in options["mapping"].values() for name in names]
+    objects = Objects(placed(options["map"]), wanted, [*listed, *options["unused"], *wanted])
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        block = lines.data.tobytes()  # escapes are decoded in place
-        state, begin, end, kinds = scan_objects(lines.data, lines.first, lines.last, members)
-        yield from bad(block, lines, {int(c): state == c for c in np.unique(state) if c}, REASONS)
-        fine = state == 0
-        if fine.any():
-            yield from read_spans(block, lines.at(fine), Spans(begin, end, kinds).at(fine), options)
+        texts, faults = lines.each(), Faults(len(lines.first))
+        odd = _odd_lines(lines)
+        parts, order = [], []
+        with _without_collector():
+            for begin in range(0, len(texts), AT_ONCE):
+                part = faults.part(begin, begin + AT_ONCE)
+                own, fields, content = objects.read(texts[begin : begin + AT_ONCE], odd[begin : begin + AT_ONCE], part)
+                said = {name: (values, wanted[name]) for name, values in content.items()}
+                parts.append((len(own), *columns_of(fields, said, options, part)))
+                order += [begin + i for i in own]
+        yield from read_parts(lines.at(np.array(order)), parts, options, faults)
 
-    yield from read_lines(blocks, content if wanted else rows)
+    yield from read_lines(blocks, rows)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Millions of small lists are made meanwhile, of which none is garbage."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def is_finished(line: bytes) -> bool:

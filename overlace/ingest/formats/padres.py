@@ -39,11 +39,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.arrays.numbers import read_times
-from overlace.arrays.text import TEXT, hash_spans
-from overlace.ingest.cells import key_column, names_of, spans_of, text_at
 from overlace.ingest.events import TIME, Blocks, Format, Settled, events
-from overlace.ingest.lines import TextLines, bad, ignored, read_lines
+from overlace.ingest.lines import TextLines, bad, ignored, read_lines, text_between
+from overlace.ingest.values import EARLIEST, LATEST, keys_in, mask_of, times_in
 
 AT = r"(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) "
 GOT, SENDING = " got message from INPUTQUEUE:", " is sending message: "
@@ -75,41 +73,43 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
 
 def _read(lines: TextLines) -> Iterator[pa.RecordBatch]:
     """Find the two shapes among the lines; the others are ignored or bad by how they begin."""
-    text = text_at(lines.data, lines.first, lines.last)
+    text = lines.text()
     times = pc.struct_field(pc.extract_regex(text, f"^{AT}"), "at")
     got, sending, ttl = (pc.find_substring(text, each).to_numpy() for each in (GOT, SENDING, TTL))
     came = (got >= 0) & ((sending < 0) | (got < sending))
     verb = lines.first + np.where(came, got, sending)
     begin = lines.first + pc.fill_null(pc.binary_length(times), 0).to_numpy()
-    shaped = _mask(pc.is_valid(times)) & (verb > begin)
-    before = names_of(lines.data, np.where(shaped, begin + 1, -1), verb)
+    shaped = mask_of(pc.is_valid(times)) & (verb > begin)
+    span = np.where(shaped, begin + 1, lines.first), np.where(shaped, verb, lines.first)
+    before = text_between(lines.block, *span).dictionary_encode()
     broker = pc.struct_field(pc.extract_regex(before.dictionary, BEFORE), "broker").take(before.indices)
-    shaped &= _mask(pc.is_valid(broker))
+    shaped &= mask_of(pc.is_valid(broker))
     wrong = np.zeros(len(text), np.int64)
     if not shaped.all():
         others = np.flatnonzero(~shaped)
         yield from _others(text.take(pa.array(others)), others, lines.offsets, wrong)
-    at, state, _ = read_times(lines.data, lines.first, begin, np.full(len(text), TEXT, np.int8), 0)
+    at = times_in(times, None)
+    timed = (at >= EARLIEST) & (at < LATEST)
     start, end = verb + np.where(came, len(GOT), len(SENDING)), lines.first + ttl
     whole = shaped & (end > start)
-    head = pc.extract_regex(text_at(lines.data, start * whole, end * whole), HEAD)
-    use = whole & _mask(pc.is_valid(head)) & (state == 0)
+    shown = text_between(lines.block, np.where(whole, start, lines.first), np.where(whole, end, lines.first))
+    head = pc.extract_regex(shown, HEAD)
+    use = whole & mask_of(pc.is_valid(head)) & timed
     wrong[shaped & ~use] = 3
-    wrong[shaped & (state != 0)] = 2
+    wrong[shaped & ~timed] = 2
     rows, keep = np.flatnonzero(use), pa.array(use)
     table = {name: head.field(name).filter(keep) for name in ("type", "id", "last", "next")}
-    table |= {"broker": broker.filter(keep), "rest": text_at(lines.data, end[rows], lines.last[rows])}
+    table |= {"broker": broker.filter(keep), "rest": text_between(lines.block, end[rows], lines.last[rows])}
     yield from _messages(table, came[rows], pa.array(at[rows]).cast(TIME), rows, lines.offsets, wrong)
     if wrong.any():
-        which = {code: wrong == code for code in BAD}
-        yield from bad(lines.data.tobytes(), lines, which, BAD)
+        yield from bad(lines, {code: wrong == code for code in BAD}, BAD)
 
 
 def _others(text: pa.Array, rows: Ints, offsets: Ints, wrong: Ints) -> Iterator[pa.RecordBatch]:
     """Lines of no shape that is looked for: other lines about a message, anything else, exceptions, no time."""
-    timed = _mask(pc.match_substring_regex(text, "^" + AT))
-    again = timed & _mask(pc.match_substring(text, AGAIN))
-    trace = ~timed & _mask(pc.match_substring_regex(text, TRACE))
+    timed = mask_of(pc.match_substring_regex(text, "^" + AT))
+    again = timed & mask_of(pc.match_substring(text, AGAIN))
+    trace = ~timed & mask_of(pc.match_substring_regex(text, TRACE))
     yield from ignored(offsets[rows[again]], "the same message again")
     yield from ignored(offsets[rows[timed & ~again]], "other")
     yield from ignored(offsets[rows[trace]], "exception")
@@ -122,20 +122,20 @@ def _messages(
     """Lines with a message, by what it is and where it comes from or goes to."""
     hop = pc.if_else(pa.array(came), table["last"], table["next"])
     client, inside = _hops(hop)
-    inside |= _mask(pc.equal(hop, table["broker"]))
+    inside |= mask_of(pc.equal(hop, table["broker"]))
     kind = pc.utf8_lower(table["type"])
-    published = _mask(pc.equal(kind, "publication"))
+    published = mask_of(pc.equal(kind, "publication"))
     content = pc.extract_regex(pc.if_else(pa.array(published), table["rest"], None), CONTENT)
     topic = pc.utf8_trim_whitespace(pc.struct_field(content, "class"))
-    bare = published & ~_mask(pc.is_valid(content))
+    bare = published & ~mask_of(pc.is_valid(content))
     wrong[rows[bare]] = 4
     reason = pc.if_else(pc.is_in(kind, pa.array(TYPES)), kind, "other kinds of messages")
     reason = pc.if_else(pa.array(published), None, reason)
     reason = pc.if_else(pc.fill_null(pc.is_in(topic, pa.array(CONTROL)), False), "control", reason)
     reason = pc.if_else(pc.fill_null(pc.equal(topic, HEARTBEAT), False), "heartbeat", reason)
     links = ~bare & ~client & ~inside
-    reason = pc.if_else(pa.array(inside & _mask(pc.is_null(reason))), "inside the broker", reason)
-    plain = _mask(pc.is_null(reason)) & ~bare & ~links
+    reason = pc.if_else(pa.array(inside & mask_of(pc.is_null(reason))), "inside the broker", reason)
+    plain = mask_of(pc.is_null(reason)) & ~bare & ~links
     own = {"broker": table["broker"].dictionary_encode(), "at": at}
 
     def some(chosen: Bools, kind: str, **columns: pa.Array) -> Iterator[pa.RecordBatch]:
@@ -145,7 +145,7 @@ def _messages(
 
     yield from some(links, "link", key=hop, reason=reason)
     yield from some(~plain & ~bare & ~links, "ignored", reason=reason)
-    keys = _keys(pc.binary_join_element_wise(table["id"], pc.fill_null(pc.struct_field(content, "time"), ""), "\x1f"))
+    keys = keys_in(pc.binary_join_element_wise(table["id"], pc.fill_null(pc.struct_field(content, "time"), ""), "\x1f"))
     named = hop.dictionary_encode()
     nobody = pa.ListArray.from_arrays(pa.array(np.zeros(len(rows) + 1, np.int32)), named.slice(0, 0))
     alone = pa.ListArray.from_arrays(pa.array(np.arange(len(rows) + 1, dtype=np.int32)), named)
@@ -157,19 +157,10 @@ def _hops(hop: pa.Array) -> tuple[Bools, Bools]:
     """(clients, places inside the broker): what each hop is; all others are brokers."""
     coded = hop.dictionary_encode()
     names, codes = coded.dictionary, coded.indices.to_numpy(zero_copy_only=False)
-    stored = _mask(pc.match_substring_regex(names, CLIENT)) & _mask(pc.match_substring_regex(names, DATABASE))
-    client = _mask(pc.match_substring_regex(names, CLIENT)) & ~stored
-    inside = _mask(pc.is_in(names, pa.array(INSIDE))) | stored
+    stored = mask_of(pc.match_substring_regex(names, CLIENT)) & mask_of(pc.match_substring_regex(names, DATABASE))
+    client = mask_of(pc.match_substring_regex(names, CLIENT)) & ~stored
+    inside = mask_of(pc.is_in(names, pa.array(INSIDE))) | stored
     return client[codes], inside[codes]
-
-
-def _keys(text: pa.Array) -> pa.Array:
-    data, first, last = spans_of(text)
-    return key_column(np.column_stack([hash_spans(data, first, last, seed) for seed in (1, 2)]))
-
-
-def _mask(values: pa.Array) -> Bools:
-    return np.asarray(pc.fill_null(values, False).to_numpy(zero_copy_only=False), bool)
 
 
 def sniff(head: bytes) -> float:
@@ -178,4 +169,4 @@ def sniff(head: bytes) -> float:
     return 0.95 if any(re.match(AT, line) and AGAIN in line and ",nexthop=" in line for line in lines) else 0.0
 
 
-FORMAT = Format(name="padres", scope="line", sniff=sniff, read=read, keys="call", at_home=True)
+FORMAT = Format(name="padres", scope="line", sniff=sniff, read=read, one_log=True, at_home=True)

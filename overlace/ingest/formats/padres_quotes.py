@@ -12,68 +12,55 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from overlace.arrays.brackets import NO_PAIRS, TWICE, UNQUOTED, Bracketed, scan_brackets
-from overlace.arrays.jit import Ints
-from overlace.arrays.text import ABSENT, NUMBER, Small, number_spans
 from overlace.errors import BadTrace, Unknown
-from overlace.ingest.cells import Spans, read_spans, text_at
-from overlace.ingest.content import KINDS, Reader, asked_types, with_content
-from overlace.ingest.content import Spans as Values
+from overlace.ingest.content import TRUTHS, TYPES, asked_types
 from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, PLACE, Column, match_columns, settle_mapping
-from overlace.ingest.lines import TextLines, bad, read_lines
+from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, Column, match_columns, settle_mapping
+from overlace.ingest.lines import Faults, TextLines, read_lines
+from overlace.ingest.members import OF_TYPE, Number, columns_of, read_parts
+from overlace.ingest.values import NUMBER
 
 NAME = "padres-quotes"
-REASONS = {
-    NO_PAIRS: "not pairs of [attribute,value]",
-    UNQUOTED: "a value that is neither in quotes, a number nor true or false",
-    TWICE: "two values for one attribute",
-}
+NO_PAIRS, UNQUOTED, TWICE = (
+    "not pairs of [attribute,value]",
+    "a value that is neither in quotes, a number nor true or false",
+    "two values for one attribute",
+)
 LINE = re.compile(rb"^\s*\[\s*[A-Za-z_][^\[\],'\"]*,\s*('[^']*'|\"[^\"]*\"|[^\[\],'\"]+)\s*\]\s*(,\s*\[|$)")
+PAIR = re.compile(r"""[ \t]*\[([^\[\],]*),[ \t]*(?:'([^']*)'[ \t]*|"([^"]*)"[ \t]*|([^\]'" \t][^\]]*))\][ \t]*(,|$)""")
+NOT_A_NUMBER = re.compile("[+-]?nan", re.IGNORECASE)
+Pairs = dict[str, str | bool | None]
+"""Attribute -> value; None where it is not a number."""
 
 
-class Pairs:
-    """The pairs of lines by attribute."""
-
-    def __init__(self, lines: TextLines) -> None:
-        self.lines = lines
-        data = lines.data
-        self.found: Bracketed = scan_brackets(data, lines.first, lines.last, int(np.count_nonzero(data == 91)))
-        self.code, where = number_spans(data, self.found.name, self.found.name_end)
-        names = text_at(data, self.found.name[where], self.found.name_end[where])
-        self.names: list[str] = names.to_pylist()
-        self.line = np.repeat(np.arange(len(lines.first)), np.diff(self.found.start))
-
-    def values(self, name: str) -> Values:
-        """The values of an attribute, a line each."""
-        n = len(self.lines.first)
-        values = Values(np.full(n, -1), np.full(n, -1), np.full(n, ABSENT, np.int8))
-        if name in self.names:
-            mine = np.flatnonzero((self.code == self.names.index(name)) & (self.found.kind != ABSENT))
-            at = self.line[mine]
-            values.first[at], values.last[at] = self.found.value[mine], self.found.value_end[mine]
-            values.kind[at] = self.found.kind[mine]
-        return values
-
-    def kinds(self, name: str) -> list[int]:
-        """The kinds of values that an attribute has; it is a number where none of them is one."""
-        kinds: list[int] = np.unique(self.found.kind[self.code == self.names.index(name)]).tolist()
-        return [kind for kind in kinds if kind != ABSENT] or [NUMBER]
-
-    def texts(self, name: str) -> list[str | None]:
-        """The values of an attribute as they are written, a line each."""
-        values = self.values(name)
-        there = values.first >= 0
-        words = iter(text_at(self.lines.data, values.first[there], values.last[there]).to_pylist())
-        return [next(words) if each else None for each in there.tolist()]
-
-    def rows(self) -> list[list[str | None]]:
-        """The lines, each with its values as they are written."""
-        return [list(row) for row in zip(*map(self.texts, self.names), strict=True)]
+def read_pairs(line: str) -> tuple[Pairs, str]:
+    """(pairs, reason): the pairs of a line, or what is wrong with it."""
+    pairs: Pairs = {}
+    at, more = 0, ","
+    while more:
+        found = PAIR.match(line, at)
+        name = found[1].strip(" \t") if found else ""
+        if found is None or not name:
+            return {}, NO_PAIRS
+        value = next((each for each in (found[2], found[3]) if each is not None), None)
+        if value is None:
+            word = found[4].strip(" \t")
+            if NUMBER.fullmatch(word):
+                value = Number(word)
+            elif word.lower() in TRUTHS:
+                value = TRUTHS[word.lower()]
+            elif not NOT_A_NUMBER.fullmatch(word):
+                return {}, UNQUOTED
+        if name in pairs:
+            return {}, TWICE
+        pairs[name] = value
+        at, more = found.end(), found[5]
+    return pairs, ""
 
 
 def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
@@ -81,45 +68,28 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     wanted = asked_types(options.get("content") or ())
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        block = lines.data.tobytes()
-        pairs = Pairs(lines)
-        state = pairs.found.state
-        yield from bad(block, lines, {code: state == code for code in REASONS}, REASONS)
-        reader = Reader(lines.data, len(state))
-        for name in wanted or pairs.names:
-            reader.add(name, pairs.values(name), wanted.get(name))
-        yield from reader.bad(block, lines)
-        fine = (state == 0) & (reader.wrong == 0)
-        if fine.any():
-            events = read_spans(block, lines.at(fine), _fields(pairs, options).at(fine), options)
-            yield from with_content(events, lines.offsets, reader.columns)
+        found, reasons = zip(*map(read_pairs, lines.text().to_pylist()), strict=True)
+        faults = Faults(len(found))
+        for reason in sorted(set(reasons) - {""}):
+            faults.note(np.array([each == reason for each in reasons], bool), reason)
+        names = wanted or dict.fromkeys(chain.from_iterable(found))
+        content = {name: ([each.get(name) for each in found], wanted.get(name)) for name in names}
+        fields = {
+            field: [next((each[name] for name in listed if each.get(name) is not None), None) for each in found]
+            for field, listed in options["mapping"].items()
+        }
+        yield from read_parts(lines, [(len(found), *columns_of(fields, content, options, faults))], options, faults)
 
     yield from read_lines(blocks, rows)
 
 
-def _fields(pairs: Pairs, options: Settled) -> Spans:
-    """The values that fields are read from: of each line the first that it has."""
-    n = len(pairs.lines.first)
-    first, last = (np.full((len(FIELDS), n), -1, np.int64) for _ in range(2))
-    kind: Small = np.full((len(FIELDS), n), ABSENT, np.int8)
-    for field, names in options["mapping"].items():
-        place = PLACE[field]
-        for name in names:
-            values = pairs.values(name)
-            use: Ints = np.flatnonzero((kind[place] == ABSENT) & (values.kind != ABSENT))
-            for to, own in ((first, values.first), (last, values.last), (kind, values.kind)):
-                to[place, use] = own[use]
-    return Spans(first, last, kind)
-
-
 def settle(sample: bytes, options: Settled) -> Settled:
     """Which attributes the first lines have, of which types, and which of them are the client and the time."""
-    pairs = sample_pairs(sample)
-    asked = options["map"]
+    rows = sample_pairs(sample)
+    asked, listed = options["map"], list(dict.fromkeys(chain.from_iterable(rows)))
     for name in (name for names in asked.values() for name in names):
-        if pairs is not None and pairs.names and name not in pairs.names:
-            raise Unknown("attribute of the first lines", name, pairs.names)
-    listed = list(pairs.names) if pairs is not None else []
+        if listed and name not in listed:
+            raise Unknown("attribute of the first lines", name, listed)
     columns = list(dict.fromkeys([*listed, *(name for names in asked.values() for name in names)]))
     found = [_only_times(each, asked) for each in match_columns(columns, asked)]
     times = [each.name for each in found if each and each.field == "at"]
@@ -133,15 +103,13 @@ def settle(sample: bytes, options: Settled) -> Settled:
             f"publications name no publisher. Expected an attribute that stands for one: --map client={first} (found: "
             f"{', '.join(listed)})."
         )
-    samples = [text for name in times if pairs is not None for text in pairs.texts(name)]
-    settled = settle_mapping(options, columns, samples, found)
+    settled = settle_mapping(options, columns, [each.get(name) for name in times for each in rows], found)
     wanted = asked_types(options.get("content") or ())
     for name in wanted:
         if listed and name not in listed:
             raise Unknown("attribute of the first lines", name, listed)
-    kinds = {name: pairs.kinds(name) for name in listed} if pairs is not None else {}
     settled["types"] = {
-        name: wanted.get(name) or "|".join(KINDS[each] for each in kinds[name])
+        name: wanted.get(name) or _types([each.get(name) for each in rows])
         for name in listed
         if not wanted or name in wanted
     }
@@ -149,21 +117,27 @@ def settle(sample: bytes, options: Settled) -> Settled:
     return settled
 
 
+def _types(values: Sequence[str | bool | None]) -> str:
+    """The types of some values between bars; a number where there is none."""
+    kinds = {OF_TYPE[type(each)] for each in values}
+    return "|".join(kind for kind in TYPES if kind in kinds) or "number"
+
+
 def _only_times(column: Column | None, asked: Collection[str]) -> Column | None:
     """A column of a field that was asked for, or one of times: attributes are called as they like."""
     return column if column and (column.field == "at" or column.field in asked) else None
 
 
-def sample_pairs(sample: bytes) -> Pairs | None:
-    """The pairs of the first lines; none where there is no line."""
-    found: list[TextLines] = []
+def sample_pairs(sample: bytes) -> list[Pairs]:
+    """The pairs of the first lines."""
+    found: list[Pairs] = []
 
     def take(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        found.append(lines)
+        found.extend(read_pairs(line)[0] for line in lines.text().to_pylist())
         return iter(())
 
     list(read_lines(iter([(0, sample)]), take))
-    return Pairs(found[0]) if found else None
+    return found
 
 
 def guess_client(names: Sequence[str]) -> str:
@@ -195,5 +169,3 @@ FORMAT = Format(
         "content": "attributes that are content (default: all), each with its type if need be: code:text",
     },
 )
-
-__all__ = ["FORMAT", "Pairs", "guess_client", "read", "sample_pairs", "settle", "sniff"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import inf, isfinite, nan
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from overlace.errors import BadTrace
@@ -54,8 +55,7 @@ class Bridge:
     @classmethod
     def of(cls, noted: Mapping[str, Any]) -> Bridge:
         """A bridge as `asdict` wrote it into the notes of a trace."""
-        topics = tuple(Pattern(*each) for each in noted["topics"])
-        return cls(**{**noted, "addresses": tuple(noted["addresses"]), "topics": topics})
+        return msgspec.convert(noted, cls)
 
 
 @dataclass(frozen=True)

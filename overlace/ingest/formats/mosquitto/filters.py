@@ -40,7 +40,7 @@ def filters_of(log: Log) -> Filters:
     lines = lines[np.argsort(log.client[lines], kind="stable")]
     levels = pc.split_pattern(log.topics, "/")
     words = levels.values.dictionary_encode()
-    plus, many = (pc.index(words.dictionary, pa.scalar(each, pa.large_string())).as_py() for each in "+#")
+    plus, many = (pc.index(words.dictionary, pa.scalar(each, pa.string())).as_py() for each in "+#")
     return Filters(
         np.searchsorted(log.client[lines], np.arange(len(log.clients) + 1)),
         lines,

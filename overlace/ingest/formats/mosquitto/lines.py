@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.arrays.lines import BLANK
 from overlace.ingest.formats.mosquitto.shapes import BAD, CUT_SHORT, GONE, LEFT, NO_TIME, OTHER, REASON, SHAPES, TAB
-from overlace.ingest.lines import REASONS, SAMPLE, text_lines
+from overlace.ingest.lines import BLANK, REASONS, SAMPLE, text_lines
 
 Numbers = NDArray[Any]  # of whatever width
 
@@ -50,7 +49,7 @@ def parse_lines(offset: int, block: bytes, timezone: str) -> Part:
     numbers: dict[str, Numbers] = {name: np.zeros(len(offsets), kind) for name, kind in _NUMBERS.items()}
     numbers |= {"offset": offsets, "at": at}
     code, reason = np.zeros(len(offsets), np.int8), np.zeros(len(offsets), np.int16)
-    none = (np.empty(0, np.int64), pa.array([], pa.large_string()))
+    none = (np.empty(0, np.int64), pa.array([], pa.string()))
     found: dict[str, list[tuple[Ints, pa.Array]]] = {name: [none] for name in ("client", "topic", "user", "address")}
     for shape in SHAPES:
         where = np.flatnonzero(mask(pc.starts_with(rest, shape.begins)))

@@ -103,8 +103,8 @@ def _find_echoes(log: Log, unknown: Bools) -> None:
         lines = np.flatnonzero(unknown & (np.append(-1, code[:-1]) == what))
         names = [log.clients.take(pa.array(client[lines - 1])), log.topics.take(pa.array(log.topic[lines - 1]))]
         if what == FILTER:
-            names.insert(1, pa.array(log.qos[lines - 1]).cast(pa.large_string()))
-        echoed = pc.binary_join_element_wise(*names, pa.scalar(" ", pa.large_string()))
+            names.insert(1, pa.array(log.qos[lines - 1]).cast(pa.string()))
+        echoed = pc.binary_join_element_wise(*names, pa.scalar(" ", pa.string()))
         same = lines[mask(pc.equal(echoed, log.topics.take(pa.array(log.topic[lines]))))]
         code[same], log.reason[same], client[same], log.topic[same] = ECHO, REASON[reason], client[same - 1], -1
 
@@ -126,7 +126,7 @@ def find_bridges(log: Log, names: list[str]) -> None:
         if each.startswith("local.") or links[-1] not in diallers:
             diallers[links[-1]] = i
     link = np.full(len(log.clients), -1, np.int64)
-    link[found] = log.topic_codes(pa.array(links, pa.large_string()))
+    link[found] = log.topic_codes(pa.array(links, pa.string()))
     steps = (log.code == LINK) & (log.step > 1)
     log.code[steps], log.reason[steps], log.topic[steps] = LINK_TEXT, BRIDGE, -1
     log.code[(log.code == CONNECT) & log.bridge[log.client]] = LINK_IN

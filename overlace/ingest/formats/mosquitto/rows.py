@@ -45,7 +45,7 @@ _KIND_OF[[GONE, LEFT]], _KIND_OF[FILTER], _KIND_OF[[FILTER_OFF, EXPIRED]] = (
     _KIND[each] for each in ("disconnect", "subscribe", "unsubscribe")
 )
 _KIND_OF[[LINK, LINK_IN]] = _KIND["bridge"]
-_KIND_NAMES, _REASON_NAMES = pa.array(_KINDS), pa.array(REASONS, pa.large_string())
+_KIND_NAMES, _REASON_NAMES = pa.array(_KINDS), pa.array(REASONS, pa.string())
 
 
 def rows_of(log: Log, found: Matched, broker: str | None) -> Iterator[pa.RecordBatch]:

@@ -49,11 +49,9 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     headers = [name.lower() for name in options.get("map", {}).get("key", ())]
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        block = lines.data.tobytes()
-        spans = zip(lines.first.tolist(), lines.last.tolist(), strict=True)
-        found = [read_event(block[first:last], headers) for first, last in spans]
+        found = [read_event(line, headers) for line in lines.each()]
         why = np.array([each if isinstance(each, str) else "" for each in found], object)
-        yield from bad(block, lines, {code: why == reason for code, reason in BAD.items()}, BAD)
+        yield from bad(lines, {code: why == reason for code, reason in BAD.items()}, BAD)
         for reason in sorted({*why} - {"", *BAD.values()}):
             yield from ignored(lines.offsets[why == reason], reason)
         told = [(offset, each) for offset, each in zip(lines.offsets, found, strict=True) if isinstance(each, Hop)]

@@ -1,0 +1,512 @@
+"""EVENT: what a split of a log gives to the engine, one schema for all kinds of rows; names are 64-bit hashes.
+
+What shrinks rows early is done here, in the reader: names are hashed once per dictionary and listed once a split, rows
+of one key that stand near one another are one fragment of a message, and its receivers are the hash of a set that is
+listed once a split. So about 70 bytes a message cross into the engine, not a row a delivery.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from xxhash import xxh64_intdigest
+
+from overlace.arrays.csr import sort_groups, take_groups
+from overlace.arrays.hashing import hash_groups
+from overlace.arrays.jit import Bools, Ints
+from overlace.ingest.coded import Coded, Codes, Events, decode, rename
+from overlace.ingest.events import TIME
+from overlace.ingest.identity import hide_names, identify
+from overlace.ingest.keys import keys_of
+from overlace.ingest.receivers import add_receivers, describe_messages, subscriptions_at
+from overlace.ingest.sources import Source
+from overlace.matching.names import collapse, pseudonyms
+from overlace.trace.ids import audience_of, hashed, identities, xxhash64
+
+EVENT = pa.schema(
+    [
+        ("kind", pa.string()),  # message, counts, audience, set, name, seen, life, account
+        ("what", pa.string()),  # of life: connect, ..., crossing, double; of a name: its kind; of an account: kept, ...
+        ("source", pa.int64()),  # the file, by its fingerprint
+        ("log", pa.int64()),  # what the file is a part of: a key names a message in it
+        ("offset", pa.int64()),  # of the first line
+        ("at", TIME),
+        ("client", pa.int64()),
+        ("broker", pa.int64()),
+        ("topic", pa.int64()),
+        ("bytes", pa.int64()),
+        ("message", pa.int64()),  # the hash of log and key, or of source and offset where there is no key
+        ("keyed", pa.bool_()),  # other fragments may be of the same message
+        ("attributes", pa.int64()),  # the hash of a set
+        ("audience", pa.int64()),  # the hash of the receivers; null: not logged
+        ("members", pa.list_(pa.int64())),  # of an audience, a set or a crossing
+        ("weight", pa.int64()),
+        ("heard", pa.int64()),  # how many receivers
+        ("rows", pa.int64()),  # of the source
+        ("publishes", pa.int64()),  # of these, those that are no mere deliveries
+        ("most", pa.int64()),  # receivers that one of them names, at most
+        ("balance", pa.int64()),
+        ("other", pa.int64()),  # the far end of a link; the connection of a session
+        ("name", pa.string()),  # text of a name or a sample; a bridge's client as logged
+        ("reason", pa.string()),
+        ("filter", pa.string()),
+        ("dialect", pa.string()),
+        ("group", pa.string()),
+        ("ends", pa.bool_()),
+    ]
+)
+"""Rows of all kinds; a column that a kind does not have is null."""
+
+MESSAGES = ("message", "counts", "delivery")
+LIFE = ("connect", "disconnect", "subscribe", "unsubscribe", "bridge", "link")
+SESSIONS = ("connect", "disconnect", "subscribe", "unsubscribe")
+FOLLOWS = {"bridge": "crossing", "double": "double"}
+"""Lines that belong to another one and say more, by their reason."""
+
+ABSENT = np.iinfo(np.int64).max
+"""Stands for null in a column of integers: the least of several values is one that is there."""
+
+SIGHTING_US = 3_600_000_000
+"""A client is seen at a broker at most once in so long."""
+
+MANY, CONTENT, WHOLE = 1 << 17, 1 << 14, 1 << 60
+"""Rows that are encoded at once: with content fewer, as those who receive it may be many; all where state runs on."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task of one ingest needs."""
+
+    sources: tuple[Source, ...] = ()
+    identity: str = "client"
+    keep_topics: bool = False
+    key: bytes = field(default=b"", repr=False)  # for pseudonyms; none: names stay as they are
+    predicates: tuple[str, ...] = ()  # filters that are the attributes of messages with content
+    filters: str = ""  # where the content subscriptions are; none: messages are not matched
+
+
+class Ids(NamedTuple):
+    """The ids of the names of some events; the last place is for none."""
+
+    client: Ints
+    broker: Ints
+    topic: Ints
+    attribute: Ints
+
+
+def rows(kind: str, n: int, **columns: Any) -> pa.RecordBatch:
+    """A batch of events; a column that is one value has it in every row, one that is not given is null."""
+    given: dict[str, Any] = {"kind": kind, **columns}
+    arrays = []
+    for each in EVENT:
+        values = given.get(each.name)
+        if values is None:
+            arrays.append(pa.nulls(n, each.type))
+        elif isinstance(values, pa.Array):
+            arrays.append(values if values.type == each.type else values.cast(each.type))
+        else:
+            arrays.append(pa.repeat(pa.scalar(values, each.type), n))
+    return pa.RecordBatch.from_arrays(arrays, schema=EVENT)
+
+
+def nullable(values: Ints) -> pa.Array:
+    """Integers as a column, null where absent."""
+    missing = values == ABSENT
+    return pa.array(values, mask=missing) if missing.any() else pa.array(values)
+
+
+def lists_of(start: Ints, members: Ints, there: Bools | None = None) -> pa.Array:
+    """Groups of ids as a column of lists, null where there is none."""
+    mask = None if there is None or there.all() else pa.array(~there)
+    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), pa.array(members), mask=mask)
+
+
+def hash_of(text: str) -> int:
+    """The hash of what is no name: a source, a log."""
+    return int(np.uint64(xxh64_intdigest(text.encode(), 42)).astype(np.int64))
+
+
+def place_ids(offset: Ints, source: int) -> Ints:
+    """The ids of messages without a key: where they stand."""
+    return xxhash64(offset ^ xxhash64(np.array([source]))[0])
+
+
+def message_ids(words: Ints, log: int, key: bytes) -> Ints:
+    """The ids of messages with keys, given as two words each; under a secret key where names are hidden."""
+    if key:
+        secret = hashlib.blake2b(key).digest()
+        each = (hashlib.blake2b(row.tobytes(), digest_size=16, key=secret).digest() for row in words)
+        words = np.frombuffer(b"".join(each), np.int64).reshape(-1, 2)
+    return xxhash64(words[:, 0] ^ xxhash64(words[:, 1] ^ np.int64(log)))
+
+
+def pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
+    """Batches held together until there are many rows."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            count += batch.num_rows
+        if count >= most:
+            yield held
+            held, count = [], 0
+    if held:
+        yield held
+
+
+class Once:
+    """What a split has listed, with when each first came up.
+
+    It is known by another hash than its id: two things of one id are both listed, for the engine to refuse.
+    """
+
+    def __init__(self) -> None:
+        self.listed, self.first = np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def fresh(self, hashes: Ints, first: Ints) -> Ints:
+        """Places of the hashes, each given once, that were not listed yet, or only with a later time."""
+        place = np.searchsorted(self.listed, hashes)
+        known = (np.append(self.listed, 0)[place] == hashes) & (place < len(self.listed))
+        earlier = known & (first < np.append(self.first, 0)[place])
+        self.first[place[earlier]] = first[earlier]
+        if not known.all():
+            every = np.concatenate([self.listed, hashes[~known]])
+            order = np.argsort(every, kind="stable")
+            self.listed, self.first = every[order], np.concatenate([self.first, first[~known]])[order]
+        found: Ints = np.flatnonzero(~known | earlier)
+        return found
+
+
+class Split:
+    """Turns what a format reads of a split into events."""
+
+    def __init__(self, job: Job, source: Source) -> None:
+        self.job, self.source = job, source
+        self.about = {"source": hash_of(source.digest), "log": hash_of(source.log)}
+        self.names = {kind: Once() for kind in ("client", "topic", "broker", "attribute")}
+        self.audiences, self.sets = Once(), Once()
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.samples: dict[str, tuple[int, str]] = {}
+        self.first, self.last = ABSENT, -ABSENT  # times
+
+    def events(self, batches: Iterable[pa.RecordBatch], lines: Callable[[], int]) -> Iterator[pa.RecordBatch]:
+        """The events of all batches, and in the end the account of the lines, of which there were so many."""
+        whole = self.source.form.scope == "file" or self.job.identity == "user"
+        for held in pieces(batches, WHOLE if whole else CONTENT if self.source.has_content else MANY):
+            yield from self._encode(Events(held))
+        self.counts["lines", ""] = lines()
+        kinds, reasons = zip(*self.counts, strict=True)
+        found = [self.samples.get(reason) if kind == "bad" else None for kind, reason in self.counts]
+        samples = [(each[0], "(hidden)" if self.job.key else each[1]) if each else (0, None) for each in found]
+        yield rows(
+            "account",
+            len(kinds),
+            what=pa.array(kinds, pa.string()),
+            reason=pa.array(reasons, pa.string()),
+            rows=pa.array(list(self.counts.values()), pa.int64()),
+            offset=pa.array([at for at, _ in samples], pa.int64()),
+            name=pa.array([text for _, text in samples], pa.string()),
+            **self.about,
+        )
+        if self.first <= self.last:
+            ends = pa.array([self.first, self.last]).cast(TIME)
+            yield rows("account", 2, what="span", reason="", rows=0, at=ends, **self.about)
+
+    def _encode(self, events: Events) -> Iterator[pa.RecordBatch]:
+        job, source = self.job, self.source
+        self._count(events.batches)
+        if (known := events.at[events.at != 0]).size:
+            self.first, self.last = min(self.first, int(known.min())), max(self.last, int(known.max()))
+        broker = source.options.get("broker")
+        if broker and not source.form.one_broker:
+            filled = np.where(events.broker.codes < 0, len(events.broker.names), events.broker.codes)
+            names = pa.concat_arrays([events.broker.names, pa.array([broker], pa.string())])
+            events.broker = rename(Coded(filled.astype(np.int32), names), lambda each: each)
+
+        # keys are made of names as they are logged
+        grouping = source.options.get("group") or ()
+        words, keyed = keys_of(events, grouping) if grouping else events.keys()
+        message = place_ids(events.offset, self.about["source"])
+        message[keyed] = message_ids(words[keyed], self.about["log"], job.key)
+        crossing = events.crossing()
+
+        # names: who is one client, which topics are folded, pseudonyms
+        connection = identify(events, job.identity, crossing)
+        if not job.keep_topics:
+            topics = len(events.topic.names)
+            events.topic = rename(events.topic, collapse)
+            self.counts["folded", ""] += topics - len(events.topic.names)
+        if job.key:
+            hide_names(events, job.key, crossing)
+        if job.filters and source.has_content:
+            add_receivers(events, subscriptions_at(job.filters))
+        if job.predicates and source.has_content:
+            describe_messages(events, job.predicates)
+
+        columns = events.client, events.broker, events.topic, events.attribute
+        ids = Ids(*(np.append(identities(each.names.to_pylist()), ABSENT) for each in columns))
+        of_messages = events.is_kind(*MESSAGES)
+        yield from self._messages(events, np.flatnonzero(of_messages), message, keyed, ids)
+        yield from self._life(events, message, crossing, connection, ids)
+        yield from self._names(events, crossing, ids)
+        yield from self._seen(events, of_messages, crossing, ids)
+
+    def _count(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Add up rows by kind and reason, and keep the first sample of each reason of bad rows."""
+        for batch in batches:
+            kind, reason, lines = batch["kind"], batch["reason"], pc.fill_null(batch["rows"], 1)
+            if len(kind.dictionary) == 1 and reason.null_count == len(reason) and kind.dictionary[0].as_py() != "bad":
+                self.counts["kept", ""] += pc.sum(lines).as_py() or 0
+                continue
+            table = pa.table({"kind": kind.cast(pa.string()), "reason": reason, "rows": lines})
+            for row in table.group_by(["kind", "reason"]).aggregate([("rows", "sum")]).to_pylist():
+                only_link = row["kind"] == "link" and row["reason"]  # all that the line is good for
+                what = "ignored" if only_link else row["kind"] if row["kind"] in ("ignored", "bad") else "kept"
+                self.counts[what, "" if what == "kept" else row["reason"] or "other"] += row["rows_sum"]
+            shown = pa.table({"reason": reason, "sample": batch["sample"], "offset": batch["offset"]})
+            for row in shown.filter(shown["sample"].is_valid()).to_pylist():
+                if row["offset"] < self.samples.get(row["reason"], (ABSENT, ""))[0]:
+                    self.samples[row["reason"]] = (row["offset"], row["sample"])
+
+    def _messages(
+        self, events: Events, chosen: Ints, message: Ints, keyed: Bools, ids: Ids
+    ) -> Iterator[pa.RecordBatch]:
+        """Fragments of messages: of the rows of one key each column has its least value, and all receivers."""
+        if len(chosen) == 0:
+            return
+        message, keyed = message[chosen], keyed[chosen]
+        mere = events.is_kind("delivery")[chosen]
+        columns = {
+            "at": events.at[chosen],
+            "client": ids.client[events.client.codes[chosen]],
+            "topic": ids.topic[events.topic.codes[chosen]],
+            "bytes": events.integers("bytes", ABSENT)[chosen],
+            "weight": events.weight[chosen],
+        }
+        for name, values in columns.items() if mere.any() else ():
+            columns[name] = np.where(mere, ABSENT, values)
+        start, members = take_groups(events.start, events.receivers.codes.astype(np.int64), chosen)
+        sizes, lines, logged = np.diff(start), events.lines[chosen], events.logged[chosen]
+        columns["attributes"] = yield from self._sets(events, chosen, ids)
+        sums = {"rows": lines, "publishes": np.where(mere, 0, lines), "balance": events.balance[chosen]}
+        most = np.where(mere, 0, np.where(lines > 1, np.minimum(sizes, 1), sizes))
+        offset = events.offset[chosen]
+        counts = events.is_kind("counts")[chosen]
+
+        head = runs_of(message)
+        if len(head) < len(message) and len(np.unique(message[head])) < len(head):  # rows of one key stand apart
+            order = np.argsort(message, kind="stable")
+            start, members = take_groups(start, members, order)
+            columns, sums = ({name: each[order] for name, each in some.items()} for some in (columns, sums))
+            message, most, offset = (each[order] for each in (message, most, offset))
+            keyed, logged, counts = (each[order] for each in (keyed, logged, counts))
+            head = runs_of(message)
+        if len(head) < len(message):
+            columns = {name: np.minimum.reduceat(each, head) for name, each in columns.items()}
+            sums = {name: np.add.reduceat(each, head) for name, each in sums.items()}
+            most, offset = np.maximum.reduceat(most, head), np.minimum.reduceat(offset, head)
+            logged = np.logical_or.reduceat(logged, head)
+            message, keyed, counts = message[head], keyed[head], counts[head]
+            start = start[np.append(head, len(start) - 1)]
+
+        start, members = sort_groups(start, ids.client[members])
+        audience = audience_of(start, members)
+        yield from self._listed("audience", self.audiences, audience, start, members, logged)
+        made = rows(
+            "message",
+            len(message),
+            offset=pa.array(offset),
+            message=pa.array(message),
+            keyed=pa.array(keyed),
+            audience=pa.array(audience, mask=~logged),
+            heard=pa.array(np.diff(start)),
+            most=pa.array(most),
+            **{name: nullable(each) for name, each in columns.items() if name != "at"},
+            at=nullable(columns["at"]).cast(TIME),
+            **{name: pa.array(each) for name, each in sums.items()},
+            **self.about,
+        )
+        if counts.any():
+            kinds = pc.if_else(pa.array(counts), "counts", "message")
+            made = made.set_column(0, EVENT.field("kind"), kinds)
+        yield made
+
+    def _sets(self, events: Events, chosen: Ints, ids: Ids) -> Any:
+        """The sets of attributes of some rows, by their hashes; each set is listed once."""
+        described = events.described[chosen]
+        if not described.any():
+            return np.full(len(chosen), ABSENT)
+        start, members = take_groups(events.sets_start, events.attribute.codes.astype(np.int64), chosen)
+        start, members = sort_groups(start, ids.attribute[members])
+        hashes = audience_of(start, members)
+        yield from self._listed("set", self.sets, hashes, start, members, described)
+        return np.where(described, hashes, ABSENT)
+
+    def _listed(
+        self, kind: str, listed: Once, hashes: Ints, start: Ints, members: Ints, there: Bools
+    ) -> Iterator[pa.RecordBatch]:
+        """The sets that were not listed yet."""
+        places = np.flatnonzero(there)
+        own, first = np.unique(hash_groups(start, members)[places], return_index=True)
+        new = places[first[listed.fresh(own, np.zeros(len(own), np.int64))]]
+        if len(new):
+            audience, (bounds, chosen) = pa.array(hashes[new]), take_groups(start, members, new)
+            yield rows(kind, len(new), audience=audience, members=lists_of(bounds, chosen), **self.about)
+
+    def _life(
+        self, events: Events, message: Ints, crossing: Bools, connection: Coded | None, ids: Ids
+    ) -> Iterator[pa.RecordBatch]:
+        """Events of sessions, subscriptions, links and bridges."""
+        kind = decode(events.kind)
+        reason = pa.concat_arrays([batch["reason"] for batch in events.batches])
+        follows = pc.and_(pc.equal(kind, "follows"), pc.is_in(reason, pa.array(list(FOLLOWS))))
+        wanted = pc.or_(pc.is_in(kind, pa.array(LIFE)), pc.fill_null(follows, False))
+        chosen = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+        if len(chosen) == 0:
+            return
+        table = events.table(chosen)
+        kind, reason = (each.take(pa.array(chosen)) for each in (kind, reason))
+        what = pc.if_else(pc.equal(kind, "follows"), pc.if_else(pc.equal(reason, "double"), "double", "crossing"), kind)
+        crossed = crossing[chosen]
+        text = table["key"].combine_chunks()
+        filters = table["filter"].combine_chunks()
+        groups = table["group"].combine_chunks()
+        if not self.job.keep_topics:
+            filters = collapse(filters)
+        far = pc.if_else(pc.equal(kind, "link"), text, None)
+        sessions = pc.is_in(kind, pa.array(SESSIONS))
+        if connection is not None:
+            text = decode(Coded(connection.codes[chosen], connection.names))
+        own = pc.if_else(sessions, text, None)
+        if self.job.key:
+            far, own, groups = (pseudonyms(each, self.job.key) for each in (far, own, groups))
+            filters = pseudonyms(filters, self.job.key, "/.")
+        carried = pc.if_else(pa.array(crossed), table["key"].combine_chunks(), None).cast(pa.int64())
+        carries, sent = place_ids(carried.fill_null(0).to_numpy(), self.about["source"]), carried.is_valid()
+        logged = events.logged[chosen]
+        bounds, members = take_groups(events.start, events.receivers.codes.astype(np.int64), chosen)
+        bounds, members = sort_groups(bounds, ids.client[members])
+        topic = Coded(events.topic.codes[chosen], events.topic.names)
+        client = Coded(events.client.codes[chosen], events.client.names)
+        plain = np.where(crossed, ABSENT, ids.client[client.codes])
+        sizes = events.integers("bytes", ABSENT)[chosen]
+        yield rows(
+            "life",
+            len(chosen),
+            what=what,
+            offset=pa.array(events.offset[chosen]),
+            at=table["at"].combine_chunks(),
+            client=nullable(plain),
+            broker=nullable(ids.broker[events.broker.codes[chosen]]),
+            topic=nullable(ids.topic[topic.codes]),
+            bytes=nullable(sizes),
+            message=pc.if_else(pa.array(logged), pa.array(message[chosen]), pc.if_else(sent, pa.array(carries), None)),
+            members=lists_of(bounds, members, logged),
+            other=ids_of(pc.coalesce(far, own)),
+            name=pc.if_else(pa.array(crossed), decode(client), None),
+            filter=pc.if_else(pa.array(crossed), decode(topic), filters),
+            dialect=table["dialect"].combine_chunks(),
+            group=groups,
+            ends=table["ends"].combine_chunks(),
+            **self.about,
+        )
+        links = pc.is_valid(far).to_numpy(zero_copy_only=False)
+        if links.any():
+            names = far.filter(pa.array(links)).dictionary_encode()
+            first = first_of(names.indices.to_numpy(), events.at[chosen][links], len(names.dictionary))
+            yield from self._named("broker", names.dictionary, identities(names.dictionary.to_pylist()), first)
+
+    def _names(self, events: Events, crossing: Bools, ids: Ids) -> Iterator[pa.RecordBatch]:
+        """Names that events use, with when they first came up."""
+        used = ~(events.is_kind("bad", "ignored") | (events.is_kind("follows") & ~crossing))
+        plain = used & ~events.is_kind("bridge", "follows")
+        at = np.where(used, events.at, ABSENT)
+        seen = np.where(plain, events.at, ABSENT)
+        heard, described = (np.repeat(at, np.diff(start)) for start in (events.start, events.sets_start))
+        people = len(events.client.names)
+        client = np.minimum(
+            first_of(events.client.codes, seen, people), first_of(events.receivers.codes, heard, people)
+        )
+        yield from self._named("client", events.client.names, ids.client[:-1], client)
+        for kind, column, when in (
+            ("topic", events.topic, seen),
+            ("broker", events.broker, at),
+            ("attribute", events.attribute, described),
+        ):
+            first = first_of(column.codes, when, len(column.names))
+            yield from self._named(kind, column.names, getattr(ids, kind)[:-1], first)
+
+    def _named(self, kind: str, names: pa.Array, ids: Ints, first: Ints) -> Iterator[pa.RecordBatch]:
+        """The names that were not listed yet, or only with a later time."""
+        used = np.flatnonzero(first < ABSENT)
+        own = hashed(names.take(pa.array(used)).to_pylist(), 0).view(np.int64)
+        new = used[self.names[kind].fresh(own, first[used])]
+        if len(new):
+            at = pa.array(first[new]).cast(TIME)
+            yield rows(
+                "name",
+                len(new),
+                what=kind,
+                at=at,
+                other=pa.array(ids[new]),
+                name=names.take(pa.array(new)),
+                **self.about,
+            )
+
+    def _seen(self, events: Events, of_messages: Bools, crossing: Bools, ids: Ids) -> Iterator[pa.RecordBatch]:
+        """Clients at brokers, each at most once an hour."""
+        if len(events.broker.names) == 0:
+            return
+        senders = np.flatnonzero(of_messages & ~events.is_kind("delivery"))
+        who, at = events.client.codes[senders].astype(np.int64), senders
+        if self.source.form.at_home:
+            arrived = crossing & events.is_kind("follows") & events.logged
+            heard = np.flatnonzero(arrived | (of_messages & ~events.is_kind("counts")))
+            start, codes = take_groups(events.start, events.receivers.codes.astype(np.int64), heard)
+            who, at = np.append(who, codes), np.append(at, np.repeat(heard, np.diff(start)))
+        where = events.broker.codes[at].astype(np.int64)
+        known = (where >= 0) & (who >= 0)
+        who, where, when = who[known], where[known], events.at[at[known]]
+        if len(who) == 0:
+            return
+        order = np.lexsort((when, when // SIGHTING_US, where, who))
+        who, where, when = who[order], where[order], when[order]
+        head = runs_of(who, where, when // SIGHTING_US)
+        yield rows(
+            "seen",
+            len(head),
+            client=pa.array(ids.client[who[head]]),
+            broker=pa.array(ids.broker[where[head]]),
+            at=pa.array(when[head]).cast(TIME),
+            **self.about,
+        )
+
+
+def runs_of(*columns: Ints) -> Ints:
+    """Where a row differs from the one before it."""
+    differs = np.zeros(len(columns[0]), bool)
+    differs[:1] = True
+    for each in columns:
+        differs[1:] |= each[1:] != each[:-1]
+    return np.flatnonzero(differs)
+
+
+def first_of(codes: Ints | Codes, at: Ints, names: int) -> Ints:
+    """The least time of each code; ABSENT where it has none."""
+    first = np.full(names + 1, ABSENT)
+    np.minimum.at(first, codes, at)
+    return first[:-1]
+
+
+def ids_of(text: pa.Array) -> pa.Array:
+    """The ids of a column of names."""
+    coded = text.dictionary_encode()
+    return pa.array(identities(coded.dictionary.to_pylist()), pa.int64()).take(coded.indices)

@@ -1,0 +1,118 @@
+"""Frames as logs: rows of a table of Spark, pandas, Arrow or Polars, read by the reader of tables in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from overlace.errors import BadParameter
+from overlace.ingest.events import Settled, in_one_piece
+from overlace.ingest.files import hash_of
+from overlace.ingest.formats import parquet
+from overlace.ingest.fragments import Job, Split
+from overlace.ingest.options import Options
+from overlace.ingest.source import SCHEMA, together
+from overlace.ingest.sources import Source
+
+NAME = "DataFrame"
+PLACE = "overlace row"
+"""A column with the place of a row, which a message without a key is known by."""
+
+
+def settle(frame: Any, options: Options) -> Settled:
+    """Which column of a frame is which, before an engine starts; what is no frame is refused."""
+    table = as_arrow(frame)
+    schema = table.schema if table is not None else to_arrow_schema(frame.schema, timezone="UTC")
+
+    def first(names: list[str]) -> pa.RecordBatch | None:
+        head = (
+            table.select(names).slice(0, 1000)
+            if table is not None
+            else frame.select(*map(quoted, names)).limit(1000).toArrow()
+        )
+        return next(iter(head.combine_chunks().to_batches()), None)
+
+    return parquet.settle_columns(NAME, schema, first, options.for_format(parquet.FORMAT))
+
+
+def as_arrow(frame: Any) -> pa.Table | None:
+    """A frame that lies in this process as Arrow has it; none for one of Spark."""
+    if isinstance(frame, pa.Table):
+        return frame
+    if hasattr(frame, "sparkSession"):
+        return None
+    if hasattr(frame, "to_arrow"):  # Polars
+        return frame.to_arrow()
+    if hasattr(frame, "iloc"):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    raise BadParameter(f"expected paths or a frame of Spark, pandas, Arrow or Polars, found {type(frame).__name__}")
+
+
+def as_spark(frame: Any, spark: SparkSession, settled: Settled) -> DataFrame:
+    """The columns of a frame that are read, as a frame of the session."""
+    table = as_arrow(frame)
+    columns = parquet.columns_read(settled)
+    if table is None:
+        return cast(DataFrame, frame.select(*map(quoted, columns)))
+    plain = pa.table({name: _plain(in_one_piece(table[name])) for name in columns})
+    return spark.createDataFrame(plain)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """A column in a type that engines take: no dictionaries, views or wide text."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return _plain(values.cast(kind.value_type))
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return values.cast(pa.string())
+    if pa.types.is_large_list(kind):
+        inner = kind.value_type
+        return values.cast(
+            pa.list_(pa.string() if pa.types.is_large_string(inner) or pa.types.is_string_view(inner) else inner)
+        )
+    return values
+
+
+def source_of(rows: DataFrame, settled: Settled, key: bytes) -> Source:
+    """A frame as a source: it is known by what it holds, in any order."""
+    row = F.xxhash64(*map(quoted, rows.columns))
+    halves = F.sum(row.bitwiseAND(0xFFFF_FFFF)), F.sum(F.shiftrightunsigned(row, 32))
+    found = rows.agg(F.count("*").alias("n"), *(each.alias(name) for each, name in zip(halves, "ab", strict=True)))
+    about = found.toArrow().to_pylist()[0]
+    digest = hash_of(repr(tuple(about.values())).encode(), key)
+    return Source(
+        "", NAME, digest, 0, about["n"], "parquet", settled, disk=(about["n"], digest), tail=digest, log=digest, key=key
+    )
+
+
+def read_events(rows: DataFrame, spark: SparkSession, job: Job) -> DataFrame:
+    """The events of a frame's rows."""
+    placed = rows.withColumn(PLACE, F.monotonically_increasing_id())
+    return placed.mapInArrow(partial(read_batches, job), SCHEMA)
+
+
+def read_batches(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The events of a part of a frame."""
+    (source,) = job.sources
+    split, lines = Split(job, source), 0
+
+    def events() -> Iterator[pa.RecordBatch]:
+        nonlocal lines
+        for batch in batches:
+            if batch.num_rows:
+                lines += batch.num_rows
+                columns = {name: batch[name] for name in parquet.columns_read(source.options)}
+                yield from parquet.events_of(columns, batch.num_rows, batch[PLACE][0].as_py(), source.options)
+
+    yield from together(split.events(events(), lambda: lines))
+
+
+def quoted(name: str) -> Column:
+    """A column by its name, whatever it holds."""
+    return F.col("`" + name.replace("`", "``") + "`")

@@ -1,0 +1,420 @@
+"""New events into a trace: what is made anew of its tables, written beside what is there until the manifest counts it.
+
+New bytes touch periods (days, or years where a log is long and thin). The messages of those periods and of the one
+before are made anew, by the same stages, from what is kept of them and from the new fragments; traffic follows. A key
+names one message within these periods. With --reduce-only no messages are kept, and new traffic is added.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from overlace.errors import BadTrace
+from overlace.ingest import stages
+from overlace.trace.digests import digest_columns, digest_of
+from overlace.trace.ids import identities
+from overlace.trace.store import DAY_US, Part, Trace, place
+from overlace.trace.tables import TIME, schema_of
+from overlace.trace.writer import LOGS, Writer
+
+LONG, THIN = 31, 1000
+"""Messages of more days than this, with fewer a day than that, are in folders by year."""
+
+EXTRA = pa.schema(
+    [("source", pa.int64()), *((name, pa.int64()) for name in stages.KEPT if name != "source"), ("repeats", pa.int64())]
+)
+"""Columns that files of messages and traffic have beyond their tables."""
+
+GLOB = re.compile(r"[][{}*?\\]")
+"""What Spark takes for a pattern in a path that it reads."""
+
+ATTRIBUTES = 63
+"""Attributes of a trace, at most: bits of a mask."""
+
+
+@dataclass
+class Store:
+    """A trace as an engine reads and writes it; what it writes counts when the writer commits it."""
+
+    spark: SparkSession
+    writer: Writer
+    written: dict[str, list[str]] = field(default_factory=dict)  # tables with the columns that they are cut by
+
+    @property
+    def base(self) -> Trace | None:
+        """The trace as it was."""
+        return self.writer.base
+
+    def folder(self, table: str) -> str:
+        """Where what is new of a table lies, in the trace."""
+        return f"{table}/generation={self.writer.generation + 1}"
+
+    def url(self, path: str) -> str:
+        """A path in the trace as the engine takes it."""
+        whole = f"{self.writer.path}/{path}"
+        if "://" in whole:
+            return whole
+        return f"file://{quote(whole) if self.remote else whole}"
+
+    @property
+    def remote(self) -> bool:
+        """Whether the session is one of Spark Connect, as Sail's are: its paths are those of URLs, percent-encoded."""
+        return "connect" in type(self.spark).__module__
+
+    def read(self, schema: pa.Schema, *paths: str) -> DataFrame:
+        """Parquet files at some paths in the trace, as rows of a schema; what a file lacks is null."""
+        types = from_arrow_schema(schema, prefer_timestamp_ntz=False)
+        if not paths:
+            return self.spark.createDataFrame([], types)
+        urls = [each if self.remote else GLOB.sub(r"\\\g<0>", each) for each in map(self.url, paths)]
+        return self.spark.read.schema(types).parquet(*urls)
+
+    def parts(self, table: str, paths: Iterable[str] | None = None) -> DataFrame:
+        """What the trace had of a table, or some of its parts, with the columns beyond the table."""
+        listed = (
+            [part.path for part in self.base.parts.get(table, ())] if self.base and paths is None else list(paths or ())
+        )
+        return self.read(wide(table), *dict.fromkeys(listed))
+
+    def now(self, table: str) -> DataFrame:
+        """A table as it will be when what was written counts."""
+        return self.read(schema_of(table), *dict.fromkeys(part.path for part in self.writer.parts.get(table, ())))
+
+    def write(self, table: str, frame: DataFrame, *by: str, mode: str = "overwrite", counts: bool = True) -> str:
+        """Write rows of a table, cut by the values of some columns; where they lie."""
+        at = self.folder(table) if counts else f"{self.writer.staging}/{table}"
+        frame.write.mode(mode).partitionBy(*by).option("compression", "zstd").parquet(self.url(at))
+        if counts:
+            self.written[table] = list(by)
+        return at
+
+    def folders(self, at: str) -> list[str]:
+        """The folders with files below a path in the trace."""
+        files, root = place(self.writer.path)
+        listed = files.get_file_info(pafs.FileSelector(f"{root}/{at}", recursive=True, allow_not_found=True))
+        inside = (i.path for i in listed if i.type == pafs.FileType.File and not i.base_name.startswith(("_", ".")))
+        return sorted({path.rpartition("/")[0].removeprefix(f"{root}/") for path in inside})
+
+    def drop(self, at: str) -> None:
+        """Remove a folder."""
+        files, root = place(self.writer.path)
+        files.delete_dir(f"{root}/{at}")
+
+    def put_beside(self, name: str, rows: pa.Table) -> str:
+        """Write rows where tasks find them, for this ingest only; the path."""
+        files, root = place(self.writer.path)
+        files.create_dir(f"{root}/{self.writer.staging}", recursive=True)
+        with (
+            files.open_output_stream(f"{root}/{self.writer.staging}/{name}") as sink,
+            pa.ipc.new_stream(sink, rows.schema) as out,
+        ):
+            out.write_table(rows)
+        return f"{self.writer.path}/{self.writer.staging}/{name}"
+
+    def digests(self) -> dict[str, list[Part]]:
+        """What was written of each table, as parts with their rows and digests."""
+        frames = []
+        for table, by in self.written.items():
+            schema = pa.schema([*schema_of(table), *((name, pa.string()) for name in by)])
+            labels = [
+                F.lit(table).alias("table"),
+                *(F.col(name) if name in by else F.lit("").alias(name) for name in CUTS),
+            ]
+            sums = [
+                F.expr(each).alias(name) for each, name in zip(digest_columns(table), ("n", "low", "high"), strict=True)
+            ]
+            rows = self.read(schema, self.folder(table))
+            rows = rows.where(F.col("state").isin(*WHOLE)) if "state" in by else rows
+            frames.append(rows.groupBy(*labels).agg(*sums))
+        found: dict[str, list[Part]] = {table: [] for table in self.written}
+        for row in union(frames).toArrow().to_pylist() if frames else ():
+            cut = "".join(f"/{name}={row[name]}" for name in CUTS if row[name])
+            count, hashed = digest_of(row["n"], row["low"], row["high"])
+            if count:
+                found[row["table"]].append(Part(self.folder(row["table"]) + cut, count, hashed, LOGS))
+        return {table: sorted(parts, key=lambda part: part.path) for table, parts in found.items()}
+
+
+def wide(table: str) -> pa.Schema:
+    """The columns of a table, and what files of it may have beyond."""
+    return pa.schema(list({each.name: each for each in [*EXTRA, *schema_of(table)]}.values()))
+
+
+CUTS = ("state", "period")
+"""Columns that tables are cut by."""
+
+WHOLE = ("whole", "joined")
+"""States of messages that count."""
+
+
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all frames."""
+    whole = frames[0]
+    for each in frames[1:]:
+        whole = whole.unionByName(each)
+    return whole
+
+
+# --- what was read ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the files of events say of themselves, without reading their rows."""
+
+    kinds: frozenset[str]
+    first: int  # times of messages
+    last: int
+    messages: int  # fragments of them
+    keyed: bool  # some may be parts of one
+    alone: bool  # some are messages of their own
+
+
+def facts_of(store: Store, at: str) -> Facts:
+    """What the statistics of the files of events say."""
+    files, root = place(store.writer.path)
+    folders = store.folders(at)
+    first, last, count, flags = 1 << 62, -(1 << 62), 0, set()
+    for folder in folders:
+        if folder.endswith(("kind=message", "kind=counts")):
+            about = pq.ParquetDataset(f"{root}/{folder}", filesystem=files, partitioning=None)
+            for group in (group for piece in about.fragments for group in piece.row_groups):
+                count += group.num_rows
+                known = group.statistics or {}
+                if "at" in known:
+                    first, last = min(first, _micros(known["at"]["min"])), max(last, _micros(known["at"]["max"]))
+                flags |= set(known["keyed"].values()) if "keyed" in known else {False, True}
+    kinds = frozenset(folder.rpartition("kind=")[2] for folder in folders)
+    return Facts(kinds, first, last, count, True in flags, False in flags)
+
+
+def _micros(time: object) -> int:
+    return int(pa.scalar(time, TIME).value)
+
+
+def bits_of(events: DataFrame, facts: Facts, known: Sequence[str]) -> list[tuple[str, int]]:
+    """The attributes of the trace and their ids, in order of their bits: those that are known, then new ones."""
+    if "set" not in facts.kinds:
+        return []
+    new = stages.names_of(events.where("what = 'attribute'")).limit(10 * ATTRIBUTES).toArrow().to_pylist()
+    new = sorted((each for each in new if each["name"] not in known), key=lambda each: (each["since"], each["name"]))
+    names = [*known, *(each["name"] for each in new)]
+    if len(names) > ATTRIBUTES:
+        raise BadTrace(f"{len(names)} attributes; a mask holds at most {ATTRIBUTES}. Leave some out with --map.")
+    return list(zip(names, identities(names).tolist(), strict=True))
+
+
+# --- what is made anew ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What of the trace is made anew, and how."""
+
+    unit: str  # of periods: day or year
+    bucket_us: int
+    kept: bool  # messages are kept
+    periods: frozenset[str]  # of those that the trace has
+    replaced: tuple[int, ...]  # sources that are read from their beginning
+    added: tuple[int, ...]  # sources whose traffic has no messages
+
+    def of(self, parts: Iterable[Part]) -> list[str]:
+        """The paths of parts that are made anew."""
+        return [part.path for part in parts if _period(part) in self.periods]
+
+
+def _period(part: Part) -> str:
+    return part.path.rpartition("period=")[2] if "period=" in part.path else ""
+
+
+def periods_of(
+    store: Store, events: DataFrame, unit: str, new: Mapping[int, tuple[int, int]], spans: Sequence[tuple[int, int]]
+) -> frozenset[str]:
+    """The periods of the trace that new messages fall into, those before, and those of some spans of time.
+
+    Where a source has deliveries, which do not say when their message was published, all of its `new` span counts.
+    """
+    parts = [
+        part for table in ("messages", "traffic") for part in (store.base.parts.get(table, ()) if store.base else ())
+    ]
+    there = sorted({_period(part) for part in parts} - {""})
+    if not there:
+        return frozenset()
+    own = stages.with_period(stages.rows_of(events, "message", "counts"), unit)
+    own = own.select("period", F.expr("if(period is null, source, null)").alias("source")).distinct()
+    rows = own.toArrow().to_pylist()
+    ends = [[_name(at, unit) for at in new[row["source"]]] for row in rows if row["period"] is None]
+    touched = {row["period"] for row in rows if row["period"]} | {first for first, _ in ends}
+    touched |= {name for name in there for first, last in ends if first <= name <= last}
+    before = {there[place - 1] for name in touched if (place := bisect_left(there, name)) > 0}
+    known = {name for name in there for first, last in spans if _name(first, unit) <= name <= _name(last, unit)}
+    return frozenset((touched | before | known) & set(there))
+
+
+def _name(at: int, unit: str) -> str:
+    """The first day of the period of a time."""
+    day = np.datetime64(at, "us").astype("datetime64[Y]" if unit == "year" else "datetime64[D]")
+    return str(day.astype("datetime64[D]"))
+
+
+def unit_of(base: Trace | None, facts: Facts) -> str:
+    """Day, or year where a log is long and thin; as it was where the trace has messages."""
+    if base and base.notes.get("period"):
+        return str(base.notes["period"])
+    days = facts.last // DAY_US - facts.first // DAY_US + 1 if facts.messages else 0
+    return "year" if days > LONG and facts.messages < THIN * days else "day"
+
+
+def held_fragments(store: Store, scope: Scope) -> list[DataFrame]:
+    """Fragments that the trace has: of messages that are made anew, and of those that nobody published yet."""
+    if store.base is None:
+        return []
+    whole = {name: F.col(name).cast("long") for name in ("bytes", "weight")}
+    fixed = {"offset": F.lit(None).cast("long"), "keyed": F.lit(True)}
+    found = []
+    if paths := scope.of(store.base.parts.get("messages", ())):
+        kept = store.parts("messages", paths).withColumns({**whole, **fixed, "new": F.lit(0).cast("long")})
+        found.append(kept.withColumn("extra", stages.all_repeats()))
+    if store.base.parts.get("fragments"):
+        fresh = {"new": F.col("publishes"), "extra": F.lit(0).cast("long")}
+        found.append(store.parts("fragments").withColumns({**whole, **fixed, **fresh}))
+    return [without(each, scope.replaced).select(*stages.FRAGMENT, "keyed") for each in found]
+
+
+def without(frame: DataFrame, sources: Sequence[int]) -> DataFrame:
+    """The rows that do not come from some sources."""
+    return frame.where(~F.coalesce(F.col("source").isin(list(sources)), F.lit(False))) if sources else frame
+
+
+def held_sets(store: Store) -> list[DataFrame]:
+    """Sets of receivers that the trace has."""
+    held = [table for table in ("audiences", "fragments") if store.base and store.base.parts.get(table)]
+    sets = [store.parts(table).where("audience is not null") for table in held]
+    return [each.select("audience", F.col("receivers").alias("members")) for each in sets]
+
+
+# --- what is written --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was made of fragments: where messages lie, and the sets of receivers that came about."""
+
+    messages: DataFrame
+    joined: list[DataFrame]
+    pending: DataFrame | None
+
+
+def write_messages(store: Store, fragments: DataFrame, sets: DataFrame, facts: Facts, scope: Scope) -> Made:
+    """Fragments as messages, written; those that name different receivers are joined from what was written."""
+    frames = [stages.messages_of(fragments.where("keyed") if facts.alone else fragments)] if facts.keyed else []
+    if facts.alone:
+        frames.append(stages.alone_of(fragments.where("not keyed") if facts.keyed else fragments))
+    made = stages.with_period(union(frames), scope.unit)
+    at = store.write("messages", in_shape(made), *CUTS, counts=scope.kept)
+    states = {folder.partition("state=")[2].partition("/")[0] for folder in store.folders(at)}
+    joined = []
+    if "cut" in states:
+        cut = store.read(WRITTEN, f"{at}/state=cut")
+        apart = store.write("joined", stages.joined_of(cut, fragments, sets), counts=False)
+        joined = [store.read(JOINED, apart)]
+        changed = cut.drop("audience", "heard").join(joined[0].drop("members"), "message")
+        changed = changed.withColumns({"state": F.lit("joined"), "repeats": stages.new_repeats()})
+        store.write("messages", in_shape(changed), *CUTS, mode="append", counts=scope.kept)
+        store.drop(f"{at}/state=cut")
+    pending = store.read(WRITTEN, f"{at}/state=pending") if "pending" in states else None
+    whole = store.read(pa.schema([*WRITTEN, ("state", pa.string())]), at).where(F.col("state").isin(*WHOLE))
+    return Made(whole, [each.select("audience", "members") for each in joined], pending)
+
+
+WRITTEN = pa.schema(
+    [
+        *schema_of("messages"),
+        *EXTRA,
+        ("new", pa.int64()),
+        ("extra", pa.int64()),
+        ("last", pa.int64()),
+        ("period", pa.string()),
+    ]
+)
+JOINED = pa.schema(
+    [("message", pa.int64()), ("audience", pa.int64()), ("heard", pa.int64()), ("members", pa.list_(pa.int64()))]
+)
+
+
+def in_shape(messages: DataFrame) -> DataFrame:
+    """Messages in the columns that their files have."""
+    sizes = {name: F.col(name).cast("int") for name in ("bytes", "weight")}
+    names = [name for name in WRITTEN.names if name != "period"]
+    return messages.withColumns(sizes).select(*names, *CUTS)
+
+
+def write_traffic(store: Store, events: DataFrame, messages: DataFrame | None, facts: Facts, scope: Scope) -> DataFrame:
+    """The traffic of messages and of counts, with what the trace has of it that is not made anew; written."""
+    frames = [stages.traffic_of(messages, scope.bucket_us)] if messages is not None else []
+    if "counts" in facts.kinds:
+        frames.append(stages.counts_of(stages.with_period(events, scope.unit), scope.bucket_us))
+    if store.base and (paths := scope.of(store.base.parts.get("traffic", ()))):
+        schema = pa.schema([*schema_of("traffic"), ("source", pa.int64()), ("period", pa.string())])
+        held = without(union([read_period(store, schema, path) for path in paths]), scope.replaced)
+        held = held if not scope.kept else held.where(F.col("source").isin(list(scope.added)))
+        frames.append(held.withColumn("repeats", F.lit(0).cast("long")))
+    made = union(frames)
+    made = stages.summed(made) if len(frames) > 1 else made
+    names = [*schema_of("traffic").names, "source", "repeats", "period"]
+    at = store.write("traffic", made.select(*names), "period")
+    return store.read(wide("traffic"), at)
+
+
+def read_period(store: Store, schema: pa.Schema, path: str) -> DataFrame:
+    """A part of a table with its period as a column."""
+    plain = schema.remove(schema.get_field_index("period"))
+    return store.read(plain, path).withColumn("period", F.lit(path.rpartition("period=")[2]))
+
+
+def write_audiences(store: Store, sets: DataFrame, traffic: DataFrame, scope: Scope) -> None:
+    """The sets of receivers that traffic names."""
+    used = [traffic.select("audience")]
+    if store.base:
+        anew = {*scope.of(store.base.parts.get("traffic", ()))}
+        if rest := [part.path for part in store.base.parts.get("traffic", ()) if part.path not in anew]:
+            used.append(store.parts("traffic", rest).select("audience"))
+    found = stages.distinct_sets(sets).join(union(used).distinct(), "audience", "semi")
+    store.write("audiences", found.select("audience", F.col("members").alias("receivers")))
+
+
+def write_names(store: Store, events: DataFrame, bits: Sequence[str]) -> None:
+    """The names of the trace with those of new events; attributes have the places of their bits as ids."""
+    listed = stages.rows_of(events, "name").where("what <> 'attribute'")
+    frames = [listed.select(F.col("what").alias("kind"), F.col("other").alias("id"), "name", "at")]
+    if store.base and store.base.parts.get("names"):
+        frames.append(
+            store.parts("names").where("kind <> 'attribute'").select("kind", "id", "name", F.col("since").alias("at"))
+        )
+    if bits:
+        rows = pa.table(
+            {"kind": ["attribute"] * len(bits), "id": pa.array(range(len(bits)), pa.int64()), "name": list(bits)}
+        )
+        frames.append(store.spark.createDataFrame(rows).withColumn("at", F.lit(None).cast("timestamp")))
+    store.write("names", stages.distinct_names(union(frames)).select(*schema_of("names").names))
+
+
+def write_pending(store: Store, made: Made, fragments: DataFrame, sets: DataFrame) -> None:
+    """What is known of messages that nobody published yet, or of which rows are missing: their rows may come."""
+    if made.pending is None:
+        return
+    own = fragments.where("rows > 0").join(made.pending.select("message"), "message", "semi")
+    own = own.join(stages.distinct_sets(sets).withColumnRenamed("members", "receivers"), "audience", "left")
+    store.write("fragments", own.select(*schema_of("fragments").names))

@@ -1,0 +1,360 @@
+"""Columns of any type as times, whole numbers, names, lists of names and keys: whole columns at once.
+
+What Arrow reads, it reads a column at a time; the few values that it does not take are read one by one. Nothing is
+guessed in place of a value that cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from xxhash import xxh3_128_digest
+
+from overlace.arrays.jit import Bools, Ints
+from overlace.ingest.events import TIME
+from overlace.ingest.fields import UNITS, unit_of
+
+NONE, UNREADABLE = np.iinfo(np.int64).min, np.iinfo(np.int64).min + 1
+"""No value, and one that cannot be read."""
+
+FAR = 2**62
+"""What a number is read as that is larger."""
+
+EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+EARLIEST, LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND for year in (1900, 2200))
+"""Times are from 1900 on and before 2200: beyond, a unit is wrong."""
+
+PARTS = 8
+"""Into so many parts values are parted that cannot be read at once."""
+
+FEW = 16
+"""Values that are read one by one where some of them cannot be read at once."""
+
+NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]+))?")
+ISO = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?(?: ?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?))?)?"
+)
+DAY = re.compile(r"([0-9]{1,2})-([A-Za-z]{3})-([0-9]{2}|[0-9]{4})")
+MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+CENTURY = 69
+"""Years of two digits are 1969 to 2068, as POSIX has them."""
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Values as text; what is not UTF-8 is written with replacement characters."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_floating(values.type):
+        whole = pc.fill_null(pc.and_(pc.equal(values, pc.round(values)), pc.less(pc.abs(values), 2.0**63)), False)
+        short = pc.if_else(whole, values, 0.0).cast(pa.int64(), safe=False).cast(pa.string())
+        return pc.if_else(whole, short, values.cast(pa.string()))
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([each and each.decode(errors="replace") for each in values.to_pylist()], pa.string())
+
+
+def not_utf8(values: pa.Array) -> Bools:
+    """Which values of a column are bytes that are no text."""
+    if pa.types.is_dictionary(values.type):
+        broken = np.append(not_utf8(values.dictionary), False)
+        codes: Ints = values.indices.fill_null(len(values.dictionary)).to_numpy(zero_copy_only=False)
+        return np.asarray(broken[codes], bool)
+    kind = values.type
+    if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)):
+        return np.zeros(len(values), bool)
+    try:
+        values.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return np.array([each is not None and not _decodes(each) for each in values.to_pylist()], bool)
+    return np.zeros(len(values), bool)
+
+
+def _decodes(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def mask_of(values: pa.Array) -> Bools:
+    """Truth values as an array, null being false."""
+    return np.asarray(pc.fill_null(values, False).to_numpy(zero_copy_only=False), bool)
+
+
+def integers(values: pa.Array) -> Ints:
+    """Whole numbers of 64 bits as an array, NONE for null."""
+    return np.asarray(values.cast(pa.int64()).fill_null(NONE).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _read(text: pa.Array, quick: Callable[[pa.Array], Ints], slow: Callable[[str], int]) -> Ints:
+    """A number for each text: as many as can be at once, the others one by one."""
+    there = mask_of(pc.greater(pc.binary_length(text), 0))
+    if there.all():
+        return _in_parts(text, quick, slow)
+    found = np.full(len(text), NONE)
+    found[there] = _in_parts(text.filter(pa.array(there)), quick, slow)
+    return found
+
+
+def _in_parts(text: pa.Array, quick: Callable[[pa.Array], Ints], slow: Callable[[str], int]) -> Ints:
+    if len(text) > FEW:
+        try:
+            return quick(text)
+        except pa.ArrowInvalid:
+            size = -(-len(text) // PARTS)
+            parts = [text.slice(begin, size) for begin in range(0, len(text), size)]
+            return np.concatenate([_in_parts(part, quick, slow) for part in parts])
+    return np.array([slow(each) for each in text.to_pylist()], np.int64)
+
+
+def _quick_digits(text: pa.Array) -> Ints:
+    """Numbers of up to 18 digits."""
+    if not pc.all(pc.ascii_is_decimal(text)).as_py() or pc.max(pc.binary_length(text)).as_py() > 18:
+        raise pa.ArrowInvalid("not digits alone")
+    return integers(text)
+
+
+def _quick_decimals(text: pa.Array, digits: int, exact: bool) -> Ints:
+    """Numbers times 10**digits, cut towards 0 unless they have to be exact."""
+    number = text.cast(pa.decimal128(38, 12)).cast(pa.decimal128(38, digits), safe=exact)
+    low, high = np.frombuffer(number.buffers()[1], np.int64).reshape(-1, 2)[number.offset :][: len(number)].T
+    return np.where((low >> 63) == high, np.clip(low, -FAR, FAR), np.where(high < 0, -FAR, FAR))
+
+
+def number_of(text: str, shift: int = 0) -> Decimal | None:
+    """The number times 10**shift, with all its digits."""
+    found = NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    sign, digits, exponent = Decimal(found[1]).as_tuple()
+    power = int((found[2] or "").lstrip("+-").lstrip("0")[:8] or 0)
+    return Decimal((sign, digits, int(exponent) + shift + (-power if (found[2] or "").startswith("-") else power)))
+
+
+# --- times -----------------------------------------------------------------------------------------------
+
+
+def times_in(values: pa.Array, unit: str | None) -> Ints:
+    """Times of any type as microseconds since 1970; those that are numbers are of a unit, seconds unless one is given.
+
+    NONE where there is none, UNREADABLE where it is no time; any other number may lie outside EARLIEST and LATEST.
+    """
+    kind, chosen = values.type, unit or "s"
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return integers(values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False))
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return _scaled(integers(values), chosen)
+    return _read(as_text(values), lambda text: _quick_times(text, chosen), lambda text: time_of(text, chosen))
+
+
+def _scaled(numbers: Ints, unit: str) -> Ints:
+    shift = 6 - UNITS[unit]
+    if shift >= 0:
+        micro = np.clip(numbers, -(FAR // 10**shift), FAR // 10**shift) * 10**shift
+    else:
+        micro = np.sign(numbers) * (np.abs(numbers) // 10**-shift)
+    return np.where(numbers == NONE, NONE, micro)
+
+
+def _quick_times(text: pa.Array, unit: str) -> Ints:
+    shown = text[0].as_py()
+    if shown.isdecimal():
+        return _scaled(_quick_digits(text), unit)
+    if shown[4:5] != "-":
+        return _quick_decimals(text, 6 - UNITS[unit], exact=False)
+    sizes = pc.binary_length(text)
+    zoned = shown.endswith("Z") or "+" in shown or "-" in shown[10:]
+    if pc.min(sizes).as_py() < 20 if zoned else pc.any(pc.equal(sizes, 13)).as_py():
+        raise pa.ArrowInvalid("a time without minutes")
+    try:
+        return integers(text.cast(pa.timestamp("us", "UTC" if zoned else None)))
+    except pa.ArrowInvalid:
+        if len(shown) < 27:
+            raise
+    return integers(text.cast(pa.timestamp("ns", "UTC" if zoned else None)).cast(pa.int64())) // 1000
+
+
+@lru_cache(1 << 16)
+def time_of(text: str, unit: str) -> int:
+    """Microseconds since 1970 of ISO 8601, a day such as 21-Dec-04, or a number; NONE, UNREADABLE or FAR."""
+    text = text.strip(" \t")
+    if not text:
+        return NONE
+    number = number_of(text, 6 - UNITS[unit])
+    if number is not None:
+        return _whole_part(number)
+    day = DAY.fullmatch(text)
+    if day is not None and day[2].lower() in MONTHS:
+        year = day[3] if len(day[3]) == 4 else f"{19 if int(day[3]) >= CENTURY else 20}{day[3]}"
+        text = f"{year}-{MONTHS.index(day[2].lower()) + 1:02}-{int(day[1]):02}"
+    found = ISO.fullmatch(text)
+    if found is None:
+        return UNREADABLE
+    year, month, day_of_month, hour, minute, second = (int(each or 0) for each in found.groups()[:6])
+    micro = int((found[7] or "").ljust(6, "0")[:6])
+    zone = found[8] or "Z"
+    hours, minutes = (0, 0) if zone in "Zz" else (int(zone[1:3]), int(zone[3:].lstrip(":") or 0))
+    if hours > 23 or minutes > 59:
+        return UNREADABLE
+    try:  # the calendar repeats after 400 years; datetime has no year 0
+        at = datetime(year or 400, month, day_of_month, hour, minute, second, micro, tzinfo=UTC)
+    except ValueError:
+        return UNREADABLE
+    east = timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
+    return (at - EPOCH - east - timedelta(days=0 if year else 146_097)) // MICROSECOND
+
+
+def _whole_part(number: Decimal) -> int:
+    """A number cut towards 0; FAR where it is larger."""
+    if not number or number.adjusted() < 0:
+        return 0
+    return int(max(min(number, Decimal(FAR)), Decimal(-FAR))) if number.adjusted() < 30 else FAR
+
+
+def times(text: pa.Array) -> tuple[pa.Array, Bools]:
+    """(times, readable) of a column of text, numbers in the unit that their size suggests."""
+    micro = times_in(text, unit_of(text.to_pylist()))
+    fine = (micro >= EARLIEST) & (micro < LATEST)
+    return pa.array(micro, mask=~fine).cast(TIME), fine
+
+
+# --- whole numbers ---------------------------------------------------------------------------------------
+
+
+def whole_in(values: pa.Array) -> Ints:
+    """Whole numbers of 0 or more of any type: NONE where there is none, else UNREADABLE; those above FAR are FAR."""
+    kind = values.type
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        found = integers(values)
+    else:
+        if pa.types.is_floating(kind):
+            values = pc.if_else(pc.is_nan(values), None, values)
+        found = _read(as_text(values), _quick_whole, whole_of)
+    return np.where((found < 0) & (found != NONE), UNREADABLE, found)
+
+
+def _quick_whole(text: pa.Array) -> Ints:
+    try:
+        return _quick_digits(text)
+    except pa.ArrowInvalid:
+        return _quick_decimals(text, 0, exact=True)
+
+
+@lru_cache(1 << 16)
+def whole_of(text: str) -> int:
+    """A whole number of 0 or more, however it is written; NONE, UNREADABLE or FAR."""
+    text = text.strip(" \t")
+    if not text:
+        return NONE
+    number = number_of(text)
+    if number is None or number < 0 or (number and number.adjusted() < 0):
+        return UNREADABLE
+    if number.adjusted() < 30 and int(number) != number:
+        return UNREADABLE
+    return _whole_part(number)
+
+
+# --- names -----------------------------------------------------------------------------------------------
+
+
+def names_in(values: pa.Array) -> pa.DictionaryArray:
+    """Names of a column of any type; null where there is none or it is empty."""
+    if pa.types.is_dictionary(values.type):
+        coded = values
+    elif pa.types.is_integer(values.type) or pa.types.is_string(values.type):
+        coded = values.dictionary_encode()
+    else:
+        coded = as_text(values).dictionary_encode()
+    names = as_text(coded.dictionary)
+    return empty_as_null(pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int32()), names))
+
+
+def empty_as_null(text: pa.Array) -> pa.Array:
+    """Text, dictionary-encoded or not, with null in place of what is empty."""
+    if not pa.types.is_dictionary(text.type):
+        empty = pc.equal(text, "")
+        return pc.if_else(empty, None, text) if pc.any(empty).as_py() else text
+    empty = pc.equal(text.dictionary, "")
+    return _without(text, empty) if pc.any(empty).as_py() else text
+
+
+def _without(coded: pa.DictionaryArray, unwanted: pa.Array) -> pa.DictionaryArray:
+    """Null in place of some values of the dictionary."""
+    indices = pc.if_else(unwanted.take(coded.indices), None, coded.indices)
+    return pa.DictionaryArray.from_arrays(indices, coded.dictionary)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values are lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def names_in_lists(values: pa.Array) -> pa.ListArray:
+    """Lists without what is null or empty in them."""
+    sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    names = names_in(values.flatten())
+    missing = values.is_null() if values.null_count else None
+    if names.null_count:
+        parent = np.repeat(np.arange(len(sizes)), sizes)
+        sizes = np.bincount(parent[mask_of(names.is_valid())], minlength=len(sizes))
+        names = names.drop_null()
+    return list_column(np.append(0, np.cumsum(sizes)), names, missing)
+
+
+def list_column(start: Ints, names: pa.Array, missing: pa.Array | None = None) -> pa.ListArray:
+    """Lists of names: those of row i are names[start[i]:start[i + 1]]; null where they are missing."""
+    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), names, mask=missing)
+
+
+def names_in_cells(values: pa.Array, separator: str, suspects: str, single: bool) -> tuple[pa.ListArray, Bools]:
+    """(lists, suspicious): the names in each cell, split at the separator if there is one.
+
+    Without one a cell is one name; one that holds a suspect looks like a list. Where a cell is for a `single` name, one
+    without a name is null.
+    """
+    coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    text = as_text(coded.dictionary)
+    suspicious = np.zeros(len(values), bool)
+    trimmed = pc.utf8_trim(text, " \t")
+    if not separator and suspects and not pa.types.is_integer(coded.dictionary.type):
+        listed = mask_of(pc.match_substring_regex(trimmed, f"[{re.escape(suspects)}]"))
+        if listed.any():
+            suspicious = mask_of(pa.array(listed).take(coded.indices))
+    if separator:
+        found = [
+            None if each is None else [part.strip(" \t") for part in each.split(separator) if part.strip(" \t")]
+            for each in text.to_pylist()
+        ]
+        lists = pa.array(found, pa.list_(pa.string())).take(coded.indices)
+        if single:
+            lists = pc.if_else(pc.greater(pc.list_value_length(lists), 0), lists, None)
+        return names_in_lists(lists), suspicious
+    missing = values.is_null() if values.null_count else None
+    names = _without(
+        pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int32()), text), pc.fill_null(pc.equal(trimmed, ""), True)
+    )
+    if single:
+        missing = names.is_null() if names.null_count else None
+    there = mask_of(names.is_valid())
+    return list_column(np.append(0, np.cumsum(there)), names.drop_null(), missing), suspicious
+
+
+# --- keys ------------------------------------------------------------------------------------------------
+
+
+def keys_in(values: pa.Array) -> pa.Array:
+    """128-bit hashes of keys of any type, null where there is none."""
+    binary = pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type)
+    coded = values.dictionary_encode() if binary else names_in(values)
+    hashes = b"".join(map(xxh3_128_digest, coded.dictionary.cast(pa.binary()).to_pylist()))
+    return pa.Array.from_buffers(pa.binary(16), len(coded.dictionary), [None, pa.py_buffer(hashes)]).take(coded.indices)
