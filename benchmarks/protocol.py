@@ -94,12 +94,22 @@ def _own_bytes(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
+def _is_java(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+    except OSError:
+        return False
+
+
 class Measured:
-    """Wall and CPU seconds of a block for the whole process tree, and the peak of its resident memory."""
+    """Wall and CPU seconds of a block for the whole process tree, and the peak of its resident memory.
+
+    The peaks of this process, of engines (JVMs) and of all others below it are there apart too.
+    """
 
     def __enter__(self) -> Measured:
         self._stop = threading.Event()
-        self.peak = 0
+        self.peak = self.driver = self.engine = self.workers = 0
         self._watch = threading.Thread(target=self._sample, daemon=True)
         self._watch.start()
         self._cpu, self._wall = tree_cpu(), time.perf_counter()
@@ -112,7 +122,11 @@ class Measured:
 
     def _sample(self) -> None:
         while not self._stop.wait(0.2):
-            self.peak = max(self.peak, sum(_own_bytes(pid) for pid in _family(_processes())))
+            held = {pid: _own_bytes(pid) for pid in _family(_processes())}
+            engines = sum(size for pid, size in held.items() if _is_java(pid))
+            driver, every = held.get(os.getpid(), 0), sum(held.values())
+            self.peak, self.driver = max(self.peak, every), max(self.driver, driver)
+            self.engine, self.workers = max(self.engine, engines), max(self.workers, every - engines - driver)
 
 
 def short(value: float) -> str:
