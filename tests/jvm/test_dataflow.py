@@ -2,11 +2,12 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
-from overlace.ingest import source
-from overlace.spark.ingest import ingest
+from overlace.trace.store import Trace
 
 pytestmark = pytest.mark.jvm
 
@@ -19,34 +20,37 @@ def deliveries(messages):
     return HEAD + "".join(f"m{i},{1_767_571_200 + i},c{i % 50},t{i % 7},{i % 90},r{(i + r) % 60}\n" for i, r in rows)
 
 
-@pytest.fixture
-def logged(tmp_path, monkeypatch):
-    """Ingests a log in several splits on a session of its own; (trace, the events that Spark logged)."""
-    from overlace.spark.session import start, stop
+RUN = """
+import json, sys
+from overlace.ingest import source
+from overlace.spark.ingest import ingest
+from overlace.spark.session import session
 
-    monkeypatch.setattr(source, "LEAST", 20_000)
-    monkeypatch.setattr(source, "MOST", 20_000)
-    (tmp_path / "events").mkdir()
-    config = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": (tmp_path / "events").as_uri(),
-        "spark.eventLog.compress": "false",
-        "spark.sql.shuffle.partitions": "2",
-    }
+source.LEAST = source.MOST = 20_000
+log, trace, config = sys.argv[1:]
+with session(master="local[2]", config=json.loads(config)) as spark:
+    ingest(log, trace, spark=spark)
+"""
+
+
+@pytest.fixture
+def logged(tmp_path):
+    """Ingests a log in several splits, in a process with settings of its own; (trace, the events that Spark logged)."""
 
     def run(messages):
-        for each in (tmp_path / "events").rglob("*"):
-            if each.is_file():
-                each.unlink()
-        path = tmp_path / f"{messages}.csv"
+        folder = tmp_path / f"{messages}"
+        folder.mkdir()
+        config = {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": folder.as_uri(),
+            "spark.eventLog.compress": "false",
+            "spark.sql.shuffle.partitions": "2",
+        }
+        path, out = tmp_path / f"{messages}.csv", tmp_path / f"trace{messages}"
         path.write_text(deliveries(messages))
-        session = start("local[2]", config)
-        try:
-            trace = ingest(str(path), str(tmp_path / f"trace{messages}"), spark=session).trace
-        finally:
-            stop(session)
-        files = [each for each in (tmp_path / "events").rglob("*") if each.is_file() and "appstatus" not in each.name]
-        return trace, [json.loads(line) for each in files for line in each.read_text().splitlines()]
+        subprocess.run([sys.executable, "-c", RUN, str(path), str(out), json.dumps(config)], check=True)
+        files = [each for each in folder.rglob("*") if each.is_file() and "appstatus" not in each.name]
+        return Trace.open(str(out)), [json.loads(line) for each in files for line in each.read_text().splitlines()]
 
     return run
 
