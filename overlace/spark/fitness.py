@@ -42,13 +42,15 @@ class About(TypedDict):
 def look(version: str) -> About:
     """This Python: its host, path and version, the versions of what it has, and what it lacks."""
     import importlib
+    import importlib.metadata
     import platform
     import socket
 
     found, lacks = {}, {}
     for name in NEEDED:
         try:
-            found[name] = str(importlib.import_module(name).__version__)
+            module = importlib.import_module(name)
+            found[name] = str(getattr(module, "__version__", None) or importlib.metadata.version(name))
         except ModuleNotFoundError as error:
             lacks[name] = "missing" if error.name == name else f"its import fails: no module {error.name}"
         except Exception as error:
