@@ -2,8 +2,8 @@
 
 On the way of a log, module by module:
 
-    options, files, copies   how logs are read; files are found, opened, left out where another holds their content
-    sources, growth          a file as a Source, with what its first bytes settle; what is new of it
+    options, files           how logs are read; files are found and opened
+    sources, growth          a file as a Source, with what its first bytes settle; copies, and what is new of it
     source                   logs as a Spark data source, which reads splits in tasks: bytes to EVENT
       lines, formats/        blocks of bytes as lines, lines as events of a format
       rows                   rows of CSV, JSON, Parquet and frames as events: fields, values, members, content

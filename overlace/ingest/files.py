@@ -64,7 +64,7 @@ def find_files(paths: Sequence[str], skip: Sequence[str] = ()) -> list[str]:
         info = files.get_file_info(at)
         if info.type == pafs.FileType.NotFound:
             raise BadTrace(f"{path} does not exist. Name the log's files or a folder with them.")
-        if info.type == pafs.FileType.Directory and not at.endswith("/DataFrame.parquet"):
+        if info.type == pafs.FileType.Directory:
             prefix = path.partition("://")[0] + "://" if "://" in path else ""
             names = _files_in(files, at)
             found += sorted(prefix + each for each in names if not _is_left_out(each.removeprefix(at), skip))

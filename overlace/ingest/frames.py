@@ -87,7 +87,7 @@ def source_of(rows: DataFrame, settled: Settled, key: bytes) -> Source:
     about = found.toArrow().to_pylist()[0]
     digest = hash_of(repr(tuple(about.values())).encode(), key)
     return Source(
-        "", NAME, digest, 0, about["n"], "parquet", settled, disk=(about["n"], digest), tail=digest, log=digest, key=key
+        "", NAME, digest, about["n"], "parquet", settled, disk=(about["n"], digest), tail=digest, log=digest, key=key
     )
 
 

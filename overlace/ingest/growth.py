@@ -4,72 +4,65 @@ A log is known by its fingerprint, the hash of its first 4 KB, and by the last 4
 
     the same fingerprint, nothing more     nothing is read, under whatever name
     the same fingerprint, more bytes       the new ones are read; where state runs through the file, all of it
-    shorter, or its last bytes differ      refused, unless it is to be replaced
+    shorter, or its last bytes differ      refused, unless it is to replace what was read
     another fingerprint                    another log
 
-Files of one folder whose names differ only by their rotation are one log, in which a key names one message.
+Files that are named together and begin alike are copies: the longest is read. Files of one folder whose names differ
+only by their rotation are one log, in which a key names one message.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import NamedTuple, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Unfinished
-from overlace.ingest.copies import Looked, drop_copies, hash_prefixes, length_of, tail_hash
 from overlace.ingest.events import Settled
-from overlace.ingest.files import HEAD, find_files, hash_of, open_file
+from overlace.ingest.files import HEAD, find_files, hash_of, hasher, open_file, tail_at
 from overlace.ingest.options import Options
-from overlace.ingest.sources import FORMATS, SAMPLE, Source, bytes_waiting, hide, look_at
+from overlace.ingest.sources import SAMPLE, Source, bytes_waiting, hide, look_at
 from overlace.trace.notes import Note
 from overlace.trace.store import is_text, place, readable
 
-
-class Found(NamedTuple):
-    """What has to be read, and what need not be."""
-
-    sources: list[Source]
-    known: list[str]  # names, with why
+Looked = tuple[Source, bytes]
+"""A file and its first bytes."""
 
 
-def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note], key: bytes) -> Found:
-    """The sources that have something new; work is linear in the files, whatever is known already."""
+def new_sources(
+    paths: Sequence[str], options: Options, noted: Mapping[str, Note], key: bytes
+) -> tuple[list[Source], list[str]]:
+    """(sources that have something new, what need not be read and why); linear in the files."""
     looked, known = _look_at_all(paths, options, key)
-    looked, doubles = drop_copies(looked)
-    known += doubles
+    looked, copies = drop_copies(looked)
+    known += copies
+    recognised = _recognise(looked, noted, options.replace)
+    logs = {source.log: noted[digest]["log"] for (source, _), digest in zip(looked, recognised, strict=True) if digest}
+    begins = Counter(digest.partition("-")[0] for digest in noted)
     found: dict[str, Source] = {}
     same: dict[str, Source] = {}
-    begins = Counter(digest.partition("-")[0] for digest in noted)
-    recognised = _recognise(looked, noted)
-    moved = {
-        each.source.log: noted[digest]["log"]
-        for each, digest in zip(looked, recognised, strict=True)
-        if digest is not None
-    }
-    for each, digest in zip(looked, recognised, strict=True):
-        source = replace(each.source, log=moved.get(each.source.log, each.source.log))
-        if digest is None:
-            refuse_older(source, noted)
+    for (source, _), digest in zip(looked, recognised, strict=True):
+        source = replace(source, log=logs.get(source.log, source.log))
+        if digest is not None:
+            begin = _new_part(source, noted[digest], options)
+            source = _as_before(source, digest, noted[digest], options)
+            if begin is None:
+                same[digest] = source
+            else:
+                found[digest] = replace(source, begin=begin)
+        elif source.size == 0:
+            known.append(f"{source.name}: its only line is unfinished, and waits for its end")
+        else:
             alike = begins[source.digest]
             begins[source.digest] += 1
             own = f"{source.digest}-{alike}" if alike else source.digest
-            if source.size:
-                found[own] = replace(source, digest=own)
-            else:
-                known.append(f"{source.name}: its only line is unfinished, and waits for its end")
-            continue
-        grown = _find_new_part(source, digest, noted[digest], options)
-        if grown is None:
-            same[digest] = _as_before(source, digest, noted[digest], options)
-        else:
-            found[digest] = grown
+            found[own] = replace(source, digest=own)
     again = _find_rereads(found, same, noted)
     for digest, source in same.items():
         if digest not in again:
@@ -77,7 +70,7 @@ def new_sources(paths: Sequence[str], options: Options, noted: Mapping[str, Note
             renamed = f" ({before}, which was read before)" if before != source.label else ""
             waits = ", its last line is unfinished" if bytes_waiting(source) else ""
             known.append(f"{source.name}{renamed}: nothing new{waits}")
-    return Found([*found.values(), *again.values()], known)
+    return [*found.values(), *again.values()], known
 
 
 def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[list[Looked], list[str]]:
@@ -87,79 +80,158 @@ def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[li
             known.append(f"{readable(path)} is left out: its name is not UTF-8. Rename it to have it read")
             continue
         files, at = place(path)
+        info = files.get_file_info(at)
         if at in seen:
             known.append(f"{path} was named twice: read once")
-            continue
-        seen.add(at)
-        info = files.get_file_info(at)
-        if info.type == pafs.FileType.File and info.size == 0:
+        elif info.type == pafs.FileType.File and info.size == 0:
             known.append(f"{PurePosixPath(path).name}: empty")
-            continue
-        try:
-            looked.append(Looked(*look_at(path, options.format, options, key)))
-        except Unfinished as error:
-            known.append(str(error))
+        else:
+            try:
+                looked.append(look_at(path, options.format, options, key))
+            except Unfinished as error:
+                known.append(str(error))
+        seen.add(at)
     return looked, known
+
+
+# --- copies ------------------------------------------------------------------------------------------------
+
+
+def drop_copies(looked: Sequence[Looked]) -> tuple[list[Looked], list[str]]:
+    """(files, said): of files of which one is the beginning of the other, or the same, the longest."""
+    alike: dict[tuple[int, str], list[int]] = {}
+    lengths = {source.start[0] for source, _ in looked}
+    for i, (source, head) in enumerate(looked):
+        for start in starts_of(head, lengths, source.key):
+            alike.setdefault(start, []).append(i)
+    gone: dict[int, str] = {}
+    for i, (source, head) in enumerate(looked):
+        for j in alike[source.start]:
+            if i != j and j not in gone and (word := _relation(source, looked[j][0], head, i < j)):
+                gone[i] = f"{source.name} is {word} {looked[j][0].name}: read once"
+                break
+    return [each for i, each in enumerate(looked) if i not in gone], list(gone.values())
+
+
+def starts_of(head: bytes, lengths: Iterable[int], key: bytes) -> Iterator[tuple[int, str]]:
+    """Beginnings of a file of some lengths, as fingerprints."""
+    state, at = hasher(key), 0
+    for length in sorted(lengths):
+        if length <= len(head):
+            state.update(head[at:length])
+            yield length, state.hexdigest()
+            at = length
+
+
+def _relation(one: Source, other: Source, head: bytes, first: bool) -> str:
+    """How one is contained in the other, if it is: of two that are the same the first in order counts."""
+    if one.format == "parquet" or (one.packed == other.packed and one.disk == other.disk):
+        same = not first and one.disk == other.disk and _are_equal(one.path, other.path)
+        return "the same as" if same else ""
+    rows = head.count(b"\n") > 1 or (b"\n" not in head or not one.options.get("header"))
+    short, long = length_of(one), length_of(other)
+    if short > long or (short == long and first) or not rows or tail_hash(other, short) != tail_hash(one, short):
+        return ""
+    if short == long:
+        return "the same as"
+    return "the beginning of" if not one.form.one_broker or one.options["broker"] == other.options["broker"] else ""
+
+
+def _are_equal(path: str, other: str) -> bool:
+    (files, at), (others, to) = place(path), place(other)
+    with files.open_input_stream(at) as left, others.open_input_stream(to) as right:
+        while (block := left.read(1 << 20)) == right.read(1 << 20):
+            if not block:
+                return True
+    return False
+
+
+def tail_hash(source: Source, end: int) -> str | None:
+    """The hash of the last bytes before `end`, unpacked; none if it is not that long."""
+    files, at = place(source.path)
+    if not source.packed:
+        return tail_at(files, at, end, source.key) if end <= source.disk[0] else None
+    with open_file(source.path) as stream:
+        stream.seek(max(0, end - HEAD))
+        last = stream.read(min(HEAD, end))
+    return hash_of(last, source.key) if len(last) == min(HEAD, end) else None
+
+
+def length_of(source: Source) -> int:
+    """Its bytes, unpacked."""
+    if not source.packed:
+        return source.disk[0]
+    with open_file(source.path) as stream:
+        return sum(map(len, iter(lambda: stream.read(1 << 20), b"")))
 
 
 # --- what was read before ---------------------------------------------------------------------------------
 
 
-def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note]) -> list[str | None]:
+def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note], replacing: bool) -> list[str | None]:
     """The source of the trace that each is, or none; none is two."""
-    by_head: dict[tuple[int, str], list[str]] = {}
+    by_start: dict[tuple[int, str], list[str]] = {}
     for digest, before in noted.items():
-        by_head.setdefault((before["head"], digest.partition("-")[0]), []).append(digest)
-    lengths = sorted({length for length, _ in by_head})
-    candidates: list[tuple[tuple[bool, int, int], int, str]] = []
+        length, own = before["start"]
+        by_start.setdefault((length, own), []).append(digest)
+    lengths = {length for length, _ in by_start}
+    candidates: list[tuple[tuple[bool, bool, int, int], int, str]] = []
+    other: dict[int, list[str]] = {}
     for i, (source, head) in enumerate(looked):
-        for key in hash_prefixes(head, lengths, source.key).items():
-            alike = [digest for digest in by_head.get(key, ()) if _continues(source, head, noted[digest])]
-            candidates += [((noted[each]["name"] != source.label, -noted[each]["end"], i), i, each) for each in alike]
+        for start in starts_of(head, lengths, source.key):
+            for digest in by_start.get(start, ()):
+                before = noted[digest]
+                named = before["name"] == source.label and before["log"] == source.log
+                if not named and before["end"] < HEAD and not _is_distinctive(source, before):
+                    continue
+                goes_on = _goes_on(source, before)
+                if not goes_on:
+                    other.setdefault(i, []).append(digest)
+                if goes_on or replacing:
+                    candidates.append(((not goes_on, not named, -before["end"], i), i, digest))
+        other.setdefault(i, []).extend(_longer(source, noted))
+        if replacing:
+            candidates += [((True, noted[each]["name"] != source.label, 0, i), i, each) for each in other[i]]
     found: list[str | None] = [None] * len(looked)
     taken: set[str] = set()
     for _, i, digest in sorted(candidates):
         if found[i] is None and digest not in taken:
             found[i] = digest
             taken.add(digest)
+    for i, (source, _) in enumerate(looked):
+        if found[i] is None and other[i]:
+            before = noted[other[i][0]]
+            raise BadTrace(
+                f"{source.path} begins like {before['name']}, of which {before['end']:,} bytes were ingested before, "
+                f"and {'goes on otherwise' if length_of(source) > before['end'] else 'is shorter'}. "
+                "Leave it out if it is an older copy (in a folder: --skip); --replace takes it in place of what was "
+                "ingested."
+            )
     return found
 
 
-def _continues(source: Source, head: bytes, before: Note) -> bool:
-    """Whether a file begins with all that was read of a source, or is that source read anew."""
-    alike = before["name"] == source.label and before["log"] == source.log
-    if before["end"] < HEAD and not alike and not _is_distinctive(source, before):
-        return False
+def _goes_on(source: Source, before: Note) -> bool:
+    """Whether a file that begins like a source has all that was read of it; a Parquet file has, if it is larger."""
+    if source.format == "parquet" and source.disk[0] > before["end"]:
+        return True
     if source.packed and tuple(before["disk"]) == source.disk:
         return True
-    if tail_hash(source, before["end"]) == before["tail"]:
-        return True
-    length, start = before["start"]
-    if not alike or length < HEAD or hash_of(head[:length], source.key) != start:
-        return False
-    was_cut = not source.packed and before["end"] > source.disk[0] and source.format != "parquet"
-    return not was_cut  # but written anew, and so it is read anew
+    return tail_hash(source, before["end"]) == before["tail"]
 
 
-def refuse_older(source: Source, noted: Mapping[str, Note]) -> None:
-    """Refuse a file that begins like one of which more was read before: it was cut, or is a copy of an older state."""
+def _longer(source: Source, noted: Mapping[str, Note]) -> list[str]:
+    """Sources that begin like all of a file that is shorter than 4 KB, and of which more was read."""
     if source.packed or source.format == "parquet" or not source.marks:
-        return
+        return []
     length, start = source.marks[-1]
-    for before in noted.values():
-        if before["marks"].get(length) != start or before["end"] <= source.disk[0] or not before["account"]["kept"]:
-            continue
-        if before["name"] == source.label and before["log"] == source.log:
-            raise BadTrace(
-                f"{source.path} is {source.disk[0]:,} bytes long, but {before['end']:,} bytes of it were ingested "
-                "before. Was it cut? Ingest it into a new trace."
-            )
-        if not source.form.one_broker or before["broker"] == hide(source.options["broker"] or "", source.key):
-            raise BadTrace(
-                f"{source.path} begins like {before['name']}, of which {before['end']:,} bytes were ingested before, "
-                "and is shorter. If it is an older copy, leave it out (in a folder: --skip); if it is not, ingest it "
-                "into a new trace."
-            )
+    return [
+        digest
+        for digest, before in noted.items()
+        if before["marks"].get(length) == start
+        and before["end"] > source.disk[0]
+        and before["account"]["kept"]
+        and (not source.form.one_broker or before["broker"] == hide(source.options["broker"] or "", source.key))
+    ]
 
 
 def _is_distinctive(source: Source, before: Note) -> bool:
@@ -175,13 +247,13 @@ def _as_before(source: Source, digest: str, before: Note, options: Options) -> S
     if not _differs(source, before, options):
         settled.update(cast(Settled, before["settled"]))
     settled["map"] = {name: tuple(columns) for name, columns in settled.get("map", {}).items()}
-    return replace(source, digest=digest, head=before["head"], options=settled, log=before["log"])
+    return replace(source, digest=digest, options=settled, log=before["log"])
 
 
 def _differs(source: Source, before: Note, options: Options) -> bool:
     """Whether a source is to be read otherwise than before: the user says so, or nothing could be read of it then."""
-    asked = options.for_format(source.form)
     settled: Mapping[str, object] = before["settled"]
+    asked = options.for_format(source.form)
     given = {name: value for name, value in asked.items() if value is not None and value not in ({}, (), [])}
     other = any(name in settled and _plain(settled[name]) != _plain(value) for name, value in given.items())
     return other or not before["account"]["kept"]
@@ -192,28 +264,25 @@ def _plain(value: object) -> object:
     return json.loads(json.dumps(value))
 
 
-def _find_new_part(source: Source, digest: str, before: Note, options: Options) -> Source | None:
-    """A source that is known in part, from where it is to be read; none if it has nothing new."""
-    same = _as_before(source, digest, before, options)
+def _new_part(source: Source, before: Note, options: Options) -> int | None:
+    """From where a source that is known is to be read; none if it has nothing new."""
     end = before["end"]
     if source.packed and tuple(before["disk"]) == source.disk:
         return None
-    if source.format == "parquet" and source.disk[0] == end:
-        return None if before["tail"] == source.tail else same
-    if source.format == "parquet" or tail_hash(source, end) != before["tail"]:
-        return same  # written anew
-    begin = _after(source, end, before["open"])
+    if not _goes_on(source, before):
+        return 0
+    if source.format == "parquet":
+        return None if source.disk[0] == end else 0
+    begin = _after(source, end) if before["open"] else end
     if begin is None:
-        return same  # what was taken for a whole line goes on
+        return 0  # what was taken for a whole line goes on
     if (length_of(source) if source.packed else source.size) <= begin:
         return None
-    return same if source.form.scope == "file" or _differs(source, before, options) else replace(same, begin=begin)
+    return 0 if source.form.scope == "file" or _differs(source, before, options) else begin
 
 
-def _after(source: Source, end: int, was_open: bool) -> int | None:
+def _after(source: Source, end: int) -> int | None:
     """Where the line after `end` begins; none if the last line went on there."""
-    if not was_open:
-        return end
     with open_file(source.path) as stream:
         stream.seek(end)
         follows = stream.read(2)
@@ -230,12 +299,14 @@ def _find_rereads(
     for name in sorted({source.format for source in found.values() if source.form.one_broker}):
         others = {each: before for each, before in noted.items() if before["format"] == name and before["bridges"]}
         new = [source for source in found.values() if source.format == name]
-        spans = [(_first(source, noted), LAST) for source in new]
+        spans = [(_first(source, noted), 1 << 62) for source in new]
         near: set[str] = set()
         while grown := {
             each
             for each, before in others.items()
-            if each not in near and "first" in before and any(_meet(before, *span) for span in spans)
+            if each not in near
+            and "first" in before
+            and any(before["first"] <= last and before["last"] >= first for first, last in spans)
         }:
             near |= grown
             spans = [(others[each]["first"], others[each]["last"]) for each in grown]
@@ -250,23 +321,12 @@ def _find_rereads(
     return again
 
 
-LAST = 1 << 62
-
-
-def _meet(before: Note, first: int, last: int) -> bool:
-    """Whether a source that was read before has messages of some time."""
-    return bool(before["first"] <= last and before["last"] >= first)
-
-
 def _first(source: Source, noted: Mapping[str, Note]) -> int:
     """The first time of a source, as its first lines say."""
     before = noted.get(source.digest)
-    known = before["first"] if before and "first" in before else LAST
+    known = before["first"] if before and "first" in before else 1 << 62
     with open_file(source.path) as stream:
         lines = stream.read(SAMPLE).rpartition(b"\n")
     batches = source.form.read(iter([(0, lines[0] + lines[1] or lines[2])]), source.options)
     times = [at for batch in batches for at in batch["at"].cast(pa.int64()).to_pylist() if at is not None]
     return int(min([known, *times]))
-
-
-__all__ = ["FORMATS", "Found", "new_sources", "refuse_older"]

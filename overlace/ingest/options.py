@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from dataclasses import replace as with_values
 from typing import TYPE_CHECKING, ClassVar
 
 from overlace.errors import BadParameter
@@ -112,6 +113,7 @@ class Options:
         most=1,
     )
     skip: tuple[str, ...] = option((), "leave files of this pattern in folders out: '*.md'", metavar="PATTERN")
+    replace: bool = option(False, "take a log that was cut or written anew in place of what was ingested of it")
     break_lock: bool = option(False, "take the trace's lock from a writer that is gone")
 
     def __post_init__(self) -> None:
@@ -211,7 +213,7 @@ def keep_settings(options: Options, base: Trace | None) -> Options:
         raise BadParameter(
             f"--identity {identity}: the trace at {base.path} has {how['identity']}, and that cannot change"
         )
-    return replace(
+    return with_values(
         options,
         identity=identity,
         keep_topics=options.keep_topics or how["keep_topics"],

@@ -73,16 +73,16 @@ def ingest_sources(
     chosen = options or Options()
     with writing(out, break_lock=chosen.break_lock) as writer:
         chosen, key, notes = settle(chosen, writer.base, out)
-        found = new_sources([absolute(path) for path in paths], chosen, notes.get("sources", {}), key)
-        sources = settle_together(found.sources)
+        new, known = new_sources([absolute(path) for path in paths], chosen, notes.get("sources", {}), key)
+        sources = settle_together(new)
         if not sources:
             if writer.base is None:
-                raise BadTrace(f"nothing to ingest: {'; '.join(found.known) or 'no file was found'}")
-            return Ingested(writer.base, [], found.known, 0, warn_of_kept(writer.base, chosen.attributes))
+                raise BadTrace(f"nothing to ingest: {'; '.join(known) or 'no file was found'}")
+            return Ingested(writer.base, [], known, 0, warn_of_kept(writer.base, chosen.attributes))
         size = sum(source.size - source.begin for source in sources)
         with settings(spark(size) if callable(spark) else spark) as session:
             done = Ingest(Store(session, writer), sources, chosen, key, notes, progress, watch).run(read_events)
-        return done._replace(known=found.known)
+        return done._replace(known=known)
 
 
 def ingest_frame(
@@ -499,7 +499,6 @@ class Ingest:
             "settled": cast(Kept, {name: value for name, value in source.options.items() if name in kept}),
             "broker": hide(source.options.get("broker") or "", source.key),
             "log": source.log,
-            "head": source.head,
             "start": source.start,
             "marks": dict(source.marks),
             "end": end,

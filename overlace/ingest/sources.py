@@ -6,7 +6,6 @@ once, and kept with it. A last line without an end is read if it can be, and els
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,6 @@ from overlace.ingest.files import (
     _refuse_encoding,
     _refuse_packed,
     hash_of,
-    hasher,
     log_of,
     open_file,
     strip_rotation,
@@ -49,21 +47,18 @@ class Source:
 
     path: str
     name: str
-    digest: str  # of its first 4 KB
-    head: int  # how many bytes that is, for a shorter file
+    digest: str  # what the trace knows it by: the hash of its first 4 KB when it was read first
     size: int  # bytes to read: without a last line that waits for its end
     format: str
     options: Settled = field(default_factory=lambda: Settled())
     packed: bool = False  # it must be unpacked from its beginning
-    start: tuple[int, str] = (0, "")  # its first bytes as they are now: how many, and their hash
+    start: tuple[int, str] = (0, "")  # its fingerprint: how many bytes, up to 4 KB, and their hash
     marks: tuple[tuple[str, str], ...] = ()  # hashes of its first 256, 512, ... bytes, to tell an older copy
     disk: tuple[int, str] = (0, "")  # its bytes on disk, and the hash of the last of them
     tail: str = ""  # the hash of the last bytes that are read, unless it is packed
     open: bool = False  # its last line has no end, but can be read
     log: str = ""  # which log it is a part of: the files of one that is rotated have it in common
     begin: int = 0  # bytes below are known
-    cut: int = 0  # messages from here on may go on in what is logged later
-    number: int = 0  # its own in the trace: message ids are made of it
     key: bytes = field(default=b"", repr=False)  # under which its hashes are made, where names are hidden
 
     @property
@@ -92,10 +87,7 @@ class Source:
             return parquet.splits(self.path, parquet.ROWS)
         if self.packed or self.form.scope == "file":
             return [(self.begin, self.size)]
-        edges = {*range(self.begin, self.size, most), self.size}
-        if self.begin < self.cut < self.size:
-            edges = {edge for edge in edges if edge < self.cut or edge == self.size} | {self.cut}
-        return list(itertools.pairwise(sorted(edges)))
+        return list(itertools.pairwise([*range(self.begin, self.size, most), self.size]))
 
     def read(self, begin: int, end: int) -> tuple[Iterator[pa.RecordBatch], Count]:
         """(events, count) of a split; the count holds once all events were taken."""
@@ -167,8 +159,6 @@ def look_at(
     asked = options or Options()
     files, at = place(path)
     info = files.get_file_info(at)
-    if info.type == pafs.FileType.Directory and form == "parquet":
-        return _look_at_table(path, asked, key), b""
     if info.type != pafs.FileType.File:
         raise BadTrace(f"{path} is not a file")
     with files.open_input_file(at) as raw:
@@ -212,7 +202,6 @@ def look_at(
         path,
         PurePosixPath(path).name,
         digest=hash_of(head, key),
-        head=len(head),
         size=size,
         format=name,
         options=settled,
@@ -259,8 +248,6 @@ def refuse_changed(source: Source) -> None:
     """Refuse a file that is another by now: it was rotated or written anew between a look at it and its reading."""
     files, at = place(source.path)
     info = files.get_file_info(at)
-    if info.type == pafs.FileType.Directory:
-        return
     same = info.type == pafs.FileType.File and info.size >= source.size
     if same and not source.packed:
         same = tail_at(files, at, source.size, source.key) == source.tail
@@ -273,24 +260,6 @@ def refuse_changed(source: Source) -> None:
         raise BadTrace(
             f"{source.path} was rotated or written anew while it was being read. Nothing was ingested; run this again."
         )
-
-
-def _look_at_table(path: str, asked: Options, key: bytes) -> Source:
-    """A table in several files, as one source."""
-    state, total = hasher(key), 0
-    for each in parquet.files_of(path):
-        files, at = place(each)
-        size = files.get_file_info(at).size
-        total += size
-        state.update(tail_at(files, at, size, key).encode())
-    form = parquet.FORMAT
-    settled = parquet.settle(path, asked.for_format(form))
-    name = PurePosixPath(path).stem
-    digest = state.hexdigest()
-    return Source(
-        path, name, digest, HEAD, total, form.name, settled, disk=(total, digest), tail=digest,
-        log=log_of(path, key), key=key,
-    )  # fmt: skip
 
 
 def guess(head: bytes) -> str | None:
@@ -321,18 +290,3 @@ def identity_of(sources: Sequence[Source]) -> str:
 def bytes_waiting(source: Source) -> int:
     """Bytes of its last line, if that waits for its end."""
     return 0 if source.packed or source.format == "parquet" else source.disk[0] - source.size
-
-
-def first_and_last(source: Source) -> tuple[int, int] | None:
-    """Two times of a source, near its beginning and its end, where that is cheap to find out."""
-    if source.format == "parquet":
-        return parquet.span(source.path, source.options)
-    if source.packed or source.form.scope == "file" or source.size < 2 * HEAD:
-        return None
-    found: list[int] = []
-    with open_file(source.path) as file, contextlib.suppress(BadTrace):
-        for begin, end in ((source.begin, min(source.size, source.begin + HEAD)), (source.size - HEAD, source.size)):
-            for batch in source.form.read(blocks(file, begin, end), source.options):
-                found += [at for at in batch["at"].cast(pa.int64()).to_pylist() if at is not None]
-            file.seek(0)
-    return (min(found), max(found)) if found else None

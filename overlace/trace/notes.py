@@ -54,8 +54,7 @@ class Read(TypedDict):
     settled: Kept
     broker: str
     log: str  # which log it is a part of
-    head: Annotated[int, msgspec.Meta(ge=0, le=4096)]  # bytes of which the source's digest is the hash
-    start: tuple[Count, str]  # its first bytes when it was read last, and their hash
+    start: tuple[Annotated[int, msgspec.Meta(ge=0, le=4096)], str]  # how many first bytes, and their hash
     marks: dict[str, str]  # hashes of its first 256, 512, ... bytes
     end: Count  # how far it was read
     tail: str  # the hash of the last bytes that were read

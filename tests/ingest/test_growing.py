@@ -43,7 +43,7 @@ def content_of(trace):
 def small(head=40):
     """Heads of a few lines, so that short logs have all that long ones have."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("files", "sources", "copies", "growth"):
+        for module in ("files", "sources", "growth"):
             patch.setattr(f"overlace.ingest.{module}.HEAD", head)
         yield
 
@@ -334,19 +334,26 @@ def test_a_log_that_was_copied_and_truncated_goes_on(log, reads):
     assert reads.taken() == len(rows(60, 2))
 
 
-def test_a_log_that_was_cut_is_refused(log):
+@pytest.mark.parametrize(
+    ("now", "how"),
+    [
+        (rows(0, 80), "is shorter"),
+        (rows(0, 9), "is shorter"),
+        (rows(0, 80) + rows(100, 30), "goes on otherwise"),
+        (rows(0, 80) + rows(100, 20), "is shorter"),
+    ],
+)
+def test_a_log_that_was_cut_or_written_anew_is_refused_unless_it_is_to_replace_what_it_gave(log, now, how):
     log.write_bytes(rows(0, 100))
-    again(log)
-    log.write_bytes(rows(0, 80))
-    with pytest.raises(BadTrace, match="Was it cut"):
+    before = again(log).trace.digest()
+    log.write_bytes(now)
+    with pytest.raises(BadTrace, match=f"begins like app.log, of which .* and {how}"):
         again(log)
-
-
-def test_a_log_that_was_written_anew_replaces_what_it_gave(log):
-    log.write_bytes(rows(0, 100))
-    again(log)
-    log.write_bytes(rows(0, 80) + rows(100, 30))
-    assert again(log).trace.rows("messages") == 110
+    done = again(log, replace=True).trace
+    assert before != done.digest()
+    assert content_of(done) == content_of(ingest([log], log.parent / "other", format="jsonl").trace)
+    log.write_bytes(now + row(500))
+    assert again(log).trace.rows("messages") == now.count(b"\n") + 1
 
 
 def test_of_a_log_with_keys_the_new_bytes_are_read_and_join_their_messages(log, reads):
