@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
 from overlace.errors import BadTrace
 from overlace.ingest.fields import UNIT_WORDS
+from overlace.ingest.fragments import hash_of
 from overlace.ingest.options import Options
-from overlace.ingest.sources import Source
+from overlace.ingest.sources import Source, bytes_waiting, hide
+from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
 from overlace.trace.tables import schema_of
 
 NUMBERS = ("lines", "kept", "duplicates", "ignored", "quarantined")
@@ -68,6 +70,98 @@ class Account(NamedTuple):
         ignored = {**self.ignored, ORPHANS: orphans} if orphans else self.ignored
         bad = {**self.quarantined, INCOMPLETE: (incomplete, "")} if incomplete else self.quarantined
         return self._replace(kept=self.kept - orphans - incomplete, ignored=ignored, quarantined=bad)
+
+
+class Book:
+    """The accounts of the sources of an ingest, and the notes that the trace has of its sources.
+
+    `counted` is what their splits have counted (`stages.accounts_of`). A log with too many bad lines is refused.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        noted: dict[str, Note],
+        options: Options,
+        counted: Iterable[Mapping[str, Any]],
+    ) -> None:
+        self.sources, self.noted, self.options = sources, noted, options
+        self.rows: dict[int, list[Mapping[str, Any]]] = {hash_of(source.digest): [] for source in sources}
+        for row in counted:
+            self.rows[row["source"]].append(row)
+        self.accounts = {s.digest: account_of(s, self.rows[hash_of(s.digest)], bytes_waiting(s)) for s in sources}
+        self._judge(self.accounts.values())
+
+    def total(self, what: str) -> int:
+        """The sum of what was counted under a word over all sources."""
+        return sum(row["rows"] for own in self.rows.values() for row in own if row["what"] == what)
+
+    @property
+    def spans(self) -> dict[int, tuple[int, int]]:
+        """First and last time of each source that has any."""
+        return {n: (row["first"], row["last"]) for n, own in self.rows.items() for row in own if row["what"] == "span"}
+
+    def _judge(self, accounts: Iterable[Account]) -> None:
+        before = {s.digest: self.noted[s.digest]["account"]["lines"] for s in self.sources if s.begin}
+        judge(accounts, self.options, before)
+
+    def close(
+        self,
+        repeats: Mapping[int, int],
+        pending: Mapping[tuple[int, bool], int],
+        bridges: Mapping[int, set[str]],
+    ) -> list[Account]:
+        """The accounts with what only shows when all is joined; the notes of all sources follow."""
+        for digest, account in self.accounts.items():
+            if rows := repeats.get(hash_of(digest)):
+                self.accounts[digest] = account._replace(kept=account.kept - rows, duplicates=rows)
+        waiting = {}
+        for digest in (*self.noted, *self.accounts):
+            number = hash_of(digest)
+            waiting[digest] = pending.get((number, False), 0), pending.get((number, True), 0)
+            if digest not in self.accounts and (rows := repeats.get(number)):
+                old = self.noted[digest]["account"]  # rows of an earlier ingest that were not joined then
+                old["kept"], old["duplicates"] = old["kept"] - rows, old["duplicates"] + rows
+        final = {digest: account.without_pending(*waiting[digest]) for digest, account in self.accounts.items()}
+        self._judge(final.values())
+        kept = not self.options.reduce_only
+        for source in self.sources:
+            account = (self.accounts if kept else final)[source.digest]
+            self.noted[source.digest] = self._note(source, account, bridges.get(hash_of(source.digest), set()))
+        for digest, note in self.noted.items():
+            note["pending"] = waiting[digest] if kept else (0, 0)
+        return list(final.values())
+
+    def _note(self, source: Source, account: Account, bridges: set[str]) -> Note:
+        """What the next ingest must have of a source."""
+        before = self.noted[source.digest] if source.begin else None
+        end, tail, is_open = source.size, source.tail, source.open
+        for row in self.rows[hash_of(source.digest)]:
+            if row["what"] == "end":  # of what is packed only reading shows it
+                end, tail, is_open = source.begin + row["rows"], row["reason"], row["sample"] == "open"
+        kept = {*Kept.__annotations__} - {*(OF_THE_LOG if source.key else ())}
+        named = {*bridges, *(before["bridges"] if before else ())}
+        note: Note = {
+            "name": source.label,
+            "format": source.format,
+            "settled": cast(Kept, {name: value for name, value in source.options.items() if name in kept}),
+            "broker": hide(source.options.get("broker") or "", source.key),
+            "log": source.log,
+            "start": source.start,
+            "marks": dict(source.marks),
+            "end": end,
+            "tail": tail,
+            "disk": source.disk,
+            "open": is_open,
+            "bridges": [""] * bool(named) if source.key else sorted(named),
+            "account": cast(Lines, (account.add(before["account"]) if before else account).numbers()),
+            "pending": (0, 0),
+        }
+        spans = [self.spans[hash_of(source.digest)]] if hash_of(source.digest) in self.spans else []
+        spans += [(before["first"], before["last"])] if before and "first" in before else []
+        if spans:
+            note |= {"first": min(first for first, _ in spans), "last": max(last for _, last in spans)}
+        return note
 
 
 def account_of(source: Source, rows: Sequence[Mapping[str, Any]], waits: int) -> Account:

@@ -16,7 +16,8 @@ matched with depends on no line that is later by more than SLACK_US.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -25,7 +26,11 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from overlace.ingest import stages
+from overlace.ingest.fragments import hash_of
+from overlace.ingest.sources import Source
 from overlace.ingest.topologies import Bridge
+from overlace.trace.notes import Note
 
 Ints = NDArray[np.int64]
 
@@ -34,6 +39,44 @@ SLACK_US = 5_000_000
 
 PARTS = 16
 """The lines of a link come in so many parts, each with all lines of its topics and sizes."""
+
+
+def shown_by(events: DataFrame) -> dict[int, set[str]]:
+    """The names of the bridges that each source shows."""
+    found: dict[int, set[str]] = {}
+    life = stages.rows_of(events, "life").where("what in ('bridge', 'crossing') and name is not null")
+    for row in life.select("source", "name").distinct().toArrow().to_pylist():
+        found.setdefault(row["source"], set()).add(row["name"].removeprefix("local."))
+    return found
+
+
+def learned(sources: Sequence[Source], shown: Mapping[int, set[str]], noted: Mapping[str, Note]) -> tuple[Source, ...]:
+    """The sources, each with the bridges that other files of its broker's log show."""
+    known: dict[str, set[str]] = {}
+    for note in noted.values():
+        known.setdefault(note["broker"] or "", set()).update(note["bridges"])
+    for source in sources:
+        known.setdefault(source.options.get("broker") or "", set()).update(shown.get(hash_of(source.digest), ()))
+    found = []
+    for source in sources:
+        own = {*shown.get(hash_of(source.digest), ()), *(source.options.get("bridges") or ())}
+        every = sorted((own | known[source.options.get("broker") or ""]) - {""})
+        more = source.form.one_broker and set(every) != own
+        found.append(replace(source, options={**source.options, "bridges": every}) if more else source)
+    return tuple(found)
+
+
+def fragments_of(crossed: DataFrame) -> DataFrame:
+    """Who got messages over bridges (message, audience, heard), as fragments of these messages."""
+    only = ("message", "audience", "heard")
+    nothing = ("rows", "publishes", "most", "balance", "new", "extra")
+    columns = [
+        F.col(name) if name in only
+        else F.lit(None).cast("timestamp").alias(name) if name == "at"
+        else F.lit(0 if name in nothing else None).cast("long").alias(name)
+        for name in stages.FRAGMENT
+    ]  # fmt: skip
+    return crossed.select(*columns, F.lit(True).alias("keyed"))
 
 
 def crossings_of(life: DataFrame, bridges: Sequence[Bridge] = ()) -> DataFrame:

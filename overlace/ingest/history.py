@@ -6,8 +6,17 @@ but for links. Events of a source happened in order of time, those of one time i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+from overlace.ingest import stages
+from overlace.ingest.fragments import hash_of
+from overlace.ingest.sources import Source
+from overlace.ingest.store import Store, columns_of, without
+from overlace.trace.tables import schema_of
+from overlace.trace.writer import LOGS
 
 HOUR_US = 3_600_000_000
 """Of the sightings of a client at a broker in one hour the first counts, however a log is cut."""
@@ -122,3 +131,55 @@ def _since(time: str, length_us: int) -> Column:
     """The beginning of the stretch of this length that a time falls into."""
     micros = F.unix_micros(time)
     return F.timestamp_micros(micros - F.pmod(micros, F.lit(length_us)))
+
+
+# --- what is written ----------------------------------------------------------------------------------------
+
+ASKED = ("client", "topic", "filter", "dialect", "group")
+HAVE = {
+    "sessions": ("client", "broker", "since", "until"),
+    "subscriptions": (*ASKED, "since", "until"),
+    "doubles": ("bucket", "client", "messages", "bytes"),
+    "links": ("left", "right", "dials", "wired", "since", "until"),
+}
+"""Columns that logs show of a table."""
+
+
+def write_history(
+    store: Store, events: DataFrame, sources: Sequence[Source], dialled: DataFrame, bucket_us: int, shown: bool
+) -> None:
+    """Sessions, subscriptions, second sends and links of some sources, those of other sources as they were.
+
+    `shown` says whether there are events of kind life: without any, only clients were seen at brokers.
+    """
+    life, seen = (stages.rows_of(events, kind) for kind in ("life", "seen"))
+    mine = [hash_of(source.digest) for source in sources]
+    grown = F.col("source").isin([hash_of(source.digest) for source in sources if source.begin])
+    held = {table: held_by_logs(store, table) for table in HAVE}
+    if (before := held["sessions"]) is not None:
+        known = before.where(grown).withColumnRenamed("since", "at")
+        seen = seen.unionByName(known.select("source", "client", "broker", "at"), allowMissingColumns=True)
+    asked = subscriptions_of(life)
+    if any(source.form.one_log for source in sources):
+        if (before := held["subscriptions"]) is not None:
+            asked = asked.unionByName(before.where(grown).select("source", *ASKED, "since", "until"))
+        asked = first_seen_only(asked)
+    made = {"sessions": sessions_of(life, seen), "subscriptions": asked, "doubles": doubles_of(life, bucket_us)}
+    for table, frame in made.items():
+        if not (shown or table == "sessions" or held[table] is not None):
+            continue
+        own = frame.select(*columns_of(table, HAVE[table]), "source")
+        if (other := held[table]) is not None:
+            own = own.unionByName(without(other, mine).select(*schema_of(table).names, "source"))
+        store.write(table, own)
+    parts = store.base.parts.get("links", ()) if store.base else ()
+    if shown and all(part.source == LOGS for part in parts):
+        links = links_of(life, dialled, held["links"])
+        store.write("links", links.select(*columns_of("links", HAVE["links"])))
+
+
+def held_by_logs(store: Store, table: str) -> DataFrame | None:
+    """What the trace has of a table from logs."""
+    parts = store.base.parts.get(table, ()) if store.base else ()
+    paths = [part.path for part in parts if part.source == LOGS]
+    return store.parts(table, paths) if paths else None

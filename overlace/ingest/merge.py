@@ -7,164 +7,28 @@ names one message within these periods. With --reduce-only no messages are kept,
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from urllib.parse import quote
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from overlace.errors import BadTrace
 from overlace.ingest import stages
-from overlace.trace.digests import digest_columns, digest_of
+from overlace.ingest.store import CUTS, EXTRA, WHOLE, Store, union, wide, without
 from overlace.trace.ids import identities
 from overlace.trace.store import DAY_US, Part, Trace, place
 from overlace.trace.tables import TIME, schema_of
-from overlace.trace.writer import LOGS, Writer
 
 LONG, THIN = 31, 1000
 """Messages of more days than this, with fewer a day than that, are in folders by year."""
 
-EXTRA = pa.schema(
-    [("source", pa.int64()), *((name, pa.int64()) for name in stages.KEPT if name != "source"), ("repeats", pa.int64())]
-)
-"""Columns that files of messages and traffic have beyond their tables."""
-
-GLOB = re.compile(r"[][{}*?\\]")
-"""What Spark takes for a pattern in a path that it reads."""
-
 ATTRIBUTES = 63
 """Attributes of a trace, at most: bits of a mask."""
-
-
-@dataclass
-class Store:
-    """A trace as an engine reads and writes it; what it writes counts when the writer commits it."""
-
-    spark: SparkSession
-    writer: Writer
-    written: dict[str, list[str]] = field(default_factory=dict)  # tables with the columns that they are cut by
-
-    @property
-    def base(self) -> Trace | None:
-        """The trace as it was."""
-        return self.writer.base
-
-    def folder(self, table: str) -> str:
-        """Where what is new of a table lies, in the trace."""
-        return f"{table}/generation={self.writer.generation + 1}"
-
-    def url(self, path: str) -> str:
-        """A path in the trace as the engine takes it."""
-        whole = f"{self.writer.path}/{path}"
-        if "://" in whole:
-            return whole
-        return f"file://{quote(whole) if self.remote else whole}"
-
-    @property
-    def remote(self) -> bool:
-        """Whether the session is one of Spark Connect, as Sail's are: its paths are those of URLs, percent-encoded."""
-        return "connect" in type(self.spark).__module__
-
-    def read(self, schema: pa.Schema, *paths: str) -> DataFrame:
-        """Parquet files at some paths in the trace, as rows of a schema; what a file lacks is null."""
-        types = from_arrow_schema(schema, prefer_timestamp_ntz=False)
-        if not paths:
-            return self.spark.createDataFrame([], types)
-        urls = [each if self.remote else GLOB.sub(r"\\\g<0>", each) for each in map(self.url, paths)]
-        return self.spark.read.schema(types).parquet(*urls)
-
-    def parts(self, table: str, paths: Iterable[str] | None = None) -> DataFrame:
-        """What the trace had of a table, or some of its parts, with the columns beyond the table."""
-        listed = (
-            [part.path for part in self.base.parts.get(table, ())] if self.base and paths is None else list(paths or ())
-        )
-        return self.read(wide(table), *dict.fromkeys(listed))
-
-    def now(self, table: str) -> DataFrame:
-        """A table as it will be when what was written counts."""
-        return self.read(schema_of(table), *dict.fromkeys(part.path for part in self.writer.parts.get(table, ())))
-
-    def write(self, table: str, frame: DataFrame, *by: str, mode: str = "overwrite", counts: bool = True) -> str:
-        """Write rows of a table, cut by the values of some columns; where they lie."""
-        at = self.folder(table) if counts else f"{self.writer.staging}/{table}"
-        frame.write.mode(mode).partitionBy(*by).option("compression", "zstd").parquet(self.url(at))
-        if counts:
-            self.written[table] = list(by)
-        return at
-
-    def folders(self, at: str) -> list[str]:
-        """The folders with files below a path in the trace."""
-        files, root = place(self.writer.path)
-        listed = files.get_file_info(pafs.FileSelector(f"{root}/{at}", recursive=True, allow_not_found=True))
-        inside = (i.path for i in listed if i.type == pafs.FileType.File and not i.base_name.startswith(("_", ".")))
-        return sorted({path.rpartition("/")[0].removeprefix(f"{root}/") for path in inside})
-
-    def drop(self, at: str) -> None:
-        """Remove a folder."""
-        files, root = place(self.writer.path)
-        files.delete_dir(f"{root}/{at}")
-
-    def put_beside(self, name: str, rows: pa.Table) -> str:
-        """Write rows where tasks find them, for this ingest only; the path."""
-        files, root = place(self.writer.path)
-        files.create_dir(f"{root}/{self.writer.staging}", recursive=True)
-        with (
-            files.open_output_stream(f"{root}/{self.writer.staging}/{name}") as sink,
-            pa.ipc.new_stream(sink, rows.schema) as out,
-        ):
-            out.write_table(rows)
-        return f"{self.writer.path}/{self.writer.staging}/{name}"
-
-    def digests(self) -> dict[str, list[Part]]:
-        """What was written of each table, as parts with their rows and digests."""
-        frames = []
-        for table, by in self.written.items():
-            schema = pa.schema([*schema_of(table), *((name, pa.string()) for name in by)])
-            labels = [
-                F.lit(table).alias("table"),
-                *(F.col(name) if name in by else F.lit("").alias(name) for name in CUTS),
-            ]
-            sums = [
-                F.expr(each).alias(name) for each, name in zip(digest_columns(table), ("n", "low", "high"), strict=True)
-            ]
-            rows = self.read(schema, self.folder(table))
-            rows = rows.where(F.col("state").isin(*WHOLE)) if "state" in by else rows
-            frames.append(rows.groupBy(*labels).agg(*sums))
-        found: dict[str, list[Part]] = {table: [] for table in self.written}
-        for row in union(frames).toArrow().to_pylist() if frames else ():
-            cut = "".join(f"/{name}={row[name]}" for name in CUTS if row[name])
-            count, hashed = digest_of(row["n"], row["low"], row["high"])
-            if count:
-                found[row["table"]].append(Part(self.folder(row["table"]) + cut, count, hashed, LOGS))
-        return {table: sorted(parts, key=lambda part: part.path) for table, parts in found.items()}
-
-
-def wide(table: str) -> pa.Schema:
-    """The columns of a table, and what files of it may have beyond."""
-    return pa.schema(list({each.name: each for each in [*EXTRA, *schema_of(table)]}.values()))
-
-
-CUTS = ("state", "period")
-"""Columns that tables are cut by."""
-
-WHOLE = ("whole", "joined")
-"""States of messages that count."""
-
-
-def union(frames: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all frames."""
-    whole = frames[0]
-    for each in frames[1:]:
-        whole = whole.unionByName(each)
-    return whole
 
 
 # --- what was read ----------------------------------------------------------------------------------------
@@ -291,11 +155,6 @@ def held_fragments(store: Store, scope: Scope) -> list[DataFrame]:
         fresh = {"new": F.col("publishes"), "extra": F.lit(0).cast("long")}
         found.append(store.parts("fragments").withColumns({**whole, **fixed, **fresh}))
     return [without(each, scope.replaced).select(*stages.FRAGMENT, "keyed") for each in found]
-
-
-def without(frame: DataFrame, sources: Sequence[int]) -> DataFrame:
-    """The rows that do not come from some sources."""
-    return frame.where(~F.coalesce(F.col("source").isin(list(sources)), F.lit(False))) if sources else frame
 
 
 def held_sets(store: Store) -> list[DataFrame]:

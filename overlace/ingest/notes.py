@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import functions as F
 
-from overlace.ingest.merge import Store
+from overlace.ingest.store import Store
 from overlace.trace.notes import Note
 
 FEW = 3

@@ -6,43 +6,36 @@ counts before the manifest is written, so a killed ingest leaves the trace as it
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest import bridges, frames, history, merge, stages
-from overlace.ingest.accounts import Account, account_of, judge, sources_table
+from overlace.ingest.accounts import Account, Book, sources_table
 from overlace.ingest.fragments import EVENT, Job, hash_of
 from overlace.ingest.growth import new_sources
-from overlace.ingest.merge import Facts, Scope, Store
+from overlace.ingest.merge import Facts, Scope
 from overlace.ingest.notes import notes_of
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
 from overlace.ingest.predicates import NOTE, find_predicates, warn_of_kept, write_requests
 from overlace.ingest.receivers import check_filters, content_notes, read_subscriptions
 from overlace.ingest.source import read_events
-from overlace.ingest.sources import Source, bytes_waiting, hide, identity_of, refuse_changed, settle_together
+from overlace.ingest.sources import Source, identity_of, refuse_changed, settle_together
+from overlace.ingest.store import Store, columns_of, settings, union
 from overlace.ingest.topologies import Bridge
 from overlace.matching.names import check_value
 from overlace.model import Progress
-from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
+from overlace.trace.notes import Note
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Trace, absolute
 from overlace.trace.tables import TIME, schema_of
 from overlace.trace.writer import LOGS, writing
-
-Counted = dict[int, list[dict[str, Any]]]
-"""What became of the lines of each source, as its splits have counted."""
-
 
 Start = Callable[[int], SparkSession]
 """What starts a session for so many bytes of logs."""
@@ -124,55 +117,7 @@ def settle(options: Options, base: Trace | None, out: str) -> tuple[Options, byt
     return chosen, key, {**notes, "check": check}
 
 
-SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.maxConcurrentOutputFileWriters": "64",  # else rows are sorted by what tables are cut by
-}
-
-
-@contextmanager
-def settings(spark: SparkSession) -> Iterator[SparkSession]:
-    """What ingest needs of a session, which is put back as it was when its last ingest ends.
-
-    PySpark takes column functions for those of Spark Connect or of a JVM by a variable of the environment.
-    """
-    with _SETTING:
-        if not _IN_USE[id(spark)]:
-            _BEFORE[id(spark)] = {name: spark.conf.get(name, None) for name in SETTINGS}
-            for name, value in SETTINGS.items():
-                spark.conf.set(name, value)
-        _IN_USE[id(spark)] += 1
-        mode = os.environ.pop(CONNECT, None)
-        if "connect" in type(spark).__module__:
-            os.environ[CONNECT] = "1"
-    try:
-        yield spark
-    finally:
-        with _SETTING:
-            os.environ.pop(CONNECT, None)
-            if mode is not None:
-                os.environ[CONNECT] = mode
-            _IN_USE[id(spark)] -= 1
-            for name, old in _BEFORE.pop(id(spark)).items() if not _IN_USE[id(spark)] else ():
-                spark.conf.unset(name) if old is None else spark.conf.set(name, old)
-
-
-CONNECT = "SPARK_CONNECT_MODE_ENABLED"
-_SETTING, _IN_USE = threading.Lock(), Counter[int]()
-_BEFORE: dict[int, dict[str, str | None]] = {}
-
-
 RECEIVES = pa.schema([("message", pa.int64()), ("carried", pa.int64()), ("members", pa.list_(pa.int64()))])
-ASKED = ("client", "topic", "filter", "dialect", "group")
-HAVE = {
-    "sessions": ("client", "broker", "since", "until"),
-    "subscriptions": (*ASKED, "since", "until"),
-    "doubles": ("bucket", "client", "messages", "bytes"),
-    "links": ("left", "right", "dials", "wired", "since", "until"),
-}
-"""Columns that logs show of a table."""
-
 DIALLED = pa.schema([("dials", pa.int64()), ("far", pa.int64()), ("since", TIME), ("until", TIME)])
 
 
@@ -196,16 +141,14 @@ class Ingest:
         self.job = Job(tuple(sources), options.identity or identity_of(sources), options.keep_topics, key)
         self.crossed: dict[str, int] | None = None
         self.dialled = store.read(DIALLED)
-        self.source_of = {hash_of(digest): digest for digest in (*self.noted, *(s.digest for s in sources))}
 
     def run(self, read: Callable[[SparkSession, Job], DataFrame]) -> Ingested:
         """All of it; `read` gives the events of a job."""
         store = self.store
         self._prepare_content()
-        events, counted = self._read(read)
-        accounts = self._accounts(counted)
+        events, book = self._read(read)
         facts = merge.facts_of(store, f"{store.writer.staging}/events")
-        scope = self._scope(events, facts)
+        scope = self._scope(events, facts, book)
         known = list(self.base.names.get("attribute", ())) if self.base else []
         bits = merge.bits_of(events, facts, known or self.job.predicates)
 
@@ -213,7 +156,7 @@ class Ingest:
         fragments, sets, crossed = self._fragments(events, facts, scope, [each for _, each in bits])
         made, repeats, pending = None, {}, {}
         if fragments:
-            whole, listed = merge.union(fragments), merge.union(sets)
+            whole, listed = union(fragments), union(sets)
             together = facts.keyed or len(fragments) > 1
             facts = replace(facts, keyed=together, alone=facts.alone and crossed is None)
             made = merge.write_messages(store, whole, listed, facts, scope)
@@ -223,7 +166,7 @@ class Ingest:
         self.report(0.7, "summing traffic")
         if made or "counts" in facts.kinds:
             traffic = merge.write_traffic(store, events, made.messages if made else None, facts, scope)
-            merge.write_audiences(store, merge.union(sets), traffic, scope)
+            merge.write_audiences(store, union(sets), traffic, scope)
             if self.job.predicates:
                 self._write_advertisements(traffic)
             if facts.keyed:
@@ -233,17 +176,18 @@ class Ingest:
         if "name" in facts.kinds:
             merge.write_names(store, events, [name for name, _ in bits] or known)
         if {"life", "seen"} & facts.kinds:
-            self._write_history(events, facts, scope)
+            history.write_history(store, events, self.job.sources, self.dialled, scope.bucket_us, "life" in facts.kinds)
         if made and made.pending is not None:
-            listed = merge.union(sets)
+            listed = union(sets)
             rows = stages.pending_of(made.pending, whole).toArrow().to_pylist()
             pending = {(row["source"], row["broken"]): row["rows"] for row in rows}
             if scope.kept:
                 merge.write_pending(store, made, whole, listed)
 
         self.report(0.9, "writing")
-        final = self._settle(accounts, counted, repeats, pending)
-        return self._commit(final, scope)
+        accounts = book.close(repeats, pending, self.shown)
+        trace, warnings = self._commit(scope)
+        return Ingested(trace, accounts, [], book.total("folded"), warnings)
 
     def _fragments(
         self, events: DataFrame, facts: Facts, scope: Scope, bits: Sequence[int]
@@ -254,24 +198,17 @@ class Ingest:
         if "message" in facts.kinds:
             masks = stages.masks_of(events, bits) if bits else None
             fragments.append(stages.fragments_of(events, masks))
-        if any(self.bridged.values()):
+        if any(self.shown.values()):
             crossed = self._follow(events)
-            nothing = {name: F.lit(0).cast("long") for name in ("rows", "publishes", "most", "balance", "new", "extra")}
-            missing = {
-                name: F.lit(None).cast("long")
-                for name in ("source", "offset", "client", "topic", "attributes", "bytes", "weight")
-            }
-            only = crossed.withColumns(
-                {**nothing, **missing, "at": F.lit(None).cast("timestamp"), "keyed": F.lit(True)}
-            )
-            fragments.append(only.select(*stages.FRAGMENT, "keyed"))
+            fragments.append(bridges.fragments_of(crossed))
             sets.append(crossed.select("audience", "members"))
         return [*fragments, *merge.held_fragments(self.store, scope)], sets, crossed
 
     def _follow(self, events: DataFrame) -> DataFrame:
         """(message, audience, heard, members): who got messages over bridges, by the message that was published."""
-        store = self.store
-        crossings = bridges.crossings_of(stages.rows_of(events, "life"), self._renames())
+        store = self.store  # under pseudonyms topics that bridges rename no longer match
+        renames = [] if self.job.key else [Bridge.of(each) for each in self.notes.get("bridges", [])]
+        crossings = bridges.crossings_of(stages.rows_of(events, "life"), renames)
         at = store.write("receives", bridges.receives_of(crossings), counts=False)
         receives, self.dialled = store.read(RECEIVES, at), bridges.dialled_links_of(crossings)
         self.crossed = bridges.counts_of(receives, self.dialled).toArrow().to_pylist()[0]
@@ -300,8 +237,8 @@ class Ingest:
         chosen = find_predicates(job.sources, self.texts, base, self.notes, self.options.attributes)
         self.job = replace(self.job, predicates=chosen)
 
-    def _read(self, read: Callable[[SparkSession, Job], DataFrame]) -> tuple[DataFrame, Counted]:
-        """(events, what was counted by source); read again where files show more bridges of their brokers."""
+    def _read(self, read: Callable[[SparkSession, Job], DataFrame]) -> tuple[DataFrame, Book]:
+        """(events, the accounts of their lines); read again where files show more bridges of their brokers."""
         store = self.store
         while True:
             with self.watch("reading", 0.05, 0.5):
@@ -311,68 +248,20 @@ class Ingest:
                     f"{store.writer.path}: the engine writes elsewhere. Choose a path of letters and digits."
                 )
             events = store.read(EVENT, at)
-            counted: Counted = {}
-            for row in stages.accounts_of(events).toArrow().to_pylist():
-                counted.setdefault(row["source"], []).append(row)
-            self.bridged = self._bridges(events, at)
-            learned = self._learn_bridges(self.bridged)
+            dialling = f"{at}/kind=life" in store.folders(at) and any(s.form.one_broker for s in self.job.sources)
+            self.shown = bridges.shown_by(events) if dialling else {}
+            learned = self.job.sources if self.job.key else bridges.learned(self.job.sources, self.shown, self.noted)
             if learned == self.job.sources:
                 break
             self.job = replace(self.job, sources=learned)
         for source in self.job.sources:
             if source.path:
                 refuse_changed(source)
-        self.report(
-            0.5, f"reading: {sum(r['rows'] for own in counted.values() for r in own if r['what'] == 'lines'):,} lines"
-        )
-        spans = (row for own in counted.values() for row in own if row["what"] == "span")
-        self.spans = {row["source"]: (row["first"], row["last"]) for row in spans}
-        self.folded = sum(row["rows"] for own in counted.values() for row in own if row["what"] == "folded")
-        return events, counted
+        book = Book(self.job.sources, self.noted, self.options, stages.accounts_of(events).toArrow().to_pylist())
+        self.report(0.5, f"reading: {book.total('lines'):,} lines")
+        return events, book
 
-    def _bridges(self, events: DataFrame, at: str) -> dict[int, set[str]]:
-        """The names of the bridges that each source shows."""
-        found: dict[int, set[str]] = {}
-        if not any(s.form.one_broker for s in self.job.sources) or f"{at}/kind=life" not in self.store.folders(at):
-            return found
-        life = stages.rows_of(events, "life").where("what in ('bridge', 'crossing') and name is not null")
-        for row in life.select("source", "name").distinct().toArrow().to_pylist():
-            found.setdefault(row["source"], set()).add(row["name"].removeprefix("local."))
-        return found
-
-    def _learn_bridges(self, bridged: Mapping[int, set[str]]) -> tuple[Source, ...]:
-        """The sources, each with the bridges that other files of its broker's log show."""
-        if self.job.key:
-            return self.job.sources
-        shown: dict[str, set[str]] = {}
-        for note in self.noted.values():
-            shown.setdefault(note["broker"] or "", set()).update(note["bridges"])
-        for source in self.job.sources:
-            shown.setdefault(source.options.get("broker") or "", set()).update(bridged.get(hash_of(source.digest), ()))
-        found = []
-        for source in self.job.sources:
-            own = {*bridged.get(hash_of(source.digest), ()), *(source.options.get("bridges") or ())}
-            every = sorted((own | shown[source.options.get("broker") or ""]) - {""})
-            more = source.form.one_broker and set(every) != own
-            found.append(replace(source, options={**source.options, "bridges": every}) if more else source)
-        return tuple(found)
-
-    def _renames(self) -> list[Bridge]:
-        """Bridges of configurations that rename topics; under pseudonyms their topics no longer match."""
-        return [] if self.job.key else [Bridge.of(each) for each in self.notes.get("bridges", [])]
-
-    def _accounts(self, counted: Counted) -> dict[str, Account]:
-        """What became of the lines of each source, as far as reading shows it."""
-        sources = self.job.sources
-        accounts = {s.digest: account_of(s, counted.get(hash_of(s.digest), []), bytes_waiting(s)) for s in sources}
-        self._judge(accounts)
-        return accounts
-
-    def _judge(self, accounts: Mapping[str, Account]) -> None:
-        begun = {s.digest for s in self.job.sources if s.begin}
-        judge(accounts.values(), self.options, {d: self.noted[d]["account"]["lines"] for d in begun})
-
-    def _scope(self, events: DataFrame, facts: Facts) -> Scope:
+    def _scope(self, events: DataFrame, facts: Facts, book: Book) -> Scope:
         """What of the trace is made anew."""
         base = self.base
         replaced = [s.digest for s in self.job.sources if not s.begin and s.digest in self.noted]
@@ -386,54 +275,19 @@ class Ingest:
             bucket = HOUR_US if facts.first > facts.last or facts.last - facts.first >= DAY_US else MINUTE_US
         formats = {**{d: n["format"] for d, n in self.noted.items()}, **{s.digest: s.format for s in self.job.sources}}
         added = tuple(hash_of(digest) for digest, kind in formats.items() if kind == "counts")
-        periods = merge.periods_of(self.store, events, unit, self.spans, spans)
+        periods = merge.periods_of(self.store, events, unit, book.spans, spans)
         return Scope(unit, bucket, not self.options.reduce_only, periods, tuple(map(hash_of, replaced)), added)
 
     # --- what is written
 
     def _later_repeats(self, messages: DataFrame, fragments: DataFrame) -> dict[int, int]:
         """Rows that repeat others of another source, by source."""
-        if len({source.log for source in self.job.sources}) == len(self.source_of):
+        if len({source.log for source in self.job.sources}) == len(
+            {*self.noted, *(s.digest for s in self.job.sources)}
+        ):
             return {}
         found = stages.repeats_of(messages, fragments).toArrow().to_pylist()
         return {row["source"]: row["repeats"] for row in found}
-
-    def _write_history(self, events: DataFrame, facts: Facts, scope: Scope) -> None:
-        """Sessions, subscriptions, second sends and links, those of other sources as they were."""
-        store, base = self.store, self.base
-        life, seen = (stages.rows_of(events, kind) for kind in ("life", "seen"))
-        mine = [hash_of(source.digest) for source in self.job.sources]
-        grown = [hash_of(source.digest) for source in self.job.sources if source.begin]
-
-        def held(table: str) -> DataFrame | None:
-            paths = [part.path for part in base.parts.get(table, ()) if part.source == LOGS] if base else []
-            return store.parts(table, paths) if paths else None
-
-        before = held("sessions")
-        if before is not None and grown:
-            known = before.where(F.col("source").isin(grown))
-            seen = seen.unionByName(
-                known.select("source", "client", "broker", F.col("since").alias("at")), allowMissingColumns=True
-            )
-        made = {"sessions": history.sessions_of(life, seen)}
-        if "life" in facts.kinds:
-            made["doubles"] = history.doubles_of(life, scope.bucket_us)
-            asked, before = history.subscriptions_of(life), held("subscriptions")
-            if any(source.form.one_log for source in self.job.sources):
-                if before is not None and grown:
-                    known = before.where(F.col("source").isin(grown))
-                    asked = asked.unionByName(known.select("source", *ASKED, "since", "until"))
-                asked = history.first_seen_only(asked)
-            made["subscriptions"] = asked
-        for table, frame in made.items():
-            names = [*schema_of(table).names, "source"]
-            own = frame.select(*columns_of(table, HAVE[table]), "source")
-            other = held(table)
-            store.write(table, own if other is None else own.unionByName(merge.without(other, mine).select(*names)))
-        parts = base.parts.get("links", ()) if base else ()
-        if "life" in facts.kinds and all(part.source == LOGS for part in parts):
-            links = history.links_of(life, self.dialled, held("links"))
-            store.write("links", links.select(*columns_of("links", HAVE["links"])))
 
     def _write_advertisements(self, traffic: DataFrame) -> None:
         """The sets of attributes that senders' messages have had, beside those that the trace has."""
@@ -445,76 +299,8 @@ class Ingest:
         made = new.select(*columns_of("advertisements", ("client", "attributes")))
         store.write("advertisements", made.unionByName(shown.select(*schema_of("advertisements").names)))
 
-    def _settle(
-        self,
-        accounts: Mapping[str, Account],
-        counted: Counted,
-        repeats: Mapping[int, int],
-        pending: Mapping[tuple[int, bool], int],
-    ) -> list[Account]:
-        """The accounts with what only shows when all is joined; the notes of all sources follow."""
-        for number, rows in repeats.items():
-            digest = self.source_of[number]
-            if digest in accounts:
-                account = accounts[digest]
-                accounts = {**accounts, digest: account._replace(kept=account.kept - rows, duplicates=rows)}
-            else:  # rows of an earlier ingest that were not joined then
-                old = self.noted[digest]["account"]
-                old["kept"], old["duplicates"] = old["kept"] - rows, old["duplicates"] + rows
-        waiting = {
-            digest: (pending.get((hash_of(digest), False), 0), pending.get((hash_of(digest), True), 0))
-            for digest in (*self.noted, *accounts)
-        }
-        final = {digest: account.without_pending(*waiting[digest]) for digest, account in accounts.items()}
-        self._judge(final)
-        kept = not self.options.reduce_only
-        for source in self.job.sources:
-            account = (accounts if kept else final)[source.digest]
-            self.noted[source.digest] = self._note(source, account, counted.get(hash_of(source.digest), []))
-        for digest, note in self.noted.items():
-            note["pending"] = waiting[digest] if kept else (0, 0)
-        return list(final.values())
-
-    def _note(self, source: Source, account: Account, rows: Sequence[Mapping[str, Any]]) -> Note:
-        """What the next ingest must have of a source."""
-        before = self.noted[source.digest] if source.begin else None
-        end, tail, is_open = source.size, source.tail, source.open
-        for row in rows:
-            if row["what"] == "end":  # of what is packed only reading shows it
-                end, tail, is_open = source.begin + row["rows"], row["reason"], row["sample"] == "open"
-        hidden, own = bool(self.job.key), hash_of(source.digest)
-        kept = {*Kept.__annotations__} - {*(OF_THE_LOG if hidden else ())}
-        named = {*self.bridged.get(own, ()), *(before["bridges"] if before else ())}
-        times = [
-            each
-            for each in (
-                self.spans.get(own),
-                (before["first"], before["last"]) if before and "first" in before else None,
-            )
-            if each
-        ]
-        note: Note = {
-            "name": source.label,
-            "format": source.format,
-            "settled": cast(Kept, {name: value for name, value in source.options.items() if name in kept}),
-            "broker": hide(source.options.get("broker") or "", source.key),
-            "log": source.log,
-            "start": source.start,
-            "marks": dict(source.marks),
-            "end": end,
-            "tail": tail,
-            "disk": source.disk,
-            "open": is_open,
-            "bridges": [""] * bool(named) if hidden else sorted(named),
-            "account": cast(Lines, (account.add(before["account"]) if before else account).numbers()),
-            "pending": (0, 0),
-        }
-        if times:
-            note |= {"first": min(first for first, _ in times), "last": max(last for _, last in times)}
-        return note
-
-    def _commit(self, accounts: list[Account], scope: Scope) -> Ingested:
-        """Let what was written count."""
+    def _commit(self, scope: Scope) -> tuple[Trace, list[str]]:
+        """Let what was written count; what a user should know of it."""
         writer, base, notes = self.store.writer, self.base, self.notes
         made = self.store.digests()
         for table, parts in made.items():
@@ -545,12 +331,4 @@ class Ingest:
         notes["how"]["identity"] = self.options.identity
         trace = writer.commit(bucket_us=scope.bucket_us, unit=base.unit if base else "message", notes=notes)
         self.report(1.0, "done")
-        return Ingested(trace, accounts, [], self.folded, warnings)
-
-
-def columns_of(table: str, have: Sequence[str]) -> list[Column]:
-    """The columns of a table; those that a frame does not have are null."""
-    types = from_arrow_schema(schema_of(table), prefer_timestamp_ntz=False)
-    return [
-        F.col(each.name) if each.name in have else F.lit(None).cast(each.dataType).alias(each.name) for each in types
-    ]
+        return trace, warnings

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from overlace.errors import Busy
-from overlace.ingest.merge import Store
 from overlace.ingest.options import Options
 from overlace.ingest.source import Reader
+from overlace.ingest.store import Store
 from overlace.ingest.tables import add_tables
 from overlace.trace.lock import take
 from overlace.trace.store import Trace
