@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from overlace.errors import BadTrace
 from overlace.ingest.fields import UNIT_WORDS
-from overlace.ingest.fragments import hash_of
+from overlace.ingest.job import id_of
 from overlace.ingest.options import Options
 from overlace.ingest.sources import Source, bytes_waiting, hide
 from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
@@ -86,10 +86,10 @@ class Book:
         counted: Iterable[Mapping[str, Any]],
     ) -> None:
         self.sources, self.noted, self.options = sources, noted, options
-        self.rows: dict[int, list[Mapping[str, Any]]] = {hash_of(source.digest): [] for source in sources}
+        self.rows: dict[int, list[Mapping[str, Any]]] = {id_of(source.digest): [] for source in sources}
         for row in counted:
             self.rows[row["source"]].append(row)
-        self.accounts = {s.digest: account_of(s, self.rows[hash_of(s.digest)], bytes_waiting(s)) for s in sources}
+        self.accounts = {s.digest: account_of(s, self.rows[id_of(s.digest)], bytes_waiting(s)) for s in sources}
         self._judge(self.accounts.values())
 
     def total(self, what: str) -> int:
@@ -113,11 +113,11 @@ class Book:
     ) -> list[Account]:
         """The accounts with what only shows when all is joined; the notes of all sources follow."""
         for digest, account in self.accounts.items():
-            if rows := repeats.get(hash_of(digest)):
+            if rows := repeats.get(id_of(digest)):
                 self.accounts[digest] = account._replace(kept=account.kept - rows, duplicates=rows)
         waiting = {}
         for digest in (*self.noted, *self.accounts):
-            number = hash_of(digest)
+            number = id_of(digest)
             waiting[digest] = pending.get((number, False), 0), pending.get((number, True), 0)
             if digest not in self.accounts and (rows := repeats.get(number)):
                 old = self.noted[digest]["account"]  # rows of an earlier ingest that were not joined then
@@ -127,7 +127,7 @@ class Book:
         kept = not self.options.reduce_only
         for source in self.sources:
             account = (self.accounts if kept else final)[source.digest]
-            self.noted[source.digest] = self._note(source, account, bridges.get(hash_of(source.digest), set()))
+            self.noted[source.digest] = self._note(source, account, bridges.get(id_of(source.digest), set()))
         for digest, note in self.noted.items():
             note["pending"] = waiting[digest] if kept else (0, 0)
         return list(final.values())
@@ -136,7 +136,7 @@ class Book:
         """What the next ingest must have of a source."""
         before = self.noted[source.digest] if source.begin else None
         end, tail, is_open = source.size, source.tail, source.open
-        for row in self.rows[hash_of(source.digest)]:
+        for row in self.rows[id_of(source.digest)]:
             if row["what"] == "end":  # of what is packed only reading shows it
                 end, tail, is_open = source.begin + row["rows"], row["reason"], row["sample"] == "open"
         kept = {*Kept.__annotations__} - {*(OF_THE_LOG if source.key else ())}
@@ -157,7 +157,7 @@ class Book:
             "account": cast(Lines, (account.add(before["account"]) if before else account).numbers()),
             "pending": (0, 0),
         }
-        spans = [self.spans[hash_of(source.digest)]] if hash_of(source.digest) in self.spans else []
+        spans = [self.spans[id_of(source.digest)]] if id_of(source.digest) in self.spans else []
         spans += [(before["first"], before["last"])] if before and "first" in before else []
         if spans:
             note |= {"first": min(first for first, _ in spans), "last": max(last for _, last in spans)}

@@ -27,7 +27,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from overlace.ingest import stages
-from overlace.ingest.fragments import hash_of
+from overlace.ingest.job import id_of
 from overlace.ingest.sources import Source
 from overlace.ingest.topologies import Bridge
 from overlace.trace.notes import Note
@@ -56,10 +56,10 @@ def learned(sources: Sequence[Source], shown: Mapping[int, set[str]], noted: Map
     for note in noted.values():
         known.setdefault(note["broker"] or "", set()).update(note["bridges"])
     for source in sources:
-        known.setdefault(source.options.get("broker") or "", set()).update(shown.get(hash_of(source.digest), ()))
+        known.setdefault(source.options.get("broker") or "", set()).update(shown.get(id_of(source.digest), ()))
     found = []
     for source in sources:
-        own = {*shown.get(hash_of(source.digest), ()), *(source.options.get("bridges") or ())}
+        own = {*shown.get(id_of(source.digest), ()), *(source.options.get("bridges") or ())}
         every = sorted((own | known[source.options.get("broker") or ""]) - {""})
         more = source.form.one_broker and set(every) != own
         found.append(replace(source, options={**source.options, "bridges": every}) if more else source)

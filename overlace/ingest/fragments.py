@@ -7,62 +7,25 @@ listed once a split. So about 70 bytes a message cross into the engine, not a ro
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from xxhash import xxh64_intdigest
 
 from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Bools, Ints
-from overlace.ingest.coded import Coded, Codes, Events, decode, rename
+from overlace.ingest.columns import Coded, Events, Once, decode, first_of, keys_of, rename, runs_of
 from overlace.ingest.events import TIME
 from overlace.ingest.identity import hide_names, identify
-from overlace.ingest.keys import keys_of
+from overlace.ingest.job import ABSENT, EVENT, Job, id_of, lists_of, message_ids, nullable, place_ids, rows
 from overlace.ingest.receivers import add_receivers, describe_messages, subscriptions_at
 from overlace.ingest.sources import Source
 from overlace.matching.names import collapse, pseudonyms
-from overlace.trace.ids import audience_of, hashed, identities, xxhash64
-
-EVENT = pa.schema(
-    [
-        ("kind", pa.string()),  # message, counts, audience, set, name, seen, life, account
-        ("what", pa.string()),  # of life: connect, ..., crossing, double; of a name: its kind; of an account: kept, ...
-        ("source", pa.int64()),  # the file, by its fingerprint
-        ("log", pa.int64()),  # what the file is a part of: a key names a message in it
-        ("offset", pa.int64()),  # of the first line
-        ("at", TIME),
-        ("client", pa.int64()),
-        ("broker", pa.int64()),
-        ("topic", pa.int64()),
-        ("bytes", pa.int64()),
-        ("message", pa.int64()),  # the hash of log and key, or of source and offset where there is no key
-        ("keyed", pa.bool_()),  # other fragments may be of the same message
-        ("attributes", pa.int64()),  # the hash of a set
-        ("audience", pa.int64()),  # the hash of the receivers; null: not logged
-        ("members", pa.list_(pa.int64())),  # of an audience, a set or a crossing
-        ("weight", pa.int64()),
-        ("heard", pa.int64()),  # how many receivers
-        ("rows", pa.int64()),  # of the source
-        ("publishes", pa.int64()),  # of these, those that are no mere deliveries
-        ("most", pa.int64()),  # receivers that one of them names, at most
-        ("balance", pa.int64()),
-        ("other", pa.int64()),  # the far end of a link; the connection of a session
-        ("name", pa.string()),  # text of a name or a sample; a bridge's client as logged
-        ("reason", pa.string()),
-        ("filter", pa.string()),
-        ("dialect", pa.string()),
-        ("group", pa.string()),
-        ("ends", pa.bool_()),
-    ]
-)
-"""Rows of all kinds; a column that a kind does not have is null."""
+from overlace.trace.ids import audience_of, hashed, identities
 
 MESSAGES = ("message", "counts", "delivery")
 LIFE = ("connect", "disconnect", "subscribe", "unsubscribe", "bridge", "link")
@@ -70,26 +33,11 @@ SESSIONS = ("connect", "disconnect", "subscribe", "unsubscribe")
 FOLLOWS = {"bridge": "crossing", "double": "double"}
 """Lines that belong to another one and say more, by their reason."""
 
-ABSENT = np.iinfo(np.int64).max
-"""Stands for null in a column of integers: the least of several values is one that is there."""
-
 SIGHTING_US = 3_600_000_000
 """A client is seen at a broker at most once in so long."""
 
 MANY, CONTENT, WHOLE = 1 << 17, 1 << 14, 1 << 60
 """Rows that are encoded at once: with content fewer, as those who receive it may be many; all where state runs on."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What every task of one ingest needs."""
-
-    sources: tuple[Source, ...] = ()
-    identity: str = "client"
-    keep_topics: bool = False
-    key: bytes = field(default=b"", repr=False)  # for pseudonyms; none: names stay as they are
-    predicates: tuple[str, ...] = ()  # filters that are the attributes of messages with content
-    filters: str = ""  # where the content subscriptions are; none: messages are not matched
 
 
 class Ids(NamedTuple):
@@ -99,52 +47,6 @@ class Ids(NamedTuple):
     broker: Ints
     topic: Ints
     attribute: Ints
-
-
-def rows(kind: str, n: int, **columns: Any) -> pa.RecordBatch:
-    """A batch of events; a column that is one value has it in every row, one that is not given is null."""
-    given: dict[str, Any] = {"kind": kind, **columns}
-    arrays = []
-    for each in EVENT:
-        values = given.get(each.name)
-        if values is None:
-            arrays.append(pa.nulls(n, each.type))
-        elif isinstance(values, pa.Array):
-            arrays.append(values if values.type == each.type else values.cast(each.type))
-        else:
-            arrays.append(pa.repeat(pa.scalar(values, each.type), n))
-    return pa.RecordBatch.from_arrays(arrays, schema=EVENT)
-
-
-def nullable(values: Ints) -> pa.Array:
-    """Integers as a column, null where absent."""
-    missing = values == ABSENT
-    return pa.array(values, mask=missing) if missing.any() else pa.array(values)
-
-
-def lists_of(start: Ints, members: Ints, there: Bools | None = None) -> pa.Array:
-    """Groups of ids as a column of lists, null where there is none."""
-    mask = None if there is None or there.all() else pa.array(~there)
-    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), pa.array(members), mask=mask)
-
-
-def hash_of(text: str) -> int:
-    """The hash of what is no name: a source, a log."""
-    return int(np.uint64(xxh64_intdigest(text.encode(), 42)).astype(np.int64))
-
-
-def place_ids(offset: Ints, source: int) -> Ints:
-    """The ids of messages without a key: where they stand."""
-    return xxhash64(offset ^ xxhash64(np.array([source]))[0])
-
-
-def message_ids(words: Ints, log: int, key: bytes) -> Ints:
-    """The ids of messages with keys, given as two words each; under a secret key where names are hidden."""
-    if key:
-        secret = hashlib.blake2b(key).digest()
-        each = (hashlib.blake2b(row.tobytes(), digest_size=16, key=secret).digest() for row in words)
-        words = np.frombuffer(b"".join(each), np.int64).reshape(-1, 2)
-    return xxhash64(words[:, 0] ^ xxhash64(words[:, 1] ^ np.int64(log)))
 
 
 def pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
@@ -162,35 +64,12 @@ def pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[list[pa.Rec
         yield held
 
 
-class Once:
-    """What a split has listed, with when each first came up.
-
-    It is known by another hash than its id: two things of one id are both listed, for the engine to refuse.
-    """
-
-    def __init__(self) -> None:
-        self.listed, self.first = np.empty(0, np.int64), np.empty(0, np.int64)
-
-    def fresh(self, hashes: Ints, first: Ints) -> Ints:
-        """Places of the hashes, each given once, that were not listed yet, or only with a later time."""
-        place = np.searchsorted(self.listed, hashes)
-        known = (np.append(self.listed, 0)[place] == hashes) & (place < len(self.listed))
-        earlier = known & (first < np.append(self.first, 0)[place])
-        self.first[place[earlier]] = first[earlier]
-        if not known.all():
-            every = np.concatenate([self.listed, hashes[~known]])
-            order = np.argsort(every, kind="stable")
-            self.listed, self.first = every[order], np.concatenate([self.first, first[~known]])[order]
-        found: Ints = np.flatnonzero(~known | earlier)
-        return found
-
-
 class Split:
     """Turns what a format reads of a split into events."""
 
     def __init__(self, job: Job, source: Source) -> None:
         self.job, self.source = job, source
-        self.about = {"source": hash_of(source.digest), "log": hash_of(source.log)}
+        self.about = {"source": id_of(source.digest), "log": id_of(source.log)}
         self.names = {kind: Once() for kind in ("client", "topic", "broker", "attribute")}
         self.audiences, self.sets = Once(), Once()
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -284,59 +163,57 @@ class Split:
             return
         message, keyed = message[chosen], keyed[chosen]
         mere = events.is_kind("delivery")[chosen]
-        columns = {
+        least = {
             "at": events.at[chosen],
             "client": ids.client[events.client.codes[chosen]],
             "topic": ids.topic[events.topic.codes[chosen]],
             "bytes": events.integers("bytes", ABSENT)[chosen],
             "weight": events.weight[chosen],
         }
-        for name, values in columns.items() if mere.any() else ():
-            columns[name] = np.where(mere, ABSENT, values)
+        for name, values in least.items() if mere.any() else ():
+            least[name] = np.where(mere, ABSENT, values)
         start, members = take_groups(events.start, events.receivers.codes.astype(np.int64), chosen)
-        sizes, lines, logged = np.diff(start), events.lines[chosen], events.logged[chosen]
-        columns["attributes"] = yield from self._sets(events, chosen, ids)
+        sizes, lines = np.diff(start), events.lines[chosen]
+        least["attributes"] = yield from self._sets(events, chosen, ids)
+        least["offset"] = events.offset[chosen]
         sums = {"rows": lines, "publishes": np.where(mere, 0, lines), "balance": events.balance[chosen]}
-        most = np.where(mere, 0, np.where(lines > 1, np.minimum(sizes, 1), sizes))
-        offset = events.offset[chosen]
-        counts = events.is_kind("counts")[chosen]
-
+        most = {
+            "most": np.where(mere, 0, np.where(lines > 1, np.minimum(sizes, 1), sizes)),
+            "logged": events.logged[chosen],
+            "counts": events.is_kind("counts")[chosen],
+            "keyed": keyed,
+        }
         head = runs_of(message)
         if len(head) < len(message) and len(np.unique(message[head])) < len(head):  # rows of one key stand apart
             order = np.argsort(message, kind="stable")
             start, members = take_groups(start, members, order)
-            columns, sums = ({name: each[order] for name, each in some.items()} for some in (columns, sums))
-            message, most, offset = (each[order] for each in (message, most, offset))
-            keyed, logged, counts = (each[order] for each in (keyed, logged, counts))
+            message = message[order]
+            least, sums, most = ({name: each[order] for name, each in some.items()} for some in (least, sums, most))
             head = runs_of(message)
         if len(head) < len(message):
-            columns = {name: np.minimum.reduceat(each, head) for name, each in columns.items()}
+            least = {name: np.minimum.reduceat(each, head) for name, each in least.items()}
             sums = {name: np.add.reduceat(each, head) for name, each in sums.items()}
-            most, offset = np.maximum.reduceat(most, head), np.minimum.reduceat(offset, head)
-            logged = np.logical_or.reduceat(logged, head)
-            message, keyed, counts = message[head], keyed[head], counts[head]
-            start = start[np.append(head, len(start) - 1)]
+            most = {name: np.maximum.reduceat(each, head) for name, each in most.items()}
+            message, start = message[head], start[np.append(head, len(start) - 1)]
 
         start, members = sort_groups(start, ids.client[members])
         audience = audience_of(start, members)
+        logged, counts = most.pop("logged"), most.pop("counts")
         yield from self._listed("audience", self.audiences, audience, start, members, logged)
+        at = nullable(least.pop("at")).cast(TIME)
         made = rows(
             "message",
             len(message),
-            offset=pa.array(offset),
+            at=at,
             message=pa.array(message),
-            keyed=pa.array(keyed),
             audience=pa.array(audience, mask=~logged),
             heard=pa.array(np.diff(start)),
-            most=pa.array(most),
-            **{name: nullable(each) for name, each in columns.items() if name != "at"},
-            at=nullable(columns["at"]).cast(TIME),
-            **{name: pa.array(each) for name, each in sums.items()},
+            **{name: nullable(each) for name, each in least.items()},
+            **{name: pa.array(each) for name, each in {**sums, **most}.items()},
             **self.about,
         )
         if counts.any():
-            kinds = pc.if_else(pa.array(counts), "counts", "message")
-            made = made.set_column(0, EVENT.field("kind"), kinds)
+            made = made.set_column(0, EVENT.field("kind"), pc.if_else(pa.array(counts), "counts", "message"))
         yield made
 
     def _sets(self, events: Events, chosen: Ints, ids: Ids) -> Any:
@@ -488,22 +365,6 @@ class Split:
             at=pa.array(when[head]).cast(TIME),
             **self.about,
         )
-
-
-def runs_of(*columns: Ints) -> Ints:
-    """Where a row differs from the one before it."""
-    differs = np.zeros(len(columns[0]), bool)
-    differs[:1] = True
-    for each in columns:
-        differs[1:] |= each[1:] != each[:-1]
-    return np.flatnonzero(differs)
-
-
-def first_of(codes: Ints | Codes, at: Ints, names: int) -> Ints:
-    """The least time of each code; ABSENT where it has none."""
-    first = np.full(names + 1, ABSENT)
-    np.minimum.at(first, codes, at)
-    return first[:-1]
 
 
 def ids_of(text: pa.Array) -> pa.Array:

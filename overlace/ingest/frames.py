@@ -15,7 +15,8 @@ from overlace.errors import BadParameter
 from overlace.ingest.events import Settled, in_one_piece
 from overlace.ingest.files import hash_of
 from overlace.ingest.formats import parquet
-from overlace.ingest.fragments import Job, Split
+from overlace.ingest.fragments import Split
+from overlace.ingest.job import Job
 from overlace.ingest.options import Options
 from overlace.ingest.source import SCHEMA, together
 from overlace.ingest.sources import Source

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from overlace.ingest import stages
-from overlace.ingest.fragments import hash_of
+from overlace.ingest.job import id_of
 from overlace.ingest.sources import Source
 from overlace.ingest.store import Store, columns_of, without
 from overlace.trace.tables import schema_of
@@ -153,8 +153,8 @@ def write_history(
     `shown` says whether there are events of kind life: without any, only clients were seen at brokers.
     """
     life, seen = (stages.rows_of(events, kind) for kind in ("life", "seen"))
-    mine = [hash_of(source.digest) for source in sources]
-    grown = F.col("source").isin([hash_of(source.digest) for source in sources if source.begin])
+    mine = [id_of(source.digest) for source in sources]
+    grown = F.col("source").isin([id_of(source.digest) for source in sources if source.begin])
     held = {table: held_by_logs(store, table) for table in HAVE}
     if (before := held["sessions"]) is not None:
         known = before.where(grown).withColumnRenamed("since", "at")

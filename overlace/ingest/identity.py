@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
-from overlace.ingest.coded import Coded, Events, rename, unite_dictionaries
+from overlace.ingest.columns import Coded, Events, rename, unite_dictionaries
 from overlace.matching.names import pseudonyms
 
 

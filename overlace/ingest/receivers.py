@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from overlace.arrays.csr import group, sort_groups, take_groups
 from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadFilter, OverlaceError
-from overlace.ingest.coded import Coded, Events, rename
+from overlace.ingest.columns import Coded, Events, rename
 from overlace.ingest.content import TYPES, attribute_of, column_name, content_of, is_message
 from overlace.ingest.sources import Source
 from overlace.matching.content.columns import Columns

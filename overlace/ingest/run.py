@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest import bridges, frames, history, merge, stages
 from overlace.ingest.accounts import Account, Book, sources_table
-from overlace.ingest.fragments import EVENT, Job, hash_of
 from overlace.ingest.growth import new_sources
+from overlace.ingest.job import EVENT, Job, id_of
 from overlace.ingest.merge import Facts, Scope
 from overlace.ingest.notes import notes_of
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
@@ -274,9 +274,9 @@ class Ingest:
         else:
             bucket = HOUR_US if facts.first > facts.last or facts.last - facts.first >= DAY_US else MINUTE_US
         formats = {**{d: n["format"] for d, n in self.noted.items()}, **{s.digest: s.format for s in self.job.sources}}
-        added = tuple(hash_of(digest) for digest, kind in formats.items() if kind == "counts")
+        added = tuple(id_of(digest) for digest, kind in formats.items() if kind == "counts")
         periods = merge.periods_of(self.store, events, unit, book.spans, spans)
-        return Scope(unit, bucket, not self.options.reduce_only, periods, tuple(map(hash_of, replaced)), added)
+        return Scope(unit, bucket, not self.options.reduce_only, periods, tuple(map(id_of, replaced)), added)
 
     # --- what is written
 

@@ -21,7 +21,8 @@ from pyspark.sql.types import StructType
 
 from overlace.errors import BadParameter, Unknown
 from overlace.ingest.files import find_files, hash_of
-from overlace.ingest.fragments import EVENT, Job, Split, rows
+from overlace.ingest.fragments import Split
+from overlace.ingest.job import EVENT, Job, rows
 from overlace.ingest.options import Options, read_fields, read_mapping
 from overlace.ingest.sources import identity_of, look_at, settle_together
 

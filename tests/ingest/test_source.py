@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from overlace.errors import OverlaceError
-from overlace.ingest.fragments import EVENT
+from overlace.ingest.job import EVENT
 from overlace.ingest.source import SCHEMA, Logs, job_of
 from overlace.ingest.stages import (
     accounts_of,

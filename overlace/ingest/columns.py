@@ -1,7 +1,8 @@
-"""Events of a split as columns, names as codes into dictionaries."""
+"""Events of a split as columns, names as codes into dictionaries; keys of messages as two words a row."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from overlace.arrays.jit import Bools, Ints
+from overlace.arrays.hashing import hash_groups, mix
+from overlace.arrays.jit import Bools, Ints, kernel, size
 from overlace.ingest.events import EVENT, NAME
+from overlace.ingest.job import ABSENT
 
 Codes = NDArray[np.int32]
 
@@ -138,3 +141,79 @@ class Events:
 
 
 _TEXT = [each.name for each in EVENT if each.type != NAME and each.type != pa.list_(NAME)]
+
+
+def keys_of(events: Events, fields: Sequence[str]) -> tuple[Ints, Bools]:
+    """(words, there): keys made of some columns."""
+    words = np.empty((events.rows, 2), np.int64)
+    columns: list[Ints] = []
+    for name in fields:
+        if name in ("client", "topic", "broker"):
+            column: Coded = getattr(events, name)
+            hashes = np.append(_name_hashes(column.names), 0)
+            columns.append(hashes[column.codes])
+        elif name in ("at", "bytes", "weight"):
+            columns.append(getattr(events, name))
+        elif name == "key":
+            own, _ = events.keys()
+            columns += [own[:, 0], own[:, 1]]
+        else:
+            start, codes = events.start, np.append(_name_hashes(events.receivers.names), 0)[events.receivers.codes]
+            columns.append(hash_groups(start, codes))
+    for seed in range(2):
+        state = np.full(events.rows, seed + 1, np.int64)
+        for each in columns:
+            fold(state, np.ascontiguousarray(each, np.int64))
+        words[:, seed] = state
+    return words, np.ones(events.rows, bool)
+
+
+@kernel(work=size)
+def fold(state: Ints, words: Ints) -> None:
+    """Fold one column into the running hash of each row, in place."""
+    for i in range(len(state)):
+        state[i] = np.int64(mix(np.uint64(state[i]) ^ np.uint64(words[i])))
+
+
+def _name_hashes(names: pa.Array) -> Ints:
+    each = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names.to_pylist()]
+    return np.frombuffer(b"".join(each), dtype=np.int64)
+
+
+class Once:
+    """What a split has listed, with when each first came up.
+
+    It is known by another hash than its id: two things of one id are both listed, for the engine to refuse.
+    """
+
+    def __init__(self) -> None:
+        self.listed, self.first = np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def fresh(self, hashes: Ints, first: Ints) -> Ints:
+        """Places of the hashes, each given once, that were not listed yet, or only with a later time."""
+        place = np.searchsorted(self.listed, hashes)
+        known = (np.append(self.listed, 0)[place] == hashes) & (place < len(self.listed))
+        earlier = known & (first < np.append(self.first, 0)[place])
+        self.first[place[earlier]] = first[earlier]
+        if not known.all():
+            every = np.concatenate([self.listed, hashes[~known]])
+            order = np.argsort(every, kind="stable")
+            self.listed, self.first = every[order], np.concatenate([self.first, first[~known]])[order]
+        found: Ints = np.flatnonzero(~known | earlier)
+        return found
+
+
+def runs_of(*columns: Ints) -> Ints:
+    """Where a row differs from the one before it."""
+    differs = np.zeros(len(columns[0]), bool)
+    differs[:1] = True
+    for each in columns:
+        differs[1:] |= each[1:] != each[:-1]
+    return np.flatnonzero(differs)
+
+
+def first_of(codes: Ints | Codes, at: Ints, names: int) -> Ints:
+    """The least time of each code; ABSENT where it has none."""
+    first = np.full(names + 1, ABSENT)
+    np.minimum.at(first, codes, at)
+    return first[:-1]
