@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -69,18 +70,25 @@ ABSENT = np.iinfo(np.int64).max
 """Stands for null in a column of integers: the least of several values is one that is there."""
 
 
+FEW = 64
+"""Rows up to which columns of nulls are made once: of many small logs they are most of the work."""
+
+_TYPES = [(each.name, each.type) for each in EVENT]
+_few_nulls = lru_cache(maxsize=None)(pa.nulls)
+
+
 def rows(kind: str, n: int, **columns: Any) -> pa.RecordBatch:
     """A batch of events; a column that is one value has it in every row, one that is not given is null."""
     given: dict[str, Any] = {"kind": kind, **columns}
     arrays = []
-    for each in EVENT:
-        values = given.get(each.name)
+    for name, kind_of in _TYPES:
+        values = given.get(name)
         if values is None:
-            arrays.append(pa.nulls(n, each.type))
+            arrays.append(_few_nulls(n, kind_of) if n <= FEW else pa.nulls(n, kind_of))
         elif isinstance(values, pa.Array):
-            arrays.append(values if values.type == each.type else values.cast(each.type))
+            arrays.append(values if values.type == kind_of else values.cast(kind_of))
         else:
-            arrays.append(pa.repeat(pa.scalar(values, each.type), n))
+            arrays.append(pa.repeat(pa.scalar(values, kind_of), n))
     return pa.RecordBatch.from_arrays(arrays, schema=EVENT)
 
 
