@@ -172,7 +172,7 @@ def on_spark(master: str | None, conf: list[str] | None = None) -> Iterator[Any]
 
         yield here
         return
-    from overlace.spark.run import runner
+    from overlace.spark.tasks import runner
     from overlace.spark.session import session
 
     with session(master=master, config=config) as spark:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace
 from functools import partial
 from inspect import Parameter, Signature, signature
@@ -16,10 +17,8 @@ from overlace.ingest.options import Options
 from overlace.ingest.run import Ingested, Start, ingest_frame, ingest_sources
 from overlace.model import Progress
 from overlace.spark.failures import explained_failures
-from overlace.spark.probe import check_executors
 from overlace.spark.session import session
-from overlace.spark.watch import watch_jobs
-from overlace.spark.work import runs_this_python
+from overlace.spark.tasks import check_executors, runs_this_python
 
 if TYPE_CHECKING:
     import pandas
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
 
 SMALL = 100 << 20
 """Bytes of logs below which a session is one for small inputs."""
+
+EVERY, PATIENCE = 0.3, 5.0
+"""Seconds between looks at how far jobs are, and for the last look: a JVM that hangs must not hold us."""
 
 
 def ingest(
@@ -83,6 +85,35 @@ def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: 
         paths = [logs] if isinstance(logs, str) else list(logs)
         return ingest_sources(paths, trace, fit, options, progress, watch)
     return ingest_frame(logs, trace, fit, options, progress, watch)
+
+
+@contextmanager
+def watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progress: Progress) -> Iterator[None]:
+    """While the block runs, report how many tasks of its jobs are done, between two shares of the whole.
+
+    Spark Connect does not report tasks; there the stage alone is named.
+    """
+    progress(begin, stage)
+    if not isinstance(spark, SparkSession):
+        yield
+        return
+    tracker, over = spark.sparkContext.statusTracker(), threading.Event()
+
+    def look() -> None:
+        with suppress(Exception):  # a JVM or a terminal that is gone is noticed by those who need it
+            while not over.wait(EVERY):
+                infos = [info for number in tracker.getActiveStageIds() if (info := tracker.getStageInfo(number))]
+                done, total = sum(info.numCompletedTasks for info in infos), sum(info.numTasks for info in infos)
+                if total and not over.is_set():
+                    progress(begin + (end - begin) * done / total, f"{stage}: {done:,} of {total:,} tasks")
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join(PATIENCE)
 
 
 def with_options(options: Options, columns: Mapping[str, Columns], more: Mapping[str, Any]) -> Options:

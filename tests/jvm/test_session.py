@@ -29,7 +29,7 @@ PROBE = """
 import json, os, stat, sys, tempfile
 from pathlib import Path
 from overlace.spark.session import session
-from overlace.spark.probe import probe
+from overlace.spark.tasks import probe
 from overlace.spark.jvm import log_file, work_folder
 from pyspark.sql import SparkSession
 with session(master="local[2]", config=json.loads(sys.argv[1])) as outer:
