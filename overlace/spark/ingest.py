@@ -63,17 +63,20 @@ def ingest(
     """
     named = {"client": client, "at": at, "topic": topic, "receiver": receiver, "receivers": receivers, "key": key}
     given = {name: columns for name, columns in {**named, "bytes": bytes}.items() if columns is not None}
-    chosen = with_options(options or Options(), {**(map or {}), **given}, more)
+    chosen, names = options or Options(), [each.name for each in fields(Options)]
+    for name in more:
+        if name not in names:
+            raise Unknown("option", name, names)
+    chosen = replace(chosen, map={**chosen.map, **(map or {}), **given}, **more)
+    own = spark or getattr(logs, "sparkSession", None)
     with ExitStack() as stack, explained_failures():
-        own = spark or getattr(logs, "sparkSession", None)
-        return ingest_on(
-            lambda size: stack.enter_context(session(own, small=size < SMALL)), logs, trace, chosen, progress
-        )
+        start = lambda size: stack.enter_context(session(own, small=size < SMALL))  # noqa: E731
+        return ingest_on(start, logs, trace, chosen, progress)
 
 
 def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: Progress | None = None) -> Ingested:
     """The same on a session that is started when it is needed: what is wrong with the logs shows before."""
-    watch = partial(watch_jobs, progress=progress or (lambda share, what: None))
+    watch = partial(_watch_jobs, progress=progress or (lambda share, what: None))
 
     def fit(size: int) -> SparkSession:
         spark = start(size)
@@ -88,7 +91,7 @@ def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: 
 
 
 @contextmanager
-def watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progress: Progress) -> Iterator[None]:
+def _watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progress: Progress) -> Iterator[None]:
     """While the block runs, report how many tasks of its jobs are done, between two shares of the whole.
 
     Spark Connect does not report tasks; there the stage alone is named.
@@ -114,15 +117,6 @@ def watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progre
     finally:
         over.set()
         watcher.join(PATIENCE)
-
-
-def with_options(options: Options, columns: Mapping[str, Columns], more: Mapping[str, Any]) -> Options:
-    """Options with columns for further fields, and others of their values."""
-    names = [each.name for each in fields(Options)]
-    for name in more:
-        if name not in names:
-            raise Unknown("option", name, names)
-    return replace(options, map={**options.map, **columns}, **more)
 
 
 def _signature() -> Signature:

@@ -60,7 +60,12 @@ def launch(conf: SparkConf, small: bool = True) -> JavaGateway:
         with finishing():  # no signal falls between the start and the word left for the end
             process = started = _last = _start(conf, meeting, small)
             at_the_end(started.pid, lambda: end(started, 0.0))
-        port, secret = _wait_for(meeting, process)
+        while not meeting.is_file():
+            if process.poll() is not None:
+                raise NoSpark(f"Spark's JVM did not start: {last_words() or how_it_ended()}. Its log: {log_to_read()}")
+            time.sleep(0.02)
+        with meeting.open("rb") as info:
+            port, secret = read_int(info), UTF8Deserializer().loads(info)  # type: ignore[no-untyped-call]
         meeting.unlink()
         os.environ |= {PORT: str(port), SECRET: secret}
         try:
@@ -79,44 +84,24 @@ def launch(conf: SparkConf, small: bool = True) -> JavaGateway:
 
 def _start(conf: SparkConf, meeting: Path, small: bool) -> subprocess.Popen[bytes]:
     """Start spark-submit, which becomes the JVM; it will write its port to the file where we meet."""
-    script = Path(_find_spark_home()) / "bin" / "spark-submit"
     words = [word for key, value in conf.getAll() for word in ("--conf", f"{key}={value}")]
     words += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(meeting)}
-    environment["SPARK_SUBMIT_OPTS"] = (
-        f"{_options(small)} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"  # the user's word last
-    )
+    (work_folder() / "tmp").mkdir(mode=0o700, exist_ok=True)
+    quiet = Path(str(files("overlace.spark") / "log4j2.properties")).as_uri()
+    ours = [f"-Dlog4j2.configurationFile={quiet}", f"-Djava.io.tmpdir={work_folder() / 'tmp'}"]
+    ours += ["-XX:TieredStopAtLevel=1"] if small else []  # the second compiler pays from some ten million rows on
+    quoted = ['"' + re.sub(r'(["\\])', r"\\\1", each) + '"' for each in ours]
+    environment = {
+        **os.environ,
+        "SPARK_CONNECT_MODE": "0",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(meeting),
+        "SPARK_SUBMIT_OPTS": " ".join([*quoted, os.environ.get("SPARK_SUBMIT_OPTS", "")]),  # the user's word last
+    }
+    script = str(Path(_find_spark_home()) / "bin" / "spark-submit")
     with log_file().open("ab") as log:
         return subprocess.Popen(
-            [str(script), *words], stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, process_group=0
+            [script, *words], stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, process_group=0
         )
-
-
-def _options(small: bool) -> str:
-    """How the JVM is to be quiet, where its temporary files are, and how it compiles.
-
-    Java's second compiler takes more CPU than it saves on jobs of less than some ten million rows. Executors of a
-    cluster have both.
-    """
-    temporary = work_folder() / "tmp"
-    temporary.mkdir(mode=0o700, exist_ok=True)
-    quiet = Path(str(files("overlace.spark") / "log4j2.properties"))
-    given = (
-        f"-Dlog4j2.configurationFile={quiet.as_uri()}",
-        f"-Djava.io.tmpdir={temporary}",
-        *(("-XX:TieredStopAtLevel=1",) if small else ()),  # the second compiler pays on large inputs only
-    )
-    return " ".join('"' + re.sub(r'(["\\])', r"\\\1", each) + '"' for each in given)
-
-
-def _wait_for(meeting: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """The port and the secret of a JVM that is coming up."""
-    while not meeting.is_file():
-        if process.poll() is not None:
-            raise NoSpark(f"Spark's JVM did not start: {last_words() or how_it_ended()}. Its log: {log_to_read()}")
-        time.sleep(0.02)
-    with meeting.open("rb") as info:
-        return read_int(info), UTF8Deserializer().loads(info)  # type: ignore[no-untyped-call]
 
 
 def end(process: subprocess.Popen[bytes], patience: float = PATIENCE) -> None:
@@ -124,11 +109,11 @@ def end(process: subprocess.Popen[bytes], patience: float = PATIENCE) -> None:
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()
-    if not _ended(process, patience):
-        _signal(process, signal.SIGTERM)
-        if not _ended(process, HURRY):
-            _signal(process, signal.SIGKILL)
-            _ended(process, PATIENCE)
+    for wait, number in ((patience, signal.SIGTERM), (HURRY, signal.SIGKILL)):
+        if not _ended(process, wait):
+            with suppress(ProcessLookupError):  # to its group: while it comes up it is a shell with a child
+                os.killpg(process.pid, number)
+    _ended(process, PATIENCE)
     at_the_end(process.pid, None)
 
 
@@ -138,18 +123,11 @@ def _ended(process: subprocess.Popen[bytes], patience: float) -> bool:
     return process.returncode is not None
 
 
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    """To the group that this process leads: while it comes up it is a shell with a child."""
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-
-
 def last_words() -> str:
     """The line of the log that says best why the JVM ended; empty if it said nothing."""
-    lines = [line.strip() for line in log_tail().splitlines() if not line.strip().startswith("at ")]
-    telling = [line for line in lines if "error" in line.lower() or "Exception" in line]
-    return telling[-1][:300] if telling else ""
+    lines = (line.strip() for line in reversed(log_tail().splitlines()))
+    about = (line for line in lines if re.search("(?i:error)|Exception", line) and not line.startswith("at "))
+    return next(about, "")[:300]
 
 
 def how_it_ended() -> str:
@@ -162,14 +140,11 @@ def how_it_ended() -> str:
 
 def log_tail() -> str:
     """The end of the JVM's log; nothing if the JVM is not ours."""
-    try:
-        if _folder is None:
-            return ""
-        with log_file().open("rb") as log:
+    if _folder is not None:
+        with suppress(OSError), log_file().open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL))
             return log.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return ""
 
 
 def work_folder() -> Path:

@@ -58,16 +58,14 @@ def session(
     spark = given or SparkSession.getActiveSession()
     if spark is None and SparkContext._active_spark_context is not None:  # started in another thread
         spark = SparkSession.builder.getOrCreate()
-    if spark is not None:
-        with explained_failures():
-            yield spark
-        return
-    spark = start(master, config, small)
+    own = spark is None
+    spark = spark or start(master, config, small)
     try:
         with explained_failures():
             yield spark
     finally:
-        stop(spark)
+        if own:
+            stop(spark)
 
 
 def start(master: str = "local[*]", config: Mapping[str, str] | None = None, small: bool = True) -> SparkSession:
@@ -87,11 +85,9 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None, sma
         PySparkLogger.getLogger(name).disabled = True
     gateway = launch(conf, small)
     try:
-        with explained_failures(), own_handlers():
-            context = SparkContext(gateway=gateway, conf=complete_conf(conf, gateway))
-            when_stopped(
-                id(gateway), context.cancelAllJobs
-            )  # who waits for rows waits for the job to end, come what may
+        with explained_failures(), _own_handlers():
+            context = SparkContext(gateway=gateway, conf=_complete(conf, gateway))
+            when_stopped(id(gateway), context.cancelAllJobs)  # a wait for rows ends only with their job
             chosen = conf if is_local(master) else context.getConf()
             context.pythonExec = chosen.get("spark.pyspark.python") or context.pythonExec
             if not is_local(master):
@@ -103,7 +99,7 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None, sma
         raise
 
 
-def complete_conf(conf: SparkConf, gateway: JavaGateway) -> SparkConf:
+def _complete(conf: SparkConf, gateway: JavaGateway) -> SparkConf:
     """A configuration with what the JVM was started with; ours come before that on `local`, after it elsewhere."""
     found = SparkConf(_jvm=gateway.jvm).setAll(conf.getAll())
     ours = {**EMBEDDED, "spark.sql.warehouse.dir": (work_folder() / "warehouse").as_uri()}
@@ -120,24 +116,23 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def find_master(master: str, patience: float = 10.0) -> None:
+def find_master(master: str) -> None:
     """Refuse a standalone master that nobody answers for: Spark itself tries for a minute, and says less."""
     if not master.startswith("spark://"):
         return
-    said = ""
+    why = ""
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), patience).close()
-        except (OSError, ValueError, OverflowError) as error:
-            said = f"{address}: {getattr(error, 'strerror', None) or error}"
-        else:
+            socket.create_connection((host.strip("[]"), int(port)), PATIENCE / 2).close()
             return
-    raise NoSpark(f"no Spark master answers at {master} ({said}). Check --master and that it is running.")
+        except (OSError, ValueError, OverflowError) as error:
+            why = f"{address}: {getattr(error, 'strerror', None) or error}"
+    raise NoSpark(f"no Spark master answers at {master} ({why}). Check --master and that it is running.")
 
 
 @contextmanager
-def own_handlers() -> Iterator[None]:
+def _own_handlers() -> Iterator[None]:
     """Keep who listens for Ctrl-C: a SparkContext takes the signal for itself."""
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -163,17 +158,17 @@ def stop(spark: SparkSession) -> None:
     It is asked from another thread: this one may have been interrupted in the middle of a call to the JVM.
     """
     gateway = spark.sparkContext._gateway
+
+    def ask() -> None:
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the JVM is gone already
+            spark.stop()
+
     with finishing():
-        asking = threading.Thread(target=_ask_to_stop, args=(spark,), daemon=True)
+        asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         asking.join(PATIENCE)
         _end(gateway)
-
-
-def _ask_to_stop(spark: SparkSession) -> None:
-    with suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the JVM is gone already
-        spark.stop()
 
 
 def _end(gateway: JavaGateway | None) -> None:
