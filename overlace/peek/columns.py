@@ -1,33 +1,37 @@
 """The columns of a sample: which are the fields of a log, which make a table of a trace, which hold times or names.
 
-A guess says what it rests on: names, parts of names, and what columns hold. Times are recognised by the reader of CSV,
-or as numbers that never fall; two columns with many values in common are sender and receiver.
+A guess says what it rests on: names, parts of names, and what columns hold. Rows and times are read as the formats of
+logs read them. Numbers that never fall may be times too; columns with many values in common are sender and receiver.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
+from overlace.errors import OverlaceError
 from overlace.ingest.fields import UNIT_WORDS, ZONELESS, mapping_of, match_columns, unit_of
-from overlace.ingest.formats import padres_quotes
+from overlace.ingest.formats import json as json_array
+from overlace.ingest.formats import padres_quotes, parquet
+from overlace.ingest.formats.csv import _sample_cells, detect_layout
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
-from overlace.ingest.sources import FORMATS
+from overlace.ingest.values import times
 from overlace.trace.tables import schema_of
 
 ROWS = 2000
 """Rows from which columns are guessed."""
+
+WITH_COLUMNS = ("csv", "counts", "json", "jsonl", "parquet")
+"""Formats whose rows have columns of any name."""
 
 TABLE_COLUMNS = (
     ("interests", "client topic"), ("links", "left right"), ("sessions", "client broker"),
@@ -60,8 +64,6 @@ OTHER_DATES = re.compile(
     r"[A-Z][a-z]{2} +\d{1,2}\b.*\d:\d\d|\d\d:\d\d:\d\d"
 )
 """Times as people write them, which no two read alike."""
-
-QUOTED_PAIR = re.compile(r"\[\s*([^\[\],'\"]+?)\s*,\s*['\"]?([^\[\]'\"]*?)['\"]?\s*\]")
 
 Fields = Mapping[str, tuple[str, str]]
 """Column -> (field, why)."""
@@ -137,13 +139,8 @@ def _numbers(values: Sequence[str]) -> list[float]:
 
 
 def _time_kind(values: Sequence[str]) -> str:
-    """What makes values look like times, as the reader of CSV takes them; nothing if it does not."""
-    text, form = io.StringIO(), FORMATS["csv"]
-    csv.writer(text, lineterminator="\n").writerows([("at", "client"), *((" ".join(v.split()), "x") for v in values)])
-    sample = text.getvalue().encode("utf-8", "replace")
-    settled = form.settle(sample, Options(delimiter=",", header=True).for_format(form))
-    kinds = [kind for batch in form.read(iter([(0, sample)]), settled) for kind in batch["kind"].to_pylist()]
-    if not values or kinds.count("message") * 2 < len(values):
+    """What makes values look like times, as the formats read them; nothing if it does not."""
+    if not values or times(pa.array(values, pa.string()))[1].sum() * 2 < len(values):
         return ""
     if sum("-" in each[1:] for each in values) > len(values) // 2:
         return "ISO times" + (", without a zone" if ZONELESS.match(values[0]) else "")
@@ -155,63 +152,48 @@ def _time_kind(values: Sequence[str]) -> str:
 
 def sample_columns(path: str, data: bytes, form: str, asked: Options) -> tuple[Columns | None, Options]:
     """(columns, options): the first rows by column, and the options, which deny a header if there is none."""
-    text = data.removeprefix(MARK).decode("utf-8", "replace")
-    rows: Iterable[Any] = ()
-    if form not in ("", "csv", "counts", "json", "jsonl", "parquet", padres_quotes.FORMAT.name):
+    data = data.removeprefix(MARK)
+    rows: list[Any] = []
+    if form not in ("", *WITH_COLUMNS, padres_quotes.NAME):
         return None, asked
-    if data.startswith(b"PAR1"):
-        with suppress(OSError, ValueError):
-            rows = next((batch.to_pylist() for batch in pq.ParquetFile(path).iter_batches(ROWS)), [])
-    elif form == padres_quotes.FORMAT.name:
-        rows = [dict(QUOTED_PAIR.findall(line)) for line in text.split("\n")[:ROWS]]
-    elif text.lstrip()[:1] in ("{", "["):
-        rows = [dict(enumerate(row)) if isinstance(row, list) else row for row in _json_values(text)]
+    if data.startswith(parquet.MAGIC):
+        with suppress(OverlaceError, OSError, ValueError), parquet.open_parquet(path) as file:
+            rows = next((batch.to_pylist() for batch in file.iter_batches(ROWS)), [])
+    elif form == padres_quotes.NAME:
+        rows = padres_quotes.sample_pairs(data)[:ROWS]
+    elif data.lstrip()[:1] in (b"{", b"["):
+        lines = json_array.lines_of(data) if re.match(rb"\s*\[\s*[\[{]", data) else data
+        for line in lines.split(b"\n")[:ROWS]:
+            with suppress(ValueError, RecursionError):
+                row = json.loads(line)
+                rows.append({str(i): each for i, each in enumerate(row)} if isinstance(row, list) else row)
     else:
-        return _text_columns(text, form, asked)
+        return _text_columns(data, form, asked)
     rows = [row for row in rows if isinstance(row, dict)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     if not names or (form == "jsonl" and all(isinstance(each, list) for each in rows[0].values())):
         return None, asked
-    return Columns([*map(str, names)], [[_cell(row.get(name)) for name in names] for row in rows]), asked
+    return Columns([*map(_cell, names)], [[_cell(row.get(name)) for name in names] for row in rows]), asked
 
 
-def _json_values(text: str) -> list[Any]:
-    """The first values of JSON, one a line or the elements of one array."""
-    values: list[Any] = []
-    array = re.match(r"\s*\[\s*(?=[\[{])", text)
-    with suppress(ValueError, RecursionError):
-        place = array.end() if array else len(text)
-        while place < len(text) and len(values) < ROWS:
-            value, place = json.JSONDecoder().raw_decode(text, place)
-            values.append(value)
-            place += len(text[place : place + 4096]) - len(text[place : place + 4096].lstrip(" \r\n\t,"))
-    for line in [] if array else text.split("\n")[:ROWS]:
-        with suppress(ValueError, RecursionError):
-            values.append(json.loads(line))
-    return values
+def _cell(value: object) -> str:
+    """A value as a cell of CSV has it; empty if there is none."""
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    text = json.dumps(value, default=str) if isinstance(value, list | dict) else text
+    return text.encode("utf-8", "replace").decode()
 
 
-def _cell(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value or None
-    return json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)
-
-
-def _text_columns(text: str, form: str, asked: Options) -> tuple[Columns | None, Options]:
-    lines = [line for line in text[: 1 << 18].splitlines()[: ROWS + 1] if line.strip()]
-    given = Options(delimiter=asked.delimiter, header=asked.header).for_format(FORMATS["csv"])
-    layout = FORMATS["csv"].settle("\n".join(lines).encode(), given)
-    names, rows = list(layout["columns"]), list[list[str]]()
-    for line in (line for line in lines if not (layout["comments"] and line.startswith("#"))):
-        with suppress(csv.Error):
-            rows += [row for row in csv.reader([line], delimiter=layout["delimiter"] or ",") if len(row) == len(names)]
-    found = Columns(names, rows[1:] if layout["header"] else rows)
-    if not form and (len(names) < 2 or found.rows + 1 < 0.9 * len(lines)):
+def _text_columns(data: bytes, form: str, asked: Options) -> tuple[Columns | None, Options]:
+    lines = [line for line in data[: 1 << 18].split(b"\n")[: ROWS + 1] if line.strip()]
+    layout = detect_layout(b"\n".join(lines), asked.delimiter, asked.header)
+    rows = [row for row in _sample_cells(b"\n".join(lines), layout) if len(row) == len(layout.columns)]
+    found = Columns(layout.columns, rows)
+    if not form and (len(layout.columns) < 2 or found.rows + 1 < 0.9 * len(lines)):
         return None, asked
     meaning = any(_field_in(name, words) for name in found.names for words in (STRONG, WEAK))
     again = any(name in values for name in found.names for values in found.known.values())
-    if asked.header is None and layout["header"] and again and not meaning:  # the first line is one more row
-        return _text_columns(text, form, replace(asked, header=False))
+    if asked.header is None and layout.header and again and not meaning:  # the first line is one more row
+        return _text_columns(data, form, replace(asked, header=False))
     return found, asked
 
 
@@ -234,7 +216,7 @@ def guess_fields(form: str, columns: Columns) -> dict[str, tuple[str, str]]:
                 found[name] = (field, why)
     if not _has(found, "at"):
         found |= _guess_time(columns, [name for name in columns.names if name not in found])
-    if form != padres_quotes.FORMAT.name:
+    if form != padres_quotes.NAME:
         return found | _guess_names(columns, found)
     times = {name: each for name, each in found.items() if each[0] == "at"}
     client = padres_quotes.guess_client([name for name in columns.names if name not in times] or columns.names)

@@ -66,7 +66,7 @@ def test_a_session_starts_asks_its_workers_leaves_nothing_and_our_settings_win_o
     assert row["python"] == ".".join(map(str, sys.version_info[:3]))
     assert row["path"] == sys.executable
     assert row["lacks"] == {}
-    assert set(row["found"]) == {"overlace", "numba", "numpy", "pandas", "pyarrow"}
+    assert set(row["found"]) == {"overlace", "numba", "numpy", "pandas", "pyarrow", "msgspec", "xxhash"}
     assert settings["spark.sql.shuffle.partitions"] == "8"
     assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
     assert settings["spark.ui.enabled"] == "false"
