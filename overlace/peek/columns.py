@@ -186,8 +186,8 @@ def _cell(value: object) -> str:
 def _text_columns(data: bytes, form: str, asked: Options) -> tuple[Columns | None, Options]:
     lines = [line for line in data[: 1 << 18].split(b"\n")[: ROWS + 1] if line.strip()]
     layout = detect_layout(b"\n".join(lines), asked.delimiter, asked.header)
-    rows = [row for row in _sample_cells(b"\n".join(lines), layout) if len(row) == len(layout.columns)]
-    found = Columns(layout.columns, rows)
+    cells = _sample_cells(b"\n".join(lines), layout._replace(head=None))[layout.header :]
+    found = Columns(layout.columns, [row for row in cells if len(row) == len(layout.columns)])
     if not form and (len(layout.columns) < 2 or found.rows + 1 < 0.9 * len(lines)):
         return None, asked
     meaning = any(_field_in(name, words) for name in found.names for words in (STRONG, WEAK))
