@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from math import ceil
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -210,13 +209,11 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
         raise
     except OverlaceError as error:
         reasons = [str(error)]
-        if (asked.format or guess(data.removeprefix(MARK)[:HEAD])) == padres_quotes.FORMAT.name:
-            form = padres_quotes.FORMAT.name  # it lacks a mapping, which is guessed
+        if (asked.format or guess(data.removeprefix(MARK)[:HEAD])) == padres_quotes.NAME:
+            form = padres_quotes.NAME  # it lacks a mapping, which is guessed
     columns, options = guessing.sample_columns(file.path, data, form, asked)
-    known = chain(_named_log(file.path, form, columns, options), _named_tables(file.path, data, columns, options))
-    singles = chain(known, _guessed_log(file.path, data, form, columns, options))
-    for single, recipes in ((True, singles), (False, _guessed_tables(file, form, columns, options))):
-        for recipe in [] if found else recipes:
+    for recipes in _ways(file, data, form, columns, options):
+        for recipe in recipes:
             try:
                 if recipe.makes == "log":
                     sample = read_log(file.path, recipe.options, data, file.whole)
@@ -227,32 +224,61 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
                     found.append(recipe.of_table() if small else recipe)
             except OverlaceError as error:
                 reasons.append(str(error))
-            if found and single:
-                break
-    if not found:
-        guesses = columns.guesses(guessing.guess_fields("", columns)) if columns and form else ()
-        problem = f"{PurePosixPath(file.path).name}: {next(_problems(file, data, form, columns, reasons))}"
-        return file._replace(what=form or "text", problem=problem, columns=guesses)
-    what = "a JSON object of lists" if columns is None and found[0].table else form or "text"
-    return file._replace(what=what, columns=found[0].columns, recipes=found)
+        if found:
+            what = "a JSON object of lists" if columns is None and found[0].table else form or "text"
+            return file._replace(what=what, columns=found[0].columns, recipes=found)
+    guesses = columns.guesses(guessing.guess_fields("", columns)) if columns and form else ()
+    problem = f"{PurePosixPath(file.path).name}: {next(_problems(file, data, form, columns, reasons))}"
+    return file._replace(what=form or "text", problem=problem, columns=guesses)
 
 
-def _named_log(path: str, form: str, columns: Columns | None, options: Options) -> Iterator[Recipe]:
-    """As a log whose columns are recognised by their names or were asked for; the others with what they could be."""
-    if columns is None and form not in ("", "csv", "counts", "json", "jsonl", "parquet"):
-        yield Recipe((path,), options)
-    if columns is None or not form:
+def _ways(
+    file: InspectedFile, data: bytes, form: str, columns: Columns | None, options: Options
+) -> Iterator[list[Recipe]]:
+    """Recipes that may work, the likeliest first; those of one list are alternatives.
+
+    By names: a log whose columns are called as those of logs are, or were asked for, then a table that has all columns
+    of the file. By what the columns hold: a log, then interests and links.
+    """
+    plain, table = Recipe((file.path,), options), Recipe((file.path,), _layout(options))
+    for_tables = not (options.format or options.map)
+    if columns is None:
+        if form not in ("", *guessing.WITH_COLUMNS):
+            yield [plain]
+        if for_tables and (pair := OBJECT_OF_LISTS.match(data.removeprefix(MARK))):
+            member, first = (each.decode("utf-8", "replace").strip('"') for each in pair.groups())
+            sides = [Guess("member", "client", member, "each member of the object")]
+            sides += [Guess("in its list", "topic", first, "what it lists")]
+            yield [replace(table, options=Options(), table="interests", why="a JSON object of lists", columns=sides)]
         return
-    guessed = guessing.guess_fields(form, columns)
-    named = {name: each for name, each in guessed.items() if each[1] == NAMED}
-    fields = {field for field, _ in named.values()} | set(options.map)
-    if (not {"at", "client"} <= fields and form != "counts") or (not options.map and guessing.clock_apart(columns)):
-        return
-    listed = {field: [each] if isinstance(each, str) else each for field, each in options.map.items()}
-    asked = {column: (field, "as asked") for field, names in listed.items() for column in names}
-    hints = {name: ("", f"could be the {field}: --map {field}={name}") for name, (field, _) in guessed.items() if field}
-    guesses = columns.guesses({**hints, **named, **asked})
-    yield Recipe((path,), _with_separator(columns, named, options), columns=guesses)
+    fields, split_time = guessing.guess_fields(form, columns), guessing.clock_apart(columns)
+    named = {name: each for name, each in fields.items() if each[1] == NAMED}
+    known = {field for field, _ in named.values()} | {*options.map}
+    if form and (form == "counts" or {"at", "client"} <= known) and (options.map or not split_time):
+        hints = {name: ("", f"could be the {each}: --map {each}={name}") for name, (each, _) in fields.items() if each}
+        listed = {field: [each] if isinstance(each, str) else each for field, each in options.map.items()}
+        asked = {column: (field, "as asked") for field, names in listed.items() for column in names}
+        options_named = _with_separator(columns, named, options)
+        yield [replace(plain, options=options_named, columns=columns.guesses({**hints, **named, **asked}))]
+    if for_tables:
+        guesses = columns.guesses({name: (name.strip().lower(), NAMED) for name in columns.names})
+        for name in guessing.tables_by_names(columns.names):
+            yield [replace(table, table=name, why=NAMED, columns=guesses)]
+    quotes = form == padres_quotes.NAME
+    readable = form == "json" or quotes or data.lstrip()[:1] != b"["
+    if readable and not options.map and not split_time and {"at", "client"} <= {field for field, _ in fields.values()}:
+        taken = {name: each for name, each in fields.items() if (quotes or each[1] != NAMED) and each[0] != "content"}
+        mapped = {taken[name][0]: name for name in columns.names if name in taken}
+        chosen = replace(
+            _with_separator(columns, fields, options), map=mapped, format=options.format or (None if form else "csv")
+        )
+        yield [replace(plain, options=chosen, why="by what the columns hold", columns=columns.guesses(fields))]
+    if for_tables and not quotes:
+        yield _guessed_tables(table, columns, fields, file.whole)
+
+
+def _layout(options: Options) -> Options:
+    return Options(delimiter=options.delimiter, header=options.header)
 
 
 def _with_separator(columns: Columns, fields: Fields, options: Options) -> Options:
@@ -263,70 +289,30 @@ def _with_separator(columns: Columns, fields: Fields, options: Options) -> Optio
     return replace(options, list_separator=options.list_separator or mark)
 
 
-def _named_tables(path: str, data: bytes, columns: Columns | None, options: Options) -> Iterator[Recipe]:
-    """As a table all of whose columns the file names; or as interests, from an object of lists."""
-    if options.format or options.map:
-        return
-    if columns is not None:
-        guesses = columns.guesses({name: (name.strip().lower(), NAMED) for name in columns.names})
-        for table in guessing.tables_by_names(columns.names):
-            yield Recipe((path,), _layout_only(options), table, why=NAMED, columns=guesses)
-    elif pair := OBJECT_OF_LISTS.match(data.removeprefix(MARK)):
-        member, first = (each.decode("utf-8", "replace").strip('"') for each in pair.groups())
-        sides = [Guess("member", "client", member, "each member of the object")]
-        sides += [Guess("in its list", "topic", first, "what it lists")]
-        yield Recipe((path,), table="interests", why="a JSON object of lists", columns=sides)
-
-
-def _layout_only(options: Options) -> Options:
-    return Options(delimiter=options.delimiter, header=options.header)
-
-
-def _guessed_log(path: str, data: bytes, form: str, columns: Columns | None, options: Options) -> Iterator[Recipe]:
-    """As a log by what its columns hold."""
-    quotes = form == padres_quotes.FORMAT.name
-    if columns is None or options.map or (data.lstrip()[:1] == b"[" and form != "json" and not quotes):
-        return
-    fields = guessing.guess_fields(form, columns)
-    if not {"at", "client"} <= {field for field, _ in fields.values()} or guessing.clock_apart(columns):
-        return
-    taken = {name: each for name, each in fields.items() if (quotes or each[1] != NAMED) and each[0] != "content"}
-    mapped = {taken[name][0]: name for name in columns.names if name in taken}
-    chosen = replace(
-        _with_separator(columns, fields, options), map=mapped, format=options.format or (None if form else "csv")
-    )
-    why = "by what the columns hold"
-    yield Recipe((path,), chosen, why=why, columns=columns.guesses(fields))
-
-
-def _guessed_tables(file: InspectedFile, form: str, columns: Columns | None, options: Options) -> Iterator[Recipe]:
-    """As interests and as links: two columns of names, and perhaps what a link costs."""
-    if columns is None or options.map or options.format or form == padres_quotes.FORMAT.name:
-        return
+def _guessed_tables(base: Recipe, columns: Columns, fields: Fields, whole: bool) -> list[Recipe]:
+    """As interests and as links: two columns of names, and perhaps what a link costs; or as sessions."""
     names = [n for n in columns.names if columns.could_be_names(n) and not columns.time_kinds[n].startswith("ISO")]
-    fields = guessing.guess_fields("", columns)
     timed = any(field == "at" and "never fall" not in why for field, why in fields.values())
     few = max(map(len, columns.known.values())) < FEW_ROWS
     if len(names) < 2 or guessing.tables_by_names(columns.names) or guessing.unread_times(columns) or timed or few:
-        return
+        return []
 
     def recipe(table: str, roles: dict[str, str], why: str) -> Recipe:
         guesses = columns.guesses({name: (field, why) for field, name in roles.items()})
-        return Recipe((file.path,), replace(_layout_only(options), map=roles), table, why=why, columns=guesses)
+        return replace(base, options=replace(base.options, map=roles), table=table, why=why, columns=guesses)
 
     left, right = names[:2]
     ends = {fields[name][0]: name for name in (left, right) if name in fields}
     if set(ends) == {"client", "broker"}:
-        yield recipe("sessions", ends, "by their names")
-        return
+        return [recipe("sessions", ends, "by their names")]
     shared, cost = columns.shared(left, right), guessing.guess_cost(columns, (left, right))
     why = "two columns of names"
     alike = f"{shared:.0%} of the values are in both columns" if shared else why
     both = "; add --both-ways if a pair holds both ways" if shared >= SHARED else ""
     interests = recipe("interests", {"client": left, "topic": right}, why + both)
     links = recipe("links", {"left": left, "right": right} | ({"cost": cost} if cost else {}), alike)
-    brokers = shared >= SHARED and file.whole and len(columns.sets[left] | columns.sets[right]) <= FEW_BROKERS
-    yield from (links, interests) if brokers else (interests, links)
+    brokers = shared >= SHARED and whole and len(columns.sets[left] | columns.sets[right]) <= FEW_BROKERS
+    return [links, interests] if brokers else [interests, links]
 
 
 # --- problems -------------------------------------------------------------------------------------------------
