@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from overlace.errors import OverlaceError
@@ -117,16 +117,15 @@ class Columns:
 
     def is_counted(self, name: str) -> bool:
         """Whether a column holds the numbers of rows."""
-        numbers = self.numbers[name]
-        return len(numbers) == len(self.known[name]) and all(b - a == 1 for a, b in pairwise(numbers))
+        return len(self.numbers[name]) == len(self.known[name]) and bool((np.diff(self.numbers[name]) == 1).all())
 
     def never_falls(self, name: str) -> bool:
         """Whether a column holds numbers of 0 or more that grow, and not by one from row to row."""
         numbers = self.numbers[name]
-        if len(numbers) < max(3, 0.98 * len(self.known[name])) or min(numbers) < 0:
+        if len(numbers) < max(3, 0.98 * len(self.known[name])) or min(numbers) < 0 or self.is_counted(name):
             return False
-        rising = sum(a <= b for a, b in pairwise(numbers)) >= 0.98 * (len(numbers) - 1)
-        return rising and numbers[-1] - numbers[0] >= len(numbers) / 2 and not self.is_counted(name)
+        rises = numbers[-1] - numbers[0] >= len(numbers) / 2
+        return rises and bool((np.diff(numbers) >= 0).mean() >= 0.98)
 
 
 def _numbers(values: Sequence[str]) -> list[float]:
@@ -211,8 +210,10 @@ def guess_fields(form: str, columns: Columns) -> dict[str, tuple[str, str]]:
         found |= dict.fromkeys((name for name in names if name not in timeless), (field, NAMED))
     for words, why in ((STRONG, "by its name"), (WEAK, "perhaps, by its name")):
         for name in columns.names:
-            field = _field_in(name, words)
-            if name not in found and field and not _has(found, field) and _fits(columns, name, field):
+            field, known = _field_in(name, words), columns.known[name]
+            fits = columns.time_kinds[name] if field == "at" else known and not columns.is_nested(name)
+            fits = all(map(str.isdecimal, known)) if field == "bytes" else fits
+            if name not in found and field and not _has(found, field) and fits:
                 found[name] = (field, why)
     if not _has(found, "at"):
         found |= _guess_time(columns, [name for name in columns.names if name not in found])
@@ -232,14 +233,6 @@ def _field_in(name: str, words: Mapping[str, str]) -> str:
     """The field of the first word in the name of a column that stands for one."""
     parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)
     return next((field for part in parts for field, own in words.items() if part.lower() in own.split()), "")
-
-
-def _fits(columns: Columns, name: str, field: str) -> bool:
-    if field == "at":
-        return bool(columns.time_kinds[name])
-    if field == "bytes":
-        return all(each.isdecimal() for each in columns.known[name])
-    return bool(columns.known[name]) and not columns.is_nested(name)
 
 
 def _guess_time(columns: Columns, free: Sequence[str]) -> dict[str, tuple[str, str]]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
 from overlace.ingest.files import HEAD, open_file
-from overlace.ingest.formats import padres_quotes
+from overlace.ingest.formats import padres_quotes, parquet
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options, flag_of
 from overlace.ingest.sources import guess, look
@@ -111,16 +111,14 @@ class Recipe:
     def command(self) -> str:
         """The command as it can be pasted into a shell."""
         chosen, bad = self.options, "" if self.max_bad == MAX_BAD else f"{self.max_bad}%"
-        mapped = {name: [each] if isinstance(each, str) else each for name, each in chosen.map.items()}
-        single = {"--format": chosen.format, "--table": self.table, "--wired": self.wired, "--max-bad": bad}
-        single |= {flag_of(name): getattr(chosen, name) for name in ("delimiter", "list_separator", "unit")}
-        several = {"--map": [f"{name}={each}" for name, own in mapped.items() for each in own], "--skip": chosen.skip}
+        flags = [("--format", chosen.format), ("--table", self.table), ("--wired", self.wired), ("--max-bad", bad)]
+        flags += [(flag_of(name), getattr(chosen, name)) for name in ("delimiter", "list_separator", "unit")]
+        flags += [("--map", f"{field}={name}") for field, names in _listed(chosen).items() for name in names]
+        flags += [("--skip", each) for each in chosen.skip]
         words = ["overlace", "ingest", *(f"./{name}" if name.startswith("-") else name for name in self.files)]
         words += ["--topology"] if self.topology else []
         words += [] if chosen.header is None else ["--header" if chosen.header else "--no-header"]
-        for flag, values in {**{flag: [value] for flag, value in single.items() if value}, **several}.items():
-            words += [word for value in values for word in (flag, value)]
-        return shlex.join([*words, "--out", OUT])
+        return shlex.join([*words, *(word for flag in flags if flag[1] for word in flag), "--out", OUT])
 
     def of_logs(self, logs: Sequence[LogSample], notes: Sequence[str] = (), *, whole: bool) -> Recipe:
         """The same with what the logs count if they are whole, and the share of bad lines that it takes."""
@@ -134,7 +132,7 @@ class Recipe:
 
     def of_table(self) -> Recipe:
         """The same with the rows that a table or a topology makes, by the readers of these; raises what they raise."""
-        names = {name: each if isinstance(each, str) else each[-1] for name, each in self.options.map.items()}
+        names = {field: names[-1] for field, names in _listed(self.options).items()}
         how = {"map": names, "delimiter": self.options.delimiter, "header": self.options.header}
         with tempfile.TemporaryDirectory(prefix="overlace-peek-") as folder:
             out = str(Path(folder) / OUT)
@@ -149,6 +147,11 @@ class Recipe:
         if rows.get("links") and not wired and not self.wired:
             return replace(self, wired="mst").of_table()
         return replace(self, counts={"rows": rows, "notes": notes})
+
+
+def _listed(options: Options) -> dict[str, Sequence[str]]:
+    """The columns that each field was mapped to."""
+    return {field: [names] if isinstance(names, str) else names for field, names in options.map.items()}
 
 
 class InspectedFile(NamedTuple):
@@ -212,7 +215,7 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
         if (asked.format or guess(data.removeprefix(MARK)[:HEAD])) == padres_quotes.NAME:
             form = padres_quotes.NAME  # it lacks a mapping, which is guessed
     columns, options = guessing.sample_columns(file.path, data, form, asked)
-    for recipes in _ways(file, data, form, columns, options):
+    for recipes in _recipes_for(file, data, form, columns, options):
         for recipe in recipes:
             try:
                 if recipe.makes == "log":
@@ -232,7 +235,7 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
     return file._replace(what=form or "text", problem=problem, columns=guesses)
 
 
-def _ways(
+def _recipes_for(
     file: InspectedFile, data: bytes, form: str, columns: Columns | None, options: Options
 ) -> Iterator[list[Recipe]]:
     """Recipes that may work, the likeliest first; those of one list are alternatives.
@@ -240,7 +243,8 @@ def _ways(
     By names: a log whose columns are called as those of logs are, or were asked for, then a table that has all columns
     of the file. By what the columns hold: a log, then interests and links.
     """
-    plain, table = Recipe((file.path,), options), Recipe((file.path,), _layout(options))
+    plain = Recipe((file.path,), options)
+    table = Recipe((file.path,), Options(delimiter=options.delimiter, header=options.header))
     for_tables = not (options.format or options.map)
     if columns is None:
         if form not in ("", *guessing.WITH_COLUMNS):
@@ -256,8 +260,7 @@ def _ways(
     known = {field for field, _ in named.values()} | {*options.map}
     if form and (form == "counts" or {"at", "client"} <= known) and (options.map or not split_time):
         hints = {name: ("", f"could be the {each}: --map {each}={name}") for name, (each, _) in fields.items() if each}
-        listed = {field: [each] if isinstance(each, str) else each for field, each in options.map.items()}
-        asked = {column: (field, "as asked") for field, names in listed.items() for column in names}
+        asked = {column: (field, "as asked") for field, names in _listed(options).items() for column in names}
         options_named = _with_separator(columns, named, options)
         yield [replace(plain, options=options_named, columns=columns.guesses({**hints, **named, **asked}))]
     if for_tables:
@@ -275,10 +278,6 @@ def _ways(
         yield [replace(plain, options=chosen, why="by what the columns hold", columns=columns.guesses(fields))]
     if for_tables and not quotes:
         yield _guessed_tables(table, columns, fields, file.whole)
-
-
-def _layout(options: Options) -> Options:
-    return Options(delimiter=options.delimiter, header=options.header)
 
 
 def _with_separator(columns: Columns, fields: Fields, options: Options) -> Options:
@@ -327,22 +326,17 @@ def _is_binary(data: bytes) -> bool:
 
 def _binary_kind(path: str, data: bytes) -> tuple[str, str] | None:
     """(what it is, what to do) of a file that is no text and no Parquet; None if it is."""
-    if data.startswith(b"PAR1"):
-        return None
     if data[257:262] == b"ustar":
         return "a tar archive", "Unpack it (tar xf FILE) and peek at what is in it."
-    for magic, what, advice in MAGIC:
-        if data.startswith(magic):
-            with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
-                names = archive.namelist()
-                return next(
-                    (kind for key, kind in OFFICE.items() if any(n.startswith(key) for n in names)), (what, advice)
-                )
-            return what, advice
-    if not _is_binary(data):
+    if known := next(((what, advice) for magic, what, advice in MAGIC if data.startswith(magic)), None):
+        with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            return next((kind for key, kind in OFFICE.items() if any(n.startswith(key) for n in names)), known)
+        return known
+    if data.startswith(parquet.MAGIC) or not _is_binary(data):
         return None
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or 0.3 < data[:400].count(0) / min(400, len(data)) < 0.7:
-        big = data.startswith(b"\xfe\xff") or (not data.startswith(b"\xff\xfe") and data[:1] == b"\0")
+        big = data.startswith((b"\xfe\xff", b"\0"))
         return "text in UTF-16", f"Convert it: iconv -f UTF-16{'BE' if big else 'LE'} -t UTF-8 FILE > NEW"
     return "a binary file of an unknown kind", ""
 
