@@ -1,9 +1,9 @@
 """What failed on Spark, in one line.
 
-An error of the JVM can be read only while the JVM lives: py4j asks it for the words when they are printed. So
-Spark's work runs under `explained_failures()`, which turns such errors into ours on the spot. What a task of
-ours said is passed on as it is, of the same kind; what the machine lacks is said with what to do; all else
-comes as its last words and the path of the JVM's log. The whole text is attached for `--debug`.
+An error of the JVM can be read only while the JVM lives: py4j fetches its text when it is printed. So work on Spark
+runs under `explained_failures()`, which turns such errors into ours at once: those of our own code in a task as they
+were, what the machine lacks with what to do, all else as the last cause named and the path of the JVM's log. The whole
+text is attached for `--debug`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """The JVM as a process of ours: started, and ended whatever happens.
 
-PySpark can start one too, but whoever interrupts it there leaves a JVM behind for good: the folder through
-which the two meet is removed, the JVM fails to write there, and threads of its own keep it alive. So the
-process is started here, known from its first moment, and ended by its id if it does not end by itself.
+PySpark, interrupted while it starts one, leaves it behind for good. So the process is started here, known from its
+first moment, and ended by its id if it does not end by itself, which it does when its standard input closes, also when
+this process is killed. It has its own process group: Ctrl-C and a closed terminal reach only the driver, which stops it.
 
-It ends by itself when its standard input closes, also when this process is killed. It has a process group of
-its own, so that Ctrl-C and a closed terminal reach only the driver, which then stops it in good order.
-
-It has a folder of its own too, of this user alone: its log, the file through which it says its port, and all that it
-and its libraries put into a temporary folder, native code included. The folder goes when the JVM ends, but for a log
-that the user was told of.
+Its folder, of this user alone, holds its log, the file with its port, and the temporary files of it and its libraries,
+native code included. The folder is removed when the JVM ends, but for a log that was named to the user.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ class NoSpark(OverlaceError):
 
 
 def launch(conf: SparkConf, small: bool = True) -> JavaGateway:
-    """A JVM with this configuration and the gateway to it. Its words go to `log_file()`."""
+    """The gateway to a new JVM with this configuration, which logs to `log_file()`."""
     global _last
     drop_folder()
     if PORT in os.environ:  # somebody started it for us: spark-submit
@@ -105,7 +101,7 @@ def _start(conf: SparkConf, meeting: Path, small: bool) -> subprocess.Popen[byte
 
 
 def end(process: subprocess.Popen[bytes], patience: float = PATIENCE) -> None:
-    """See a JVM to its end: its input is closed; if that is not enough it is asked, and then made, to end."""
+    """End a JVM: by closing its input, then by SIGTERM, then by SIGKILL."""
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()
@@ -148,7 +144,7 @@ def log_tail() -> str:
 
 
 def work_folder() -> Path:
-    """The folder of the JVM, and of what we give to it."""
+    """The folder of the JVM, and of the package that is sent to executors."""
     global _folder
     if _folder is None:
         _folder = fresh_folder()
@@ -156,7 +152,7 @@ def work_folder() -> Path:
 
 
 def log_file() -> Path:
-    """Where the JVM's words go."""
+    """The JVM's log."""
     return work_folder() / "spark.log"
 
 
@@ -170,7 +166,7 @@ def log_to_read() -> Path | str:
 
 
 def drop_folder() -> None:
-    """Remove the folder of a JVM that has ended; a log that the user was told of stays."""
+    """Remove the folder of a JVM that has ended, but for a log that was named to the user."""
     global _folder, _kept
     if _folder is None:
         return

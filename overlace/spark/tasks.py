@@ -93,8 +93,8 @@ def runs_this_python(spark: SparkSession) -> bool:
 # --- in a task -----------------------------------------------------------------------------------------------
 
 
-def look(version: str) -> About:
-    """What this Python has and lacks, where `version` is that of Overlace."""
+def describe_python(version: str) -> About:
+    """What this Python has and lacks; another version of Overlace than this one counts as lacking."""
     found, lacks = {}, {}
     for name in NEEDED:
         try:
@@ -109,11 +109,11 @@ def look(version: str) -> About:
 
 
 def check_first(function: BatchFunction, schema: pa.Schema, version: str) -> BatchFunction:
-    """A batch function that first looks whether it can be run; its rows have one column more, `UNFIT`."""
+    """A batch function that first checks the Python it is run by; its rows have one column more, `UNFIT`."""
     packed = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        about = look(version)
+        about = describe_python(version)
         if about["lacks"]:
             for _ in batches:
                 pass
@@ -151,14 +151,14 @@ _checked: set[str] = set()
 def _executors(spark: SparkSession, settled: float) -> list[str]:
     """The ids of all executors, once they have come; `driver` on `local`."""
 
-    def call_for() -> None:
-        """A job that needs no Python: where executors come on demand, they come for work only."""
+    def request() -> None:
+        """Where executors are started on demand, only a job starts them; this one needs no Python."""
         with suppress(Exception):
             spark.range(0, AT_ONCE, 1, AT_ONCE).count()
 
     if is_local(str(spark.sparkContext.master)):
         return ["driver"]
-    Thread(target=call_for, daemon=True).start()
+    Thread(target=request, daemon=True).start()
     begun = news = time.monotonic()
     found: list[str] = []
     while not found or time.monotonic() - news < settled * (4 if _has_gap(found) else 1):
@@ -190,7 +190,7 @@ def _ask(spark: SparkSession, executor: str) -> About:
 
     def answer(rows: Iterable[object]) -> Iterator[About]:
         for _ in rows:
-            yield look(__version__)
+            yield describe_python(__version__)
 
     try:
         return {"executor": executor, **_bound_to(spark, executor).mapPartitions(answer).collect()[0], "sure": True}
