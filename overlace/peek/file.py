@@ -118,7 +118,8 @@ class Recipe:
         words = ["overlace", "ingest", *(f"./{name}" if name.startswith("-") else name for name in self.files)]
         words += ["--topology"] if self.topology else []
         words += [] if chosen.header is None else ["--header" if chosen.header else "--no-header"]
-        return shlex.join([*words, *(word for flag in flags if flag[1] for word in flag), "--out", OUT])
+        words += [word for flag, value in flags if value for word in (flag, value)]
+        return shlex.join([*words, "--out", OUT])
 
     def of_logs(self, logs: Sequence[LogSample], notes: Sequence[str] = (), *, whole: bool) -> Recipe:
         """The same with what the logs count if they are whole, and the share of bad lines that it takes."""
@@ -346,6 +347,7 @@ def _problems(
 ) -> Iterator[str]:
     """What may be wrong with a file that no recipe fits, likeliest first; `reasons` are why those tried have failed."""
     text, path = data.removeprefix(MARK).lstrip(), shlex.quote(file.path)
+    known = columns.known if columns else {}
     if text[:1] == b"{" and file.whole:
         with suppress(ValueError, RecursionError):
             lists = {key: len(value) for key, value in json.loads(text).items() if isinstance(value, list)}
@@ -354,10 +356,10 @@ def _problems(
                 f"one JSON object, where rows are expected. Its member {longest!r} is a list: take it out with "
                 f"jq {shlex.quote(f'.[{json.dumps(longest)}]')} {path} > NEW.json, and peek at that."
             )
-    if columns and text[:1] == b"[" and all(map(str.isdecimal, columns.names)) and len(columns.names) > 2:
+    if text[:1] == b"[" and all(map(str.isdecimal, known)) and len(known) > 2:
         yield f"lists with times are read from CSV: jq -r '.[] | @csv' {path} > NEW.csv, and peek at that."
     members = columns.names if columns and text[:1] in (b"{", b"[") else []
-    for name in (each for each in members if columns and "".join(columns.known[each][:1]).startswith("{")):
+    for name in (each for each in members if "".join(known[each][:1]).startswith("{")):
         yield (
             f"what is inside {name} is not read, and no other member is a sender or a time. Take it out first: "
             f"jq -c {shlex.quote(f'. + .[{json.dumps(name)}]')} {path} > NEW.jsonl, and peek at that."
@@ -368,10 +370,9 @@ def _problems(
         rows = list(csv.reader(text[: 1 << 16].decode("utf-8", "replace").splitlines(keepends=True)))[:-1]
         broken = any("\n" in cell for row in rows for cell in row)
         if broken and len({len(row) for row in rows if row}) == 1 and len(rows[0]) > 1:
-            program = shlex.quote(JOINED)
             yield (
                 "its cells hold line breaks, and a row is one line here. Take the breaks out: "
-                f"python3 -c {program} < {path} > NEW.csv"
+                f"python3 -c {shlex.quote(JOINED)} < {path} > NEW.csv"
             )
     if len(PAIRS.findall(text[:4096])) > 2:
         yield "lines of name=value are not read. Convert them to JSON lines or CSV, and peek at that."
@@ -382,7 +383,7 @@ def _problems(
         )
     if columns and (unread := guessing.unread_times(columns)):
         yield (
-            f"the column {unread} seems to hold times, such as {columns.known[unread][0]!r}, which are not read. "
+            f"the column {unread} seems to hold times, such as {known[unread][0]!r}, which are not read. "
             "Expected ISO 8601 (2026-01-05T08:00:00Z) or seconds since 1970: convert them."
         )
     fields = {field for field, _ in guessing.guess_fields("", columns).values()} if columns else set()

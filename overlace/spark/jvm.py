@@ -2,7 +2,7 @@
 
 PySpark, interrupted while it starts one, leaves it behind for good. So the process is started here, known from its
 first moment, and ended by its id if it does not end by itself, which it does when its standard input closes, also when
-this process is killed. It has its own process group: Ctrl-C and a closed terminal reach only the driver, which stops it.
+this process is killed. Its process group is its own: Ctrl-C and a closed terminal reach only the driver.
 
 Its folder, of this user alone, holds its log, the file with its port, and the temporary files of it and its libraries,
 native code included. The folder is removed when the JVM ends, but for a log that was named to the user.
