@@ -81,10 +81,9 @@ class Guess(NamedTuple):
 class Columns:
     """The columns of a sample by name: the values that are not empty, the names that these list, what is a number."""
 
-    def __init__(self, names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
-        self.rows = len(rows)
-        self.known = {name: [each[i] or "" for each in rows if each[i]] for i, name in reversed([*enumerate(names)])}
-        self.names = list(dict.fromkeys(names))
+    def __init__(self, names: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+        self.rows, self.names = len(rows), list(dict.fromkeys(names))
+        self.known = {name: [row[name] for row in rows if row.get(name)] for name in self.names}
         self.sets = {
             name: {part.strip() for each in {*own} for part in re.split("[;|,]", each)} - {""}
             for name, own in self.known.items()
@@ -169,16 +168,15 @@ def sample_columns(path: str, data: bytes, form: str, asked: Options) -> tuple[C
     else:
         return _text_columns(data, form, asked)
     rows = [row for row in rows if isinstance(row, dict)]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    if not names or (form == "jsonl" and all(isinstance(each, list) for each in rows[0].values())):
+    if not any(rows) or (form == "jsonl" and all(isinstance(each, list) for each in rows[0].values())):
         return None, asked
-    return Columns([*map(_cell, names)], [[_cell(row.get(name)) for name in names] for row in rows]), asked
+    cells = [{_cell(name): _cell(value) for name, value in row.items()} for row in rows]
+    return Columns([name for row in cells for name in row], cells), asked
 
 
 def _cell(value: object) -> str:
     """A value as a cell of CSV has it; empty if there is none."""
-    text = value if isinstance(value, str) else "" if value is None else str(value)
-    text = json.dumps(value, default=str) if isinstance(value, list | dict) else text
+    text = json.dumps(value, default=str) if isinstance(value, list | dict) else "" if value is None else str(value)
     return text.encode("utf-8", "replace").decode()
 
 
@@ -186,7 +184,9 @@ def _text_columns(data: bytes, form: str, asked: Options) -> tuple[Columns | Non
     lines = [line for line in data[: 1 << 18].split(b"\n")[: ROWS + 1] if line.strip()]
     layout = detect_layout(b"\n".join(lines), asked.delimiter, asked.header)
     cells = _sample_cells(b"\n".join(lines), layout._replace(head=None))[layout.header :]
-    found = Columns(layout.columns, [row for row in cells if len(row) == len(layout.columns)])
+    backwards = layout.columns[::-1]  # of columns of one name the first counts
+    whole = [dict(zip(backwards, row[::-1], strict=True)) for row in cells if len(row) == len(backwards)]
+    found = Columns(layout.columns, whole)
     if not form and (len(layout.columns) < 2 or found.rows + 1 < 0.9 * len(lines)):
         return None, asked
     meaning = any(_field_in(name, words) for name in found.names for words in (STRONG, WEAK))
