@@ -59,7 +59,7 @@ WEAK = {
 }
 """Words in the names of columns by the field they stand for; the weak ones where no other column is it."""
 
-OTHER_DATES = re.compile(
+OTHER_DATES = (
     r"(?<![\d.])\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?![\d.])|\d{1,2}[- /][A-Z][a-z]{2}[- /]\d{2,4}|"
     r"[A-Z][a-z]{2} +\d{1,2}\b.*\d:\d\d|\d\d:\d\d:\d\d"
 )
@@ -113,6 +113,12 @@ class Columns:
         """Whether a column could hold names: neither fractions, nor long texts, nor lists."""
         strange = max(self.share(r"(?s).{81}", name), self.share(r"^-?\d*\.\d+$", name))
         return len(self.known[name]) * 2 > self.rows and strange <= 0.5 and not self.is_nested(name)
+
+    def could_be_costs(self, name: str) -> bool:
+        """Whether a column could hold what links cost."""
+        numbers = self.numbers[name]
+        called = name.isdecimal() or re.search("cost|weight|price|distance|length|metric|delay", name.lower())
+        return bool(called) and len(numbers) == self.rows > 0 and min(numbers) >= 0
 
     def is_counted(self, name: str) -> bool:
         """Whether a column holds the numbers of rows."""
@@ -279,8 +285,8 @@ def _guess_names(columns: Columns, found: Fields) -> dict[str, tuple[str, str]]:
 
 def unread_times(columns: Columns) -> str:
     """A column of times in a form that no reader takes."""
-    strange = [name for name in columns.names if not columns.time_kinds[name]]
-    return next((name for name in strange if columns.share(OTHER_DATES.pattern, name) > 0.5), "")
+    strange = (name for name in columns.names if not columns.time_kinds[name])
+    return next((name for name in strange if columns.share(OTHER_DATES, name) > 0.5), "")
 
 
 def clock_apart(columns: Columns) -> tuple[str, str] | None:
@@ -298,13 +304,3 @@ def tables_by_names(names: Sequence[str]) -> list[str]:
     own = {name.strip().lower() for name in names}
     every = {table: {*schema_of(table).names} for table, _ in TABLE_COLUMNS if table != "interests"}
     return [table for table, names in TABLE_COLUMNS if {*names.split()} <= own <= every.get(table, {*names.split()})]
-
-
-def guess_cost(columns: Columns, ends: tuple[str, str]) -> str:
-    """A column that holds what links cost."""
-    for name in columns.names:
-        numbers = columns.numbers[name]
-        priced = re.search(r"cost|weight|price|distance|length|metric|delay", name.lower()) or name.isdecimal()
-        if name not in ends and priced and numbers and len(numbers) == columns.rows and min(numbers) >= 0:
-            return name
-    return ""

@@ -305,12 +305,12 @@ def _guessed_tables(base: Recipe, columns: Columns, fields: Fields, whole: bool)
     ends = {fields[name][0]: name for name in (left, right) if name in fields}
     if set(ends) == {"client", "broker"}:
         return [recipe("sessions", ends, "by their names")]
-    shared, cost = columns.shared(left, right), guessing.guess_cost(columns, (left, right))
-    why = "two columns of names"
+    shared, why = columns.shared(left, right), "two columns of names"
+    costs = [name for name in columns.names if name not in (left, right) and columns.could_be_costs(name)]
     alike = f"{shared:.0%} of the values are in both columns" if shared else why
     both = "; add --both-ways if a pair holds both ways" if shared >= SHARED else ""
     interests = recipe("interests", {"client": left, "topic": right}, why + both)
-    links = recipe("links", {"left": left, "right": right} | ({"cost": cost} if cost else {}), alike)
+    links = recipe("links", dict(zip(("left", "right", "cost"), (left, right, *costs), strict=False)), alike)
     brokers = shared >= SHARED and whole and len(columns.sets[left] | columns.sets[right]) <= FEW_BROKERS
     return [links, interests] if brokers else [interests, links]
 
