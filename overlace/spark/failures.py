@@ -65,8 +65,12 @@ def is_of_spark(error: BaseException) -> bool:
 
 def explain(error: BaseException) -> OverlaceError:
     """An error of Spark as one of ours. To be called while the JVM lives, if it still does."""
-    text = words_of(error)
-    made = from_text(text) if text else _explain_silence()
+    if text := words_of(error):
+        made = from_text(text)
+    else:
+        why = "; ".join(filter(None, (how_it_ended(), _short(last_words()))))
+        silent = f"Spark's JVM does not answer any more{f': {why}' if why else ''}. Its log: "
+        made = _read_machine(log_tail()) or NoSpark(f"{silent}{log_to_read()}")
     made.add_note(text or log_tail())
     return made
 
@@ -80,14 +84,6 @@ def words_of(error: BaseException) -> str:
     except Exception:
         return ""
     return "" if SILENT.match(text) else text
-
-
-def _explain_silence() -> OverlaceError:
-    """The JVM does not answer: why, by its last words and how it ended."""
-    words = "; ".join(filter(None, (how_it_ended(), _short(last_words()))))
-    return _read_machine(log_tail()) or NoSpark(
-        f"Spark's JVM does not answer any more{f': {words}' if words else ''}. Its log: {log_to_read()}"
-    )
 
 
 def from_text(text: str) -> OverlaceError:

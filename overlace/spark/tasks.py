@@ -161,11 +161,14 @@ def _executors(spark: SparkSession, settled: float) -> list[str]:
     Thread(target=request, daemon=True).start()
     begun = news = time.monotonic()
     found: list[str] = []
-    while not found or time.monotonic() - news < settled * (4 if _has_gap(found) else 1):
+    gap = False  # executors are numbered as they are launched: one that is missing may still be on its way
+    while not found or time.monotonic() - news < settled * (4 if gap else 1):
         ids = spark.sparkContext._jsc.sc().getExecutorIds()
         now = sorted((str(ids.apply(i)) for i in range(ids.size())), key=lambda each: (len(each), each))
         if now != found:
             found, news = now, time.monotonic()
+            numbers = [int(each) for each in found if each.isdigit()]
+            gap = len(numbers) == len(found) > 0 and len(found) <= numbers[-1] - numbers[0]
         if time.monotonic() - begun > FIRST and not found:
             raise NoSpark(
                 f"{spark.sparkContext.master} gave no executor within {FIRST:.0f} s. "
@@ -173,11 +176,6 @@ def _executors(spark: SparkSession, settled: float) -> list[str]:
             )
         time.sleep(0.1)
     return found
-
-
-def _has_gap(found: Sequence[str]) -> bool:
-    """Executors are numbered as they are launched: one that is missing below another may still be on its way."""
-    return all(each.isdigit() for each in found) and len(found) <= max(map(int, found)) - min(map(int, found))
 
 
 def _ask_all(spark: SparkSession, executors: Sequence[str]) -> Iterator[About]:
