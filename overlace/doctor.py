@@ -120,8 +120,8 @@ def _server(substrate: Substrate) -> Finding:
 
 def _executors(master: str, config: Mapping[str, str] | None) -> tuple[Finding, Sequence[Mapping[str, Any]]]:
     """Whether Spark runs there, and what each executor answers."""
-    from overlace.spark.probe import probe
     from overlace.spark.session import session
+    from overlace.spark.tasks import probe
 
     try:
         with session(master=master, config=config) as spark:

@@ -172,8 +172,8 @@ def on_spark(master: str | None, conf: list[str] | None = None) -> Iterator[Any]
 
         yield here
         return
-    from overlace.spark.run import runner
     from overlace.spark.session import session
+    from overlace.spark.tasks import runner
 
     with session(master=master, config=config) as spark:
         yield runner(spark)

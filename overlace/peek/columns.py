@@ -1,33 +1,37 @@
 """The columns of a sample: which are the fields of a log, which make a table of a trace, which hold times or names.
 
-A guess says what it rests on: names, parts of names, and what columns hold. Times are recognised by the reader of CSV,
-or as numbers that never fall; two columns with many values in common are sender and receiver.
+A guess says what it rests on: names, parts of names, and what columns hold. Rows and times are read as the formats of
+logs read them. Numbers that never fall may be times too; columns with many values in common are sender and receiver.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
+import numpy as np
+import pyarrow as pa
 
+from overlace.errors import OverlaceError
 from overlace.ingest.fields import UNIT_WORDS, ZONELESS, mapping_of, match_columns, unit_of
-from overlace.ingest.formats import padres_quotes
+from overlace.ingest.formats import json as json_array
+from overlace.ingest.formats import padres_quotes, parquet
+from overlace.ingest.formats.csv import _sample_cells, detect_layout
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
-from overlace.ingest.sources import FORMATS
+from overlace.ingest.values import times
 from overlace.trace.tables import schema_of
 
 ROWS = 2000
 """Rows from which columns are guessed."""
+
+WITH_COLUMNS = ("csv", "counts", "json", "jsonl", "parquet")
+"""Formats whose rows have columns of any name."""
 
 TABLE_COLUMNS = (
     ("interests", "client topic"), ("links", "left right"), ("sessions", "client broker"),
@@ -55,13 +59,11 @@ WEAK = {
 }
 """Words in the names of columns by the field they stand for; the weak ones where no other column is it."""
 
-OTHER_DATES = re.compile(
+OTHER_DATES = (
     r"(?<![\d.])\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?![\d.])|\d{1,2}[- /][A-Z][a-z]{2}[- /]\d{2,4}|"
     r"[A-Z][a-z]{2} +\d{1,2}\b.*\d:\d\d|\d\d:\d\d:\d\d"
 )
 """Times as people write them, which no two read alike."""
-
-QUOTED_PAIR = re.compile(r"\[\s*([^\[\],'\"]+?)\s*,\s*['\"]?([^\[\]'\"]*?)['\"]?\s*\]")
 
 Fields = Mapping[str, tuple[str, str]]
 """Column -> (field, why)."""
@@ -79,10 +81,9 @@ class Guess(NamedTuple):
 class Columns:
     """The columns of a sample by name: the values that are not empty, the names that these list, what is a number."""
 
-    def __init__(self, names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
-        self.rows = len(rows)
-        self.known = {name: [each[i] or "" for each in rows if each[i]] for i, name in reversed([*enumerate(names)])}
-        self.names = list(dict.fromkeys(names))
+    def __init__(self, names: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+        self.rows, self.names = len(rows), list(dict.fromkeys(names))
+        self.known = {name: [row[name] for row in rows if row.get(name)] for name in self.names}
         self.sets = {
             name: {part.strip() for each in {*own} for part in re.split("[;|,]", each)} - {""}
             for name, own in self.known.items()
@@ -113,18 +114,23 @@ class Columns:
         strange = max(self.share(r"(?s).{81}", name), self.share(r"^-?\d*\.\d+$", name))
         return len(self.known[name]) * 2 > self.rows and strange <= 0.5 and not self.is_nested(name)
 
+    def could_be_costs(self, name: str) -> bool:
+        """Whether a column could hold what links cost."""
+        numbers = self.numbers[name]
+        called = name.isdecimal() or re.search("cost|weight|price|distance|length|metric|delay", name.lower())
+        return bool(called) and len(numbers) == self.rows > 0 and min(numbers) >= 0
+
     def is_counted(self, name: str) -> bool:
         """Whether a column holds the numbers of rows."""
-        numbers = self.numbers[name]
-        return len(numbers) == len(self.known[name]) and all(b - a == 1 for a, b in pairwise(numbers))
+        return len(self.numbers[name]) == len(self.known[name]) and bool((np.diff(self.numbers[name]) == 1).all())
 
     def never_falls(self, name: str) -> bool:
         """Whether a column holds numbers of 0 or more that grow, and not by one from row to row."""
         numbers = self.numbers[name]
-        if len(numbers) < max(3, 0.98 * len(self.known[name])) or min(numbers) < 0:
+        if len(numbers) < max(3, 0.98 * len(self.known[name])) or min(numbers) < 0 or self.is_counted(name):
             return False
-        rising = sum(a <= b for a, b in pairwise(numbers)) >= 0.98 * (len(numbers) - 1)
-        return rising and numbers[-1] - numbers[0] >= len(numbers) / 2 and not self.is_counted(name)
+        rises = numbers[-1] - numbers[0] >= len(numbers) / 2
+        return rises and bool((np.diff(numbers) >= 0).mean() >= 0.98)
 
 
 def _numbers(values: Sequence[str]) -> list[float]:
@@ -137,13 +143,8 @@ def _numbers(values: Sequence[str]) -> list[float]:
 
 
 def _time_kind(values: Sequence[str]) -> str:
-    """What makes values look like times, as the reader of CSV takes them; nothing if it does not."""
-    text, form = io.StringIO(), FORMATS["csv"]
-    csv.writer(text, lineterminator="\n").writerows([("at", "client"), *((" ".join(v.split()), "x") for v in values)])
-    sample = text.getvalue().encode("utf-8", "replace")
-    settled = form.settle(sample, Options(delimiter=",", header=True).for_format(form))
-    kinds = [kind for batch in form.read(iter([(0, sample)]), settled) for kind in batch["kind"].to_pylist()]
-    if not values or kinds.count("message") * 2 < len(values):
+    """What makes values look like times, as the formats read them; nothing if it does not."""
+    if not values or times(pa.array(values, pa.string()))[1].sum() * 2 < len(values):
         return ""
     if sum("-" in each[1:] for each in values) > len(values) // 2:
         return "ISO times" + (", without a zone" if ZONELESS.match(values[0]) else "")
@@ -155,63 +156,49 @@ def _time_kind(values: Sequence[str]) -> str:
 
 def sample_columns(path: str, data: bytes, form: str, asked: Options) -> tuple[Columns | None, Options]:
     """(columns, options): the first rows by column, and the options, which deny a header if there is none."""
-    text = data.removeprefix(MARK).decode("utf-8", "replace")
-    rows: Iterable[Any] = ()
-    if form not in ("", "csv", "counts", "json", "jsonl", "parquet", padres_quotes.FORMAT.name):
+    data = data.removeprefix(MARK)
+    rows: list[Any] = []
+    if form not in ("", *WITH_COLUMNS, padres_quotes.NAME):
         return None, asked
-    if data.startswith(b"PAR1"):
-        with suppress(OSError, ValueError):
-            rows = next((batch.to_pylist() for batch in pq.ParquetFile(path).iter_batches(ROWS)), [])
-    elif form == padres_quotes.FORMAT.name:
-        rows = [dict(QUOTED_PAIR.findall(line)) for line in text.split("\n")[:ROWS]]
-    elif text.lstrip()[:1] in ("{", "["):
-        rows = [dict(enumerate(row)) if isinstance(row, list) else row for row in _json_values(text)]
+    if data.startswith(parquet.MAGIC):
+        with suppress(OverlaceError, OSError, ValueError), parquet.open_parquet(path) as file:
+            rows = next((batch.to_pylist() for batch in file.iter_batches(ROWS)), [])
+    elif form == padres_quotes.NAME:
+        rows = padres_quotes.sample_pairs(data)[:ROWS]
+    elif data.lstrip()[:1] in (b"{", b"["):
+        lines = json_array.lines_of(data) if re.match(rb"\s*\[\s*[\[{]", data) else data
+        for line in lines.split(b"\n")[:ROWS]:
+            with suppress(ValueError, RecursionError):
+                row = json.loads(line)
+                rows.append({str(i): each for i, each in enumerate(row)} if isinstance(row, list) else row)
     else:
-        return _text_columns(text, form, asked)
+        return _text_columns(data, form, asked)
     rows = [row for row in rows if isinstance(row, dict)]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    if not names or (form == "jsonl" and all(isinstance(each, list) for each in rows[0].values())):
+    if not any(rows) or (form == "jsonl" and all(isinstance(each, list) for each in rows[0].values())):
         return None, asked
-    return Columns([*map(str, names)], [[_cell(row.get(name)) for name in names] for row in rows]), asked
+    cells = [{_cell(name): _cell(value) for name, value in row.items()} for row in rows]
+    return Columns([name for row in cells for name in row], cells), asked
 
 
-def _json_values(text: str) -> list[Any]:
-    """The first values of JSON, one a line or the elements of one array."""
-    values: list[Any] = []
-    array = re.match(r"\s*\[\s*(?=[\[{])", text)
-    with suppress(ValueError, RecursionError):
-        place = array.end() if array else len(text)
-        while place < len(text) and len(values) < ROWS:
-            value, place = json.JSONDecoder().raw_decode(text, place)
-            values.append(value)
-            place += len(text[place : place + 4096]) - len(text[place : place + 4096].lstrip(" \r\n\t,"))
-    for line in [] if array else text.split("\n")[:ROWS]:
-        with suppress(ValueError, RecursionError):
-            values.append(json.loads(line))
-    return values
+def _cell(value: object) -> str:
+    """A value as a cell of CSV has it; empty if there is none."""
+    text = json.dumps(value, default=str) if isinstance(value, list | dict) else "" if value is None else str(value)
+    return text.encode("utf-8", "replace").decode()
 
 
-def _cell(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value or None
-    return json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)
-
-
-def _text_columns(text: str, form: str, asked: Options) -> tuple[Columns | None, Options]:
-    lines = [line for line in text[: 1 << 18].splitlines()[: ROWS + 1] if line.strip()]
-    given = Options(delimiter=asked.delimiter, header=asked.header).for_format(FORMATS["csv"])
-    layout = FORMATS["csv"].settle("\n".join(lines).encode(), given)
-    names, rows = list(layout["columns"]), list[list[str]]()
-    for line in (line for line in lines if not (layout["comments"] and line.startswith("#"))):
-        with suppress(csv.Error):
-            rows += [row for row in csv.reader([line], delimiter=layout["delimiter"] or ",") if len(row) == len(names)]
-    found = Columns(names, rows[1:] if layout["header"] else rows)
-    if not form and (len(names) < 2 or found.rows + 1 < 0.9 * len(lines)):
+def _text_columns(data: bytes, form: str, asked: Options) -> tuple[Columns | None, Options]:
+    lines = [line for line in data[: 1 << 18].split(b"\n")[: ROWS + 1] if line.strip()]
+    layout = detect_layout(b"\n".join(lines), asked.delimiter, asked.header)
+    cells = _sample_cells(b"\n".join(lines), layout._replace(head=None))[layout.header :]
+    backwards = layout.columns[::-1]  # of columns of one name the first counts
+    whole = [dict(zip(backwards, row[::-1], strict=True)) for row in cells if len(row) == len(backwards)]
+    found = Columns(layout.columns, whole)
+    if not form and (len(layout.columns) < 2 or found.rows + 1 < 0.9 * len(lines)):
         return None, asked
     meaning = any(_field_in(name, words) for name in found.names for words in (STRONG, WEAK))
     again = any(name in values for name in found.names for values in found.known.values())
-    if asked.header is None and layout["header"] and again and not meaning:  # the first line is one more row
-        return _text_columns(text, form, replace(asked, header=False))
+    if asked.header is None and layout.header and again and not meaning:  # the first line is one more row
+        return _text_columns(data, form, replace(asked, header=False))
     return found, asked
 
 
@@ -229,12 +216,14 @@ def guess_fields(form: str, columns: Columns) -> dict[str, tuple[str, str]]:
         found |= dict.fromkeys((name for name in names if name not in timeless), (field, NAMED))
     for words, why in ((STRONG, "by its name"), (WEAK, "perhaps, by its name")):
         for name in columns.names:
-            field = _field_in(name, words)
-            if name not in found and field and not _has(found, field) and _fits(columns, name, field):
+            field, known = _field_in(name, words), columns.known[name]
+            fits = columns.time_kinds[name] if field == "at" else known and not columns.is_nested(name)
+            fits = all(map(str.isdecimal, known)) if field == "bytes" else fits
+            if name not in found and field and not _has(found, field) and fits:
                 found[name] = (field, why)
     if not _has(found, "at"):
         found |= _guess_time(columns, [name for name in columns.names if name not in found])
-    if form != padres_quotes.FORMAT.name:
+    if form != padres_quotes.NAME:
         return found | _guess_names(columns, found)
     times = {name: each for name, each in found.items() if each[0] == "at"}
     client = padres_quotes.guess_client([name for name in columns.names if name not in times] or columns.names)
@@ -250,14 +239,6 @@ def _field_in(name: str, words: Mapping[str, str]) -> str:
     """The field of the first word in the name of a column that stands for one."""
     parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)
     return next((field for part in parts for field, own in words.items() if part.lower() in own.split()), "")
-
-
-def _fits(columns: Columns, name: str, field: str) -> bool:
-    if field == "at":
-        return bool(columns.time_kinds[name])
-    if field == "bytes":
-        return all(each.isdecimal() for each in columns.known[name])
-    return bool(columns.known[name]) and not columns.is_nested(name)
 
 
 def _guess_time(columns: Columns, free: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -304,8 +285,8 @@ def _guess_names(columns: Columns, found: Fields) -> dict[str, tuple[str, str]]:
 
 def unread_times(columns: Columns) -> str:
     """A column of times in a form that no reader takes."""
-    strange = [name for name in columns.names if not columns.time_kinds[name]]
-    return next((name for name in strange if columns.share(OTHER_DATES.pattern, name) > 0.5), "")
+    strange = (name for name in columns.names if not columns.time_kinds[name])
+    return next((name for name in strange if columns.share(OTHER_DATES, name) > 0.5), "")
 
 
 def clock_apart(columns: Columns) -> tuple[str, str] | None:
@@ -323,13 +304,3 @@ def tables_by_names(names: Sequence[str]) -> list[str]:
     own = {name.strip().lower() for name in names}
     every = {table: {*schema_of(table).names} for table, _ in TABLE_COLUMNS if table != "interests"}
     return [table for table, names in TABLE_COLUMNS if {*names.split()} <= own <= every.get(table, {*names.split()})]
-
-
-def guess_cost(columns: Columns, ends: tuple[str, str]) -> str:
-    """A column that holds what links cost."""
-    for name in columns.names:
-        numbers = columns.numbers[name]
-        priced = re.search(r"cost|weight|price|distance|length|metric|delay", name.lower()) or name.isdecimal()
-        if name not in ends and priced and numbers and len(numbers) == columns.rows and min(numbers) >= 0:
-            return name
-    return ""

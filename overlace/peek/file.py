@@ -12,14 +12,13 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from math import ceil
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
 from overlace.ingest.files import HEAD, open_file
-from overlace.ingest.formats import padres_quotes
+from overlace.ingest.formats import padres_quotes, parquet
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options, flag_of
 from overlace.ingest.sources import guess, look
@@ -112,15 +111,14 @@ class Recipe:
     def command(self) -> str:
         """The command as it can be pasted into a shell."""
         chosen, bad = self.options, "" if self.max_bad == MAX_BAD else f"{self.max_bad}%"
-        mapped = {name: [each] if isinstance(each, str) else each for name, each in chosen.map.items()}
-        single = {"--format": chosen.format, "--table": self.table, "--wired": self.wired, "--max-bad": bad}
-        single |= {flag_of(name): getattr(chosen, name) for name in ("delimiter", "list_separator", "unit")}
-        several = {"--map": [f"{name}={each}" for name, own in mapped.items() for each in own], "--skip": chosen.skip}
+        flags = [("--format", chosen.format), ("--table", self.table), ("--wired", self.wired), ("--max-bad", bad)]
+        flags += [(flag_of(name), getattr(chosen, name)) for name in ("delimiter", "list_separator", "unit")]
+        flags += [("--map", f"{field}={name}") for field, names in _listed(chosen).items() for name in names]
+        flags += [("--skip", each) for each in chosen.skip]
         words = ["overlace", "ingest", *(f"./{name}" if name.startswith("-") else name for name in self.files)]
         words += ["--topology"] if self.topology else []
         words += [] if chosen.header is None else ["--header" if chosen.header else "--no-header"]
-        for flag, values in {**{flag: [value] for flag, value in single.items() if value}, **several}.items():
-            words += [word for value in values for word in (flag, value)]
+        words += [word for flag, value in flags if value for word in (flag, value)]
         return shlex.join([*words, "--out", OUT])
 
     def of_logs(self, logs: Sequence[LogSample], notes: Sequence[str] = (), *, whole: bool) -> Recipe:
@@ -135,7 +133,7 @@ class Recipe:
 
     def of_table(self) -> Recipe:
         """The same with the rows that a table or a topology makes, by the readers of these; raises what they raise."""
-        names = {name: each if isinstance(each, str) else each[-1] for name, each in self.options.map.items()}
+        names = {field: names[-1] for field, names in _listed(self.options).items()}
         how = {"map": names, "delimiter": self.options.delimiter, "header": self.options.header}
         with tempfile.TemporaryDirectory(prefix="overlace-peek-") as folder:
             out = str(Path(folder) / OUT)
@@ -150,6 +148,11 @@ class Recipe:
         if rows.get("links") and not wired and not self.wired:
             return replace(self, wired="mst").of_table()
         return replace(self, counts={"rows": rows, "notes": notes})
+
+
+def _listed(options: Options) -> dict[str, Sequence[str]]:
+    """The columns that each field was mapped to."""
+    return {field: [names] if isinstance(names, str) else names for field, names in options.map.items()}
 
 
 class InspectedFile(NamedTuple):
@@ -210,13 +213,11 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
         raise
     except OverlaceError as error:
         reasons = [str(error)]
-        if (asked.format or guess(data.removeprefix(MARK)[:HEAD])) == padres_quotes.FORMAT.name:
-            form = padres_quotes.FORMAT.name  # it lacks a mapping, which is guessed
+        if (asked.format or guess(data.removeprefix(MARK)[:HEAD])) == padres_quotes.NAME:
+            form = padres_quotes.NAME  # it lacks a mapping, which is guessed
     columns, options = guessing.sample_columns(file.path, data, form, asked)
-    known = chain(_named_log(file.path, form, columns, options), _named_tables(file.path, data, columns, options))
-    singles = chain(known, _guessed_log(file.path, data, form, columns, options))
-    for single, recipes in ((True, singles), (False, _guessed_tables(file, form, columns, options))):
-        for recipe in [] if found else recipes:
+    for recipes in _recipes_for(file, data, form, columns, options):
+        for recipe in recipes:
             try:
                 if recipe.makes == "log":
                     sample = read_log(file.path, recipe.options, data, file.whole)
@@ -227,32 +228,57 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
                     found.append(recipe.of_table() if small else recipe)
             except OverlaceError as error:
                 reasons.append(str(error))
-            if found and single:
-                break
-    if not found:
-        guesses = columns.guesses(guessing.guess_fields("", columns)) if columns and form else ()
-        problem = f"{PurePosixPath(file.path).name}: {next(_problems(file, data, form, columns, reasons))}"
-        return file._replace(what=form or "text", problem=problem, columns=guesses)
-    what = "a JSON object of lists" if columns is None and found[0].table else form or "text"
-    return file._replace(what=what, columns=found[0].columns, recipes=found)
+        if found:
+            what = "a JSON object of lists" if columns is None and found[0].table else form or "text"
+            return file._replace(what=what, columns=found[0].columns, recipes=found)
+    guesses = columns.guesses(guessing.guess_fields("", columns)) if columns and form else ()
+    problem = f"{PurePosixPath(file.path).name}: {next(_problems(file, data, form, columns, reasons))}"
+    return file._replace(what=form or "text", problem=problem, columns=guesses)
 
 
-def _named_log(path: str, form: str, columns: Columns | None, options: Options) -> Iterator[Recipe]:
-    """As a log whose columns are recognised by their names or were asked for; the others with what they could be."""
-    if columns is None and form not in ("", "csv", "counts", "json", "jsonl", "parquet"):
-        yield Recipe((path,), options)
-    if columns is None or not form:
+def _recipes_for(
+    file: InspectedFile, data: bytes, form: str, columns: Columns | None, options: Options
+) -> Iterator[list[Recipe]]:
+    """Recipes that may work, the likeliest first; those of one list are alternatives.
+
+    By names: a log whose columns are called as those of logs are, or were asked for, then a table that has all columns
+    of the file. By what the columns hold: a log, then interests and links.
+    """
+    plain = Recipe((file.path,), options)
+    table = Recipe((file.path,), Options(delimiter=options.delimiter, header=options.header))
+    for_tables = not (options.format or options.map)
+    if columns is None:
+        if form not in ("", *guessing.WITH_COLUMNS):
+            yield [plain]
+        if for_tables and (pair := OBJECT_OF_LISTS.match(data.removeprefix(MARK))):
+            member, first = (each.decode("utf-8", "replace").strip('"') for each in pair.groups())
+            sides = [Guess("member", "client", member, "each member of the object")]
+            sides += [Guess("in its list", "topic", first, "what it lists")]
+            yield [replace(table, options=Options(), table="interests", why="a JSON object of lists", columns=sides)]
         return
-    guessed = guessing.guess_fields(form, columns)
-    named = {name: each for name, each in guessed.items() if each[1] == NAMED}
-    fields = {field for field, _ in named.values()} | set(options.map)
-    if (not {"at", "client"} <= fields and form != "counts") or (not options.map and guessing.clock_apart(columns)):
-        return
-    listed = {field: [each] if isinstance(each, str) else each for field, each in options.map.items()}
-    asked = {column: (field, "as asked") for field, names in listed.items() for column in names}
-    hints = {name: ("", f"could be the {field}: --map {field}={name}") for name, (field, _) in guessed.items() if field}
-    guesses = columns.guesses({**hints, **named, **asked})
-    yield Recipe((path,), _with_separator(columns, named, options), columns=guesses)
+    fields, split_time = guessing.guess_fields(form, columns), guessing.clock_apart(columns)
+    named = {name: each for name, each in fields.items() if each[1] == NAMED}
+    known = {field for field, _ in named.values()} | {*options.map}
+    if form and (form == "counts" or {"at", "client"} <= known) and (options.map or not split_time):
+        hints = {name: ("", f"could be the {each}: --map {each}={name}") for name, (each, _) in fields.items() if each}
+        asked = {column: (field, "as asked") for field, names in _listed(options).items() for column in names}
+        options_named = _with_separator(columns, named, options)
+        yield [replace(plain, options=options_named, columns=columns.guesses({**hints, **named, **asked}))]
+    if for_tables:
+        guesses = columns.guesses({name: (name.strip().lower(), NAMED) for name in columns.names})
+        for name in guessing.tables_by_names(columns.names):
+            yield [replace(table, table=name, why=NAMED, columns=guesses)]
+    quotes = form == padres_quotes.NAME
+    readable = form == "json" or quotes or data.lstrip()[:1] != b"["
+    if readable and not options.map and not split_time and {"at", "client"} <= {field for field, _ in fields.values()}:
+        taken = {name: each for name, each in fields.items() if (quotes or each[1] != NAMED) and each[0] != "content"}
+        mapped = {taken[name][0]: name for name in columns.names if name in taken}
+        chosen = replace(
+            _with_separator(columns, fields, options), map=mapped, format=options.format or (None if form else "csv")
+        )
+        yield [replace(plain, options=chosen, why="by what the columns hold", columns=columns.guesses(fields))]
+    if for_tables and not quotes:
+        yield _guessed_tables(table, columns, fields, file.whole)
 
 
 def _with_separator(columns: Columns, fields: Fields, options: Options) -> Options:
@@ -263,70 +289,30 @@ def _with_separator(columns: Columns, fields: Fields, options: Options) -> Optio
     return replace(options, list_separator=options.list_separator or mark)
 
 
-def _named_tables(path: str, data: bytes, columns: Columns | None, options: Options) -> Iterator[Recipe]:
-    """As a table all of whose columns the file names; or as interests, from an object of lists."""
-    if options.format or options.map:
-        return
-    if columns is not None:
-        guesses = columns.guesses({name: (name.strip().lower(), NAMED) for name in columns.names})
-        for table in guessing.tables_by_names(columns.names):
-            yield Recipe((path,), _layout_only(options), table, why=NAMED, columns=guesses)
-    elif pair := OBJECT_OF_LISTS.match(data.removeprefix(MARK)):
-        member, first = (each.decode("utf-8", "replace").strip('"') for each in pair.groups())
-        sides = [Guess("member", "client", member, "each member of the object")]
-        sides += [Guess("in its list", "topic", first, "what it lists")]
-        yield Recipe((path,), table="interests", why="a JSON object of lists", columns=sides)
-
-
-def _layout_only(options: Options) -> Options:
-    return Options(delimiter=options.delimiter, header=options.header)
-
-
-def _guessed_log(path: str, data: bytes, form: str, columns: Columns | None, options: Options) -> Iterator[Recipe]:
-    """As a log by what its columns hold."""
-    quotes = form == padres_quotes.FORMAT.name
-    if columns is None or options.map or (data.lstrip()[:1] == b"[" and form != "json" and not quotes):
-        return
-    fields = guessing.guess_fields(form, columns)
-    if not {"at", "client"} <= {field for field, _ in fields.values()} or guessing.clock_apart(columns):
-        return
-    taken = {name: each for name, each in fields.items() if (quotes or each[1] != NAMED) and each[0] != "content"}
-    mapped = {taken[name][0]: name for name in columns.names if name in taken}
-    chosen = replace(
-        _with_separator(columns, fields, options), map=mapped, format=options.format or (None if form else "csv")
-    )
-    why = "by what the columns hold"
-    yield Recipe((path,), chosen, why=why, columns=columns.guesses(fields))
-
-
-def _guessed_tables(file: InspectedFile, form: str, columns: Columns | None, options: Options) -> Iterator[Recipe]:
-    """As interests and as links: two columns of names, and perhaps what a link costs."""
-    if columns is None or options.map or options.format or form == padres_quotes.FORMAT.name:
-        return
+def _guessed_tables(base: Recipe, columns: Columns, fields: Fields, whole: bool) -> list[Recipe]:
+    """As interests and as links: two columns of names, and perhaps what a link costs; or as sessions."""
     names = [n for n in columns.names if columns.could_be_names(n) and not columns.time_kinds[n].startswith("ISO")]
-    fields = guessing.guess_fields("", columns)
     timed = any(field == "at" and "never fall" not in why for field, why in fields.values())
     few = max(map(len, columns.known.values())) < FEW_ROWS
     if len(names) < 2 or guessing.tables_by_names(columns.names) or guessing.unread_times(columns) or timed or few:
-        return
+        return []
 
     def recipe(table: str, roles: dict[str, str], why: str) -> Recipe:
         guesses = columns.guesses({name: (field, why) for field, name in roles.items()})
-        return Recipe((file.path,), replace(_layout_only(options), map=roles), table, why=why, columns=guesses)
+        return replace(base, options=replace(base.options, map=roles), table=table, why=why, columns=guesses)
 
     left, right = names[:2]
     ends = {fields[name][0]: name for name in (left, right) if name in fields}
     if set(ends) == {"client", "broker"}:
-        yield recipe("sessions", ends, "by their names")
-        return
-    shared, cost = columns.shared(left, right), guessing.guess_cost(columns, (left, right))
-    why = "two columns of names"
+        return [recipe("sessions", ends, "by their names")]
+    shared, why = columns.shared(left, right), "two columns of names"
+    costs = [name for name in columns.names if name not in (left, right) and columns.could_be_costs(name)]
     alike = f"{shared:.0%} of the values are in both columns" if shared else why
     both = "; add --both-ways if a pair holds both ways" if shared >= SHARED else ""
     interests = recipe("interests", {"client": left, "topic": right}, why + both)
-    links = recipe("links", {"left": left, "right": right} | ({"cost": cost} if cost else {}), alike)
-    brokers = shared >= SHARED and file.whole and len(columns.sets[left] | columns.sets[right]) <= FEW_BROKERS
-    yield from (links, interests) if brokers else (interests, links)
+    links = recipe("links", dict(zip(("left", "right", "cost"), (left, right, *costs), strict=False)), alike)
+    brokers = shared >= SHARED and whole and len(columns.sets[left] | columns.sets[right]) <= FEW_BROKERS
+    return [links, interests] if brokers else [interests, links]
 
 
 # --- problems -------------------------------------------------------------------------------------------------
@@ -341,22 +327,17 @@ def _is_binary(data: bytes) -> bool:
 
 def _binary_kind(path: str, data: bytes) -> tuple[str, str] | None:
     """(what it is, what to do) of a file that is no text and no Parquet; None if it is."""
-    if data.startswith(b"PAR1"):
-        return None
     if data[257:262] == b"ustar":
         return "a tar archive", "Unpack it (tar xf FILE) and peek at what is in it."
-    for magic, what, advice in MAGIC:
-        if data.startswith(magic):
-            with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
-                names = archive.namelist()
-                return next(
-                    (kind for key, kind in OFFICE.items() if any(n.startswith(key) for n in names)), (what, advice)
-                )
-            return what, advice
-    if not _is_binary(data):
+    if known := next(((what, advice) for magic, what, advice in MAGIC if data.startswith(magic)), None):
+        with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            return next((kind for key, kind in OFFICE.items() if any(n.startswith(key) for n in names)), known)
+        return known
+    if data.startswith(parquet.MAGIC) or not _is_binary(data):
         return None
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or 0.3 < data[:400].count(0) / min(400, len(data)) < 0.7:
-        big = data.startswith(b"\xfe\xff") or (not data.startswith(b"\xff\xfe") and data[:1] == b"\0")
+        big = data.startswith((b"\xfe\xff", b"\0"))
         return "text in UTF-16", f"Convert it: iconv -f UTF-16{'BE' if big else 'LE'} -t UTF-8 FILE > NEW"
     return "a binary file of an unknown kind", ""
 
@@ -366,6 +347,7 @@ def _problems(
 ) -> Iterator[str]:
     """What may be wrong with a file that no recipe fits, likeliest first; `reasons` are why those tried have failed."""
     text, path = data.removeprefix(MARK).lstrip(), shlex.quote(file.path)
+    known = columns.known if columns else {}
     if text[:1] == b"{" and file.whole:
         with suppress(ValueError, RecursionError):
             lists = {key: len(value) for key, value in json.loads(text).items() if isinstance(value, list)}
@@ -374,10 +356,10 @@ def _problems(
                 f"one JSON object, where rows are expected. Its member {longest!r} is a list: take it out with "
                 f"jq {shlex.quote(f'.[{json.dumps(longest)}]')} {path} > NEW.json, and peek at that."
             )
-    if columns and text[:1] == b"[" and all(map(str.isdecimal, columns.names)) and len(columns.names) > 2:
+    if text[:1] == b"[" and all(map(str.isdecimal, known)) and len(known) > 2:
         yield f"lists with times are read from CSV: jq -r '.[] | @csv' {path} > NEW.csv, and peek at that."
     members = columns.names if columns and text[:1] in (b"{", b"[") else []
-    for name in (each for each in members if columns and "".join(columns.known[each][:1]).startswith("{")):
+    for name in (each for each in members if "".join(known[each][:1]).startswith("{")):
         yield (
             f"what is inside {name} is not read, and no other member is a sender or a time. Take it out first: "
             f"jq -c {shlex.quote(f'. + .[{json.dumps(name)}]')} {path} > NEW.jsonl, and peek at that."
@@ -388,10 +370,9 @@ def _problems(
         rows = list(csv.reader(text[: 1 << 16].decode("utf-8", "replace").splitlines(keepends=True)))[:-1]
         broken = any("\n" in cell for row in rows for cell in row)
         if broken and len({len(row) for row in rows if row}) == 1 and len(rows[0]) > 1:
-            program = shlex.quote(JOINED)
             yield (
                 "its cells hold line breaks, and a row is one line here. Take the breaks out: "
-                f"python3 -c {program} < {path} > NEW.csv"
+                f"python3 -c {shlex.quote(JOINED)} < {path} > NEW.csv"
             )
     if len(PAIRS.findall(text[:4096])) > 2:
         yield "lines of name=value are not read. Convert them to JSON lines or CSV, and peek at that."
@@ -402,7 +383,7 @@ def _problems(
         )
     if columns and (unread := guessing.unread_times(columns)):
         yield (
-            f"the column {unread} seems to hold times, such as {columns.known[unread][0]!r}, which are not read. "
+            f"the column {unread} seems to hold times, such as {known[unread][0]!r}, which are not read. "
             "Expected ISO 8601 (2026-01-05T08:00:00Z) or seconds since 1970: convert them."
         )
     fields = {field for field, _ in guessing.guess_fields("", columns).values()} if columns else set()

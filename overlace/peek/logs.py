@@ -67,13 +67,13 @@ def count_logs(logs: Sequence[LogSample]) -> tuple[dict[str, Any], float]:
             if kind in ("message", "delivery", "counts"):
                 joined[_key_of(log.source, event) or (number, event["offset"])].append((number, event))
     messages = duplicates = 0
-    for (number, first), *others in joined.values():
-        events = [first, *(event for _, event in others)]
-        balance = sum(each["balance"] or 0 for each in events) % 2**64
+    for numbered in joined.values():
+        (number, first), events = numbered[0], [event for _, event in numbered]
+        balance, rows = sum(each["balance"] or 0 for each in events) % 2**64, sum(each["rows"] for each in events)
         if balance not in (0, WHOLE):
-            tallies[number]["bad", INCOMPLETE] += sum(each["rows"] for each in events)
+            tallies[number]["bad", INCOMPLETE] += rows
         elif all(each["client"] is None for each in events):
-            tallies[number]["ignored", ORPHANS] += sum(each["rows"] for each in events)
+            tallies[number]["ignored", ORPHANS] += rows
         else:
             messages += (first["weight"] or 1) if first["kind"] == "counts" else 1
             published = [each for each in events if each["kind"] != "delivery"]
@@ -84,12 +84,8 @@ def count_logs(logs: Sequence[LogSample]) -> tuple[dict[str, Any], float]:
     total = sum(tallies, Counter())
     bad = [sum(lines for (kind, _), lines in tally.items() if kind == "bad") for tally in tallies]
     lines = [sum(event["rows"] for event in log.events) for log in logs]
-    counts = {
-        "lines": sum(lines),
-        "messages": messages,
-        **{name: {why: n for (kind, why), n in total.items() if kind == name} for name in ("ignored", "bad")},
-        "duplicates": duplicates,
-    }
+    reasons = {name: {why: n for (kind, why), n in total.items() if kind == name} for name in ("ignored", "bad")}
+    counts = {"lines": sum(lines), "messages": messages, **reasons, "duplicates": duplicates}
     return counts, max((wrong / max(own, 1) for wrong, own in zip(bad, lines, strict=True)), default=0.0)
 
 

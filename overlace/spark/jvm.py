@@ -1,15 +1,11 @@
 """The JVM as a process of ours: started, and ended whatever happens.
 
-PySpark can start one too, but whoever interrupts it there leaves a JVM behind for good: the folder through
-which the two meet is removed, the JVM fails to write there, and threads of its own keep it alive. So the
-process is started here, known from its first moment, and ended by its id if it does not end by itself.
+PySpark, interrupted while it starts one, leaves it behind for good. So the process is started here, known from its
+first moment, and ended by its id if it does not end by itself, which it does when its standard input closes, also when
+this process is killed. Its process group is its own: Ctrl-C and a closed terminal reach only the driver.
 
-It ends by itself when its standard input closes, also when this process is killed. It has a process group of
-its own, so that Ctrl-C and a closed terminal reach only the driver, which then stops it in good order.
-
-It has a folder of its own too, of this user alone: its log, the file through which it says its port, and all that it
-and its libraries put into a temporary folder, native code included. The folder goes when the JVM ends, but for a log
-that the user was told of.
+Its folder, of this user alone, holds its log, the file with its port, and the temporary files of it and its libraries,
+native code included. The folder is removed when the JVM ends, but for a log that was named to the user.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ class NoSpark(OverlaceError):
 
 
 def launch(conf: SparkConf, small: bool = True) -> JavaGateway:
-    """A JVM with this configuration and the gateway to it. Its words go to `log_file()`."""
+    """The gateway to a new JVM with this configuration, which logs to `log_file()`."""
     global _last
     drop_folder()
     if PORT in os.environ:  # somebody started it for us: spark-submit
@@ -60,7 +56,12 @@ def launch(conf: SparkConf, small: bool = True) -> JavaGateway:
         with finishing():  # no signal falls between the start and the word left for the end
             process = started = _last = _start(conf, meeting, small)
             at_the_end(started.pid, lambda: end(started, 0.0))
-        port, secret = _wait_for(meeting, process)
+        while not meeting.is_file():
+            if process.poll() is not None:
+                raise NoSpark(f"Spark's JVM did not start: {last_words() or how_it_ended()}. Its log: {log_to_read()}")
+            time.sleep(0.02)
+        with meeting.open("rb") as info:
+            port, secret = read_int(info), UTF8Deserializer().loads(info)  # type: ignore[no-untyped-call]
         meeting.unlink()
         os.environ |= {PORT: str(port), SECRET: secret}
         try:
@@ -79,56 +80,36 @@ def launch(conf: SparkConf, small: bool = True) -> JavaGateway:
 
 def _start(conf: SparkConf, meeting: Path, small: bool) -> subprocess.Popen[bytes]:
     """Start spark-submit, which becomes the JVM; it will write its port to the file where we meet."""
-    script = Path(_find_spark_home()) / "bin" / "spark-submit"
     words = [word for key, value in conf.getAll() for word in ("--conf", f"{key}={value}")]
     words += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(meeting)}
-    environment["SPARK_SUBMIT_OPTS"] = (
-        f"{_options(small)} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"  # the user's word last
-    )
+    (work_folder() / "tmp").mkdir(mode=0o700, exist_ok=True)
+    quiet = Path(str(files("overlace.spark") / "log4j2.properties")).as_uri()
+    ours = [f"-Dlog4j2.configurationFile={quiet}", f"-Djava.io.tmpdir={work_folder() / 'tmp'}"]
+    ours += ["-XX:TieredStopAtLevel=1"] if small else []  # the second compiler pays from some ten million rows on
+    quoted = ['"' + re.sub(r'(["\\])', r"\\\1", each) + '"' for each in ours]
+    environment = {
+        **os.environ,
+        "SPARK_CONNECT_MODE": "0",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(meeting),
+        "SPARK_SUBMIT_OPTS": " ".join([*quoted, os.environ.get("SPARK_SUBMIT_OPTS", "")]),  # the user's word last
+    }
+    script = str(Path(_find_spark_home()) / "bin" / "spark-submit")
     with log_file().open("ab") as log:
         return subprocess.Popen(
-            [str(script), *words], stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, process_group=0
+            [script, *words], stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, process_group=0
         )
 
 
-def _options(small: bool) -> str:
-    """How the JVM is to be quiet, where its temporary files are, and how it compiles.
-
-    Java's second compiler takes more CPU than it saves on jobs of less than some ten million rows. Executors of a
-    cluster have both.
-    """
-    temporary = work_folder() / "tmp"
-    temporary.mkdir(mode=0o700, exist_ok=True)
-    quiet = Path(str(files("overlace.spark") / "log4j2.properties"))
-    given = (
-        f"-Dlog4j2.configurationFile={quiet.as_uri()}",
-        f"-Djava.io.tmpdir={temporary}",
-        *(("-XX:TieredStopAtLevel=1",) if small else ()),  # the second compiler pays on large inputs only
-    )
-    return " ".join('"' + re.sub(r'(["\\])', r"\\\1", each) + '"' for each in given)
-
-
-def _wait_for(meeting: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """The port and the secret of a JVM that is coming up."""
-    while not meeting.is_file():
-        if process.poll() is not None:
-            raise NoSpark(f"Spark's JVM did not start: {last_words() or how_it_ended()}. Its log: {log_to_read()}")
-        time.sleep(0.02)
-    with meeting.open("rb") as info:
-        return read_int(info), UTF8Deserializer().loads(info)  # type: ignore[no-untyped-call]
-
-
 def end(process: subprocess.Popen[bytes], patience: float = PATIENCE) -> None:
-    """See a JVM to its end: its input is closed; if that is not enough it is asked, and then made, to end."""
+    """End a JVM: by closing its input, then by SIGTERM, then by SIGKILL."""
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()
-    if not _ended(process, patience):
-        _signal(process, signal.SIGTERM)
-        if not _ended(process, HURRY):
-            _signal(process, signal.SIGKILL)
-            _ended(process, PATIENCE)
+    for wait, number in ((patience, signal.SIGTERM), (HURRY, signal.SIGKILL)):
+        if not _ended(process, wait):
+            with suppress(ProcessLookupError):  # to its group: while it comes up it is a shell with a child
+                os.killpg(process.pid, number)
+    _ended(process, PATIENCE)
     at_the_end(process.pid, None)
 
 
@@ -138,18 +119,11 @@ def _ended(process: subprocess.Popen[bytes], patience: float) -> bool:
     return process.returncode is not None
 
 
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    """To the group that this process leads: while it comes up it is a shell with a child."""
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-
-
 def last_words() -> str:
     """The line of the log that says best why the JVM ended; empty if it said nothing."""
-    lines = [line.strip() for line in log_tail().splitlines() if not line.strip().startswith("at ")]
-    telling = [line for line in lines if "error" in line.lower() or "Exception" in line]
-    return telling[-1][:300] if telling else ""
+    lines = (line.strip() for line in reversed(log_tail().splitlines()))
+    about = (line for line in lines if re.search("(?i:error)|Exception", line) and not line.startswith("at "))
+    return next(about, "")[:300]
 
 
 def how_it_ended() -> str:
@@ -162,18 +136,15 @@ def how_it_ended() -> str:
 
 def log_tail() -> str:
     """The end of the JVM's log; nothing if the JVM is not ours."""
-    try:
-        if _folder is None:
-            return ""
-        with log_file().open("rb") as log:
+    if _folder is not None:
+        with suppress(OSError), log_file().open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL))
             return log.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return ""
 
 
 def work_folder() -> Path:
-    """The folder of the JVM, and of what we give to it."""
+    """The folder of the JVM, and of the package that is sent to executors."""
     global _folder
     if _folder is None:
         _folder = fresh_folder()
@@ -181,7 +152,7 @@ def work_folder() -> Path:
 
 
 def log_file() -> Path:
-    """Where the JVM's words go."""
+    """The JVM's log."""
     return work_folder() / "spark.log"
 
 
@@ -195,7 +166,7 @@ def log_to_read() -> Path | str:
 
 
 def drop_folder() -> None:
-    """Remove the folder of a JVM that has ended; a log that the user was told of stays."""
+    """Remove the folder of a JVM that has ended, but for a log that was named to the user."""
     global _folder, _kept
     if _folder is None:
         return

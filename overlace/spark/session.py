@@ -1,10 +1,9 @@
-"""A quiet Spark session, and never a hand on a session that is the user's.
+"""A quiet Spark session; a session of the user's own is neither changed nor stopped.
 
-The JVM's chatter goes to a file that is named when something fails, and removed when nothing did.
-`session()` uses the session it is given or the active one, as it is; only a session that it started itself is stopped.
+The JVM's log goes to a file that is named when something fails, and removed when nothing did.
 
-Who wins in a session that we start: what the caller says (`--conf`) over all. On `local` our settings come next; on
-anybody's cluster what is set there (spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit), and ours only fill gaps.
+Settings of a session that is started here: those of the caller (`--conf`) come first. On `local` ours come next; on a
+cluster what is set there (spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit), and ours only fill gaps.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ EMBEDDED: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.executorEnv.PYTHONSAFEPATH": "1",  # else a re.py in the current folder is taken for Python's own
 }
-"""What a session that we start has, unless the user, or on a cluster its own settings, say otherwise."""
+"""Settings of a session that is started here."""
 
 
 @contextmanager
@@ -51,27 +50,25 @@ def session(
     config: Mapping[str, str] | None = None,
     small: bool = True,
 ) -> Iterator[SparkSession]:
-    """The given session, the active one, or one of our own on this master, stopped at the end.
+    """The given session, the active one, or a new one on this master, which is stopped at the end.
 
-    One of our own for `small` inputs starts sooner and does large ones slower.
+    A new one for `small` inputs starts sooner and is slower on large ones.
     """
     spark = given or SparkSession.getActiveSession()
     if spark is None and SparkContext._active_spark_context is not None:  # started in another thread
         spark = SparkSession.builder.getOrCreate()
-    if spark is not None:
-        with explained_failures():
-            yield spark
-        return
-    spark = start(master, config, small)
+    own = spark is None
+    spark = spark or start(master, config, small)
     try:
         with explained_failures():
             yield spark
     finally:
-        stop(spark)
+        if own:
+            stop(spark)
 
 
 def start(master: str = "local[*]", config: Mapping[str, str] | None = None, small: bool = True) -> SparkSession:
-    """Start a JVM and a session. What the JVM says goes to a file in a folder of this user alone."""
+    """Start a JVM and a session. The JVM's log is in a folder of this user alone."""
     find_master(master)
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -85,13 +82,15 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None, sma
     conf.setAll(list((config or {}).items()))
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # they print what we are about to explain
         PySparkLogger.getLogger(name).disabled = True
-    gateway = launch(conf, small)
+    on_interrupt, gateway = signal.getsignal(signal.SIGINT), launch(conf, small)
     try:
-        with explained_failures(), own_handlers():
-            context = SparkContext(gateway=gateway, conf=complete_conf(conf, gateway))
-            when_stopped(
-                id(gateway), context.cancelAllJobs
-            )  # who waits for rows waits for the job to end, come what may
+        with explained_failures():
+            try:
+                context = SparkContext(gateway=gateway, conf=_complete(conf, gateway))
+            finally:
+                if threading.current_thread() is threading.main_thread() and on_interrupt is not None:
+                    signal.signal(signal.SIGINT, on_interrupt)  # a SparkContext takes Ctrl-C for itself
+            when_stopped(id(gateway), context.cancelAllJobs)  # a wait for rows ends only with their job
             chosen = conf if is_local(master) else context.getConf()
             context.pythonExec = chosen.get("spark.pyspark.python") or context.pythonExec
             if not is_local(master):
@@ -103,7 +102,7 @@ def start(master: str = "local[*]", config: Mapping[str, str] | None = None, sma
         raise
 
 
-def complete_conf(conf: SparkConf, gateway: JavaGateway) -> SparkConf:
+def _complete(conf: SparkConf, gateway: JavaGateway) -> SparkConf:
     """A configuration with what the JVM was started with; ours come before that on `local`, after it elsewhere."""
     found = SparkConf(_jvm=gateway.jvm).setAll(conf.getAll())
     ours = {**EMBEDDED, "spark.sql.warehouse.dir": (work_folder() / "warehouse").as_uri()}
@@ -120,35 +119,23 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def find_master(master: str, patience: float = 10.0) -> None:
-    """Refuse a standalone master that nobody answers for: Spark itself tries for a minute, and says less."""
+def find_master(master: str) -> None:
+    """Refuse a standalone master that does not answer: Spark itself tries for a minute, and reports less."""
     if not master.startswith("spark://"):
         return
-    said = ""
+    why = ""
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), patience).close()
-        except (OSError, ValueError, OverflowError) as error:
-            said = f"{address}: {getattr(error, 'strerror', None) or error}"
-        else:
+            socket.create_connection((host.strip("[]"), int(port)), PATIENCE / 2).close()
             return
-    raise NoSpark(f"no Spark master answers at {master} ({said}). Check --master and that it is running.")
-
-
-@contextmanager
-def own_handlers() -> Iterator[None]:
-    """Keep who listens for Ctrl-C: a SparkContext takes the signal for itself."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread() and before is not None:
-            signal.signal(signal.SIGINT, before)
+        except (OSError, ValueError, OverflowError) as error:
+            why = f"{address}: {getattr(error, 'strerror', None) or error}"
+    raise NoSpark(f"no Spark master answers at {master} ({why}). Check --master and that it is running.")
 
 
 def pack_package(folder: Path) -> Path:
-    """This package as a zip that executors import, made in a folder that is ours: what lies about is never sent."""
+    """This package as a zip that executors import; an existing file is refused, not sent."""
     root = Path(str(files("overlace")))
     target = folder / "overlace.zip"
     with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED) as archive:
@@ -158,22 +145,22 @@ def pack_package(folder: Path) -> Path:
 
 
 def stop(spark: SparkSession) -> None:
-    """Stop a session that start() made, and its JVM; one that does not answer is ended all the same.
+    """Stop a session that start() made, and its JVM, also if it does not answer.
 
-    It is asked from another thread: this one may have been interrupted in the middle of a call to the JVM.
+    From another thread: this one may have been interrupted in the middle of a call to the JVM.
     """
     gateway = spark.sparkContext._gateway
+
+    def ask() -> None:
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the JVM is gone already
+            spark.stop()
+
     with finishing():
-        asking = threading.Thread(target=_ask_to_stop, args=(spark,), daemon=True)
+        asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         asking.join(PATIENCE)
         _end(gateway)
-
-
-def _ask_to_stop(spark: SparkSession) -> None:
-    with suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the JVM is gone already
-        spark.stop()
 
 
 def _end(gateway: JavaGateway | None) -> None:

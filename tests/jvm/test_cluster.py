@@ -47,7 +47,7 @@ from overlace.ingest.tables import add_tables
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.spark.ingest import ingest
-from overlace.spark.run import runner
+from overlace.spark.tasks import runner
 from overlace.spark.session import session
 
 folder, master, log, links, settings = Path(sys.argv[1]), *sys.argv[2:5], json.loads(sys.argv[5])

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 import overlace
 from overlace.places import fresh_folder
 from overlace.spark.failures import UnfitExecutor, from_text
-from overlace.spark.fitness import UNFIT, check_first
-from overlace.spark.probe import refuse_unfit
 from overlace.spark.session import find_master, pack_package
+from overlace.spark.tasks import UNFIT, check_first, refuse_unfit
 from tests.jvm.cluster import python_without
 from tests.jvm.test_ingest import made_up, written
 
@@ -38,14 +37,14 @@ def rows(*ids):
 
 @given(st.lists(st.lists(st.integers(-9, 9))))
 def test_a_fit_python_gives_the_rows_of_the_function_and_says_nothing(ids):
-    checked = check_first(double, SCHEMA.names, SCHEMA.types, overlace.__version__)
+    checked = check_first(double, SCHEMA, overlace.__version__)
     done = list(checked(iter(rows(*ids))))
     assert [batch["id"].to_pylist() for batch in done] == [[2 * each for each in batch] for batch in ids]
     assert all(each is None for batch in done for each in batch[UNFIT].to_pylist())
 
 
 def test_another_version_of_overlace_is_unfit():
-    (done,) = check_first(double, SCHEMA.names, SCHEMA.types, "999.0")(iter(rows([1], [2])))
+    (done,) = check_first(double, SCHEMA, "999.0")(iter(rows([1], [2])))
     with pytest.raises(UnfitExecutor, match=rf"lacks overlace \({overlace.__version__} there, 999.0 here\)"):
         refuse_unfit(map(json.loads, done[UNFIT].to_pylist()))
 
@@ -68,7 +67,7 @@ def test_a_python_without_anything_of_ours_can_still_say_so(tmp_path):
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as writer:
         writer.write_batch(rows([1])[0])
-    checked = check_first(overlace.model.Overlay, SCHEMA.names, SCHEMA.types, overlace.__version__)
+    checked = check_first(overlace.model.Overlay, SCHEMA, overlace.__version__)
     (tmp_path / "function").write_bytes(cloudpickle.dumps((checked, sink.getvalue().to_pybytes())))
     python = python_without(tmp_path / "venv", "numba", "llvmlite")
     done = subprocess.run(
@@ -180,15 +179,15 @@ import json, sys
 from pathlib import Path
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
-from overlace.spark import work
+from overlace.spark import tasks
 from overlace.spark.failures import UnfitExecutor
-from overlace.spark.run import runner
 from overlace.spark.session import session
+from overlace.spark.tasks import runner
 from overlace.workloads.sites import Sites
 
 folder, log, python = Path(sys.argv[1]), *sys.argv[2:]
-ask = work.check_executors
-work.check_executors = lambda spark: None  # as if the executor had come later
+ask = tasks.check_executors
+tasks.check_executors = lambda spark: None  # as if the executor had come later
 with session(master="local[1]", config={"spark.pyspark.python": python}) as spark:
     kinds = {
         "observe": lambda: observe(str(folder / "trace"), folder / "seen", runner=runner(spark)),

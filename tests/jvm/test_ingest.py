@@ -435,16 +435,15 @@ def test_observe_and_replay_on_a_session_of_the_users_own_give_what_they_give_in
     from overlace.ingest.tables import add_tables
     from overlace.observe.traffic import traffic_of
     from overlace.replay.measure import measure
-    from overlace.spark.run import observe as observe_on
-    from overlace.spark.run import replay as replay_on
+    from overlace.spark.tasks import runner
 
     ingest([written(tmp_path / "log.jsonl", made_up(9, 200))], str(tmp_path / "trace"), spark)
     (tmp_path / "links.csv").write_text("left,right\nb0,b1\nb1,b2\n")
     trace, _ = add_tables([str(tmp_path / "links.csv")], "links", str(tmp_path / "trace"), {})
     here = observe(trace)
-    assert observe_on(trace, spark=spark).digest() == here.digest()
+    assert observe(trace, None, runner(spark)).digest() == here.digest()
     expected = measure(here, here.overlay, traffic_of(trace), trace.unit)
-    assert replay_on(str(tmp_path / "trace"), here.overlay, spark=spark).digest() == expected.digest()
+    assert measure(here, here.overlay, traffic_of(trace), trace.unit, runner(spark)).digest() == expected.digest()
     assert spark.range(3).count() == 3  # it is still there
 
 

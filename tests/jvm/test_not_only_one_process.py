@@ -15,7 +15,7 @@ import sys, json
 from pathlib import Path
 from overlace.spark.session import session
 from overlace.spark.ingest import ingest
-from overlace.spark.run import runner
+from overlace.spark.tasks import runner
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.ingest.tables import add_tables

@@ -29,7 +29,7 @@ PROBE = """
 import json, os, stat, sys, tempfile
 from pathlib import Path
 from overlace.spark.session import session
-from overlace.spark.probe import probe
+from overlace.spark.tasks import probe
 from overlace.spark.jvm import log_file, work_folder
 from pyspark.sql import SparkSession
 with session(master="local[2]", config=json.loads(sys.argv[1])) as outer:
@@ -66,7 +66,7 @@ def test_a_session_starts_asks_its_workers_leaves_nothing_and_our_settings_win_o
     assert row["python"] == ".".join(map(str, sys.version_info[:3]))
     assert row["path"] == sys.executable
     assert row["lacks"] == {}
-    assert set(row["found"]) == {"overlace", "numba", "numpy", "pandas", "pyarrow"}
+    assert set(row["found"]) == {"overlace", "numba", "numpy", "pandas", "pyarrow", "msgspec", "xxhash"}
     assert settings["spark.sql.shuffle.partitions"] == "8"
     assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
     assert settings["spark.ui.enabled"] == "false"
