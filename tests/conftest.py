@@ -12,6 +12,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job 
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Sail's client runs threads of gRPC: in a process that is forked to become a broker they must not be started again.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 # Compiling a kernel for the first time takes a second: no deadline. The same examples every time, so that what passed
 # here passes there; `make test-long` draws others and more, `make cover` fewer.
 plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"

@@ -26,6 +26,20 @@ def columns(messages):
     )  # fmt: skip
 
 
+FROM_LOGS = {
+    "sources": {
+        "0" * 16: {
+            "name": "a.jsonl", "format": "jsonl", "settled": {}, "broker": "", "log": "", "start": (0, ""), "marks": {},
+            "end": 0, "tail": "", "disk": (0, ""), "open": False, "bridges": [], "pending": (0, 0),
+            "account": {"lines": 0, "kept": 0, "duplicates": 0, "ignored": {}, "quarantined": {}},
+        }
+    },
+    "how": {"identity": None, "keep_topics": False, "pseudonymise": False, "reduce_only": False},
+    "period": "day",
+}  # fmt: skip
+"""Notes of a trace that an ingest of a log has made."""
+
+
 def trace_of(path, messages, names=None, bucket_us=HOUR_US, notes=None, **tables):
     """A trace of such messages and further tables."""
     writer = Writer(str(path))

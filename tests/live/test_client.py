@@ -166,7 +166,8 @@ def test_counts_are_exact_and_the_last_answer_comes_when_a_client_leaves(row):
                 await each.close()
                 await each.close()
             await until(lambda: len(control.left) == 2)
-            assert [each["counts"] for each in control.left] == [first["counts"], {reply: [3, 12]}]
+            left_with = [each["counts"] for each in control.left]  # two brokers pass the answers on, in either order
+            assert sorted(left_with, key=len) == [{reply: [3, 12]}, first["counts"]]
 
     asyncio.run(run())
 

@@ -21,7 +21,7 @@ from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US
 from overlace.trace.tables import TIME
 from tests.optimize.asking import options_of
-from tests.traces import trace_of
+from tests.traces import FROM_LOGS, trace_of
 
 BROKERS = ["a", "b", "c", "d"]
 TABLES = {
@@ -266,7 +266,7 @@ def test_ids_say_nothing(tmp_path):
         names = {"client": called, "broker": BROKERS, "region": ["x", "y"]}
         trace = trace_of(
             tmp_path / name, messages, names, **TABLES, sessions={"client": range(16), "broker": homes},
-            notes={"sources": {"a": {}}},
+            notes=FROM_LOGS,
         )  # fmt: skip
         options = options_of(**FREE | {"sent_cap": 1.1, "handled_cap": 1.0})
         try:
