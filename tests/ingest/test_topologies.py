@@ -456,9 +456,8 @@ def test_a_server_without_a_name_is_called_by_its_file_and_json_will_do(write):
     assert wires(topology) == [("east", "west", "west")]
 
 
-def test_a_cluster_is_told_as_a_group_and_its_routes_are_no_links(write):
+def test_the_routes_of_a_cluster_are_no_links(write):
     topology = write({"n1.conf": "server_name: n1\ncluster { name: C, port: 6222, routes: [nats://n2:6222] }"})
-    assert topology.groups == {"n1": "C"}
     assert topology.links.num_rows == 0
     assert "full mesh" in topology.notes[0]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite, nan
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
-
-from overlace.errors import BadTrace
 
 LINKS = pa.schema(
     [
@@ -66,7 +63,6 @@ class Topology:
     brokers: list[str]  # in the order of the file
     links: pa.Table  # LINKS, sorted by left and right
     bridges: list[Bridge] = field(default_factory=list)  # of mosquitto.conf
-    groups: dict[str, str] = field(default_factory=dict)  # broker -> the NATS cluster it is part of
     loops: int = 0  # links from a broker to itself, dropped
     parallel: int = 0  # further links of a pair, merged
     notes: list[str] = field(default_factory=list)  # what a user should know
@@ -90,6 +86,11 @@ def text_of(text: bytes) -> str:
 
 def merge_links(links: Iterable[Link]) -> tuple[pa.Table, int, int]:
     """(table, loops, parallel): each pair of brokers once, wired if any is, else as the cheapest of them."""
+
+    def rank(link: Link) -> tuple[bool, float, float]:
+        cost, latency = (inf if each is None else each for each in (link.cost, link.latency_us))
+        return not link.wired, cost, latency
+
     best: dict[tuple[str, str], Link] = {}
     loops = parallel = 0
     for link in links:
@@ -98,45 +99,7 @@ def merge_links(links: Iterable[Link]) -> tuple[pa.Table, int, int]:
             continue
         pair = (min(link.left, link.right), max(link.left, link.right))
         parallel += pair in best
-        best[pair] = min(best.get(pair, link), link, key=_rank)
+        best[pair] = min(best.get(pair, link), link, key=rank)
     rows = [best[pair]._replace(left=pair[0], right=pair[1]) for pair in sorted(best)]
     columns = [pa.array([row[i] for row in rows], each.type) for i, each in enumerate(LINKS)]
     return pa.table(columns, schema=LINKS), loops, parallel
-
-
-def _rank(link: Link) -> tuple[bool, float, float]:
-    cost, latency = (inf if each is None else each for each in (link.cost, link.latency_us))
-    return not link.wired, cost, latency
-
-
-def make_distinct(names: list[str], ids: list[str]) -> list[str]:
-    """The names, with the id behind each one that several have."""
-    while len(set(names)) < len(names):
-        times = Counter(names)
-        names = [f"{name} ({each})" if times[name] > 1 else name for name, each in zip(names, ids, strict=True)]
-    return names
-
-
-def amount_of(text: str, where: str, what: str, most: float = inf) -> float:
-    """A finite number from 0 to most, or an error that says where it is not."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = nan
-    if not (isfinite(value) and 0 <= value <= most):
-        limit = f" to {most:,.0f}" if isfinite(most) else ""
-        raise BadTrace(f"{where}: {what} is {text!r}. Expected a number from 0{limit}.")
-    return value
-
-
-def graph_topology(kind: str, brokers: list[str], links: list[Link]) -> Topology:
-    """A topology of links that could be wired."""
-    table, loops, parallel = merge_links(links)
-    notes = [f"{loops} links from a broker to itself dropped"] if loops else []
-    unknown, unpriced = table["latency_us"].null_count, table["cost"].null_count
-    if unknown:
-        lacking = "no latency, no cost" if unpriced == unknown else "no latency"
-        notes.append(f"{unknown} of {table.num_rows} links have an end without coordinates: {lacking}")
-    if unpriced and unpriced != unknown:
-        notes.append(f"{unpriced} of {table.num_rows} links have no cost, where others have one")
-    return Topology(kind, brokers, table, loops=loops, parallel=parallel, notes=notes)
