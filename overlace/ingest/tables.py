@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 
 from overlace.errors import BadTrace
 from overlace.ingest.receivers import check_filters
-from overlace.ingest.table_files import read_table_file
 from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
-from overlace.ingest.table_rows import TOPOLOGY_DEFAULTS, encode_rows, topology_tables
+from overlace.ingest.table_rows import encode_rows, read_table_file
 from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import MST, Wanted, wire
 from overlace.trace.store import HOUR_US, Trace
@@ -154,8 +153,11 @@ def add_topology(
     """
     topology = read_topology([Path(path) for path in paths], kind)
     noted = {"bridges": [asdict(bridge) for bridge in topology.bridges]} if topology.bridges else {}
-    tables = topology_tables(topology).items()
-    pieces = [Piece(table, rows, paths[0], TOPOLOGY_DEFAULTS.get(table, {})) for table, rows in tables]
+    links = topology.links
+    if not any(links["wired"].to_pylist()):  # it says nothing about wiring
+        links = links.drop_columns(["wired"])
+    brokers = pa.table({"broker": pa.array(topology.brokers, pa.string())})
+    pieces = [Piece("brokers", brokers, paths[0]), Piece("links", links, paths[0], {"wired": False})]
     notes = list(topology.notes)
 
     def wire_them(links: pa.Table, given: pa.Table, brokers: Sequence[str]) -> pa.Table:

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 from overlace.arrays.components import components, spanning_forest
 from overlace.arrays.jit import Bools, Floats, Pairs
 from overlace.errors import BadTrace, Unknown
-from overlace.ingest.table_files import read_table_file
-from overlace.ingest.table_rows import encode_rows
+from overlace.ingest.table_rows import encode_rows, read_table_file
 from overlace.trace.tables import arrow, numbers
 
 MST, ALL = "mst", "all"
