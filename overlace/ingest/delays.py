@@ -8,6 +8,7 @@ left out, as is the diagonal. Empty, nan, - and inf are delays that are not know
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -42,9 +43,8 @@ def read_delays(path: str | Path) -> Delays:
     columns = [next((head.index(name) for name in names if name in head), -1) for names in (FROM, TO, MS)]
     named, threes = min(columns) >= 0, {len(row) for row in rows} == {3}
     listed = threes and (len(rows) not in (2, 3, 4) or not _is_number(rows[-1][1]))
-    diagonal = [row[i].lower() for i, row in enumerate(rows)] if threes and len(rows) == 3 else []
-    unclear = diagonal and not (named or listed) and all(_is_number(cell) for row in rows for cell in row)
-    if unclear and any(cell not in UNKNOWN and float(cell) != 0 for cell in diagonal):
+    unclear = threes and len(rows) == 3 and not (named or listed) and all(map(_is_number, itertools.chain(*rows)))
+    if unclear and any(abs(_number(row[i]) or 0) > 0 for i, row in enumerate(rows)):
         raise BadTrace(
             f"{path}: three rows of three numbers: a matrix would have 0 from each to itself. "
             "For rows of from, to, milliseconds put from,to,delay_ms on top."
@@ -77,23 +77,23 @@ def _read_rows(
     return [[cell.strip() for cell in row] for row in cells]
 
 
-def _is_number(cell: str) -> bool:
-    """Whether a cell is a number, or says that there is none."""
+def _number(cell: str) -> float | None:
+    """A cell as a number, nan where it says that there is none; None where it is neither."""
     try:
-        float(cell)
+        return math.nan if cell.lower() in UNKNOWN else float(cell)
     except ValueError:
-        return cell.lower() in UNKNOWN
-    return True
+        return None
+
+
+def _is_number(cell: str) -> bool:
+    return _number(cell) is not None
 
 
 def _read_number(where: str, cell: str) -> float:
-    """A cell as a number; nan where it says that there is none."""
-    if cell.lower() in UNKNOWN:
-        return math.nan
-    try:
-        return float(cell)
-    except ValueError:
-        raise BadTrace(f"{where}: {cell!r} is no number. Expected milliseconds.") from None
+    value = _number(cell)
+    if value is None:
+        raise BadTrace(f"{where}: {cell!r} is no number. Expected milliseconds.")
+    return value
 
 
 def _read_matrix(path: str | Path, rows: Sequence[Sequence[str]]) -> Delays:
@@ -127,10 +127,8 @@ def find_names(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
     """(1 if the first row is names, 1 if the first column is): whatever makes the rest square and numbers."""
     counted = [[str(i + least) for i in range(len(rows) - 1)] for least in (0, 1)]
     square = len(rows) > 1 and {len(row) for row in rows} == {len(rows)}
-    corner = (
-        rows[0][0] == "" and square and any(row[i] for i, row in enumerate(rows))
-    )  # else the diagonal is left empty
-    if corner or (rows[0][0] == "" and list(rows[0][1:]) in counted):
+    filled = square and any(row[i] for i, row in enumerate(rows))  # else the diagonal is left empty
+    if rows[0][0] == "" and (filled or list(rows[0][1:]) in counted):
         return 1, 1
     for header, labelled in ((0, 0), (1, 1), (1, 0), (0, 1)):
         body = rows[header:]
@@ -194,15 +192,14 @@ def read_values(text: str, column: str, clients: Sequence[str], default: float |
     except ValueError:
         pass
     rows = _read_rows(text, f"a number, or a file of client and {column}")
-    known = {name: i for i, name in enumerate(clients)}
-    named = rows[0][0] in known or rows[0][0] == REST
-    if rows[0][-1].lower() == column or not (named or _is_number(rows[0][-1])):
+    known = {*clients, REST}
+    if rows[0][-1].lower() == column or not (rows[0][0] in known or _is_number(rows[0][-1])):
         rows = rows[1:]
     found: dict[str, float] = {}
     for i, row in enumerate(rows):
         if len(row) != 2:
             raise BadTrace(f"{text}: row {i + 1} has {len(row)} columns. Expected client and {column}.")
-        if row[0] not in known and row[0] != REST:
+        if row[0] not in known:
             raise Unknown("client", row[0], clients)
         if row[0] in found:
             raise BadTrace(f"{text}: client {row[0]!r} stands there twice. Expected each once.")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from overlace.errors import BadTrace
 from overlace.ingest.files import read_unpacked
 from overlace.ingest.topologies.topology import Link, Topology, merge_links, text_of
+
+T = TypeVar("T")
 
 DEEPEST = 8
 """How many files deep includes may go."""
@@ -174,14 +176,22 @@ def dialled_topology(
         far_ends.append(far)
         links.append(Link(broker, far, wired=True, dials=broker))
         links += [Link(broker, name) for name in known if name and name not in (far, broker)]
-    table, loops, parallel = merge_links(links)
+    table, dropped = merge_links(links)
     ends = {(link.left, link.right) for link in links if link.wired}
-    both = sorted((a, b) for a, b in ends if a < b and (b, a) in ends)
-    all_notes = [*notes, *directory.notes, *(f"{a} and {b} dial each other: one link" for a, b in both)]
-    if loops:
-        all_notes.append(f"{loops} links from a broker to itself dropped")
-    brokers, all_notes = (list(dict.fromkeys(each)) for each in ([*listeners, *far_ends], all_notes))
-    return Topology(kind, brokers, table, loops=loops, parallel=parallel, notes=all_notes), far_ends
+    both = [f"{a} and {b} dial each other: one link" for a, b in sorted(ends) if a < b and (b, a) in ends]
+    all_notes = list(dict.fromkeys([*notes, *directory.notes, *both, *dropped]))
+    return Topology(kind, list(dict.fromkeys([*listeners, *far_ends])), table, notes=all_notes), far_ends
+
+
+def read_parts(
+    texts: Mapping[Path, bytes], read: Callable[[Path, str, list[str], Includes], T]
+) -> tuple[dict[Path, T], list[str]]:
+    """(what was read of each file, notes), but for files that another one includes: they are a part of that one."""
+    includes = Includes()
+    noted: dict[Path, list[str]] = {file: [] for file in texts}
+    parts = {file: read(file, text_of(text), noted[file], includes) for file, text in texts.items()}
+    own = {file: part for file, part in parts.items() if file.resolve() not in includes.files}
+    return own, [note for file in own for note in noted[file]]
 
 
 def stems(files: Iterable[Path]) -> dict[Path, str]:

@@ -159,12 +159,11 @@ def _amount(text: str, what: str, most: float = inf) -> float:
 
 def _topology(kind: str, brokers: list[str], links: list[Link]) -> Topology:
     """A topology of links that could be wired."""
-    table, loops, parallel = merge_links(links)
-    notes = [f"{loops} links from a broker to itself dropped"] if loops else []
+    table, notes = merge_links(links)
     unknown, unpriced = table["latency_us"].null_count, table["cost"].null_count
     if unknown:
         lacking = "no latency, no cost" if unpriced == unknown else "no latency"
         notes.append(f"{unknown} of {table.num_rows} links have an end without coordinates: {lacking}")
     if unpriced and unpriced != unknown:
         notes.append(f"{unpriced} of {table.num_rows} links have no cost, where others have one")
-    return Topology(kind, brokers, table, loops=loops, parallel=parallel, notes=notes)
+    return Topology(kind, brokers, table, notes=notes)

@@ -17,6 +17,7 @@ from overlace.ingest.topologies.dialling import (
     host_of,
     listener,
     port_of,
+    read_parts,
     stems,
 )
 from overlace.ingest.topologies.topology import Bridge, Pattern, Topology, text_of
@@ -39,19 +40,15 @@ class Connection:
 
 
 def mosquitto(texts: dict[Path, bytes]) -> Topology:
-    """A broker a file, a wired link a bridge; what another file includes is a part of that one."""
-    includes = Includes()
-    noted: dict[Path, list[str]] = {file: [] for file in texts}
-    parts = {file: _read_file(file, text_of(text), noted[file], includes) for file, text in texts.items()}
-    own = {file: text for file, text in texts.items() if file.resolve() not in includes.files}
-    names = _names(own)
+    """A broker a file, a wired link a bridge."""
+    parts, notes = read_parts(texts, _read_file)
+    names = _names({file: texts[file] for file in parts})
     listeners = {name: parts[file][0] for file, name in names.items()}
     connections = [(name, each) for file, name in names.items() for each in parts[file][1]]
     for _, each in connections:
         if not each.remotes:
             raise BadTrace(f"{each.where}: connection {each.name} has no address. Expected `address host[:port]`.")
     dialled = [(name, each.remotes) for name, each in connections]
-    notes = [note for file in own for note in noted[file]]
     topology, far_ends = dialled_topology(
         "mosquitto", listeners, {name: name for name in listeners}, dialled, notes, first=True
     )

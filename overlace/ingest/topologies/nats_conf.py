@@ -15,9 +15,10 @@ from overlace.ingest.topologies.dialling import (
     host_of,
     listener,
     port_of,
+    read_parts,
     stems,
 )
-from overlace.ingest.topologies.topology import Topology, text_of
+from overlace.ingest.topologies.topology import Topology
 
 LEAF_PORT = 7422
 
@@ -33,17 +34,13 @@ class Variable(str):
 
 
 def nats(texts: dict[Path, bytes]) -> Topology:
-    """A broker a server, a wired link a leafnode remote; what another file includes is a part of that one."""
-    includes = Includes()
-    noted: dict[Path, list[str]] = {file: [] for file in texts}
-    blocks = {file: NatsReader(file, text_of(text), noted[file], includes).read() for file, text in texts.items()}
-    own = [file for file in texts if file.resolve() not in includes.files]
-    notes = [note for file in own for note in noted[file]]
+    """A broker a server, a wired link a leafnode remote."""
+    servers, notes = read_parts(texts, lambda *each: NatsReader(*each).read())
     files: dict[str, str] = {}
     listeners: dict[str, list[Listener]] = {}
     dialled: list[tuple[str, list[Remote]]] = []
-    for file, stem in stems(own).items():
-        server = blocks[file]
+    for file, stem in stems(servers).items():
+        server = servers[file]
         called = server.get("server_name")
         name = stem if not called or isinstance(called, Variable) else str(called)
         if name in files:
@@ -159,7 +156,10 @@ class NatsReader:
                 raise self._bad(f"{self.text[self.at]!r} where a key should be", "key: value")
             key = next(part for part in found.groups() if part is not None)
             if key.lower() == "include" and self._match(GAP):
-                values.update(self._include(str(self._scalar(scopes))))
+                name = str(self._scalar(scopes))
+                if included := self.includes.open(name, self.file, self.notes, f"{self.file}: include {name}"):
+                    path, text, inner = included
+                    values.update(NatsReader(path, text, self.notes, inner).read())
             else:
                 self._match(SIGN)
                 values[key] = self._value(scopes)
@@ -170,14 +170,6 @@ class NatsReader:
         if len(outer) >= DEEPEST:
             raise self._bad("blocks within blocks within blocks", f"at most {DEEPEST}")
         return [*outer, values]
-
-    def _include(self, name: str) -> Block:
-        """What an included file holds."""
-        included = self.includes.open(name, self.file, self.notes, f"{self.file}: include {name}")
-        if included is None:
-            return {}
-        path, text, inner = included
-        return NatsReader(path, text, self.notes, inner).read()
 
     def _value(self, scopes: list[Block]) -> Value:
         if self._take("{"):
