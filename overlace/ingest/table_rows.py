@@ -270,9 +270,7 @@ def _check_filters(rows: pa.Table, columns: Mapping[str, pa.Array], where: str) 
         if name in columns:
             given = own & numbers(columns[name].is_valid())
             Cell(where, name).refuse(given, rows[name], "nothing beside a filter on content")
-    filters = columns.get("filter", pa.nulls(rows.num_rows))
-    for row in np.flatnonzero(own).tolist():
-        _check_filter(filters[row].as_py(), row, where)
+    _parse_filters(columns.get("filter", pa.nulls(rows.num_rows)), own, where)
 
 
 def _check_advertisements(columns: Mapping[str, pa.Array], rows: int, where: str) -> None:
@@ -280,20 +278,20 @@ def _check_advertisements(columns: Mapping[str, pa.Array], rows: int, where: str
     masks, filters = (columns.get(name, pa.nulls(rows)) for name in ("attributes", "filter"))
     expected = "attributes, or a filter on content"
     Cell(where, "attributes").refuse(numbers(pc.and_(masks.is_null(), filters.is_null())), masks, expected)
-    for row in np.flatnonzero(numbers(filters.is_valid())).tolist():
-        _check_filter(filters[row].as_py(), row, where)
+    _parse_filters(filters, numbers(filters.is_valid()), where)
 
 
-def _check_filter(text: str | None, row: int, where: str) -> None:
-    """Refuse a filter on content that cannot be read."""
+def _parse_filters(filters: pa.Array, own: Bools, where: str) -> None:
+    """Refuse filters on content that cannot be read, in the rows that have one of their own."""
     from overlace.matching.content.syntax import parse_filter
 
-    if text is None:
-        raise Cell(where, "filter").wrong(row, None, "a filter on content, such as symbol = 'AAPL' and close > 60")
-    try:
-        parse_filter(text)
-    except BadFilter as error:
-        raise BadTrace(f"{where}: row {row + 1}: filter: {error}") from None
+    expected = "a filter on content, such as symbol = 'AAPL' and close > 60"
+    Cell(where, "filter").refuse(own & numbers(filters.is_null()), filters, expected)
+    for row in np.flatnonzero(own).tolist():
+        try:
+            parse_filter(filters[row].as_py())
+        except BadFilter as error:
+            raise BadTrace(f"{where}: row {row + 1}: filter: {error}") from None
 
 
 def _encode_column(

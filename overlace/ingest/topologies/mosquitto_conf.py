@@ -24,7 +24,9 @@ from overlace.ingest.topologies.topology import Bridge, Pattern, Topology, text_
 
 MQTT_PORT = 1883
 
-WRITTEN = re.compile(r"# Written by Overlace for broker (.+)\. Changes here are lost when it is written again\.")
+WRITTEN = re.compile(
+    r"# Written by Overlace for broker (.+)\. Changes here are lost when it is written again\.\r?(?:\n|\Z)"
+)
 """How a file that Overlace has written begins: mosquitto.conf itself has no name for its broker."""
 
 
@@ -62,9 +64,8 @@ def mosquitto(texts: dict[Path, bytes]) -> Topology:
 def _names(texts: dict[Path, bytes]) -> dict[Path, str]:
     """A name for each broker: the one that Overlace wrote into its file, else that of the file."""
     by_file = stems(texts)
-    firsts = {file: text_of(text[:4096]).partition("\n")[0].rstrip("\r") for file, text in texts.items()}
-    found = {file: WRITTEN.fullmatch(line) for file, line in firsts.items()}
-    names = {file: written[1] if (written := found[file]) else name for file, name in by_file.items()}
+    written = {file: WRITTEN.match(text_of(text[:4096])) for file, text in texts.items()}
+    names = {file: found[1] if (found := written[file]) else name for file, name in by_file.items()}
     times = Counter(names.values())
     return {file: name if times[name] == 1 else by_file[file] for file, name in names.items()}
 
