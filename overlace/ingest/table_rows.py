@@ -28,12 +28,12 @@ from overlace.errors import BadFilter, BadTrace, Unknown
 from overlace.ingest.events import in_one_piece
 from overlace.ingest.files import read_unpacked
 from overlace.ingest.formats.csv import detect_layout
-from overlace.ingest.table_merging import DEFAULTS
+from overlace.ingest.table_merging import DEFAULTS, KEYS
 from overlace.ingest.values import times
 from overlace.model import Names
 from overlace.trace.tables import CONTENT, arrow, is_content, numbers, schema_of
 
-TABLES = ("clients access brokers links sessions subscriptions advertisements peers channels interests").split()
+TABLES = (*KEYS, "interests")
 
 KINDS = {
     **{kind: kind for kind in ("client", "broker", "topic", "region")},

@@ -30,9 +30,6 @@ LOOKS_LIKE_CONTENT = re.compile(r"\S (?:=|!=|<|<=|>|>=|prefix|suffix|contains) \
 LOGGED = ("sessions", "subscriptions")
 """Tables that logs fill: their rows stay with the log that they came from, which may be read on."""
 
-LOG = pa.field("source", pa.int64())
-"""The column beyond those tables that says which log a row came from."""
-
 
 class Piece(NamedTuple):
     """Rows of a table by name, where they come from, and what new ones have where they say nothing."""
@@ -60,9 +57,8 @@ def add_tables(
 ) -> tuple[Trace, Counts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
     pieces = [Piece(table, read_table_file(path, table, options, tell), path) for path in paths]
-    for piece in pieces:
-        for note in _doubtful_filters(piece):
-            tell(note)
+    for note in (note for piece in pieces for note in _doubtful_filters(piece)):
+        tell(note)
     with writing(out, break_lock=break_lock) as writer:
         base = writer.base
         if table == "subscriptions" and base is not None:
@@ -141,13 +137,13 @@ def _late_filters(base: Trace, trace: Trace) -> list[str]:
 
 
 def add_topology(
-    paths: Sequence[str], out: str, kind: str | None = None, *, wired: Wanted | None = None, break_lock: bool = False
+    paths: Sequence[str], out: str, *, wired: Wanted | None = None, break_lock: bool = False
 ) -> tuple[Trace, dict[str, Counts], list[str]]:
     """The brokers and links of topology files merged into the trace, and what is wired of them.
 
     Returns the trace, the rows by table, and what a user should know.
     """
-    topology = read_topology([Path(path) for path in paths], kind)
+    topology = read_topology([Path(path) for path in paths])
     links = topology.links
     if not any(links["wired"].to_pylist()):  # it says nothing about wiring
         links = links.drop_columns(["wired"])
@@ -222,8 +218,9 @@ def write_changed(writer: Writer, table: str, old: pa.Table, merged: pa.Table) -
     of_part = [sources.index(part.source) for part in parts]
     source = np.repeat([*of_part, sources.index(own)], [*(part.rows for part in parts), fresh])
     touched = np.append(changed_rows(old, merged), np.ones(fresh, dtype=bool))
+    log = pa.field("source", pa.int64())  # which log a row came from
     for i in np.unique(source[touched]).tolist():
         rows = merged.take(arrow(np.flatnonzero(source == i), pa.int64()))
-        logs = writer.base.stored(table, [], extra=[LOG], source=LOGS) if writer.base and sources[i] == LOGS else None
+        logs = writer.base.stored(table, [], extra=[log], source=LOGS) if writer.base and sources[i] == LOGS else None
         writer.drop(table, sources[i])
         writer.write(table, rows, source=sources[i], name=f"-{table}-{i}", beside=logs)
