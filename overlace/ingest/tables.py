@@ -57,39 +57,36 @@ def add_tables(
 ) -> tuple[Trace, Counts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
     pieces = [Piece(table, read_table_file(path, table, options, tell), path) for path in paths]
-    for note in (note for piece in pieces for note in _doubtful_filters(piece)):
-        tell(note)
+    for piece in pieces:
+        if note := _doubtful_filters(piece):
+            tell(note)
     with writing(out, break_lock=break_lock) as writer:
         base = writer.base
         if table == "subscriptions" and base is not None:
             for piece in pieces:
                 _refuse_content(base, piece)
         trace, counts, _ = _put(writer, pieces, both_ways=both_ways)
-    if table == "subscriptions" and base is not None:
-        for note in _late_filters(base, trace):
-            tell(note)
+    if table == "subscriptions" and base is not None and (note := _late_filters(base, trace)):
+        tell(note)
     return trace, next(iter(counts.values()))
 
 
-def _doubtful_filters(piece: Piece) -> list[str]:
-    """Notes of topic filters that look like content, and of advertisements that no message with content meets."""
-    filters = piece.texts("filter")
-    if piece.table == "subscriptions":
-        unsaid = [text for text, said in zip(filters, piece.texts("dialect"), strict=True) if not said]
-        strange = [text for text in unsaid if LOOKS_LIKE_CONTENT.search(str(text))]
-        if strange:
-            return [
-                f"{piece.where}: {counted(len(strange), 'filter looks', 'filters look')} like content (first: "
-                f"{strange[0]}) and will be read as MQTT's. If they are on content, add the column dialect with "
-                f"{CONTENT!r}."
-            ]
-    empty = sum(str(text).strip().lower() == "true" for text in filters) if piece.table == "advertisements" else 0
-    if empty:
-        return [
+def _doubtful_filters(piece: Piece) -> str:
+    """A note on topic filters that look like content, or on advertisements that no message with content meets."""
+    filters = [str(text) for text, said in zip(piece.texts("filter"), piece.texts("dialect"), strict=True) if not said]
+    strange = [text for text in filters if LOOKS_LIKE_CONTENT.search(text)]
+    empty = sum(text.strip().lower() == "true" for text in filters)
+    if piece.table == "subscriptions" and strange:
+        return (
+            f"{piece.where}: {counted(len(strange), 'filter looks', 'filters look')} like content (first: {strange[0]})"
+            f" and will be read as MQTT's. If they are on content, add the column dialect with {CONTENT!r}."
+        )
+    if piece.table == "advertisements" and empty:
+        return (
             f"{piece.where}: {counted(empty, 'advertisement is', 'advertisements are')} 'true', which advertises only "
             "the message without attributes. Name what messages have, such as symbol exists and close exists."
-        ]
-    return []
+        )
+    return ""
 
 
 def _typed_logs(base: Trace) -> list[tuple[str, Mapping[str, str]]]:
@@ -117,23 +114,24 @@ def _refuse_content(base: Trace, piece: Piece) -> None:
         check_filters(piece.rows.filter(own).select(["client", "filter"]), logs)
 
 
-def _late_filters(base: Trace, trace: Trace) -> list[str]:
+def _late_filters(base: Trace, trace: Trace) -> str:
     """A note where content subscriptions do not count for messages that are there already."""
     read = [name for name, _ in _typed_logs(base)]
     if not read:
-        return []
+        return ""
     dialects = (each.read("subscriptions", ["dialect"])["dialect"] for each in (trace, base))
     after, before = (int(is_content(each).sum()) for each in dialects)
-    if after <= before:
-        return []
+    more = after - before
+    if more <= 0:
+        return ""
     others = " and others" if len(read) > 3 else ""
     unasked = " Until then they ask for no attribute, and so for no channel." if base.notes.get("predicates") else ""
-    return [
-        f"{counted(after - before, 'content subscription counts', 'content subscriptions count')} for logs that are "
-        f"ingested from now on: the messages of {', '.join(read[:3])}{others} keep their "
-        f"receivers, but for the end of a log with keys that is read again when it grows.{unasked} For all, "
-        "ingest subscriptions and then the logs into a new trace."
-    ]
+    return (
+        f"{counted(more, 'content subscription counts', 'content subscriptions count')} for logs that are ingested "
+        f"from now on: the messages of {', '.join(read[:3])}{others} keep their receivers, but for the end of a log "
+        f"with keys that is read again when it grows.{unasked} For all, ingest subscriptions and then the logs into a "
+        "new trace."
+    )
 
 
 def add_topology(
