@@ -299,7 +299,9 @@ def _encode_column(
 ) -> pa.Array:
     """A column as its table holds it."""
     if kind_of and not (cell.column == "region" and pa.types.is_integer(values.type)):
-        return _ids(_texts(values, cell), names.setdefault(kind_of, []))
+        text, known = _texts(values, cell), names.setdefault(kind_of, [])
+        known += sorted(set(pc.unique(text).drop_null().to_pylist()) - set(known))
+        return pc.index_in(text, value_set=pa.array(known, pa.string())).cast(pa.int64())
     if cell.column == "attributes":
         return _masks(values, names.setdefault("attribute", []), cell)
     if not (pa.types.is_timestamp(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind)):
@@ -334,12 +336,6 @@ def _texts(values: pa.Array, cell: Cell) -> pa.Array:
     """Text, blank cells being empty."""
     text = _each(values, lambda part: part.cast(pa.string()), cell, "text")
     return pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
-
-
-def _ids(text: pa.Array, names: list[str]) -> pa.Array:
-    """Ids of names; new ones are added, sorted."""
-    names += sorted(set(pc.unique(text).drop_null().to_pylist()) - set(names))
-    return pc.index_in(text, value_set=pa.array(names, pa.string())).cast(pa.int64())
 
 
 def _amounts(values: pa.Array, kind: pa.DataType, cell: Cell) -> pa.Array:
