@@ -15,6 +15,6 @@ On the way of a log, module by module:
     accounts, notes          what became of every line; what a user should know
     run                      the story: events are written once, tables are made of them, a manifest makes them count
 
-The other door, for small files: `tables` merges tables and topologies (table_files, table_rows, table_merging;
+The other door, for small files: `tables` merges tables and topologies (table_rows, table_merging;
 topologies/, wiring); predicates are the attributes that content subscriptions ask for, delays those between clients.
 """

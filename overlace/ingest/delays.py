@@ -8,7 +8,9 @@ left out, as is the diagonal. Empty, nan, - and inf are delays that are not know
 from __future__ import annotations
 
 import csv
+import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,19 +38,22 @@ class Delays(NamedTuple):
 
 def read_delays(path: str | Path) -> Delays:
     """The delays of a file, all of them known: where one is missing, by the shortest way over those that are known."""
-    rows = read_rows(path)
+    rows = _read_rows(path)
     head = [cell.lower() for cell in rows[0]]
-    named = all(any(name in head for name in names) for names in (FROM, TO, MS))
-    listed = {len(row) for row in rows} == {3} and (len(rows) not in (2, 3, 4) or not is_number(rows[-1][1]))
-    if not (named or listed) and len(rows) == 3 and is_unclear(rows):
+    columns = [next((head.index(name) for name in names if name in head), -1) for names in (FROM, TO, MS)]
+    named, threes = min(columns) >= 0, {len(row) for row in rows} == {3}
+    listed = threes and (len(rows) not in (2, 3, 4) or not _is_number(rows[-1][1]))
+    unclear = threes and len(rows) == 3 and not (named or listed) and all(map(_is_number, itertools.chain(*rows)))
+    if unclear and any(abs(_number(row[i]) or 0) > 0 for i, row in enumerate(rows)):
         raise BadTrace(
             f"{path}: three rows of three numbers: a matrix would have 0 from each to itself. "
             "For rows of from, to, milliseconds put from,to,delay_ms on top."
         )
-    read = read_pairs(path, rows) if named or listed else read_matrix(path, rows)
-    negative = np.argwhere(read.delay < 0)
-    if len(negative):
-        i, j = negative[0].tolist()
+    if named or listed:
+        read = _read_pairs(path, rows[named:], columns if named else [0, 1, 2])
+    else:
+        read = _read_matrix(path, rows)
+    for i, j in np.argwhere(read.delay < 0)[:1].tolist():
         raise BadTrace(
             f"{path}: the delay from {read.clients[i]} to {read.clients[j]} is {read.delay[i, j]:g}. "
             "Expected milliseconds, 0 or more."
@@ -56,14 +61,9 @@ def read_delays(path: str | Path) -> Delays:
     return go_around(path, read)
 
 
-def is_unclear(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether three rows of three numbers could be a matrix as well as pairs: its diagonal is neither 0 nor empty."""
-    if any(len(row) != 3 or not all(map(is_number, row)) for row in rows):
-        return False
-    return any(cell.lower() not in UNKNOWN and float(cell) != 0 for cell in (row[i] for i, row in enumerate(rows)))
-
-
-def read_rows(path: str | Path, expected: str = "a matrix of delays, or rows of from, to, delay_ms") -> list[list[str]]:
+def _read_rows(
+    path: str | Path, expected: str = "a matrix of delays, or rows of from, to, delay_ms"
+) -> list[list[str]]:
     """The lines of a file as cells."""
     try:
         text = read_unpacked(path, expected).decode("utf-8-sig")
@@ -77,45 +77,48 @@ def read_rows(path: str | Path, expected: str = "a matrix of delays, or rows of 
     return [[cell.strip() for cell in row] for row in cells]
 
 
-def is_number(cell: str) -> bool:
-    """Whether a cell is a number, or says that there is none."""
+def _number(cell: str) -> float | None:
+    """A cell as a number, nan where it says that there is none; None where it is neither."""
     try:
-        float(cell)
+        return math.nan if cell.lower() in UNKNOWN else float(cell)
     except ValueError:
-        return cell.lower() in UNKNOWN
-    return True
+        return None
 
 
-def read_number(path: str | Path, where: str, cell: str) -> float:
-    """A cell as a number; nan where it says that there is none."""
-    if cell.lower() in UNKNOWN:
-        return math.nan
-    try:
-        return float(cell)
-    except ValueError:
-        raise BadTrace(f"{path}: {where}: {cell!r} is no number. Expected milliseconds.") from None
+def _is_number(cell: str) -> bool:
+    return _number(cell) is not None
 
 
-def read_matrix(path: str | Path, rows: Sequence[Sequence[str]]) -> Delays:
+def _read_number(where: str, cell: str) -> float:
+    value = _number(cell)
+    if value is None:
+        raise BadTrace(f"{where}: {cell!r} is no number. Expected milliseconds.")
+    return value
+
+
+def _read_matrix(path: str | Path, rows: Sequence[Sequence[str]]) -> Delays:
     """A square matrix, with names or without."""
     header, labelled = find_names(rows)
     body = rows[header:]
     values = [row[labelled:] for row in body]
-    odd = next((i for i, row in enumerate(values) if len(row) != len(values)), None)
-    if odd is not None or not values:
-        counted = f"row {odd + 1} has {len(values[odd])}" if odd is not None else "no columns"
+    odd = next((f"row {i + 1} has {len(row)}" for i, row in enumerate(values) if len(row) != len(values)), "")
+    if header and len(rows[0]) < len(values):
+        odd = odd or f"{len(rows[0])} names of columns"
+    if odd or not values:
         raise BadTrace(
-            f"{path}: {len(values)} rows of delays, and {counted}. "
+            f"{path}: {len(values)} rows of delays, and {odd or 'no columns'}. "
             "Expected a square matrix, or rows of from, to, delay_ms."
         )
-    columns = rows[0][-len(values) :] if header else [row[0] for row in body] if labelled else None
-    columns = list(columns or map(str, range(len(values))))
-    names = [row[0] for row in body] if labelled else columns
-    check_names(path, names)
-    if set(names) != set(columns):
-        other = sorted(set(columns) ^ set(names))[0]
-        raise BadTrace(f"{path}: {other!r} names a row or a column, not both. Expected the same names in both.")
-    delay = np.array([[read_number(path, f"row {names[i]}", c) for c in row] for i, row in enumerate(values)])
+    labels = [row[0] for row in body] if labelled else []
+    columns = list(rows[0][-len(values) :]) if header else labels or [str(i) for i in range(len(values))]
+    names = labels or columns
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise BadTrace(f"{path}: client {name!r} stands there twice. Expected each once.")
+    for name in sorted(set(names) ^ set(columns)):
+        raise BadTrace(f"{path}: {name!r} names a row or a column, not both. Expected the same names in both.")
+    where = [f"{path}: row {name}" for name in names]
+    delay = np.array([[_read_number(w, cell) for cell in row] for w, row in zip(where, values, strict=True)])
     place = {name: i for i, name in enumerate(columns)}
     return Delays(tuple(names), delay[:, [place[name] for name in names]])
 
@@ -123,55 +126,42 @@ def read_matrix(path: str | Path, rows: Sequence[Sequence[str]]) -> Delays:
 def find_names(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
     """(1 if the first row is names, 1 if the first column is): whatever makes the rest square and numbers."""
     counted = [[str(i + least) for i in range(len(rows) - 1)] for least in (0, 1)]
-    if rows[0][0] == "" and list(rows[0][1:]) in counted:
-        return 1, 1
     square = len(rows) > 1 and {len(row) for row in rows} == {len(rows)}
-    if square and rows[0][0] == "" and any(row[i] for i, row in enumerate(rows)):  # else the diagonal is left empty
+    filled = square and any(row[i] for i, row in enumerate(rows))  # else the diagonal is left empty
+    if rows[0][0] == "" and (filled or list(rows[0][1:]) in counted):
         return 1, 1
     for header, labelled in ((0, 0), (1, 1), (1, 0), (0, 1)):
         body = rows[header:]
         if not body or len(body) != len(body[-1]) - labelled:
             continue
-        firsts = labelled or all(is_number(row[0]) for row in body)
-        if firsts and all(all(map(is_number, row[labelled:])) for row in (body[0], body[-1])):
+        firsts = labelled or all(_is_number(row[0]) for row in body)
+        if firsts and all(all(map(_is_number, row[labelled:])) for row in (body[0], body[-1])):
             return header, labelled
-    header = int(not all(map(is_number, rows[0][1:])))
-    return header, int(not any(is_number(row[0]) for row in rows[header:]))
+    header = int(not all(map(_is_number, rows[0][1:])))
+    return header, int(not any(_is_number(row[0]) for row in rows[header:]))
 
 
-def check_names(path: str | Path, names: Sequence[str]) -> None:
-    """Refuse a client that stands there twice."""
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if twice is not None:
-        raise BadTrace(f"{path}: client {twice!r} stands there twice. Expected each once.")
-
-
-def read_pairs(path: str | Path, rows: Sequence[Sequence[str]]) -> Delays:
-    """Rows of from, to, milliseconds."""
-    head = [cell.lower() for cell in rows[0]]
-    at = [next((head.index(name) for name in names if name in head), None) for names in (FROM, TO, MS)]
-    header = None not in at
-    columns = [int(each or 0) for each in at] if header else [0, 1, 2]
+def _read_pairs(path: str | Path, rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Delays:
+    """Rows of from, to, milliseconds, in these columns."""
     found: dict[tuple[str, str], float] = {}
-    for i, row in enumerate(rows[1:] if header else rows):
+    for i, row in enumerate(rows):
         if len(row) <= max(columns):
             raise BadTrace(f"{path}: row {i + 1} has {len(row)} columns. Expected from, to, delay_ms.")
         one, other, cell = (row[k] for k in columns)
-        value = read_number(path, f"row {i + 1}", cell)
+        value = _read_number(f"{path}: row {i + 1}", cell)
         if (one, other) in found:
             raise BadTrace(
                 f"{path}: row {i + 1}: the delay from {one} to {other} is given twice, as {found[one, other]:g} and "
                 f"{value:g}. Expected each pair once."
             )
         found[one, other] = value
-    names = tuple(dict.fromkeys(name for pair in found for name in pair))
-    place = {name: i for i, name in enumerate(names)}
-    delay = np.full((len(names), len(names)), np.nan)
+    place = {name: i for i, name in enumerate(dict.fromkeys(name for pair in found for name in pair))}
+    delay = np.full((len(place), len(place)), np.nan)
     for (one, other), value in found.items():
         delay[place[one], place[other]] = value
     back = np.isnan(delay) & ~np.isnan(delay.T)
     note = f"{int(back.sum()):,} delays are given one way only: taken for both"
-    return Delays(names, np.where(back, delay.T, delay), (note,) if back.any() else ())
+    return Delays(tuple(place), np.where(back, delay.T, delay), (note,) if back.any() else ())
 
 
 def go_around(path: str | Path, read: Delays) -> Delays:
@@ -201,20 +191,19 @@ def read_values(text: str, column: str, clients: Sequence[str], default: float |
         return np.full(len(clients), math.inf if text.lower() in ("none", "inf") else float(text))
     except ValueError:
         pass
-    rows = read_rows(text, f"a number, or a file of client and {column}")
-    known = {name: i for i, name in enumerate(clients)}
-    named = rows[0][0] in known or rows[0][0] == REST
-    if rows[0][-1].lower() == column or not (named or is_number(rows[0][-1])):
+    rows = _read_rows(text, f"a number, or a file of client and {column}")
+    known = {*clients, REST}
+    if rows[0][-1].lower() == column or not (rows[0][0] in known or _is_number(rows[0][-1])):
         rows = rows[1:]
     found: dict[str, float] = {}
     for i, row in enumerate(rows):
         if len(row) != 2:
             raise BadTrace(f"{text}: row {i + 1} has {len(row)} columns. Expected client and {column}.")
-        if row[0] not in known and row[0] != REST:
+        if row[0] not in known:
             raise Unknown("client", row[0], clients)
         if row[0] in found:
             raise BadTrace(f"{text}: client {row[0]!r} stands there twice. Expected each once.")
-        value = math.inf if row[1].lower() in ("none", "inf") else read_number(text, f"row {i + 1}", row[1])
+        value = math.inf if row[1].lower() in ("none", "inf") else _read_number(f"{text}: row {i + 1}", row[1])
         if math.isnan(value):
             raise BadTrace(f"{text}: the {column} of {row[0]} is missing. Expected a number.")
         found[row[0]] = value

@@ -2,12 +2,11 @@
 
 A row is known by its table's key. A row whose key is there already sets the columns that it names, and an
 empty cell sets nothing; any other row is new and has the defaults of the columns that it does not name.
-Nothing is removed.
 
-A link is its two ends. Where one link has several lives, in the table or in what is given, `since` tells
-them apart; a row that names no `since` is about all of them.
+A link is its two ends. Where one link has several lives, in the table or in what is given, `since` is part of its
+key; a row that names no `since` is about all of them.
 
-Keeps: rows that were there stay in their places, the new ones follow; each key is there once.
+Keeps: rows that were there stay in their places, the new ones follow; nothing is removed.
 """
 
 from __future__ import annotations
@@ -64,26 +63,19 @@ def merge(
     `where` begins every error; `defaults` go before those of the table.
     """
     where = where or table
-    schema = schema_of(table)
     key = _key(old, given, table)
     codes = _codes([_without_masks(old, table), _without_masks(given, table)], key)
-    mine, theirs = codes[: old.num_rows], codes[old.num_rows :]
-    _refuse_twice(given, theirs, key, where)
-    place = np.full(len(codes), -1)
-    place[theirs] = np.arange(given.num_rows)
-    known = np.zeros(len(codes), dtype=bool)
-    known[mine] = True
-    source = place[mine]
-    index = arrow(np.maximum(source, 0), pa.int64(), source < 0)
-    chosen = np.flatnonzero(~known[theirs])
+    mine, theirs = (arrow(part, pa.int64()) for part in np.split(codes, [old.num_rows]))
+    _refuse_twice(given, codes[old.num_rows :], key, where)
+    source = pc.index_in(mine, value_set=theirs)
+    chosen = np.flatnonzero(~numbers(pc.is_in(theirs, value_set=mine)))
     fresh = given.take(arrow(chosen, pa.int64()))
     otherwise = {**DEFAULTS.get(table, {}), **(defaults or {})}
     columns = []
-    for each in schema:
-        held = in_one_piece(old[each.name])
-        added = pa.nulls(fresh.num_rows, each.type)
+    for each in schema_of(table):
+        held, added = in_one_piece(old[each.name]), pa.nulls(fresh.num_rows, each.type)
         if each.name in given.column_names:
-            held = pc.coalesce(in_one_piece(given[each.name]).cast(each.type).take(index), held)
+            held = pc.coalesce(in_one_piece(given[each.name]).cast(each.type).take(source), held)
             added = in_one_piece(fresh[each.name]).cast(each.type)
         if each.name in otherwise:
             added = pc.fill_null(added, otherwise[each.name])
@@ -91,7 +83,7 @@ def merge(
             row = int(chosen[np.flatnonzero(numbers(added.is_null()))[0]]) + 1
             raise BadTrace(f"{where}: row {row}: {each.name} is empty. A new row of {table} needs it.")
         columns.append(pa.chunked_array([held, added], each.type))
-    return pa.table(columns, schema=schema)
+    return pa.table(columns, schema=schema_of(table))
 
 
 def changed_rows(old: pa.Table, merged: pa.Table) -> NDArray[np.bool_]:
@@ -111,18 +103,13 @@ def counts_of(old: pa.Table, merged: pa.Table) -> Counts:
 
 
 def unite_rows(rows: pa.Table, table: str) -> pa.Table:
-    """The table with each key once; of several rows, later ones set what they name."""
-    key = _with_since(KEYS[table], table)
-    codes = _codes([rows], key)
-    order = np.argsort(codes, kind="stable")
-    start = np.searchsorted(codes[order], codes[order])
-    turn = np.empty(len(codes), dtype=np.int64)
-    turn[order] = np.arange(len(codes)) - start
-    parts = [rows.take(arrow(np.flatnonzero(turn == i), pa.int64())) for i in range(int(turn.max(initial=0)) + 1)]
-    united = parts[0]
-    for part in parts[1:]:
-        united = merge(united, part, table)
-    return united
+    """The table with each key once, in order of its first rows; of several rows, later ones set what they name."""
+    key = [*KEYS[table], "since"] if table == "links" else [*KEYS[table]]
+    numbered = rows.append_column("row", arrow(np.arange(rows.num_rows), pa.int64()))
+    last = [(name, "last") for name in rows.column_names if name not in key]
+    united = numbered.group_by(key, use_threads=False).aggregate([*last, ("row", "min")]).sort_by("row_min")
+    columns = [name if name in key else f"{name}_last" for name in rows.column_names]
+    return united.select(columns).rename_columns(rows.column_names).cast(rows.schema)
 
 
 def _key(old: pa.Table, given: pa.Table, table: str) -> tuple[str, ...]:
@@ -131,12 +118,8 @@ def _key(old: pa.Table, given: pa.Table, table: str) -> tuple[str, ...]:
     if table == "links" and "since" in given.column_names:
         lives = (_codes([each], key) for each in (old, given))
         if any(len(np.unique(codes)) < len(codes) for codes in lives):
-            return _with_since(key, table)
+            return (*key, "since")
     return key
-
-
-def _with_since(key: tuple[str, ...], table: str) -> tuple[str, ...]:
-    return (*key, "since") if table == "links" else key
 
 
 def _without_masks(rows: pa.Table, table: str) -> pa.Table:
@@ -150,15 +133,11 @@ def _without_masks(rows: pa.Table, table: str) -> pa.Table:
 
 def _codes(tables: Sequence[pa.Table], key: Sequence[str]) -> NDArray[np.int64]:
     """A number for each row of the tables, one after the other: the same for the same key, null being a value."""
-    rows = sum(each.num_rows for each in tables)
-    codes = np.zeros(rows, dtype=np.int64)
-    for name in key:
-        kind = next(each.schema.field(name).type for each in tables if name in each.column_names)
-        parts = [
-            in_one_piece(each[name]).cast(kind) if name in each.column_names else pa.nulls(each.num_rows, kind)
-            for each in tables
-        ]
-        found = pa.concat_arrays(parts).dictionary_encode(null_encoding="encode")
+    named = [each.select([name for name in key if name in each.column_names]) for each in tables]
+    rows = pa.concat_tables(named, promote_options="permissive")  # a column that one lacks is null there
+    codes = np.zeros(rows.num_rows, dtype=np.int64)
+    for column in rows.columns:
+        found = in_one_piece(column).dictionary_encode(null_encoding="encode")
         codes = codes * (len(found.dictionary) + 1) + numbers(found.indices)
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
     return codes

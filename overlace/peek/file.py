@@ -23,7 +23,7 @@ from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options, flag_of
 from overlace.ingest.sources import guess, look
 from overlace.ingest.tables import add_tables, add_topology
-from overlace.ingest.topologies.read import seems_configuration, seems_topology
+from overlace.ingest.topologies import seems_configuration, seems_topology
 from overlace.ingest.wiring import Wanted
 from overlace.peek import columns as guessing
 from overlace.peek.columns import NAMED, SHARED, Columns, Fields, Guess

@@ -69,6 +69,7 @@ def test_one_way_stands_for_both_where_the_other_is_not_given(tmp_path):
     [
         ("1,2\n3,4\n5,6\n7,8\n", "4 rows of delays, and row 1 has 2. Expected a square matrix"),
         ("0,2,3\n3,0\n5,6,0\n", "row 2 has 2"),
+        ("1 b\n1 1 0\n1 1 2\n2 b 0\n", "3 rows of delays, and 2 names of columns"),
         ("0,-2\n3,0\n", "the delay from 0 to 1 is -2. Expected milliseconds"),
         ("a,b\n0,1\nx,0\n", "row b: 'x' is no number"),
         ("0,1,2\n1,0,?!\n1,2,0\n", r"row 1: '\?!' is no number"),

@@ -86,7 +86,7 @@ def deployment_of(substrate, brokers, host):
 
 def links_in(folder):
     found = read_topology(folder)
-    assert found.loops == 0
+    assert not any("to itself" in note for note in found.notes)
     return set(found.brokers), {(row["left"], row["right"]) for row in found.links.to_pylist() if row["wired"]}
 
 

@@ -1,24 +1,23 @@
-"""GraphML (Internet Topology Zoo) and Repetita: graphs of what could be wired.
-
-XML entities are refused, so nothing outside the file is read.
-"""
+"""GraphML (Internet Topology Zoo) and Repetita: graphs of what could be wired."""
 
 from __future__ import annotations
 
 import re
-from math import asin, cos, nan, radians, sin, sqrt
+from collections import Counter
+from math import asin, cos, inf, isfinite, nan, radians, sin, sqrt
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from overlace.errors import BadTrace
-from overlace.ingest.topologies.topology import Link, Topology, amount_of, graph_topology, make_distinct, text_of
+from overlace.ingest.topologies.topology import Link, Topology, merge_links, text_of
 
 EARTH_KM = 6371.0
 US_PER_KM = 5.0  # 200,000 km/s, light in fibre
-MOST_US = 2**31 - 1
-COSTS = ("cost", "weight")
-"""Attributes of an edge that say what it costs."""
+MAX_US = 2**31 - 1
+
+Place = tuple[float, float]
+Lines = list[tuple[int, str]]
 
 
 def graphml(texts: dict[Path, bytes]) -> Topology:
@@ -31,36 +30,37 @@ def graphml(texts: dict[Path, bytes]) -> Topology:
     if root.tag != "graphml":
         raise BadTrace(f"{file}: the outermost element is <{root.tag}>. Expected <graphml>.")
     keys = {key.get("id"): (key.get("attr.name") or "").lower() for key in root.iter("key")}
-    nodes: dict[str, dict[str, str]] = {}
+
+    def values_of(element: ElementTree.Element) -> dict[str, str]:
+        return {keys.get(data.get("key"), ""): (data.text or "").strip() for data in element.findall("data")}
+
+    labels: dict[str, str] = {}
+    places: dict[str, Place | None] = {}
     for node in root.iter("node"):
-        name = node.get("id")
-        if name is None or name in nodes:
+        name, values = node.get("id"), values_of(node)
+        if name is None or name in labels:
             raise BadTrace(f"{file}: a node has the id {name!r}. Expected one id for each node, each its own.")
-        nodes[name] = {keys.get(data.get("key"), ""): (data.text or "").strip() for data in node.findall("data")}
-    if not nodes:
+        labels[name] = values.get("label") or name
+        places[name] = _place(f"{file}: node {name}", values.get("latitude"), values.get("longitude"))
+    if not labels:
         raise BadTrace(f"{file}: no <node> in it. Expected a graph with at least one.")
-    brokers = make_distinct([values.get("label") or name for name, values in nodes.items()], list(nodes))
-    name_of = dict(zip(nodes, brokers, strict=True))
-    place = {name: _place(file, name, values) for name, values in nodes.items()}
+    brokers = _distinct(list(labels.values()), list(labels))
+    name_of = dict(zip(labels, brokers, strict=True))
     links: list[Link] = []
-    costs: list[float | None] = []
     for edge in root.iter("edge"):
-        source, target = edge.get("source", ""), edge.get("target", "")
-        if source not in nodes or target not in nodes:
+        source, target, values = edge.get("source", ""), edge.get("target", ""), values_of(edge)
+        if source not in labels or target not in labels:
             raise BadTrace(f"{file}: an edge joins {source!r} and {target!r}. Expected ids of nodes in the same file.")
-        latency = _latency(place[source], place[target])
-        values = {keys.get(data.get("key"), ""): (data.text or "").strip() for data in edge.findall("data")}
-        given = next((values[name] for name in COSTS if values.get(name)), None)
-        where = f"{file}: edge {source} - {target}"
-        costs.append(None if given is None else amount_of(given, where, "its cost"))
-        links.append(Link(name_of[source], name_of[target], None if latency is None else latency / 1000, latency))
-    if any(cost is not None for cost in costs):
-        links = [link._replace(cost=cost) for link, cost in zip(links, costs, strict=True)]
-    return graph_topology("graphml", brokers, links)
+        given = values.get("cost") or values.get("weight")
+        cost = _amount(given, f"{file}: edge {source} - {target}: its cost") if given else None
+        links.append(Link(name_of[source], name_of[target], cost, _latency(places[source], places[target])))
+    if all(link.cost is None for link in links):
+        links = [link._replace(cost=None if (us := link.latency_us) is None else us / 1000) for link in links]
+    return _topology("graphml", brokers, links)
 
 
 def _xml(file: Path, text: bytes) -> ElementTree.Element:
-    """The tree of an XML file, names without their namespace."""
+    """The tree of an XML file, names without their namespace; entities are refused, so nothing outside is read."""
 
     def refuse(name: str, *_: object) -> None:
         raise BadTrace(f"{file}: declares the entity {name!r}. Expected plain GraphML: take the declaration out.")
@@ -79,9 +79,8 @@ def _xml(file: Path, text: bytes) -> ElementTree.Element:
     return builder.close()
 
 
-def _place(file: Path, name: str, values: dict[str, str]) -> tuple[float, float] | None:
+def _place(where: str, north: str | None, east: str | None) -> Place | None:
     """(latitude, longitude) of a node, where it has both."""
-    north, east = values.get("latitude"), values.get("longitude")
     if not (north and east):
         return None
     try:
@@ -89,22 +88,17 @@ def _place(file: Path, name: str, values: dict[str, str]) -> tuple[float, float]
     except ValueError:
         found = nan, nan
     if not (abs(found[0]) <= 90 and abs(found[1]) <= 360):
-        raise BadTrace(f"{file}: node {name} is at latitude {north!r}, longitude {east!r}. Expected degrees.")
+        raise BadTrace(f"{where} is at latitude {north!r}, longitude {east!r}. Expected degrees.")
     return found
 
 
-def _latency(here: tuple[float, float] | None, there: tuple[float, float] | None) -> int | None:
+def _latency(one: Place | None, other: Place | None) -> int | None:
     """Microseconds along the great circle (haversine)."""
-    if here is None or there is None:
+    if one is None or other is None:
         return None
-    (south, west), (north, east) = ([radians(angle) for angle in place] for place in (here, there))
+    south, west, north, east = map(radians, (*one, *other))
     half = sin((north - south) / 2) ** 2 + cos(south) * cos(north) * sin((east - west) / 2) ** 2
     return round(2 * EARTH_KM * asin(min(1.0, sqrt(half))) * US_PER_KM)
-
-
-# Repetita
-
-Lines = list[tuple[int, str]]
 
 
 def repetita(texts: dict[Path, bytes]) -> Topology:
@@ -115,16 +109,16 @@ def repetita(texts: dict[Path, bytes]) -> Topology:
     edges, rest = _section(file, rest, "EDGES", 6)
     if rest:
         raise BadTrace(f"{file}:{rest[0][0]}: {rest[0][1]!r} after the last edge. Expected the end of the file.")
-    brokers = make_distinct([node[0] for _, node in nodes], [str(i) for i in range(len(nodes))])
+    brokers = _distinct([node[0] for _, node in nodes], [str(i) for i in range(len(nodes))])
     links = []
     for number, (_, source, target, weight, _, delay) in edges:
         where = f"{file}:{number}"
         for end in (source, target):
             if not (end.isdecimal() and int(end) < len(brokers)):
                 raise BadTrace(f"{where}: an edge ends at {end!r}. Expected a node's number, below {len(brokers)}.")
-        latency = round(amount_of(delay, where, "the delay", MOST_US))
-        links.append(Link(brokers[int(source)], brokers[int(target)], amount_of(weight, where, "the weight"), latency))
-    return graph_topology("repetita", brokers, links)
+        latency = round(_amount(delay, f"{where}: the delay", MAX_US))
+        links.append(Link(brokers[int(source)], brokers[int(target)], _amount(weight, f"{where}: the weight"), latency))
+    return _topology("repetita", brokers, links)
 
 
 def _section(file: Path, lines: Lines, title: str, width: int) -> tuple[list[tuple[int, list[str]]], Lines]:
@@ -141,3 +135,35 @@ def _section(file: Path, lines: Lines, title: str, width: int) -> tuple[list[tup
         if len(row) != width:
             raise BadTrace(f"{file}:{number}: {len(row)} words in a row of {title}. Expected {width}.")
     return rows, lines[2 + count :]
+
+
+def _distinct(names: list[str], ids: list[str]) -> list[str]:
+    """The names, with the id behind each one that several have."""
+    while len(set(names)) < len(names):
+        times = Counter(names)
+        names = [f"{name} ({each})" if times[name] > 1 else name for name, each in zip(names, ids, strict=True)]
+    return names
+
+
+def _amount(text: str, what: str, most: float = inf) -> float:
+    """A finite number from 0 to most."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not (isfinite(value) and 0 <= value <= most):
+        limit = f" to {most:,.0f}" if isfinite(most) else ""
+        raise BadTrace(f"{what} is {text!r}. Expected a number from 0{limit}.")
+    return value
+
+
+def _topology(kind: str, brokers: list[str], links: list[Link]) -> Topology:
+    """A topology of links that could be wired."""
+    table, notes = merge_links(links)
+    unknown, unpriced = table["latency_us"].null_count, table["cost"].null_count
+    if unknown:
+        lacking = "no latency, no cost" if unpriced == unknown else "no latency"
+        notes.append(f"{unknown} of {table.num_rows} links have an end without coordinates: {lacking}")
+    if unpriced and unpriced != unknown:
+        notes.append(f"{unpriced} of {table.num_rows} links have no cost, where others have one")
+    return Topology(kind, brokers, table, notes=notes)

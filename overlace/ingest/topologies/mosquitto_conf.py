@@ -9,22 +9,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from overlace.errors import BadTrace
-from overlace.ingest.files import read_unpacked
 from overlace.ingest.topologies.dialling import (
-    Directory,
+    Includes,
     Listener,
     Remote,
-    dialled_links,
     dialled_topology,
     host_of,
     listener,
     port_of,
+    read_parts,
     stems,
 )
-from overlace.ingest.topologies.includes import Includes
-from overlace.ingest.topologies.topology import Bridge, Link, Pattern, Topology, text_of
+from overlace.ingest.topologies.topology import Bridge, Pattern, Topology, text_of
 
 MQTT_PORT = 1883
+
+WRITTEN = re.compile(
+    r"# Written by Overlace for broker (.+)\. Changes here are lost when it is written again\.\r?(?:\n|\Z)"
+)
+"""How a file that Overlace has written begins: mosquitto.conf itself has no name for its broker."""
 
 
 @dataclass
@@ -39,48 +42,35 @@ class Connection:
 
 
 def mosquitto(texts: dict[Path, bytes]) -> Topology:
-    """A broker a file, a wired link a bridge; what another file includes is a part of that one."""
-    includes = Includes()
-    noted: dict[Path, list[str]] = {file: [] for file in texts}
-    parts = {file: _mosquitto_file(file, text_of(texts[file]), noted[file], includes) for file in texts}
-    own = [file for file in texts if file.resolve() not in includes.files]
-    notes = [note for file in own for note in noted[file]]
-    listeners: dict[str, list[Listener]] = {}
-    connections: list[tuple[str, Connection]] = []
-    for file, name in _names({file: texts[file] for file in own}).items():
-        listeners[name], found = parts[file]
-        connections += [(name, each) for each in found]
-    dialled = [remote for _, each in connections for remote in each.remotes]
-    directory = Directory(listeners, {name: name for name in listeners}, dialled)
-    links: list[Link] = []
-    bridges = []
-    for name, each in connections:
+    """A broker a file, a wired link a bridge."""
+    parts, notes = read_parts(texts, _read_file)
+    names = _names({file: texts[file] for file in parts})
+    listeners = {name: parts[file][0] for file, name in names.items()}
+    connections = [(name, each) for file, name in names.items() for each in parts[file][1]]
+    for _, each in connections:
         if not each.remotes:
             raise BadTrace(f"{each.where}: connection {each.name} has no address. Expected `address host[:port]`.")
-        far, new = dialled_links(directory, name, each.remotes, first=True)
-        links += new
+    dialled = [(name, each.remotes) for name, each in connections]
+    topology, far_ends = dialled_topology(
+        "mosquitto", listeners, {name: name for name in listeners}, dialled, notes, first=True
+    )
+    bridges = []
+    for (name, each), far in zip(connections, far_ends, strict=True):
         ids = each.ids.get("remote_clientid", each.ids.get("clientid")), each.ids.get("local_clientid")
         bridges.append(Bridge(name, each.name, far, tuple(map(str, each.remotes)), *ids, tuple(each.topics)))
-    return replace(dialled_topology("mosquitto", directory, links, notes), bridges=bridges)
-
-
-WRITTEN = re.compile(r"# Written by Overlace for broker (.+)\. Changes here are lost when it is written again\.")
-"""How a file that Overlace has written begins: mosquitto.conf itself has no name for its broker."""
+    return replace(topology, bridges=bridges)
 
 
 def _names(texts: dict[Path, bytes]) -> dict[Path, str]:
     """A name for each broker: the one that Overlace wrote into its file, else that of the file."""
-    names = stems(texts)
-    for file, text in texts.items():
-        if found := WRITTEN.fullmatch((*text_of(text[:4096]).split("\n", 1), "")[0].rstrip("\r")):
-            names[file] = found[1]
-    times, by_file = Counter(names.values()), stems(texts)
+    by_file = stems(texts)
+    written = {file: WRITTEN.match(text_of(text[:4096])) for file, text in texts.items()}
+    names = {file: found[1] if (found := written[file]) else name for file, name in by_file.items()}
+    times = Counter(names.values())
     return {file: name if times[name] == 1 else by_file[file] for file, name in names.items()}
 
 
-def _mosquitto_file(
-    file: Path, text: str, notes: list[str], includes: Includes
-) -> tuple[list[Listener], list[Connection]]:
+def _read_file(file: Path, text: str, notes: list[str], includes: Includes) -> tuple[list[Listener], list[Connection]]:
     """(listeners, connections) of one mosquitto.conf: a word, then its values, a line each."""
     listeners: list[Listener] = []
     default: dict[str, str] = {}
@@ -95,7 +85,7 @@ def _mosquitto_file(
         elif word == "connection":
             connections.append(Connection((*value.split(), "")[0], where))  # Mosquitto takes the first word
         elif connections and word in ("address", "addresses"):
-            connections[-1].remotes += [_mqtt_address(each, where) for each in value.split()]
+            connections[-1].remotes += [_address(each, where) for each in value.split()]
         elif connections and word in ("remote_clientid", "clientid", "local_clientid"):
             connections[-1].ids[word] = value
         elif connections and word == "topic":
@@ -119,15 +109,12 @@ def _lines(file: Path, text: str, notes: list[str], includes: Includes) -> Itera
             notes.append(f"{where}: include_dir {value} was not followed ({because}): what it holds is missing")
             continue
         for each in sorted(folder.glob("*.conf")):
-            found, why_not = includes.find(str(each), file)
-            if found is None:
-                notes.append(f"{where}: {each} was not followed ({why_not}): what it holds is missing")
-            else:
-                part = text_of(read_unpacked(found, "a file that is included"))
-                yield from _lines(found, part, notes, includes.enter(found, file))
+            if included := includes.open(str(each), file, notes, f"{where}: {each}"):
+                path, part, inner = included
+                yield from _lines(path, part, notes, inner)
 
 
-def _mqtt_address(text: str, where: str) -> Remote:
+def _address(text: str, where: str) -> Remote:
     """host[:port]; an IPv6 host always has its port, as Mosquitto wants it."""
     host, colon, port = text.rpartition(":")
     return Remote(host_of(host), port_of(port, where)) if colon else Remote(host_of(text), MQTT_PORT)

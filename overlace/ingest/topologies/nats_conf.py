@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 from overlace.errors import BadTrace
-from overlace.ingest.files import read_unpacked
 from overlace.ingest.topologies.dialling import (
-    Directory,
+    Includes,
     Listener,
     Remote,
-    dialled_links,
     dialled_topology,
     host_of,
     listener,
     port_of,
+    read_parts,
     stems,
 )
-from overlace.ingest.topologies.includes import Includes
-from overlace.ingest.topologies.topology import Topology, text_of
+from overlace.ingest.topologies.topology import Topology
 
 LEAF_PORT = 7422
 
@@ -38,33 +34,24 @@ class Variable(str):
 
 
 def nats(texts: dict[Path, bytes]) -> Topology:
-    """A broker a server, a wired link a leafnode remote; what another file includes is a part of that one."""
-    includes = Includes()
-    noted: dict[Path, list[str]] = {file: [] for file in texts}
-    blocks = {file: NatsReader(file, text_of(text), noted[file], includes).read() for file, text in texts.items()}
-    own = [file for file in texts if file.resolve() not in includes.files]
-    notes = [note for file in own for note in noted[file]]
-    servers: dict[str, Block] = {}
+    """A broker a server, a wired link a leafnode remote."""
+    servers, notes = read_parts(texts, lambda *each: NatsReader(*each).read())
     files: dict[str, str] = {}
-    for file, stem in stems(own).items():
-        found = blocks[file]
-        called = found.get("server_name")
+    listeners: dict[str, list[Listener]] = {}
+    dialled: list[tuple[str, list[Remote]]] = []
+    for file, stem in stems(servers).items():
+        server = servers[file]
+        called = server.get("server_name")
         name = stem if not called or isinstance(called, Variable) else str(called)
-        if name in servers:
+        if name in files:
             raise BadTrace(f"{file}: server_name {name} is also in {files[name]}. Give every server a name of its own.")
-        servers[name], files[name] = found, stem
-    dialled = [(name, _remotes(name, each)) for name, found in servers.items() for each in _leaf_remotes(found)]
-    listeners = {name: _leaf_listeners(name, found) for name, found in servers.items()}
-    directory = Directory(listeners, files, [each for _, remotes in dialled for each in remotes])
-    links = [link for name, remotes in dialled for link in dialled_links(directory, name, remotes, first=False)[1]]
-    groups = {}
-    for name, found in servers.items():
-        cluster = _block(found, "cluster")
-        if cluster.get("name"):
-            groups[name] = str(cluster["name"])
-        if cluster.get("routes"):
+        files[name] = stem
+        leafnodes = _block(server, "leafnodes", "leaf")
+        listeners[name] = _listeners(name, [leafnodes, _block(server, "websocket")])
+        dialled += [(name, _remotes(name, each)) for each in _all_of(leafnodes.get("remotes"), dict)]
+        if _block(server, "cluster").get("routes"):
             notes.append(f"{name}: routes of a NATS cluster are a full mesh, not links; take a cluster as one broker")
-    return replace(dialled_topology("nats", directory, links, notes), groups=groups)
+    return dialled_topology("nats", listeners, files, dialled, notes, first=False)[0]
 
 
 def _block(server: Block, *names: str) -> Block:
@@ -77,22 +64,10 @@ def _all_of(value: Value | None, kind: type[T]) -> list[T]:
     return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, kind) and each]
 
 
-def _leaf_remotes(server: Block) -> list[Block]:
-    return _all_of(_block(server, "leafnodes", "leaf").get("remotes"), dict)
-
-
-def _remotes(name: str, remote: Block) -> list[Remote]:
-    """The addresses of one leafnode remote."""
-    urls = [*_all_of(remote.get("url"), str), *_all_of(remote.get("urls"), str)]
-    if not urls:
-        raise BadTrace(f"{name}: a leafnode remote has no url. Expected url: or urls: in each of remotes.")
-    return [_url(url, name) for url in urls]
-
-
-def _leaf_listeners(name: str, server: Block) -> list[Listener]:
-    """Where leafnodes are taken: there is no default port. Websocket remotes go to the websocket's."""
+def _listeners(name: str, blocks: list[Block]) -> list[Listener]:
+    """Where leafnodes are taken, also through the websocket: there is no default port."""
     found = []
-    for block in (_block(server, "leafnodes", "leaf"), _block(server, "websocket")):
+    for block in blocks:
         host, _, port = str(block.get("listen", "")).rpartition(":")
         port = port or str(block.get("port", ""))
         if port.isdecimal() and int(port):  # -1: any port, so that no file can name it
@@ -100,45 +75,48 @@ def _leaf_listeners(name: str, server: Block) -> list[Listener]:
     return found
 
 
-def _url(text: str, name: str) -> Remote:
-    """The host and port of a URL, without its user and password."""
-    rest = text.rpartition("@")[2].rpartition("//")[2].partition("/")[0]
-    found = re.fullmatch(r"(\[[^\]]+\]|[^:\[\]]+)(?::(\d+))?", rest)
-    if found is None:  # not shown: what cannot be taken apart may hold a password
-        raise BadTrace(f"{name}: the url of a leafnode remote cannot be read. Expected scheme://host:port.")
-    return Remote(host_of(found[1]), port_of(found[2], name) if found[2] else LEAF_PORT)
+def _remotes(name: str, remote: Block) -> list[Remote]:
+    """The addresses of one leafnode remote, without users and passwords."""
+    found = []
+    for url in [*_all_of(remote.get("url"), str), *_all_of(remote.get("urls"), str)]:
+        rest = url.rpartition("@")[2].rpartition("//")[2].partition("/")[0]
+        address = re.fullmatch(r"(\[[^\]]+\]|[^:\[\]]+)(?::(\d+))?", rest)
+        if address is None:  # not shown: what cannot be taken apart may hold a password
+            raise BadTrace(f"{name}: the url of a leafnode remote cannot be read. Expected scheme://host:port.")
+        found.append(Remote(host_of(address[1]), port_of(address[2], name) if address[2] else LEAF_PORT))
+    if not found:
+        raise BadTrace(f"{name}: a leafnode remote has no url. Expected url: or urls: in each of remotes.")
+    return found
+
+
+BLANK = re.compile(r"(?:[\s,;]|#[^\n]*|//[^\n]*)*")
+KEY = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'|([^\s:={}\[\],;]+)")
+GAP = re.compile(r"[ \t]+")
+SIGN = re.compile(r"\s*[:=]?\s*")
+SCALAR = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\((.*?)\n\s*\)(?=\s|\Z)|([^\s,;\]}\"'(][^\s,;\]}]*)", re.DOTALL)
+END = re.compile(r"[ \t]*(?=[\r\n,;\]}#]|//|\Z)")
+ESCAPES = {"t": "\t", "n": "\n", "r": "\r"}
+DEEPEST = 50
+"""How many blocks and arrays deep a value may stand."""
 
 
 class NatsReader:
     """nats-server's configuration as nested dicts, lists and strings; keys in lower case.
 
     Comments are # and //; a key is followed by = or : or nothing; values are quoted, bare, { }, [ ] or a
-    block ( ); $NAME is the value of that key further up; `include` is followed where includes are given. Errors
-    give a line's number, not the line: it may hold a secret.
+    block ( ); $NAME is the value of that key further up; `include` is followed. Errors give a line's number, not
+    the line: it may hold a secret.
     """
 
-    BLANK = re.compile(r"(?:[\s,;]|#[^\n]*|//[^\n]*)*")
-    KEY = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'|([^\s:={}\[\],;]+)")
-    SIGN = re.compile(r"\s*[:=]?\s*")
-    GAP = re.compile(r"[ \t]+")
-    SCALAR = re.compile(
-        r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\((.*?)\n\s*\)(?=\s|\Z)|([^\s,;\]}\"'(][^\s,;\]}]*)", re.DOTALL
-    )
-    END = re.compile(r"[ \t]*(?=[\r\n,;\]}#]|//|\Z)")
-    ESCAPES = MappingProxyType({"t": "\t", "n": "\n", "r": "\r"})
-    DEEPEST = 50
-
     def __init__(self, file: Path, text: str, notes: list[str], includes: Includes | None = None) -> None:
-        self.file, self.text, self.notes, self.includes = file, text, notes, includes
+        self.file, self.text, self.notes, self.includes = file, text, notes, includes or Includes()
         self.at = 0
 
     def read(self) -> Block:
         """The whole file."""
-        self._skip(self.BLANK)
-        braces = self._next() == "{"  # JSON is a configuration too
-        self.at += braces
-        found = self._map([], closed=braces)
-        self._skip(self.BLANK)
+        self._match(BLANK)
+        found = self._map([], "}" if self._take("{") else "")  # JSON is a configuration too
+        self._match(BLANK)
         if self.at < len(self.text):
             raise self._bad("something follows the end of the configuration", "nothing after the last }")
         return found
@@ -147,84 +125,72 @@ class NatsReader:
         line = self.text.count("\n", 0, self.at) + 1
         return BadTrace(f"{self.file}:{line}: {found}. Expected {expected}; `nats-server -t -c FILE` checks a file.")
 
-    def _skip(self, pattern: re.Pattern[str]) -> None:
-        self.at = cast(re.Match[str], pattern.match(self.text, self.at)).end()
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """What stands here, if it is of a pattern, and go on behind it."""
+        found = pattern.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found
 
-    def _next(self) -> str:
-        """The next character; empty at the end of the file."""
-        return self.text[self.at : self.at + 1]
+    def _take(self, mark: str) -> bool:
+        """Whether a mark stands here, and go on behind it."""
+        taken = bool(mark) and self.text.startswith(mark, self.at)
+        self.at += taken
+        return taken
 
-    def _map(self, outer: list[Block], closed: bool) -> Block:
+    def _closes(self, mark: str) -> bool:
+        """Whether a block or an array ends here; without a mark, the file."""
+        self._match(BLANK)
+        ended = self.at >= len(self.text)
+        if ended and mark:
+            what, closing = ("a block", "brace") if mark == "}" else ("an array", "bracket")
+            raise self._bad(f"the file ends inside {what}", f"a closing {closing}")
+        return ended or self._take(mark)
+
+    def _map(self, outer: list[Block], closing: str) -> Block:
         """Keys and values up to the closing brace, or up to the end of the file."""
         values: Block = {}
-        scopes = [*outer, values]  # keys as written, for variables
-        self._check_depth(scopes)
-        while True:
-            self._skip(self.BLANK)
-            if closed and not self._next():
-                raise self._bad("the file ends inside a block", "a closing brace")
-            if not self._next() or (closed and self._next() == "}"):
-                self.at += closed
-                return {key.lower(): value for key, value in values.items()}
-            key = self._key()
-            if key.lower() == "include" and self._next() in (" ", "\t"):
-                self._skip(self.GAP)
-                values.update(self._include(str(self._scalar(scopes))))
-                continue
-            self._skip(self.SIGN)
-            values[key] = self._value(scopes)
+        scopes = self._enter(outer, values)
+        while not self._closes(closing):
+            found = self._match(KEY)
+            if found is None:
+                raise self._bad(f"{self.text[self.at]!r} where a key should be", "key: value")
+            key = next(part for part in found.groups() if part is not None)
+            if key.lower() == "include" and self._match(GAP):
+                name = str(self._scalar(scopes))
+                if included := self.includes.open(name, self.file, self.notes, f"{self.file}: include {name}"):
+                    path, text, inner = included
+                    values.update(NatsReader(path, text, self.notes, inner).read())
+            else:
+                self._match(SIGN)
+                values[key] = self._value(scopes)
+        return {key.lower(): value for key, value in values.items()}
 
-    def _include(self, name: str) -> Block:
-        """What an included file holds."""
-        path, why_not = self.includes.find(name, self.file) if self.includes else (None, "")
-        if self.includes is None or path is None:
-            because = f" ({why_not})" if why_not else ""
-            self.notes.append(f"{self.file}: include {name} was not followed{because}: what it holds is missing")
-            return {}
-        text = text_of(read_unpacked(path, "a file that is included"))
-        return NatsReader(path, text, self.notes, self.includes.enter(path, self.file)).read()
-
-    def _check_depth(self, scopes: list[Block]) -> None:
-        if len(scopes) > self.DEEPEST:
-            raise self._bad("blocks within blocks within blocks", f"at most {self.DEEPEST}")
-
-    def _key(self) -> str:
-        found = self.KEY.match(self.text, self.at)
-        if found is None:
-            raise self._bad(f"{self._next()!r} where a key should be", "key: value")
-        self.at = found.end()
-        return next(part for part in found.groups() if part is not None)
+    def _enter(self, outer: list[Block], values: Block) -> list[Block]:
+        """The blocks around a value, the innermost last, with keys as written: for variables."""
+        if len(outer) >= DEEPEST:
+            raise self._bad("blocks within blocks within blocks", f"at most {DEEPEST}")
+        return [*outer, values]
 
     def _value(self, scopes: list[Block]) -> Value:
-        opening = self._next()
-        if opening in ("{", "["):
-            self.at += 1
-            return self._map(scopes, closed=True) if opening == "{" else self._array(scopes)
-        return self._scalar(scopes)
-
-    def _array(self, scopes: list[Block]) -> list[Value]:
+        if self._take("{"):
+            return self._map(scopes, "}")
+        if not self._take("["):
+            return self._scalar(scopes)
         values: list[Value] = []
-        scopes = [*scopes, {}]
-        self._check_depth(scopes)
-        while True:
-            self._skip(self.BLANK)
-            if not self._next():
-                raise self._bad("the file ends inside an array", "a closing bracket")
-            if self._next() == "]":
-                self.at += 1
-                return values
+        scopes = self._enter(scopes, {})
+        while not self._closes("]"):
             values.append(self._value(scopes))
+        return values
 
     def _scalar(self, scopes: list[Block]) -> Value:
-        found = self.SCALAR.match(self.text, self.at)
+        found = self._match(SCALAR)
         if found is None:
             raise self._bad("a key without a value that can be read", "key: value")
-        self.at = found.end()
-        if self.END.match(self.text, self.at) is None:
+        if self._match(END) is None:
             raise self._bad("something follows a value", "a new line or a comma; quote values that hold spaces")
         double, single, block, bare = found.groups()
         if double is not None:
-            return re.sub(r"\\(.)", lambda escape: self.ESCAPES.get(escape[1], escape[1]), double)
+            return re.sub(r"\\(.)", lambda escape: ESCAPES.get(escape[1], escape[1]), double)
         if bare is None or not re.match(r"\$(?!2[abxy]\$)", bare):  # $2a$ begins a bcrypt hash
             return next(part for part in (single, block, bare) if part is not None)
         for scope in reversed(scopes):

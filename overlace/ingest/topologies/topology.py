@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite, nan
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from overlace.errors import BadTrace
-
 LINKS = pa.schema(
-    [
-        pa.field("left", pa.string(), nullable=False),
-        pa.field("right", pa.string(), nullable=False),
-        pa.field("cost", pa.float64()),
-        pa.field("latency_us", pa.int32()),
-        pa.field("wired", pa.bool_(), nullable=False),
-        pa.field("dials", pa.string()),  # the end that connects
-    ]
+    {
+        "left": pa.string(),
+        "right": pa.string(),
+        "cost": pa.float64(),
+        "latency_us": pa.int32(),
+        "wired": pa.bool_(),
+        "dials": pa.string(),  # the end that connects
+    }
 )
 """The links of a topology: those of the table links, with names for ids."""
 
@@ -66,9 +63,6 @@ class Topology:
     brokers: list[str]  # in the order of the file
     links: pa.Table  # LINKS, sorted by left and right
     bridges: list[Bridge] = field(default_factory=list)  # of mosquitto.conf
-    groups: dict[str, str] = field(default_factory=dict)  # broker -> the NATS cluster it is part of
-    loops: int = 0  # links from a broker to itself, dropped
-    parallel: int = 0  # further links of a pair, merged
     notes: list[str] = field(default_factory=list)  # what a user should know
 
 
@@ -88,55 +82,20 @@ def text_of(text: bytes) -> str:
     return text.decode("utf-8-sig", errors="replace")
 
 
-def merge_links(links: Iterable[Link]) -> tuple[pa.Table, int, int]:
-    """(table, loops, parallel): each pair of brokers once, wired if any is, else as the cheapest of them."""
+def merge_links(links: Iterable[Link]) -> tuple[pa.Table, list[str]]:
+    """(table, notes): each pair of brokers once, wired if any of its links is, else as the cheapest of them."""
+
+    def rank(link: Link) -> tuple[bool, float, float]:
+        cost, latency = (inf if each is None else each for each in (link.cost, link.latency_us))
+        return not link.wired, cost, latency
+
     best: dict[tuple[str, str], Link] = {}
-    loops = parallel = 0
+    loops = 0
     for link in links:
-        if link.left == link.right:
-            loops += 1
-            continue
-        pair = (min(link.left, link.right), max(link.left, link.right))
-        parallel += pair in best
-        best[pair] = min(best.get(pair, link), link, key=_rank)
-    rows = [best[pair]._replace(left=pair[0], right=pair[1]) for pair in sorted(best)]
-    columns = [pa.array([row[i] for row in rows], each.type) for i, each in enumerate(LINKS)]
-    return pa.table(columns, schema=LINKS), loops, parallel
-
-
-def _rank(link: Link) -> tuple[bool, float, float]:
-    cost, latency = (inf if each is None else each for each in (link.cost, link.latency_us))
-    return not link.wired, cost, latency
-
-
-def make_distinct(names: list[str], ids: list[str]) -> list[str]:
-    """The names, with the id behind each one that several have."""
-    while len(set(names)) < len(names):
-        times = Counter(names)
-        names = [f"{name} ({each})" if times[name] > 1 else name for name, each in zip(names, ids, strict=True)]
-    return names
-
-
-def amount_of(text: str, where: str, what: str, most: float = inf) -> float:
-    """A finite number from 0 to most, or an error that says where it is not."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = nan
-    if not (isfinite(value) and 0 <= value <= most):
-        limit = f" to {most:,.0f}" if isfinite(most) else ""
-        raise BadTrace(f"{where}: {what} is {text!r}. Expected a number from 0{limit}.")
-    return value
-
-
-def graph_topology(kind: str, brokers: list[str], links: list[Link]) -> Topology:
-    """A topology of links that could be wired."""
-    table, loops, parallel = merge_links(links)
+        left, right = sorted((link.left, link.right))
+        loops += left == right
+        if left != right:
+            best[left, right] = min(best.get((left, right), link), link, key=rank)
+    rows = [best[left, right]._replace(left=left, right=right)._asdict() for left, right in sorted(best)]
     notes = [f"{loops} links from a broker to itself dropped"] if loops else []
-    unknown, unpriced = table["latency_us"].null_count, table["cost"].null_count
-    if unknown:
-        lacking = "no latency, no cost" if unpriced == unknown else "no latency"
-        notes.append(f"{unknown} of {table.num_rows} links have an end without coordinates: {lacking}")
-    if unpriced and unpriced != unknown:
-        notes.append(f"{unpriced} of {table.num_rows} links have no cost, where others have one")
-    return Topology(kind, brokers, table, loops=loops, parallel=parallel, notes=notes)
+    return pa.Table.from_pylist(rows, LINKS), notes

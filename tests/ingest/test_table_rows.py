@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import OverlaceError
-from overlace.ingest.table_files import TABLES, read_table_file
 from overlace.ingest.table_merging import merge
-from overlace.ingest.table_rows import encode_rows
+from overlace.ingest.table_rows import TABLES, encode_rows, read_table_file
 from overlace.trace.tables import schema_of
 
 ROWS = [{"left": "a", "right": "b", "cost": 2.5, "wired": True}, {"left": "c", "right": "a", "cost": None}]
