@@ -222,8 +222,8 @@ def main() -> None:
         "Two ingests of one log in one session, messages and all other tables kept, beside DuckDB that makes messages, "
         "traffic, audiences and names of the same file, writes them as Parquet, and counts the same sums. CPU seconds "
         "are those of the whole process tree, the session's start apart; a fresh process is `overlace ingest`. "
-        "Memory is the peak of the second ingest: of the Python that drives (on Sail with the engine in it), of Spark's "
-        "JVM and of its Python workers.",
+        "Memory is the peak of the second ingest: of the Python that drives (on Sail with the engine in it), of "
+        "Spark's JVM and of its Python workers.",
         table(HEAD, rows),
     ]
     if names:
