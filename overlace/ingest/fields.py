@@ -55,6 +55,10 @@ NEVER_SPLIT = "none"
 """The list separator that says: a cell is one name, whatever it holds."""
 
 
+KEY = ("client", "at", "topic", "bytes")
+"""What makes rows one message where no id is mapped."""
+
+
 class Column(NamedTuple):
     """A column of a log that a field is read from: its name, the field, and its place among the field's columns."""
 
@@ -137,6 +141,14 @@ def settle_mapping(
     unit = options.get("unit") or unit_of(samples)
     zoneless = any(ZONELESS.match(each) for each in samples if isinstance(each, str))
     return {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless}
+
+
+def default_group(settled: Settled) -> tuple[str, ...]:
+    """The fields that make rows one message where nothing was asked; with content and no receiver each row is one."""
+    mapping = settled["mapping"]
+    if "key" in mapping or (settled.get("content") and not {"receiver", "receivers"} & set(mapping)):
+        return ()
+    return tuple(name for name in KEY if name in mapping)
 
 
 def unit_of(samples: Sequence[object]) -> str | None:

@@ -86,6 +86,25 @@ class TextLines(NamedTuple):
         """Their text."""
         return text_between(self.block, self.first, self.last)
 
+    def sample(self, row: int) -> str:
+        """The beginning of one of them."""
+        first, last = self.first[row], self.last[row]
+        return self.block[first : min(last, first + 4 * SAMPLE)].decode("utf-8", "replace")[:SAMPLE]
+
+
+class TableRows(NamedTuple):
+    """Rows of a table, by their numbers."""
+
+    offsets: Ints
+
+    def at(self, rows: Bools | Ints) -> TableRows:
+        """Some of them."""
+        return TableRows(self.offsets[rows])
+
+    def sample(self, row: int) -> str:
+        """The number of one of them."""
+        return f"row {self.offsets[row]:,}"
+
 
 def find_lines(block: bytes) -> Lines:
     """The lines of a block; carriage returns at the end belong to the line's end."""
@@ -191,20 +210,19 @@ def ignored(offsets: Ints, reason: str) -> Iterator[pa.RecordBatch]:
         yield events(offset=offsets, kind="ignored", reason=pa.repeat(pa.scalar(reason), len(offsets)))
 
 
-def bad(lines: TextLines, which: Mapping[int, Bools], reasons: Mapping[int, str]) -> Iterator[pa.RecordBatch]:
+def bad(
+    lines: TextLines | TableRows, which: Mapping[int, Bools], reasons: Mapping[int, str]
+) -> Iterator[pa.RecordBatch]:
     """Lines that cannot be read, each kind with one sample (the first in the block) and its reason."""
     for code, chosen in which.items():
         rows = np.flatnonzero(chosen)
-        if len(rows) == 0:
-            continue
-        first, last = lines.first[rows[0]], lines.last[rows[0]]
-        text = lines.block[first : min(last, first + 4 * SAMPLE)].decode("utf-8", "replace")[:SAMPLE]
-        yield events(
-            offset=lines.offsets[rows],
-            kind="bad",
-            reason=pa.repeat(pa.scalar(reasons[code]), len(rows)),
-            sample=pa.array([text] + [None] * (len(rows) - 1), pa.string()),
-        )
+        if len(rows):
+            yield events(
+                offset=lines.offsets[rows],
+                kind="bad",
+                reason=pa.repeat(pa.scalar(reasons[code]), len(rows)),
+                sample=pa.array([lines.sample(rows[0])] + [None] * (len(rows) - 1), pa.string()),
+            )
 
 
 class Faults:

@@ -12,7 +12,7 @@ from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.content import Content
 from overlace.ingest.events import TIME, Settled, events
 from overlace.ingest.fields import separator_of
-from overlace.ingest.lines import Faults, TextLines, bad
+from overlace.ingest.lines import Faults, TableRows, TextLines, bad
 from overlace.ingest.values import (
     EARLIEST,
     LATEST,
@@ -45,7 +45,7 @@ def called(options: Settled) -> dict[str, str]:
 
 
 def read_rows(
-    lines: TextLines,
+    lines: TextLines | TableRows,
     columns: Columns,
     options: Settled,
     faults: Faults,

@@ -20,7 +20,7 @@ from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadParameter
 from overlace.ingest.content import Content, add_content, settle_content
 from overlace.ingest.events import Blocks, Format, Settled, in_one_piece
-from overlace.ingest.fields import COMMON, OPTIONS, match_columns, settle_mapping
+from overlace.ingest.fields import COMMON, OPTIONS, default_group, match_columns, settle_mapping
 from overlace.ingest.lines import MARK, Faults, TextLines, bad, read_lines
 from overlace.ingest.rows import LARGEST, read_rows
 from overlace.ingest.values import empty_as_null
@@ -36,9 +36,6 @@ AT_ONCE = 256
 """Lines with quotes that are read at once."""
 
 csv.field_size_limit(1 << 30)  # a line may be one cell
-
-KEY = ("client", "at", "topic", "bytes")
-"""What makes rows one message where no id is mapped."""
 
 
 class Layout(NamedTuple):
@@ -125,14 +122,6 @@ def _split_line(line: str, delimiter: str) -> list[str]:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:  # what the reader of rows will refuse, too
         return line.split(delimiter)
-
-
-def default_group(settled: Settled) -> tuple[str, ...]:
-    """The fields that make rows one message where nothing was asked; with content and no receiver each row is one."""
-    mapping = settled["mapping"]
-    if "key" in mapping or (settled.get("content") and not {"receiver", "receivers"} & set(mapping)):
-        return ()
-    return tuple(name for name in KEY if name in mapping)
 
 
 class Table(NamedTuple):
