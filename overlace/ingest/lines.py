@@ -78,8 +78,8 @@ class TextLines(NamedTuple):
 
     def each(self) -> list[bytes]:
         """Their bytes."""
-        if self.first[0] == 0 and (self.first[1:] == self.last[:-1] + 1).all():  # all lines of the block, none marked
-            return self.block[: self.last[-1]].split(b"\n")
+        if (self.first[1:] == self.last[:-1] + 1).all():
+            return self.block[self.first[0] : self.last[-1]].split(b"\n")
         return [self.block[i:j] for i, j in zip(self.first.tolist(), self.last.tolist(), strict=True)]
 
     def text(self) -> pa.StringArray:

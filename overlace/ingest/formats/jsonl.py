@@ -9,11 +9,9 @@ the same.
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
 from operator import attrgetter
@@ -83,34 +81,28 @@ class Objects:
         self.place, self.content, self.names = place, frozenset(content), dict.fromkeys(names)
         self._prepare()
 
-    def read(self, texts: Sequence[bytes], odd: Bools, faults: Faults) -> tuple[list[int], Values, Values]:
-        """(order, fields, content): what each line says, those last that had to be read on their own, as odd ones are.
-
-        A line that is no object is a fault, in that order.
-        """
-        quick = [b"" if own else text for text, own in zip(texts, odd.tolist(), strict=True)] if odd.any() else texts
+    def read(self, texts: Sequence[bytes], odd: Bools, faults: Faults) -> tuple[Values, Values]:
+        """(fields, content): what each line says; odd lines are read on their own, one that is no object is a fault."""
         rows: list[Any] = []
-        failed: list[int] = []
-        for i, text in enumerate(quick):
+        slow = np.flatnonzero(odd).tolist()
+        for i, text in enumerate(texts):
             try:
                 rows.append(self.decode(text))
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-                failed.append(i)
+                rows.append(self.nothing)
+                slow.append(i)
         fields = {field: _first_of(rows, slots) for field, slots in self.fields.items()}
         content = {name: list(map(attrgetter(slot), rows)) for name, slot in self.slots.items()}
-        if not failed:
-            return list(range(len(texts))), fields, content
-        for at, i in enumerate(failed, len(rows)):
+        for i in slow:
             values, said, reason = self._read_slowly(texts[i])
             if reason:
-                faults.note(np.arange(len(texts)) == at, reason)
+                faults.note(np.arange(len(texts)) == i, reason)
             for into, found in ((fields, values), (content, said)):
-                into |= {name: [None] * at for name in found if name not in into}
-                for name, column in into.items():
-                    column.append(found.get(name))
+                for name in {**into, **found}:
+                    into.setdefault(name, [None] * len(texts))[i] = found.get(name)
         if self.known < len(self.names) <= MOST:
             self._prepare()
-        return [*np.delete(np.arange(len(texts)), failed).tolist(), *failed], fields, content
+        return fields, content
 
     def _prepare(self) -> None:
         """A decoder of objects with just these members."""
@@ -120,7 +112,7 @@ class Objects:
         wanted = {name for name in names if self.place(name) or name in self.content}
         members = [(slot, Any if name in wanted else msgspec.Raw, None) for slot, name in used.items()]
         row = msgspec.defstruct("Row", members, rename=used, gc=False, forbid_unknown_fields=True)
-        self.decode = msgspec.json.Decoder(row, float_hook=Number).decode
+        self.decode, self.nothing = msgspec.json.Decoder(row, float_hook=Number).decode, row()
         self.slots = {name: slot for slot, name in used.items() if name in self.content}
         found: dict[str, list[tuple[tuple[int, bool, str], str]]] = {}
         for slot, name in used.items():
@@ -200,31 +192,17 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     objects = Objects(placed(options["map"]), wanted, [*listed, *options["unused"], *wanted])
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        texts, faults = lines.each(), Faults(len(lines.first))
-        odd = _odd_lines(lines)
-        parts, order = [], []
-        with _without_collector():
-            for begin in range(0, len(texts), AT_ONCE):
-                part = faults.part(begin, begin + AT_ONCE)
-                own, fields, content = objects.read(texts[begin : begin + AT_ONCE], odd[begin : begin + AT_ONCE], part)
-                said = {name: (values, wanted[name]) for name, values in content.items()}
-                parts.append((len(own), *columns_of(fields, said, options, part)))
-                order += [begin + i for i in own]
-        yield from read_parts(lines.at(np.array(order)), parts, options, faults)
+        texts, odd, faults = lines.each(), _odd_lines(lines), Faults(len(lines.first))
+        parts = []
+        for begin in range(0, len(texts), AT_ONCE):
+            end = begin + AT_ONCE
+            part = faults.part(begin, end)
+            fields, content = objects.read(texts[begin:end], odd[begin:end], part)
+            said = {name: (values, wanted[name]) for name, values in content.items()}
+            parts.append(columns_of(fields, said, options, part))
+        yield from read_parts(lines, parts, options, faults)
 
     yield from read_lines(blocks, rows)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Millions of small lists are made meanwhile, of which none is garbage."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def is_finished(line: bytes) -> bool:
