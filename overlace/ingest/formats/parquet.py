@@ -194,7 +194,7 @@ def _join_runs(batch: pa.RecordBatch, group: Sequence[str]) -> pa.RecordBatch:
     logged = np.logical_or.reduceat(mask_of(receivers.is_valid()), run[:-1])
     joined = {
         "at": pa.array(np.minimum.reduceat(integers(batch["at"]), run[:-1])).cast(batch["at"].type),
-        "receivers": list_column(start[run], receivers.flatten(), None if logged.all() else pa.array(~logged)),
+        "receivers": list_column(start[run], receivers.flatten(), pa.array(~logged)),
         "rows": pa.array(np.diff(run)),
     }
     batch = batch.take(pa.array(run[:-1]))
