@@ -56,14 +56,6 @@ def raw_blocks(file: BinaryIO, size: int = BLOCK, stop: int | None = None) -> It
         offset += len(block)
 
 
-class Lines(NamedTuple):
-    """Lines of a block: `first[i]:last[i]` without their ends, and what each is."""
-
-    first: Ints
-    last: Ints
-    state: NDArray[np.int8]
-
-
 class TextLines(NamedTuple):
     """Lines of a block: its bytes, the first and last byte of each line, and where in the source it begins."""
 
@@ -106,8 +98,8 @@ class TableRows(NamedTuple):
         return f"row {self.offsets[row]:,}"
 
 
-def find_lines(block: bytes) -> Lines:
-    """The lines of a block; carriage returns at the end belong to the line's end."""
+def find_lines(block: bytes) -> tuple[Ints, Ints, NDArray[np.int8]]:
+    """(first, last, state): lines of a block without their ends, carriage returns among these, and what each is."""
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == 10)
     if block and not block.endswith(b"\n"):
@@ -115,8 +107,10 @@ def find_lines(block: bytes) -> Lines:
     first, last = np.append(0, ends[:-1] + 1)[: len(ends)], ends
     state = np.zeros(len(ends), np.int8)
     if b"\r" in block:
+        last = last - ((last > first) & (data[last - 1] == 13))
+        for i in np.flatnonzero((last > first) & (data[last - 1] == 13)).tolist():  # several at one end
+            last[i] = first[i] + len(block[first[i] : last[i]].rstrip(b"\r"))
         returns = np.flatnonzero(data == 13)
-        last = _without_returns(data, first, last, returns)
         line = np.searchsorted(ends, returns)
         state[line[returns < last[line]]] = INNER_CR
     if b"\0" in block:
@@ -129,16 +123,7 @@ def find_lines(block: bytes) -> Lines:
     for i in np.flatnonzero((state == CLEAN) & ((first == last) | (begins == 32) | (begins == 9))).tolist():
         if not block[first[i] : last[i]].strip(b" \t"):
             state[i] = BLANK
-    return Lines(first, last, state)
-
-
-def _without_returns(data: NDArray[np.uint8], first: Ints, last: Ints, returns: Ints) -> Ints:
-    """The ends of spans without the carriage returns there, given where all of them are."""
-    runs = returns[np.append(True, np.diff(returns) != 1)]
-    ends = last.copy()
-    cut = np.flatnonzero((last > first) & (data[np.maximum(last - 1, 0)] == 13))
-    ends[cut] = np.maximum(first[cut], runs[np.searchsorted(runs, last[cut] - 1, side="right") - 1])
-    return ends
+    return first, last, state
 
 
 def is_text(data: bytes) -> bool:
@@ -172,22 +157,20 @@ def read_lines(
     """
     for offset, block in blocks:
         first, last, state = find_lines(block)
-        lines = TextLines(block, first, last, offset + first)
+        offsets = offset + first
         if offset == 0 and block.startswith(MARK):  # some programs begin a file with a mark
-            first = lines.first.copy()
             first[0] += len(MARK)
-            lines = lines._replace(first=first)
             if state[0] == CLEAN and not block[first[0] : last[0]].strip(b" \t"):
                 state[0] = BLANK
-        if header is not None:
-            heads = np.flatnonzero(lines.last - lines.first == len(header)).tolist()
-            if header in block:
-                state[[i for i in heads if block.startswith(header, lines.first[i])]] = HEADER
+        if header is not None and header in block:
+            heads = np.flatnonzero(last - first == len(header)).tolist()
+            state[[i for i in heads if block.startswith(header, first[i])]] = HEADER
         if comments:
             clean = np.flatnonzero(state == CLEAN)
-            state[clean[np.frombuffer(block, np.uint8)[lines.first[clean]] == ord("#")]] = COMMENT
+            state[clean[np.frombuffer(block, np.uint8)[first[clean]] == ord("#")]] = COMMENT
         for code, reason in ((HEADER, "header"), (COMMENT, "comment"), (BLANK, "blank")):
-            yield from ignored(lines.offsets[state == code], reason)
+            yield from ignored(offsets[state == code], reason)
+        lines = TextLines(block, first, last, offsets)
         yield from bad(lines, {code: state == code for code in REASONS}, REASONS)
         if (state == CLEAN).all():
             yield from read(lines)
@@ -198,10 +181,10 @@ def read_lines(
 def text_lines(offset: int, block: bytes) -> tuple[pa.StringArray, Ints, NDArray[np.int8]]:
     """(text, offsets, state): lines as strings without their ends, empty where they are not clean text."""
     first, last, state = find_lines(block)
-    begin = first
+    offsets = offset + first
     if offset == 0 and block.startswith(MARK):
-        begin = first + np.append(len(MARK), np.zeros(len(first) - 1, np.int64))
-    return text_between(block, begin, np.where(state == CLEAN, last, begin)), offset + first, state
+        first[0] += len(MARK)
+    return text_between(block, first, np.where(state == CLEAN, last, first)), offsets, state
 
 
 def ignored(offsets: Ints, reason: str) -> Iterator[pa.RecordBatch]:
