@@ -92,19 +92,24 @@ def settle_columns(
 ) -> Settled:
     """The same of any table; `first` gives some columns of its first rows."""
     found = match_columns(schema.names, options["map"])
-    for each in found:
-        if each:
-            _refuse_type(name, each.name, each.field, schema.field(schema.get_field_index(each.name)).type)
+    types = {each.name: each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in schema}
+    for each in (each for each in found if each):
+        listed = is_list(types[each.name]) and each.field in ("receivers", "attributes")
+        if (pa.types.is_nested(types[each.name]) and not listed) or pa.types.is_boolean(types[each.name]):
+            raise BadTrace(
+                f"{name}: column {each.name} is {schema.field(each.name).type} and cannot be read as {each.field}. "
+                f"Map another with --map {each.field}=COLUMN."
+            )
     times = [each.name for each in found if each and each.field == "at"]
     head = first(times) if times else None
-    samples = [] if head is None else [v for column in times for v in _sample(head[column])]
+    plain = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating)
+    sampled = [column for column in times if any(is_plain(schema.field(column).type) for is_plain in plain)]
+    samples = [value for column in sampled for value in head[column].to_pylist()] if head else []
     settled = settle_mapping(options, schema.names, samples, found)
-    settled["zoneless"] = settled["zoneless"] or any(
-        pa.types.is_timestamp(schema.field(each).type) and schema.field(each).type.tz is None for each in times
-    )
+    settled["zoneless"] |= any(pa.types.is_timestamp(types[each]) and types[each].tz is None for each in times)
     wanted = asked_types(settled.get("content") or ())
     for column in wanted:
-        if column not in schema.names:
+        if column not in types:
             raise Unknown("column", column, schema.names)
     if wanted:
         settled["types"] = {c: kind or _type_of(name, c, schema.field(c).type) for c, kind in wanted.items()}
@@ -119,29 +124,17 @@ def columns_read(options: Settled) -> list[str]:
     return list(dict.fromkeys([*(n for names in mapping.values() for n in names), *options.get("types", ())]))
 
 
-def _sample(values: pa.Array) -> list[object]:
-    kind = values.type
-    plain = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    return values.to_pylist() if plain else []
-
-
-def _refuse_type(path: str, name: str, field: str, kind: pa.DataType) -> None:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    nested = pa.types.is_nested(inner) and not (is_list(inner) and field in ("receivers", "attributes"))
-    if nested or pa.types.is_boolean(inner):
-        raise BadTrace(
-            f"{path}: column {name} is {kind} and cannot be read as {field}. Map another with --map {field}=COLUMN."
-        )
-
-
 def _type_of(path: str, name: str, kind: pa.DataType) -> str:
+    """The type of content that a column holds."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_boolean(inner):
-        return "flag"
-    if pa.types.is_integer(inner) or pa.types.is_floating(inner) or pa.types.is_decimal(inner):
-        return "number"
-    if pa.types.is_string(inner) or pa.types.is_large_string(inner):
-        return "text"
+    known: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+        "flag": (pa.types.is_boolean,),
+        "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+        "text": (pa.types.is_string, pa.types.is_large_string),
+    }
+    for own, tests in known.items():
+        if any(test(inner) for test in tests):
+            return own
     raise BadTrace(
         f"{path}: column {name} is {kind}, and content is text, numbers or flags. Leave it out of --content, or name a "
         f"type that it can be read as: {name}:text"
