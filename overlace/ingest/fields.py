@@ -52,10 +52,6 @@ UNIT_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": 
 
 ZONELESS = re.compile(r"\s*(\d{4}-\d\d-\d\d([T ][\d:.,]+)?|\d{1,2}-[A-Za-z]{3}-(\d\d){1,2})\s*$")
 
-NEVER_SPLIT = "none"
-"""The list separator that says: a cell is one name, whatever it holds."""
-
-
 KEY = ("client", "at", "topic", "bytes")
 """What makes rows one message where no id is mapped."""
 
@@ -160,6 +156,8 @@ def unit_of(samples: Sequence[object]) -> str | None:
 def separator_of(options: Settled) -> tuple[str, str, str]:
     """(separator, suspects in a list, suspects in one name): what splits a cell, or what makes it look like a list."""
     given = options.get("list_separator")
-    if given and given != NEVER_SPLIT and len(given.encode()) > 8:
+    if not given or given == "none":  # a cell is one name, whatever it holds
+        return ("", "", "") if given else ("", ",;| \t", ",;|")
+    if len(given.encode()) > 8:
         raise BadParameter(f"--list-separator {given!r}: expected a few characters, such as ';'")
-    return ("" if given in (None, NEVER_SPLIT) else given, *(("", "") if given else (",;| \t", ",;|")))
+    return given, "", ""

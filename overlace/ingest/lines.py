@@ -98,14 +98,19 @@ class TableRows(NamedTuple):
         return f"row {self.offsets[row]:,}"
 
 
-def find_lines(block: bytes) -> tuple[Ints, Ints, NDArray[np.int8]]:
-    """(first, last, state): lines of a block without their ends, carriage returns among these, and what each is."""
+def find_lines(offset: int, block: bytes) -> tuple[TextLines, NDArray[np.int8]]:
+    """(lines, state): lines of a block without their ends, carriage returns among these, and what each is.
+
+    The mark that some programs begin a file with is no part of its first line.
+    """
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == 10)
     if block and not block.endswith(b"\n"):
         ends = np.append(ends, len(data))
     first, last = np.append(0, ends[:-1] + 1)[: len(ends)], ends
-    state = np.zeros(len(ends), np.int8)
+    offsets, state = offset + first, np.zeros(len(ends), np.int8)
+    if offset == 0 and block.startswith(MARK):
+        first[0] += len(MARK)
     if b"\r" in block:
         last = last - ((last > first) & (data[last - 1] == 13))
         for i in np.flatnonzero((last > first) & (data[last - 1] == 13)).tolist():  # several at one end
@@ -123,7 +128,7 @@ def find_lines(block: bytes) -> tuple[Ints, Ints, NDArray[np.int8]]:
     for i in np.flatnonzero((state == CLEAN) & ((first == last) | (begins == 32) | (begins == 9))).tolist():
         if not block[first[i] : last[i]].strip(b" \t"):
             state[i] = BLANK
-    return first, last, state
+    return TextLines(block, first, last, offsets), state
 
 
 def is_text(data: bytes) -> bool:
@@ -156,21 +161,16 @@ def read_lines(
     comments, lines that begin with #.
     """
     for offset, block in blocks:
-        first, last, state = find_lines(block)
-        offsets = offset + first
-        if offset == 0 and block.startswith(MARK):  # some programs begin a file with a mark
-            first[0] += len(MARK)
-            if state[0] == CLEAN and not block[first[0] : last[0]].strip(b" \t"):
-                state[0] = BLANK
+        lines, state = find_lines(offset, block)
+        first = lines.first
         if header is not None and header in block:
-            heads = np.flatnonzero(last - first == len(header)).tolist()
+            heads = np.flatnonzero(lines.last - first == len(header)).tolist()
             state[[i for i in heads if block.startswith(header, first[i])]] = HEADER
         if comments:
             clean = np.flatnonzero(state == CLEAN)
             state[clean[np.frombuffer(block, np.uint8)[first[clean]] == ord("#")]] = COMMENT
         for code, reason in ((HEADER, "header"), (COMMENT, "comment"), (BLANK, "blank")):
-            yield from ignored(offsets[state == code], reason)
-        lines = TextLines(block, first, last, offsets)
+            yield from ignored(lines.offsets[state == code], reason)
         yield from bad(lines, {code: state == code for code in REASONS}, REASONS)
         if (state == CLEAN).all():
             yield from read(lines)
@@ -180,11 +180,8 @@ def read_lines(
 
 def text_lines(offset: int, block: bytes) -> tuple[pa.StringArray, Ints, NDArray[np.int8]]:
     """(text, offsets, state): lines as strings without their ends, empty where they are not clean text."""
-    first, last, state = find_lines(block)
-    offsets = offset + first
-    if offset == 0 and block.startswith(MARK):
-        first[0] += len(MARK)
-    return text_between(block, first, np.where(state == CLEAN, last, first)), offsets, state
+    lines, state = find_lines(offset, block)
+    return text_between(block, lines.first, np.where(state == CLEAN, lines.last, lines.first)), lines.offsets, state
 
 
 def ignored(offsets: Ints, reason: str) -> Iterator[pa.RecordBatch]:

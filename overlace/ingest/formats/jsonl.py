@@ -204,12 +204,10 @@ def settle(sample: bytes, options: Settled) -> Settled:
     for field in ("at", "client"):
         if objects and field in asked and not set(asked[field]) & set(members):
             raise Unknown("member of the first lines", asked[field][0], members)
-    named = [name for names in asked.values() for name in names]
     times = asked.get("at", COMMON["at"])
     folded = ({name.lower(): value for name, value in each.items()} | each for each in objects)
     samples = [next((each[name] for name in times if each.get(name) is not None), None) for each in folded]
-    later = [name for name in named if name not in members]
-    columns = [*members, *later]
+    columns = list(dict.fromkeys(chain(members, *asked.values())))
     settled = settle_mapping(options, columns, samples, match_columns(columns, asked, in_lower_case))
     values = {name: [each.get(name) for each in objects] for name in columns}
     if not objects:  # nothing to go by

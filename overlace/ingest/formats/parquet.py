@@ -127,14 +127,12 @@ def columns_read(options: Settled) -> list[str]:
 def _type_of(path: str, name: str, kind: pa.DataType) -> str:
     """The type of content that a column holds."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    known: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
-        "flag": (pa.types.is_boolean,),
-        "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
-        "text": (pa.types.is_string, pa.types.is_large_string),
-    }
-    for own, tests in known.items():
-        if any(test(inner) for test in tests):
-            return own
+    if pa.types.is_boolean(inner):
+        return "flag"
+    if pa.types.is_integer(inner) or pa.types.is_floating(inner) or pa.types.is_decimal(inner):
+        return "number"
+    if pa.types.is_string(inner) or pa.types.is_large_string(inner):
+        return "text"
     raise BadTrace(
         f"{path}: column {name} is {kind}, and content is text, numbers or flags. Leave it out of --content, or name a "
         f"type that it can be read as: {name}:text"
