@@ -17,7 +17,7 @@ import pyarrow as pa
 from overlace.ingest.content import MARK, Content, add_content, attribute_of, column_name
 from overlace.ingest.events import Settled, in_one_piece
 from overlace.ingest.lines import Faults, TextLines
-from overlace.ingest.rows import WRONG_TYPE, called, read_rows
+from overlace.ingest.rows import called, read_rows
 
 WHOLE = re.compile(r"(-?[0-9]+)\.0+")
 HALF = re.compile("[\ud800-\udfff]")
@@ -52,7 +52,7 @@ def columns_of(
         columns |= _content_of(values, name, kind, faults)
     for field, values in fields.items():
         name, kinds = names.get(field, field), set(map(type, values))
-        reason = REASONS.get(field, WRONG_TYPE).format(name)
+        reason = REASONS.get(field, "{}: neither text nor a number").format(name)
         if list in kinds and field in ("receivers", "receiver", "attributes"):
             lists = [each if type(each) is list else None for each in values]
             columns[f"{field}.list"] = _lists(lists, faults, name)

@@ -35,9 +35,6 @@ Columns = Mapping[str, Sequence[pa.Array]]
 LARGEST = 2**31 - 1
 """The largest size or weight of a message."""
 
-WRONG_TYPE = "{}: neither text nor a number"
-LOOKS_LIKE_A_LIST = "{}: looks like a list; name its separator with --list-separator, or 'none' if it is one name"
-
 
 def called(options: Settled) -> dict[str, str]:
     """Field -> what the source calls it."""
@@ -127,5 +124,6 @@ def _lists(values: pa.Array, field: str, options: Settled, note: Callable[[str, 
     single = field == "receiver"
     lists, suspicious = names_in_cells(values, separator, suspects_in_one if single else suspects, single)
     note(field, not_utf8(values), "{}: not UTF-8")
-    note(field, suspicious, LOOKS_LIKE_A_LIST)
+    reason = "{}: looks like a list; name its separator with --list-separator, or 'none' if it is one name"
+    note(field, suspicious, reason)
     return lists

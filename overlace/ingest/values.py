@@ -32,12 +32,6 @@ EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 EARLIEST, LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND for year in (1900, 2200))
 """Times are from 1900 on and before 2200: beyond, a unit is wrong."""
 
-PARTS = 8
-"""Into so many parts values are parted that cannot be read at once."""
-
-FEW = 16
-"""Values that are read one by one where some of them cannot be read at once."""
-
 NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]+))?")
 ISO = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]{1,9})?)?"
@@ -45,8 +39,6 @@ ISO = re.compile(
 )
 DAY = re.compile(r"([0-9]{1,2})-([A-Za-z]{3})-([0-9]{2}|[0-9]{4})")
 MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-CENTURY = 69
-"""Years of two digits are 1969 to 2068, as POSIX has them."""
 
 
 def as_text(values: pa.Array) -> pa.Array:
@@ -100,11 +92,12 @@ def _read(text: pa.Array, quick: Callable[[pa.Array], Ints], slow: Callable[[str
 
 
 def _in_parts(text: pa.Array, quick: Callable[[pa.Array], Ints], slow: Callable[[str], int]) -> Ints:
-    if len(text) > FEW:
+    """The same where there are no empty texts: what is not read at once is read in 8 parts, a few one by one."""
+    if len(text) > 16:
         try:
             return quick(text)
         except pa.ArrowInvalid:
-            size = -(-len(text) // PARTS)
+            size = -(-len(text) // 8)
             parts = [text.slice(begin, size) for begin in range(0, len(text), size)]
             return np.concatenate([_in_parts(part, quick, slow) for part in parts])
     return np.array([slow(each) for each in text.to_pylist()], np.int64)
@@ -188,7 +181,7 @@ def time_of(text: str, unit: str) -> int:
         return _whole_part(number)
     day = DAY.fullmatch(text)
     if day is not None and day[2].lower() in MONTHS:
-        year = day[3] if len(day[3]) == 4 else f"{19 if int(day[3]) >= CENTURY else 20}{day[3]}"
+        year = day[3] if len(day[3]) == 4 else f"{19 if int(day[3]) >= 69 else 20}{day[3]}"  # as POSIX has it
         text = f"{year}-{MONTHS.index(day[2].lower()) + 1:02}-{int(day[1]):02}"
     if not ISO.fullmatch(text):
         return UNREADABLE
@@ -257,17 +250,14 @@ def names_in(values: pa.Array) -> pa.DictionaryArray:
 
 def empty_as_null(text: pa.Array) -> pa.Array:
     """Text, dictionary-encoded or not, with null in place of what is empty."""
-    if not pa.types.is_dictionary(text.type):
-        empty = pc.equal(text, "")
-        return pc.if_else(empty, None, text) if pc.any(empty).as_py() else text
-    empty = pc.equal(text.dictionary, "")
-    return _without(text, empty) if pc.any(empty).as_py() else text
-
-
-def _without(coded: pa.DictionaryArray, unwanted: pa.Array) -> pa.DictionaryArray:
-    """Null in place of some values of the dictionary."""
-    indices = pc.if_else(unwanted.take(coded.indices), None, coded.indices)
-    return pa.DictionaryArray.from_arrays(indices, coded.dictionary)
+    coded = pa.types.is_dictionary(text.type)
+    empty = pc.equal(text.dictionary if coded else text, "")
+    if not pc.any(empty).as_py():
+        return text
+    if not coded:
+        return pc.if_else(empty, None, text)
+    indices = pc.if_else(empty.take(text.indices), None, text.indices)
+    return pa.DictionaryArray.from_arrays(indices, text.dictionary)
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -275,14 +265,15 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
-def names_in_lists(values: pa.Array) -> pa.ListArray:
-    """Lists without what is null or empty in them."""
+def names_in_lists(values: pa.Array, single: bool = False) -> pa.ListArray:
+    """Lists without what is null or empty in them; for a `single` name an empty list is none."""
     sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     names = names_in(values.flatten())
     if names.null_count:
         parent = np.repeat(np.arange(len(sizes)), sizes)
         sizes = np.bincount(parent[mask_of(names.is_valid())], minlength=len(sizes))
-    return list_column(np.append(0, np.cumsum(sizes)), names.drop_null(), values.is_null())
+    missing = pa.array(sizes == 0) if single else values.is_null()
+    return list_column(np.append(0, np.cumsum(sizes)), names.drop_null(), missing)
 
 
 def list_column(start: Ints, names: pa.Array, missing: pa.Array) -> pa.ListArray:
@@ -294,28 +285,20 @@ def list_column(start: Ints, names: pa.Array, missing: pa.Array) -> pa.ListArray
 def names_in_cells(values: pa.Array, separator: str, suspects: str, single: bool) -> tuple[pa.ListArray, Bools]:
     """(lists, suspicious): the names in each cell, split at the separator if there is one.
 
-    Without one a cell is one name; one that holds a suspect looks like a list. Where a cell is for a `single` name, one
-    without a name is null.
+    Without one a cell is one name; one that holds a suspect looks like a list.
     """
     coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     text = as_text(coded.dictionary)
     suspicious = np.zeros(len(values), bool)
     if separator:
-        found = [
-            None if each is None else [part.strip(" \t") for part in each.split(separator) if part.strip(" \t")]
-            for each in text.to_pylist()
-        ]
-        lists = pa.array(found, pa.list_(pa.string())).take(coded.indices)
-        if single:
-            lists = pc.if_else(pc.greater(pc.list_value_length(lists), 0), lists, None)
-        return names_in_lists(lists), suspicious
+        parts = pc.split_pattern(text, separator)
+        parts = list_column(parts.offsets.to_numpy(), pc.utf8_trim(parts.flatten(), " \t"), parts.is_null())
+        return names_in_lists(parts.take(coded.indices), single), suspicious
     trimmed = pc.utf8_trim(text, " \t")
     if suspects and not pa.types.is_integer(coded.dictionary.type):
         suspicious = mask_of(pc.match_substring_regex(trimmed, f"[{re.escape(suspects)}]").take(coded.indices))
-    names = pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int32()), text)
-    names = _without(names, pc.fill_null(pc.equal(trimmed, ""), True))
-    start = np.append(0, np.cumsum(mask_of(names.is_valid())))
-    return list_column(start, names.drop_null(), names.is_null() if single else values.is_null()), suspicious
+    cells = pa.DictionaryArray.from_arrays(coded.indices, pc.if_else(pc.equal(trimmed, ""), "", text))
+    return names_in_lists(list_column(np.arange(len(cells) + 1), cells, values.is_null()), single), suspicious
 
 
 # --- keys ------------------------------------------------------------------------------------------------
