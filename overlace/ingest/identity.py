@@ -71,12 +71,12 @@ def _users(events: Events, clients: Coded, otherwise: Coded, rows: Ints) -> Code
     user = unite_dictionaries([events.table(connects)["user"].combine_chunks().dictionary_encode()])
     keys = (events.client.codes[connects].astype(np.int64) << 40) | events.offset[connects]
     order = np.argsort(keys, kind="stable")
-    keys, whose = keys[order], user.codes[order]
+    keys, named = keys[order], user.codes[order]
     client = clients.codes.astype(np.int64)
     last = np.searchsorted(keys, (client << 40) | events.offset[rows], side="right") - 1
     owner = np.append(keys >> 40, -2)
     place = np.where(owner[last] == client, last, last + 1)
-    codes = np.where(owner[place] == client, np.append(whose, -1)[place], -1).astype(np.int32)
+    codes = np.where(owner[place] == client, np.append(named, -1)[place], -1).astype(np.int32)
     return _choose(codes >= 0, Coded(codes, user.names), otherwise)
 
 

@@ -229,7 +229,3 @@ class Faults:
     def fine(self) -> Bools:
         """The rows that can be read."""
         return np.asarray(self.code == 0)
-
-    def which(self) -> dict[int, Bools]:
-        """The rows of each reason."""
-        return {code: self.code == code for code in self.reasons}

@@ -36,6 +36,9 @@ LARGEST = 2**31 - 1
 """The largest size or weight of a message."""
 
 
+LISTED = "{}: looks like a list; name its separator with --list-separator, or 'none' if it is one name"
+
+
 def called(options: Settled) -> dict[str, str]:
     """Field -> what the source calls it."""
     return {field: names[0] if len(names) == 1 else field for field, names in options["mapping"].items()}
@@ -54,7 +57,7 @@ def read_rows(
     """One event a line: what its fields say, or bad with the reason and a sample."""
     found = _fields(columns, len(lines.offsets), options, faults, largest) | (content or {})
     if not faults.fine.all():
-        yield from bad(lines, faults.which(), faults.reasons)
+        yield from bad(lines, {code: faults.code == code for code in faults.reasons}, faults.reasons)
         keep = pa.array(faults.fine)
         found = {name: values.filter(keep) for name, values in found.items()}
         lines = lines.at(faults.fine)
@@ -62,9 +65,9 @@ def read_rows(
         return
     if "key" in found:
         found["message"] = keys_in(found.pop("key"))
-    said = {name: found.pop(name) for name in content or ()}
+    extra = {name: found.pop(name) for name in content or ()}
     batch = events(offset=lines.offsets, kind=kind, **found)
-    for name, values in said.items():
+    for name, values in extra.items():
         batch = batch.append_column(pa.field(name, values.type), values)
     yield batch
 
@@ -124,6 +127,5 @@ def _lists(values: pa.Array, field: str, options: Settled, note: Callable[[str, 
     single = field == "receiver"
     lists, suspicious = names_in_cells(values, separator, suspects_in_one if single else suspects, single)
     note(field, not_utf8(values), "{}: not UTF-8")
-    reason = "{}: looks like a list; name its separator with --list-separator, or 'none' if it is one name"
-    note(field, suspicious, reason)
+    note(field, suspicious, LISTED)
     return lists

@@ -119,9 +119,9 @@ def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int =
     ranked = [(each.rank, i, each.field) for i, each in enumerate(match_columns(names, options["map"])) if each]
     for _, place, field in sorted(ranked):
         fields.setdefault(field, []).append(place)
-    content = {each: [i for i, name in enumerate(names) if name == each] for each in types}
-    coded = {place for field in CODED for place in fields.get(field, ())}
-    used = sorted({i for places in (*fields.values(), *content.values()) for i in places})
+    places = {each: [i for i, name in enumerate(names) if name == each] for each in types}
+    coded = {i for field in CODED for i in fields.get(field, ())}
+    used = sorted({i for each in (*fields.values(), *places.values()) for i in each})
     reasons = {1: "a quote that is not closed", 2: "text after a closing quote", 3: f"not {len(names)} columns"}
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
@@ -139,14 +139,14 @@ def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int =
                 yield from events_of(others.at(wrong == 0), columns)
 
     def events_of(lines: TextLines, columns: Mapping[int, pa.Array]) -> Iterator[pa.RecordBatch]:
-        faults, said = Faults(len(lines.first)), Content()
+        faults, content = Faults(len(lines.first)), Content()
         for name, each in types.items():
-            add_content(said, faults, name, _first_of(columns, content[name]).cast(pa.string()), each)
+            add_content(content, faults, name, _first_of(columns, places[name]).cast(pa.string()), each)
         found = {
             field: [columns[at[0]] if len(at) == 1 and field not in LISTS else _first_of(columns, at)]
             for field, at in fields.items()
         }
-        yield from read_rows(lines, found, options, faults, kind=kind, largest=largest, content=said)
+        yield from read_rows(lines, found, options, faults, kind=kind, largest=largest, content=content)
 
     head = options.get("head")
     yield from read_lines(blocks, rows, head.encode() if head is not None else None, options.get("comments", False))

@@ -69,10 +69,10 @@ class Objects:
         fields = {field: _first_of(rows, slots) for field, slots in self.fields.items()}
         content = {name: list(map(attrgetter(slot), rows)) for name, slot in self.slots.items()}
         for i in slow:
-            values, said, reason = self._read_slowly(texts[i])
+            values, extra, reason = self._read_slowly(texts[i])
             if reason:
                 faults.note(np.arange(len(texts)) == i, reason)
-            for into, found in ((fields, values), (content, said)):
+            for into, found in ((fields, values), (content, extra)):
                 for name in {**into, **found}:
                     into.setdefault(name, [None] * len(texts))[i] = found.get(name)
         if self.known < len(self.names) <= MOST:
@@ -170,8 +170,8 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
             end = begin + AT_ONCE
             part = faults.part(begin, end)
             fields, content = objects.read(texts[begin:end], odd[begin:end], part)
-            said = {name: (values, wanted[name]) for name, values in content.items()}
-            parts.append(columns_of(fields, said, options, part))
+            extra = {name: (values, wanted[name]) for name, values in content.items()}
+            parts.append(columns_of(fields, extra, options, part))
         yield from read_parts(lines, parts, options, faults)
 
     yield from read_lines(blocks, rows)

@@ -80,11 +80,9 @@ def splits(path: str, rows: int = ROWS) -> list[tuple[int, int]]:
 def settle(path: str, options: Settled) -> Settled:
     """Which column is which, the key, the unit of times, and the types of content."""
     with open_parquet(files_of(path)[0]) as file:
-
-        def first(names: list[str]) -> pa.RecordBatch | None:
-            return next(file.iter_batches(1000, columns=names), None)
-
-        return settle_columns(path, file.schema_arrow, first, options)
+        return settle_columns(
+            path, file.schema_arrow, lambda names: next(file.iter_batches(1000, columns=names), None), options
+        )
 
 
 def settle_columns(
