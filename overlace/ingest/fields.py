@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
 from overlace.errors import BadParameter, Unknown
@@ -31,7 +31,8 @@ COMMON: Mapping[str, tuple[str, ...]] = {
 """The fields of a log and what people call them, the best name first."""
 
 FIELDS = tuple(COMMON)
-PLACE = {name: i for i, name in enumerate(FIELDS)}
+BY_NAME = {name: (field, rank) for field, names in COMMON.items() for rank, name in enumerate(names)}
+ASCII_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 OPTIONS: Mapping[str, str] = {
     "map": "field=column, several times; fields: " + " ".join(FIELDS),
@@ -51,8 +52,8 @@ UNIT_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": 
 
 ZONELESS = re.compile(r"\s*(\d{4}-\d\d-\d\d([T ][\d:.,]+)?|\d{1,2}-[A-Za-z]{3}-(\d\d){1,2})\s*$")
 
-NEVER_SPLIT = "none"
-"""The list separator that says: a cell is one name, whatever it holds."""
+KEY = ("client", "at", "topic", "bytes")
+"""What makes rows one message where no id is mapped."""
 
 
 class Column(NamedTuple):
@@ -65,29 +66,27 @@ class Column(NamedTuple):
 
 def field_called(name: str) -> str:
     """A field by any of its common names: sender is client."""
-    if name in COMMON:
-        return name
-    known = next((key for key, names in COMMON.items() if name.lower() in names), None)
-    if known is None:
+    field = name if name in COMMON else BY_NAME.get(name.lower(), ("", 0))[0]
+    if not field:
         raise Unknown("field", name, COMMON)
-    return known
+    return field
 
 
-def asked_columns(given: Mapping[str, str | Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
+def asked_columns(given: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """What was asked for: field -> the columns it is read from, the first that a row has."""
     found: dict[str, tuple[str, ...]] = {}
-    for name, columns in (given or {}).items():
+    for name, columns in given.items():
         listed = (columns,) if isinstance(columns, str) else tuple(columns)
         found[field_called(name)] = (*found.get(field_called(name), ()), *listed)
-    twice = [name for name, count in Counter(each for listed in found.values() for each in listed).items() if count > 1]
-    if twice:
+    every = [each for listed in found.values() for each in listed]
+    if twice := [name for name in every if every.count(name) > 1]:
         raise BadParameter(f"--map names the column {twice[0]!r} twice; a column is read into one field")
     return found
 
 
 def in_lower_case(name: str) -> str:
     """A name in lower case as the reader of JSON has it: letters of ASCII, and blanks count."""
-    return "".join(each.lower() if each.isascii() else each for each in name)
+    return name.translate(ASCII_LOWER)
 
 
 def match_columns(
@@ -100,29 +99,22 @@ def match_columns(
     for name in taken:
         if name not in columns:
             raise Unknown("column", name, columns)
-    common = {name: (field, rank) for field, names in COMMON.items() for rank, name in enumerate(names)}
     found: list[Column | None] = []
     for place, name in enumerate(columns):
-        if name in taken:
-            field, rank = taken[name]
-            found.append(Column(name, field, rank * len(columns) + place))
-            continue
         folded = fold(name)
-        field, rank = common.get(folded, ("", 0))
-        exact = name != folded
-        use = field and field not in asked
-        found.append(Column(name, field, (2 * rank + exact) * len(columns) + place) if use else None)
+        field, rank = taken.get(name) or BY_NAME.get(folded, ("", 0))
+        if name not in taken:
+            field, rank = "" if field in asked else field, 2 * rank + (name != folded)
+        found.append(Column(name, field, rank * len(columns) + place) if field else None)
     return found
 
 
 def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
     """Field -> its columns, first choice first."""
-    known = sorted((each for each in found if each), key=lambda each: (PLACE[each.field], each.rank))
-    mapped: dict[str, list[str]] = {}
-    for each in known:
-        if each.name not in mapped.setdefault(each.field, []):
-            mapped[each.field].append(each.name)
-    return mapped
+    mapped: dict[str, dict[str, None]] = {}
+    for each in sorted((each for each in found if each), key=lambda each: (FIELDS.index(each.field), each.rank)):
+        mapped.setdefault(each.field, {})[each.name] = None
+    return {field: [*names] for field, names in mapped.items()}
 
 
 def settle_mapping(
@@ -139,25 +131,33 @@ def settle_mapping(
     return {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless}
 
 
+def default_group(settled: Settled) -> tuple[str, ...]:
+    """The fields that make rows one message where nothing was asked; with content and no receiver each row is one."""
+    mapping = settled["mapping"]
+    if "key" in mapping or (settled.get("content") and not {"receiver", "receivers"} & set(mapping)):
+        return ()
+    return tuple(name for name in KEY if name in mapping)
+
+
 def unit_of(samples: Sequence[object]) -> str | None:
     """The unit of most of the numbers among some times, by their size; None where none is a number."""
     sizes = []
     for each in samples:
-        if isinstance(each, bool) or not isinstance(each, str | int | float):
-            continue
-        with contextlib.suppress(ValueError, OverflowError):
-            size = abs(float(each))
-            if size < math.inf:
-                sizes.append(size)
+        if isinstance(each, str | int | float) and not isinstance(each, bool):
+            with contextlib.suppress(ValueError, OverflowError):
+                sizes.append(abs(float(each)))
+    sizes = sorted(size for size in sizes if size < math.inf)
     if not sizes:
         return None
-    middle = sorted(sizes)[len(sizes) // 2]
+    middle = sizes[len(sizes) // 2]
     return "s" if middle < 1e11 else "ms" if middle < 1e14 else "us" if middle < 1e17 else "ns"
 
 
 def separator_of(options: Settled) -> tuple[str, str, str]:
     """(separator, suspects in a list, suspects in one name): what splits a cell, or what makes it look like a list."""
     given = options.get("list_separator")
-    if given and given != NEVER_SPLIT and len(given.encode()) > 8:
+    if not given or given == "none":  # a cell is one name, whatever it holds
+        return ("", "", "") if given else ("", ",;| \t", ",;|")
+    if len(given.encode()) > 8:
         raise BadParameter(f"--list-separator {given!r}: expected a few characters, such as ';'")
-    return ("" if given in (None, NEVER_SPLIT) else given, *(("", "") if given else (",;| \t", ",;|")))
+    return given, "", ""

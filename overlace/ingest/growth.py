@@ -211,10 +211,13 @@ def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note], replacing: b
 
 
 def _goes_on(source: Source, before: Note) -> bool:
-    """Whether a file that begins like a source has all that was read of it; a Parquet file has, if it is larger."""
-    if source.format == "parquet" and source.disk[0] > before["end"]:
-        return True
+    """Whether a file that begins like a source has all that was read of it.
+
+    Parquet and JSON arrays are written as a whole, their ends change as they grow: a longer one has.
+    """
     if source.packed and tuple(before["disk"]) == source.disk:
+        return True
+    if (source.format == "parquet" or source.form.lines) and length_of(source) > before["end"]:
         return True
     return tail_hash(source, before["end"]) == before["tail"]
 

@@ -16,8 +16,7 @@ def identify(events: Events, identity: str, crossing: Bools) -> Coded | None:
     if identity == "client":
         return None
     rows = np.concatenate([np.arange(events.rows), np.repeat(np.arange(events.rows), np.diff(events.start))])
-    codes = np.concatenate([events.client.codes, events.receivers.codes])
-    before = Coded(codes, events.client.names)
+    before = _clients(events)
     at_broker = _at_broker(before, events.broker, rows)
     if identity == "broker/client":
         found = at_broker
@@ -25,10 +24,21 @@ def identify(events: Events, identity: str, crossing: Bools) -> Coded | None:
         found = _users(events, before, at_broker, rows)
     else:
         found = rename(before, lambda names: _extract(names, identity))
-    kept = np.zeros(len(rows), bool)
-    kept[: events.rows] = crossing
-    _set_clients(events, _choose(kept, before, found))
+    _set_clients(events, found, crossing)
     return None if identity == "broker/client" else Coded(at_broker.codes[: events.rows], at_broker.names)
+
+
+def _clients(events: Events) -> Coded:
+    """Senders and receivers, one after the other."""
+    return Coded(np.concatenate([events.client.codes, events.receivers.codes]), events.client.names)
+
+
+def _set_clients(events: Events, found: Coded, crossing: Bools) -> None:
+    """Put senders and receivers in their places; those of rows about bridges keep their names."""
+    kept = np.append(crossing, np.zeros(len(events.receivers.codes), bool))
+    both = _choose(kept, _clients(events), found)
+    events.client = Coded(both.codes[: events.rows], both.names)
+    events.receivers = Coded(both.codes[events.rows :], both.names)
 
 
 def _at_broker(clients: Coded, broker: Coded, rows: Ints) -> Coded:
@@ -38,12 +48,11 @@ def _at_broker(clients: Coded, broker: Coded, rows: Ints) -> Coded:
     where = broker.codes[rows].astype(np.int64)
     pair = np.where(clients.codes < 0, -1, (where + 1) * len(clients.names) + clients.codes)
     used, codes = np.unique(pair, return_inverse=True)
-    at, who = np.divmod(np.maximum(used, 0), max(len(clients.names), 1))
-    names = clients.names.take(pa.array(who))
+    at, client = np.divmod(np.maximum(used, 0), len(clients.names))
+    names = clients.names.take(pa.array(client))
     brokers = broker.names.take(pa.array(at - 1, mask=at < 1))
-    joined = pc.if_else(brokers.is_valid(), pc.binary_join_element_wise(brokers, names, "/"), names)
-    found = Coded(np.where(clients.codes < 0, -1, codes).astype(np.int32), joined.cast(pa.string()))
-    return rename(found, lambda each: each)
+    joined = pc.coalesce(pc.binary_join_element_wise(brokers, names, "/"), names).cast(pa.string())
+    return rename(Coded(np.where(clients.codes < 0, -1, codes).astype(np.int32), joined), lambda each: each)
 
 
 def _choose(kept: Bools, left: Coded, right: Coded) -> Coded:
@@ -62,12 +71,12 @@ def _users(events: Events, clients: Coded, otherwise: Coded, rows: Ints) -> Code
     user = unite_dictionaries([events.table(connects)["user"].combine_chunks().dictionary_encode()])
     keys = (events.client.codes[connects].astype(np.int64) << 40) | events.offset[connects]
     order = np.argsort(keys, kind="stable")
-    keys, whose = keys[order], user.codes[order]
+    keys, named = keys[order], user.codes[order]
     client = clients.codes.astype(np.int64)
     last = np.searchsorted(keys, (client << 40) | events.offset[rows], side="right") - 1
     owner = np.append(keys >> 40, -2)
     place = np.where(owner[last] == client, last, last + 1)
-    codes = np.where(owner[place] == client, np.append(whose, -1)[place], -1).astype(np.int32)
+    codes = np.where(owner[place] == client, np.append(named, -1)[place], -1).astype(np.int32)
     return _choose(codes >= 0, Coded(codes, user.names), otherwise)
 
 
@@ -80,15 +89,7 @@ def _extract(names: pa.Array, pattern: str) -> pa.Array:
 
 def hide_names(events: Events, key: bytes, crossing: Bools) -> None:
     """Put pseudonyms in the place of names."""
-    before = Coded(np.concatenate([events.client.codes, events.receivers.codes]), events.client.names)
-    kept = np.append(crossing, np.zeros(len(events.receivers.codes), bool))
-    _set_clients(events, _choose(kept, before, rename(before, lambda names: pseudonyms(names, key))))
+    _set_clients(events, rename(_clients(events), lambda names: pseudonyms(names, key)), crossing)
     events.broker = rename(events.broker, lambda names: pseudonyms(names, key))
     events.attribute = rename(events.attribute, lambda names: pseudonyms(names, key))
     events.topic = rename(events.topic, lambda names: pseudonyms(names, key, "/."))
-
-
-def _set_clients(events: Events, both: Coded) -> None:
-    """Put senders and receivers, one after the other, in their places."""
-    events.client = Coded(both.codes[: events.rows], both.names)
-    events.receivers = Coded(both.codes[events.rows :], both.names)

@@ -56,14 +56,6 @@ def raw_blocks(file: BinaryIO, size: int = BLOCK, stop: int | None = None) -> It
         offset += len(block)
 
 
-class Lines(NamedTuple):
-    """Lines of a block: `first[i]:last[i]` without their ends, and what each is."""
-
-    first: Ints
-    last: Ints
-    state: NDArray[np.int8]
-
-
 class TextLines(NamedTuple):
     """Lines of a block: its bytes, the first and last byte of each line, and where in the source it begins."""
 
@@ -78,26 +70,52 @@ class TextLines(NamedTuple):
 
     def each(self) -> list[bytes]:
         """Their bytes."""
-        if self.first[0] == 0 and (self.first[1:] == self.last[:-1] + 1).all():  # all lines of the block, none marked
-            return self.block[: self.last[-1]].split(b"\n")
+        if (self.first[1:] == self.last[:-1] + 1).all():
+            return self.block[self.first[0] : self.last[-1]].split(b"\n")
         return [self.block[i:j] for i, j in zip(self.first.tolist(), self.last.tolist(), strict=True)]
 
     def text(self) -> pa.StringArray:
         """Their text."""
         return text_between(self.block, self.first, self.last)
 
+    def sample(self, row: int) -> str:
+        """The beginning of one of them."""
+        first, last = self.first[row], self.last[row]
+        return self.block[first : min(last, first + 4 * SAMPLE)].decode("utf-8", "replace")[:SAMPLE]
 
-def find_lines(block: bytes) -> Lines:
-    """The lines of a block; carriage returns at the end belong to the line's end."""
+
+class TableRows(NamedTuple):
+    """Rows of a table, by their numbers."""
+
+    offsets: Ints
+
+    def at(self, rows: Bools | Ints) -> TableRows:
+        """Some of them."""
+        return TableRows(self.offsets[rows])
+
+    def sample(self, row: int) -> str:
+        """The number of one of them."""
+        return f"row {self.offsets[row]:,}"
+
+
+def find_lines(offset: int, block: bytes) -> tuple[TextLines, NDArray[np.int8]]:
+    """(lines, state): lines of a block without their ends, carriage returns among these, and what each is.
+
+    The mark that some programs begin a file with is no part of its first line.
+    """
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == 10)
     if block and not block.endswith(b"\n"):
         ends = np.append(ends, len(data))
     first, last = np.append(0, ends[:-1] + 1)[: len(ends)], ends
-    state = np.zeros(len(ends), np.int8)
+    offsets, state = offset + first, np.zeros(len(ends), np.int8)
+    if offset == 0 and block.startswith(MARK):
+        first[0] += len(MARK)
     if b"\r" in block:
+        last = last - ((last > first) & (data[last - 1] == 13))
+        for i in np.flatnonzero((last > first) & (data[last - 1] == 13)).tolist():  # several at one end
+            last[i] = first[i] + len(block[first[i] : last[i]].rstrip(b"\r"))
         returns = np.flatnonzero(data == 13)
-        last = _without_returns(data, first, last, returns)
         line = np.searchsorted(ends, returns)
         state[line[returns < last[line]]] = INNER_CR
     if b"\0" in block:
@@ -110,16 +128,7 @@ def find_lines(block: bytes) -> Lines:
     for i in np.flatnonzero((state == CLEAN) & ((first == last) | (begins == 32) | (begins == 9))).tolist():
         if not block[first[i] : last[i]].strip(b" \t"):
             state[i] = BLANK
-    return Lines(first, last, state)
-
-
-def _without_returns(data: NDArray[np.uint8], first: Ints, last: Ints, returns: Ints) -> Ints:
-    """The ends of spans without the carriage returns there, given where all of them are."""
-    runs = returns[np.append(True, np.diff(returns) != 1)]
-    ends = last.copy()
-    cut = np.flatnonzero((last > first) & (data[np.maximum(last - 1, 0)] == 13))
-    ends[cut] = np.maximum(first[cut], runs[np.searchsorted(runs, last[cut] - 1, side="right") - 1])
-    return ends
+    return TextLines(block, first, last, offsets), state
 
 
 def is_text(data: bytes) -> bool:
@@ -152,21 +161,14 @@ def read_lines(
     comments, lines that begin with #.
     """
     for offset, block in blocks:
-        first, last, state = find_lines(block)
-        lines = TextLines(block, first, last, offset + first)
-        if offset == 0 and block.startswith(MARK):  # some programs begin a file with a mark
-            first = lines.first.copy()
-            first[0] += len(MARK)
-            lines = lines._replace(first=first)
-            if state[0] == CLEAN and not block[first[0] : last[0]].strip(b" \t"):
-                state[0] = BLANK
-        if header is not None:
-            heads = np.flatnonzero(lines.last - lines.first == len(header)).tolist()
-            if header in block:
-                state[[i for i in heads if block.startswith(header, lines.first[i])]] = HEADER
+        lines, state = find_lines(offset, block)
+        first = lines.first
+        if header is not None and header in block:
+            heads = np.flatnonzero(lines.last - first == len(header)).tolist()
+            state[[i for i in heads if block.startswith(header, first[i])]] = HEADER
         if comments:
             clean = np.flatnonzero(state == CLEAN)
-            state[clean[np.frombuffer(block, np.uint8)[lines.first[clean]] == ord("#")]] = COMMENT
+            state[clean[np.frombuffer(block, np.uint8)[first[clean]] == ord("#")]] = COMMENT
         for code, reason in ((HEADER, "header"), (COMMENT, "comment"), (BLANK, "blank")):
             yield from ignored(lines.offsets[state == code], reason)
         yield from bad(lines, {code: state == code for code in REASONS}, REASONS)
@@ -178,11 +180,8 @@ def read_lines(
 
 def text_lines(offset: int, block: bytes) -> tuple[pa.StringArray, Ints, NDArray[np.int8]]:
     """(text, offsets, state): lines as strings without their ends, empty where they are not clean text."""
-    first, last, state = find_lines(block)
-    begin = first
-    if offset == 0 and block.startswith(MARK):
-        begin = first + np.append(len(MARK), np.zeros(len(first) - 1, np.int64))
-    return text_between(block, begin, np.where(state == CLEAN, last, begin)), offset + first, state
+    lines, state = find_lines(offset, block)
+    return text_between(block, lines.first, np.where(state == CLEAN, lines.last, lines.first)), lines.offsets, state
 
 
 def ignored(offsets: Ints, reason: str) -> Iterator[pa.RecordBatch]:
@@ -191,20 +190,19 @@ def ignored(offsets: Ints, reason: str) -> Iterator[pa.RecordBatch]:
         yield events(offset=offsets, kind="ignored", reason=pa.repeat(pa.scalar(reason), len(offsets)))
 
 
-def bad(lines: TextLines, which: Mapping[int, Bools], reasons: Mapping[int, str]) -> Iterator[pa.RecordBatch]:
+def bad(
+    lines: TextLines | TableRows, which: Mapping[int, Bools], reasons: Mapping[int, str]
+) -> Iterator[pa.RecordBatch]:
     """Lines that cannot be read, each kind with one sample (the first in the block) and its reason."""
     for code, chosen in which.items():
         rows = np.flatnonzero(chosen)
-        if len(rows) == 0:
-            continue
-        first, last = lines.first[rows[0]], lines.last[rows[0]]
-        text = lines.block[first : min(last, first + 4 * SAMPLE)].decode("utf-8", "replace")[:SAMPLE]
-        yield events(
-            offset=lines.offsets[rows],
-            kind="bad",
-            reason=pa.repeat(pa.scalar(reasons[code]), len(rows)),
-            sample=pa.array([text] + [None] * (len(rows) - 1), pa.string()),
-        )
+        if len(rows):
+            yield events(
+                offset=lines.offsets[rows],
+                kind="bad",
+                reason=pa.repeat(pa.scalar(reasons[code]), len(rows)),
+                sample=pa.array([lines.sample(rows[0])] + [None] * (len(rows) - 1), pa.string()),
+            )
 
 
 class Faults:
@@ -231,7 +229,3 @@ class Faults:
     def fine(self) -> Bools:
         """The rows that can be read."""
         return np.asarray(self.code == 0)
-
-    def which(self) -> dict[int, Bools]:
-        """The rows of each reason."""
-        return {code: self.code == code for code in self.reasons}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from dataclasses import replace as with_values
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from overlace.errors import BadParameter
 from overlace.ingest.formats import NAMES
@@ -132,18 +132,14 @@ class Options:
         """What a format's reader gets; refused if it was asked for something that the format does not honour."""
         from overlace.ingest.fields import asked_columns, field_called
 
-        given: Settled = {
+        plain = ("content", "delimiter", "header", "list_separator", "unit", "broker")
+        given: dict[str, Any] = {
             "map": asked_columns(self.map),
             "group": tuple(field_called(name) for name in self.group),
-            "content": self.content,
-            "delimiter": self.delimiter,
-            "header": self.header,
-            "list_separator": self.list_separator,
-            "unit": self.unit,
-            "broker": self.broker,
+            **{name: getattr(self, name) for name in plain},
             "bridges": list(self.bridges),
         }
-        asked = {name for name, value in given.items() if value is not None and value not in ({}, (), [])}
+        asked = {name for name, value in given.items() if value not in (None, {}, (), [])}
         wrong = sorted(asked - set(form.options))
         if wrong:
             raise BadParameter(
@@ -151,7 +147,7 @@ class Options:
             )
         if self.identity == "user" and form.name != "mosquitto":
             raise BadParameter("only Mosquitto's log tells users apart; else map their column: --map client=COLUMN")
-        return given
+        return cast("Settled", given)
 
     def key(self) -> bytes:
         """The key for pseudonyms, from the environment; it enters no file."""

@@ -12,7 +12,7 @@ from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.content import Content
 from overlace.ingest.events import TIME, Settled, events
 from overlace.ingest.fields import separator_of
-from overlace.ingest.lines import Faults, TextLines, bad
+from overlace.ingest.lines import Faults, TableRows, TextLines, bad
 from overlace.ingest.values import (
     EARLIEST,
     LATEST,
@@ -35,8 +35,8 @@ Columns = Mapping[str, Sequence[pa.Array]]
 LARGEST = 2**31 - 1
 """The largest size or weight of a message."""
 
-WRONG_TYPE = "{}: neither text nor a number"
-LOOKS_LIKE_A_LIST = "{}: looks like a list; name its separator with --list-separator, or 'none' if it is one name"
+
+LISTED = "{}: looks like a list; name its separator with --list-separator, or 'none' if it is one name"
 
 
 def called(options: Settled) -> dict[str, str]:
@@ -45,7 +45,7 @@ def called(options: Settled) -> dict[str, str]:
 
 
 def read_rows(
-    lines: TextLines,
+    lines: TextLines | TableRows,
     columns: Columns,
     options: Settled,
     faults: Faults,
@@ -55,30 +55,24 @@ def read_rows(
     content: Content | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """One event a line: what its fields say, or bad with the reason and a sample."""
-    found = read_fields(columns, len(lines.offsets), options, faults, largest)
-    said = dict(content or {})
+    found = _fields(columns, len(lines.offsets), options, faults, largest) | (content or {})
     if not faults.fine.all():
-        yield from bad(lines, faults.which(), faults.reasons)
+        yield from bad(lines, {code: faults.code == code for code in faults.reasons}, faults.reasons)
         keep = pa.array(faults.fine)
-        found, said = ({name: values.filter(keep) for name, values in each.items()} for each in (found, said))
+        found = {name: values.filter(keep) for name, values in found.items()}
         lines = lines.at(faults.fine)
     if len(lines.offsets) == 0:
         return
     if "key" in found:
         found["message"] = keys_in(found.pop("key"))
-    yield with_content(events(offset=lines.offsets, kind=kind, **found), said)
-
-
-def with_content(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
-    """Events with the columns of their content."""
-    for name, values in content.items():
+    extra = {name: found.pop(name) for name in content or ()}
+    batch = events(offset=lines.offsets, kind=kind, **found)
+    for name, values in extra.items():
         batch = batch.append_column(pa.field(name, values.type), values)
-    return batch
+    yield batch
 
 
-def read_fields(
-    columns: Columns, rows: int, options: Settled, faults: Faults, largest: int = LARGEST
-) -> dict[str, pa.Array]:
+def _fields(columns: Columns, rows: int, options: Settled, faults: Faults, largest: int) -> dict[str, pa.Array]:
     """The columns of events by field; the key is as it is logged. What cannot be read is noted as a fault."""
     names = called(options)
 
@@ -99,32 +93,26 @@ def read_fields(
     for field in ("client", "broker", "topic"):
         for each in columns.get(field, ()):
             note(field, not_utf8(each), "{}: not UTF-8")
-        if columns.get(field):
-            found[field] = _first_of([names_in(each) for each in columns[field]], pa.string())
-    client = found.get("client", pa.nulls(rows))
-    note("client", mask_of(client.is_null()), "{}: empty" if "client" in names else "no client")
+        found[field] = _first_of([names_in(each) for each in columns.get(field, ())], pa.string(), rows)
+    note("client", mask_of(found["client"].is_null()), "{}: empty" if "client" in names else "no client")
     for field in ("bytes", "weight"):
-        if columns.get(field):
-            whole = numbers(field, whole_in)
-            note(field, whole == UNREADABLE, "{}: not a whole number of 0 or more")
-            note(field, whole > largest, f"{{}}: above {largest:,}")
-            found[field] = pa.array(whole, mask=whole == NONE)
-    lists = [
-        _lists(each, field, options, note) for field in ("receivers", "receiver") for each in columns.get(field, ())
-    ]
-    if lists:
-        found["receivers"] = _first_of(lists, pa.list_(pa.string()))
-    if columns.get("attributes"):
-        lists = [_lists(each, "attributes", options, note) for each in columns["attributes"]]
-        found["attributes"] = _first_of(lists, pa.list_(pa.string()))
+        whole = numbers(field, whole_in)
+        note(field, whole == UNREADABLE, "{}: not a whole number of 0 or more")
+        note(field, whole > largest, f"{{}}: above {largest:,}")
+        found[field] = pa.array(whole, mask=whole == NONE)
+    for into, fields in (("receivers", ("receivers", "receiver")), ("attributes", ("attributes",))):
+        lists = [_lists(each, field, options, note) for field in fields for each in columns.get(field, ())]
+        found[into] = _first_of(lists, pa.list_(pa.string()), rows)
     if columns.get("key"):
-        found["key"] = _first_of(columns["key"], pa.string())
+        found["key"] = _first_of(columns["key"], pa.string(), rows)
     return found
 
 
-def _first_of(columns: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+def _first_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.Array:
     """Of each row the first value that there is."""
-    return columns[0] if len(columns) == 1 else pc.coalesce(*(each.cast(kind) for each in columns))
+    if len(columns) < 2:
+        return columns[0] if columns else pa.nulls(rows, kind)
+    return pc.coalesce(*(each.cast(kind) for each in columns))
 
 
 def _lists(values: pa.Array, field: str, options: Settled, note: Callable[[str, Bools, str], None]) -> pa.ListArray:
@@ -139,5 +127,5 @@ def _lists(values: pa.Array, field: str, options: Settled, note: Callable[[str, 
     single = field == "receiver"
     lists, suspicious = names_in_cells(values, separator, suspects_in_one if single else suspects, single)
     note(field, not_utf8(values), "{}: not UTF-8")
-    note(field, suspicious, LOOKS_LIKE_A_LIST)
+    note(field, suspicious, LISTED)
     return lists

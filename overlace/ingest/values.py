@@ -20,6 +20,7 @@ from xxhash import xxh3_128_digest
 from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.events import TIME
 from overlace.ingest.fields import UNITS, unit_of
+from overlace.ingest.lines import is_text
 
 NONE, UNREADABLE = np.iinfo(np.int64).min, np.iinfo(np.int64).min + 1
 """No value, and one that cannot be read."""
@@ -31,21 +32,13 @@ EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 EARLIEST, LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND for year in (1900, 2200))
 """Times are from 1900 on and before 2200: beyond, a unit is wrong."""
 
-PARTS = 8
-"""Into so many parts values are parted that cannot be read at once."""
-
-FEW = 16
-"""Values that are read one by one where some of them cannot be read at once."""
-
 NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]+))?")
 ISO = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
-    r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?(?: ?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?))?)?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]{1,9})?)?"
+    r"(?: ?(?:[Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?))?)?"
 )
 DAY = re.compile(r"([0-9]{1,2})-([A-Za-z]{3})-([0-9]{2}|[0-9]{4})")
 MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-CENTURY = 69
-"""Years of two digits are 1969 to 2068, as POSIX has them."""
 
 
 def as_text(values: pa.Array) -> pa.Array:
@@ -68,22 +61,16 @@ def not_utf8(values: pa.Array) -> Bools:
         broken = np.append(not_utf8(values.dictionary), False)
         codes: Ints = values.indices.fill_null(len(values.dictionary)).to_numpy(zero_copy_only=False)
         return np.asarray(broken[codes], bool)
-    kind = values.type
-    if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)):
-        return np.zeros(len(values), bool)
-    try:
-        values.cast(pa.binary()).cast(pa.string())
-    except pa.ArrowInvalid:
-        return np.array([each is not None and not _decodes(each) for each in values.to_pylist()], bool)
+    if _is_bytes(values.type):
+        try:
+            values.cast(pa.binary()).cast(pa.string())
+        except pa.ArrowInvalid:
+            return np.array([each is not None and not is_text(each) for each in values.to_pylist()], bool)
     return np.zeros(len(values), bool)
 
 
-def _decodes(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def mask_of(values: pa.Array) -> Bools:
@@ -99,19 +86,18 @@ def integers(values: pa.Array) -> Ints:
 def _read(text: pa.Array, quick: Callable[[pa.Array], Ints], slow: Callable[[str], int]) -> Ints:
     """A number for each text: as many as can be at once, the others one by one."""
     there = mask_of(pc.greater(pc.binary_length(text), 0))
-    if there.all():
-        return _in_parts(text, quick, slow)
     found = np.full(len(text), NONE)
-    found[there] = _in_parts(text.filter(pa.array(there)), quick, slow)
+    found[there] = _in_parts(text if there.all() else text.filter(pa.array(there)), quick, slow)
     return found
 
 
 def _in_parts(text: pa.Array, quick: Callable[[pa.Array], Ints], slow: Callable[[str], int]) -> Ints:
-    if len(text) > FEW:
+    """The same where there are no empty texts: what is not read at once is read in 8 parts, a few one by one."""
+    if len(text) > 16:
         try:
             return quick(text)
         except pa.ArrowInvalid:
-            size = -(-len(text) // PARTS)
+            size = -(-len(text) // 8)
             parts = [text.slice(begin, size) for begin in range(0, len(text), size)]
             return np.concatenate([_in_parts(part, quick, slow) for part in parts])
     return np.array([slow(each) for each in text.to_pylist()], np.int64)
@@ -195,30 +181,21 @@ def time_of(text: str, unit: str) -> int:
         return _whole_part(number)
     day = DAY.fullmatch(text)
     if day is not None and day[2].lower() in MONTHS:
-        year = day[3] if len(day[3]) == 4 else f"{19 if int(day[3]) >= CENTURY else 20}{day[3]}"
+        year = day[3] if len(day[3]) == 4 else f"{19 if int(day[3]) >= 69 else 20}{day[3]}"  # as POSIX has it
         text = f"{year}-{MONTHS.index(day[2].lower()) + 1:02}-{int(day[1]):02}"
-    found = ISO.fullmatch(text)
-    if found is None:
+    if not ISO.fullmatch(text):
         return UNREADABLE
-    year, month, day_of_month, hour, minute, second = (int(each or 0) for each in found.groups()[:6])
-    micro = int((found[7] or "").ljust(6, "0")[:6])
-    zone = found[8] or "Z"
-    hours, minutes = (0, 0) if zone in "Zz" else (int(zone[1:3]), int(zone[3:].lstrip(":") or 0))
-    if hours > 23 or minutes > 59:
-        return UNREADABLE
-    try:  # the calendar repeats after 400 years; datetime has no year 0
-        at = datetime(year or 400, month, day_of_month, hour, minute, second, micro, tzinfo=UTC)
+    text = ("0400" + text[4:] if text.startswith("0000") else text).upper()  # datetime has no year 0, as leap as 400
+    try:
+        at = datetime.fromisoformat(text[:11] + text[11:].replace(" ", "").replace(",", "."))
     except ValueError:
         return UNREADABLE
-    east = timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
-    return (at - EPOCH - east - timedelta(days=0 if year else 146_097)) // MICROSECOND
+    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
 
 
 def _whole_part(number: Decimal) -> int:
-    """A number cut towards 0; FAR where it is larger."""
-    if not number or number.adjusted() < 0:
-        return 0
-    return int(max(min(number, Decimal(FAR)), Decimal(-FAR))) if number.adjusted() < 30 else FAR
+    """A number cut towards 0, at most FAR."""
+    return int(max(min(number, Decimal(FAR)), Decimal(-FAR)))
 
 
 def times(text: pa.Array) -> tuple[pa.Array, Bools]:
@@ -254,14 +231,11 @@ def _quick_whole(text: pa.Array) -> Ints:
 def whole_of(text: str) -> int:
     """A whole number of 0 or more, however it is written; NONE, UNREADABLE or FAR."""
     text = text.strip(" \t")
-    if not text:
-        return NONE
     number = number_of(text)
-    if number is None or number < 0 or (number and number.adjusted() < 0):
-        return UNREADABLE
-    if number.adjusted() < 30 and int(number) != number:
-        return UNREADABLE
-    return _whole_part(number)
+    if number is None:
+        return UNREADABLE if text else NONE
+    whole = number.adjusted() >= 30 or number == number.to_integral_value()
+    return _whole_part(number) if whole and number >= 0 else UNREADABLE
 
 
 # --- names -----------------------------------------------------------------------------------------------
@@ -269,29 +243,21 @@ def whole_of(text: str) -> int:
 
 def names_in(values: pa.Array) -> pa.DictionaryArray:
     """Names of a column of any type; null where there is none or it is empty."""
-    if pa.types.is_dictionary(values.type):
-        coded = values
-    elif pa.types.is_integer(values.type) or pa.types.is_string(values.type):
-        coded = values.dictionary_encode()
-    else:
-        coded = as_text(values).dictionary_encode()
-    names = as_text(coded.dictionary)
-    return empty_as_null(pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int32()), names))
+    if not pa.types.is_dictionary(values.type):
+        values = (values if pa.types.is_integer(values.type) else as_text(values)).dictionary_encode()
+    return empty_as_null(pa.DictionaryArray.from_arrays(values.indices.cast(pa.int32()), as_text(values.dictionary)))
 
 
 def empty_as_null(text: pa.Array) -> pa.Array:
     """Text, dictionary-encoded or not, with null in place of what is empty."""
-    if not pa.types.is_dictionary(text.type):
-        empty = pc.equal(text, "")
-        return pc.if_else(empty, None, text) if pc.any(empty).as_py() else text
-    empty = pc.equal(text.dictionary, "")
-    return _without(text, empty) if pc.any(empty).as_py() else text
-
-
-def _without(coded: pa.DictionaryArray, unwanted: pa.Array) -> pa.DictionaryArray:
-    """Null in place of some values of the dictionary."""
-    indices = pc.if_else(unwanted.take(coded.indices), None, coded.indices)
-    return pa.DictionaryArray.from_arrays(indices, coded.dictionary)
+    coded = pa.types.is_dictionary(text.type)
+    empty = pc.equal(text.dictionary if coded else text, "")
+    if not pc.any(empty).as_py():
+        return text
+    if not coded:
+        return pc.if_else(empty, None, text)
+    indices = pc.if_else(empty.take(text.indices), None, text.indices)
+    return pa.DictionaryArray.from_arrays(indices, text.dictionary)
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -299,54 +265,40 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
-def names_in_lists(values: pa.Array) -> pa.ListArray:
-    """Lists without what is null or empty in them."""
+def names_in_lists(values: pa.Array, single: bool = False) -> pa.ListArray:
+    """Lists without what is null or empty in them; for a `single` name an empty list is none."""
     sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     names = names_in(values.flatten())
-    missing = values.is_null() if values.null_count else None
     if names.null_count:
         parent = np.repeat(np.arange(len(sizes)), sizes)
         sizes = np.bincount(parent[mask_of(names.is_valid())], minlength=len(sizes))
-        names = names.drop_null()
-    return list_column(np.append(0, np.cumsum(sizes)), names, missing)
+    missing = pa.array(sizes == 0) if single else values.is_null()
+    return list_column(np.append(0, np.cumsum(sizes)), names.drop_null(), missing)
 
 
-def list_column(start: Ints, names: pa.Array, missing: pa.Array | None = None) -> pa.ListArray:
+def list_column(start: Ints, names: pa.Array, missing: pa.Array) -> pa.ListArray:
     """Lists of names: those of row i are names[start[i]:start[i + 1]]; null where they are missing."""
-    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), names, mask=missing)
+    mask = missing if missing.true_count else None
+    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), names, mask=mask)
 
 
 def names_in_cells(values: pa.Array, separator: str, suspects: str, single: bool) -> tuple[pa.ListArray, Bools]:
     """(lists, suspicious): the names in each cell, split at the separator if there is one.
 
-    Without one a cell is one name; one that holds a suspect looks like a list. Where a cell is for a `single` name, one
-    without a name is null.
+    Without one a cell is one name; one that holds a suspect looks like a list.
     """
     coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     text = as_text(coded.dictionary)
     suspicious = np.zeros(len(values), bool)
-    trimmed = pc.utf8_trim(text, " \t")
-    if not separator and suspects and not pa.types.is_integer(coded.dictionary.type):
-        listed = mask_of(pc.match_substring_regex(trimmed, f"[{re.escape(suspects)}]"))
-        if listed.any():
-            suspicious = mask_of(pa.array(listed).take(coded.indices))
     if separator:
-        found = [
-            None if each is None else [part.strip(" \t") for part in each.split(separator) if part.strip(" \t")]
-            for each in text.to_pylist()
-        ]
-        lists = pa.array(found, pa.list_(pa.string())).take(coded.indices)
-        if single:
-            lists = pc.if_else(pc.greater(pc.list_value_length(lists), 0), lists, None)
-        return names_in_lists(lists), suspicious
-    missing = values.is_null() if values.null_count else None
-    names = _without(
-        pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int32()), text), pc.fill_null(pc.equal(trimmed, ""), True)
-    )
-    if single:
-        missing = names.is_null() if names.null_count else None
-    there = mask_of(names.is_valid())
-    return list_column(np.append(0, np.cumsum(there)), names.drop_null(), missing), suspicious
+        parts = pc.split_pattern(text, separator)
+        parts = list_column(parts.offsets.to_numpy(), pc.utf8_trim(parts.flatten(), " \t"), parts.is_null())
+        return names_in_lists(parts.take(coded.indices), single), suspicious
+    trimmed = pc.utf8_trim(text, " \t")
+    if suspects and not pa.types.is_integer(coded.dictionary.type):
+        suspicious = mask_of(pc.match_substring_regex(trimmed, f"[{re.escape(suspects)}]").take(coded.indices))
+    cells = pa.DictionaryArray.from_arrays(coded.indices, pc.if_else(pc.equal(trimmed, ""), "", text))
+    return names_in_lists(list_column(np.arange(len(cells) + 1), cells, values.is_null()), single), suspicious
 
 
 # --- keys ------------------------------------------------------------------------------------------------
@@ -354,7 +306,6 @@ def names_in_cells(values: pa.Array, separator: str, suspects: str, single: bool
 
 def keys_in(values: pa.Array) -> pa.Array:
     """128-bit hashes of keys of any type, null where there is none."""
-    binary = pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type)
-    coded = values.dictionary_encode() if binary else names_in(values)
+    coded = values.dictionary_encode() if _is_bytes(values.type) else names_in(values)
     hashes = b"".join(map(xxh3_128_digest, coded.dictionary.cast(pa.binary()).to_pylist()))
     return pa.Array.from_buffers(pa.binary(16), len(coded.dictionary), [None, pa.py_buffer(hashes)]).take(coded.indices)

@@ -21,7 +21,7 @@ from overlace.errors import OverlaceError
 from overlace.ingest.fields import UNIT_WORDS, ZONELESS, mapping_of, match_columns, unit_of
 from overlace.ingest.formats import json as json_array
 from overlace.ingest.formats import padres_quotes, parquet
-from overlace.ingest.formats.csv import _sample_cells, detect_layout
+from overlace.ingest.formats.csv import detect_layout, sample_cells, sample_lines
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
 from overlace.ingest.values import times
@@ -189,7 +189,8 @@ def _cell(value: object) -> str:
 def _text_columns(data: bytes, form: str, asked: Options) -> tuple[Columns | None, Options]:
     lines = [line for line in data[: 1 << 18].split(b"\n")[: ROWS + 1] if line.strip()]
     layout = detect_layout(b"\n".join(lines), asked.delimiter, asked.header)
-    cells = _sample_cells(b"\n".join(lines), layout._replace(head=None))[layout.header :]
+    kept = [line for line in sample_lines(b"\n".join(lines)) if not (layout.comments and line.startswith("#"))]
+    cells = [[cell.strip(" ") for cell in sample_cells(line, layout.delimiter)] for line in kept[layout.header :]]
     backwards = layout.columns[::-1]  # of columns of one name the first counts
     whole = [dict(zip(backwards, row[::-1], strict=True)) for row in cells if len(row) == len(backwards)]
     found = Columns(layout.columns, whole)

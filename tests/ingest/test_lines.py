@@ -11,9 +11,9 @@ logs = st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max
 def lines_of(log, start, end, size):
     found = []
     for offset, block in blocks(io.BytesIO(log), start, end, size):
-        lines = find_lines(block)
-        ends = [*lines.first[1:].tolist(), len(block)]
-        found += [(offset + a, block[a:b]) for a, b in zip(lines.first.tolist(), ends, strict=True)]
+        lines, _ = find_lines(offset, block)
+        begins = (lines.offsets - offset).tolist()
+        found += [(offset + a, block[a:b]) for a, b in zip(begins, [*begins[1:], len(block)], strict=True)]
     return found
 
 

@@ -9,13 +9,12 @@ An element is a line, however many lines of the file it takes: accounts count el
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overlace.arrays.jit import Bools
-from overlace.ingest.events import Blocks, Format
+from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.formats import jsonl
 from overlace.ingest.lines import MARK
 
@@ -89,28 +88,24 @@ class Array:
 
     def _strings(self, data: Bytes) -> Bools:
         """Which bytes are inside strings."""
-        slashes = np.flatnonzero(data == ord("\\"))
-        escaped = np.zeros(len(data) + 1, bool)
-        escaped[0] = self.escaped
-        if len(slashes):
-            first = np.flatnonzero(np.append(True, np.diff(slashes) != 1))
-            begins, sizes = slashes[first], np.diff(np.append(first, len(slashes)))
-            escaped[(begins + sizes)[(sizes - escaped[begins]) % 2 == 1]] = True  # a pair of slashes escapes nothing
-        self.escaped = bool(escaped[-1])
-        toggles = ((data == ord('"')) & ~escaped[:-1]).astype(np.uint8)
+        carried = self.escaped
+        text = (b"\\" * carried + data.tobytes()).replace(b"\\\\", b"  ")  # a pair of slashes escapes nothing
+        self.escaped = text.endswith(b"\\")
+        toggles = np.frombuffer(text.replace(b'\\"', b"  "), np.uint8)[carried:] == ord('"')
         toggles[:1] ^= self.in_string
-        inside = np.bitwise_xor.accumulate(toggles).astype(bool)
+        inside = np.bitwise_xor.accumulate(toggles)
         self.in_string = bool(inside[-1]) if len(inside) else self.in_string
         return inside
 
 
+def settle(sample: bytes, options: Settled) -> Settled:
+    """As for JSON lines, of the first elements."""
+    return jsonl.settle(lines_of(sample), options)
+
+
 def lines_of(sample: bytes) -> bytes:
     """The first bytes of a file as lines."""
-    return b"".join(_only(split_elements(iter([(0, sample)]))))
-
-
-def _only(blocks: Blocks) -> Iterator[bytes]:
-    return (block for _, block in blocks)
+    return b"".join(block for _, block in split_elements(iter([(0, sample)])))
 
 
 def sniff(head: bytes) -> float:
@@ -123,7 +118,7 @@ FORMAT = Format(
     scope="file",
     sniff=sniff,
     read=jsonl.read,
-    settle=lambda sample, options: jsonl.settle(lines_of(sample), options),
+    settle=settle,
     options=jsonl.FORMAT.options,
     lines=split_elements,
 )

@@ -9,13 +9,10 @@ the same.
 
 from __future__ import annotations
 
-import gc
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from itertools import accumulate
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
 
@@ -27,7 +24,7 @@ from overlace.arrays.jit import Bools
 from overlace.errors import Unknown
 from overlace.ingest.content import asked_types, settle_content
 from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import COMMON, OPTIONS, in_lower_case, match_columns, settle_mapping
+from overlace.ingest.fields import COMMON, OPTIONS, Column, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TextLines, read_lines
 from overlace.ingest.members import HALF, Number, columns_of, read_parts
 
@@ -49,84 +46,59 @@ STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
 PLAIN = re.compile(r"[^\x00-\x1f\"\\\ud800-\udfff]*")
 """Names of members that are written without escapes."""
 
-Place = Callable[[str], tuple[str, tuple[int, bool, str]] | None]
 Values = dict[str, list[Any]]
-
-
-def placed(asked: Mapping[str, Sequence[str]]) -> Place:
-    """The field that a member is of, if any, and how good a name for it it is, the least being the best.
-
-    Members that were asked for are called as they are written, others by common names in any case.
-    """
-    taken = {name: (field, (rank, False, "")) for field, names in asked.items() for rank, name in enumerate(names)}
-    common = {
-        name: (field, rank) for field, names in COMMON.items() if field not in asked for rank, name in enumerate(names)
-    }
-
-    @lru_cache(10_000)
-    def place(name: str) -> tuple[str, tuple[int, bool, str]] | None:
-        if name in taken:
-            return taken[name]
-        lower = in_lower_case(name)
-        if lower not in common:
-            return None
-        field, rank = common[lower]
-        return field, (rank, name != lower, name)
-
-    return place
 
 
 class Objects:
     """A reader of lines that are objects, into the values of fields and of content."""
 
-    def __init__(self, place: Place, content: Collection[str], names: Collection[str]) -> None:
-        self.place, self.content, self.names = place, frozenset(content), dict.fromkeys(names)
+    def __init__(self, asked: Mapping[str, Sequence[str]], content: Collection[str], names: Collection[str]) -> None:
+        self.asked, self.content, self.names = asked, content, dict.fromkeys(names)
         self._prepare()
 
-    def read(self, texts: Sequence[bytes], odd: Bools, faults: Faults) -> tuple[list[int], Values, Values]:
-        """(order, fields, content): what each line says, those last that had to be read on their own, as odd ones are.
-
-        A line that is no object is a fault, in that order.
-        """
-        quick = [b"" if own else text for text, own in zip(texts, odd.tolist(), strict=True)] if odd.any() else texts
+    def read(self, texts: Sequence[bytes], odd: Bools, faults: Faults) -> tuple[Values, Values]:
+        """(fields, content): what each line says; odd lines are read on their own, one that is no object is a fault."""
         rows: list[Any] = []
-        failed: list[int] = []
-        for i, text in enumerate(quick):
+        slow = np.flatnonzero(odd).tolist()
+        for i, text in enumerate(texts):
             try:
                 rows.append(self.decode(text))
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-                failed.append(i)
+                rows.append(self.nothing)
+                slow.append(i)
         fields = {field: _first_of(rows, slots) for field, slots in self.fields.items()}
         content = {name: list(map(attrgetter(slot), rows)) for name, slot in self.slots.items()}
-        if not failed:
-            return list(range(len(texts))), fields, content
-        for at, i in enumerate(failed, len(rows)):
-            values, said, reason = self._read_slowly(texts[i])
+        for i in slow:
+            values, extra, reason = self._read_slowly(texts[i])
             if reason:
-                faults.note(np.arange(len(texts)) == at, reason)
-            for into, found in ((fields, values), (content, said)):
-                into |= {name: [None] * at for name in found if name not in into}
-                for name, column in into.items():
-                    column.append(found.get(name))
+                faults.note(np.arange(len(texts)) == i, reason)
+            for into, found in ((fields, values), (content, extra)):
+                for name in {**into, **found}:
+                    into.setdefault(name, [None] * len(texts))[i] = found.get(name)
         if self.known < len(self.names) <= MOST:
             self._prepare()
-        return [*np.delete(np.arange(len(texts)), failed).tolist(), *failed], fields, content
+        return fields, content
 
     def _prepare(self) -> None:
         """A decoder of objects with just these members."""
         self.known = len(self.names)
-        names = [name for name in self.names if PLAIN.fullmatch(name)]
-        used = {f"m{i}": name for i, name in enumerate(names)}
-        wanted = {name for name in names if self.place(name) or name in self.content}
-        members = [(slot, Any if name in wanted else msgspec.Raw, None) for slot, name in used.items()]
-        row = msgspec.defstruct("Row", members, rename=used, gc=False, forbid_unknown_fields=True)
-        self.decode = msgspec.json.Decoder(row, float_hook=Number).decode
-        self.slots = {name: slot for slot, name in used.items() if name in self.content}
-        found: dict[str, list[tuple[tuple[int, bool, str], str]]] = {}
-        for slot, name in used.items():
-            if place := self.place(name):
-                found.setdefault(place[0], []).append((place[1], slot))
-        self.fields = {field: [slot for _, slot in sorted(ranked)] for field, ranked in found.items()}
+        slots = {name: f"m{i}" for i, name in enumerate(self.names) if PLAIN.fullmatch(name)}
+        columns = self._columns(slots)
+        used = {*self.content, *(each.name for each in columns)}
+        members = [(slot, Any if name in used else msgspec.Raw, None) for name, slot in slots.items()]
+        names = {slot: name for name, slot in slots.items()}
+        row = msgspec.defstruct("Row", members, rename=names, gc=False, forbid_unknown_fields=True)
+        self.decode, self.nothing = msgspec.json.Decoder(row, float_hook=Number).decode, row()
+        self.slots = {name: slots[name] for name in self.content if name in slots}
+        self.fields: dict[str, list[str]] = {}
+        for each in columns:
+            self.fields.setdefault(each.field, []).append(slots[each.name])
+
+    def _columns(self, names: Collection[str]) -> list[Column]:
+        """Those of some members that are fields, the best name of a field first, in whatever order they come."""
+        asked = {field: [name for name in listed if name in names] for field, listed in self.asked.items()}
+        found = match_columns(sorted(names), asked, in_lower_case)
+        return sorted((each for each in found if each), key=attrgetter("rank"))
 
     def _read_slowly(self, text: bytes) -> tuple[dict[str, Any], dict[str, Any], str]:
         """(fields, content, reason) of a line; the reason is empty if it can be read."""
@@ -134,21 +106,13 @@ class Objects:
         if isinstance(members, str):
             return {}, {}, members
         self.names.update(dict.fromkeys(members))
-        used = {name: value for name, value in members.items() if name in self.content or self.place(name)}
-        if any(isinstance(value, str) and HALF.search(value) for value in used.values()):
+        columns = [each for each in self._columns(members) if members[each.name] is not None]
+        content = {name: members[name] for name in self.content if name in members}
+        used = chain((members[each.name] for each in columns), content.values())
+        if any(isinstance(value, str) and HALF.search(value) for value in used):
             return {}, {}, NOT_UNICODE
-        return self._best(used), {name: value for name, value in used.items() if name in self.content}, ""
-
-    def _best(self, members: Mapping[str, Any]) -> dict[str, Any]:
-        """The value of each field: of the best member that has one, an empty text only where there is no other."""
-        best: dict[str, tuple[tuple[bool, tuple[int, bool, str]], Any]] = {}
-        for name, value in members.items():
-            place = self.place(name)
-            if place and value is not None:
-                field, rank = place
-                if field not in best or (value == "", rank) < best[field][0]:
-                    best[field] = ((value == "", rank), value)
-        return {field: value for field, (_, value) in best.items()}
+        best = sorted(columns, key=lambda each: members[each.name] == "")  # an empty text where there is no other
+        return {each.field: members[each.name] for each in reversed(best)}, content, ""
 
 
 def _first_of(rows: Sequence[Any], slots: Sequence[str]) -> list[Any]:
@@ -197,34 +161,20 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
     wanted = asked_types(options.get("content") or ())
     listed = [name for names in options["mapping"].values() for name in names]
-    objects = Objects(placed(options["map"]), wanted, [*listed, *options["unused"], *wanted])
+    objects = Objects(options["map"], wanted, [*listed, *options["unused"], *wanted])
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        texts, faults = lines.each(), Faults(len(lines.first))
-        odd = _odd_lines(lines)
-        parts, order = [], []
-        with _without_collector():
-            for begin in range(0, len(texts), AT_ONCE):
-                part = faults.part(begin, begin + AT_ONCE)
-                own, fields, content = objects.read(texts[begin : begin + AT_ONCE], odd[begin : begin + AT_ONCE], part)
-                said = {name: (values, wanted[name]) for name, values in content.items()}
-                parts.append((len(own), *columns_of(fields, said, options, part)))
-                order += [begin + i for i in own]
-        yield from read_parts(lines.at(np.array(order)), parts, options, faults)
+        texts, odd, faults = lines.each(), _odd_lines(lines), Faults(len(lines.first))
+        parts = []
+        for begin in range(0, len(texts), AT_ONCE):
+            end = begin + AT_ONCE
+            part = faults.part(begin, end)
+            fields, content = objects.read(texts[begin:end], odd[begin:end], part)
+            extra = {name: (values, wanted[name]) for name, values in content.items()}
+            parts.append(columns_of(fields, extra, options, part))
+        yield from read_parts(lines, parts, options, faults)
 
     yield from read_lines(blocks, rows)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Millions of small lists are made meanwhile, of which none is garbage."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def is_finished(line: bytes) -> bool:
@@ -254,12 +204,10 @@ def settle(sample: bytes, options: Settled) -> Settled:
     for field in ("at", "client"):
         if objects and field in asked and not set(asked[field]) & set(members):
             raise Unknown("member of the first lines", asked[field][0], members)
-    named = [name for names in asked.values() for name in names]
     times = asked.get("at", COMMON["at"])
     folded = ({name.lower(): value for name, value in each.items()} | each for each in objects)
     samples = [next((each[name] for name in times if each.get(name) is not None), None) for each in folded]
-    later = [name for name in named if name not in members]
-    columns = [*members, *later]
+    columns = list(dict.fromkeys(chain(members, *asked.values())))
     settled = settle_mapping(options, columns, samples, match_columns(columns, asked, in_lower_case))
     values = {name: [each.get(name) for each in objects] for name in columns}
     if not objects:  # nothing to go by

@@ -78,7 +78,7 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
             field: [next((each[name] for name in listed if each.get(name) is not None), None) for each in found]
             for field, listed in options["mapping"].items()
         }
-        yield from read_parts(lines, [(len(found), *columns_of(fields, content, options, faults))], options, faults)
+        yield from read_parts(lines, [columns_of(fields, content, options, faults)], options, faults)
 
     yield from read_lines(blocks, rows)
 

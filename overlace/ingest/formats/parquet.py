@@ -1,40 +1,31 @@
 """Parquet: a row a delivery (`receiver`) or a message (`receivers`), its columns mapped to fields.
 
-Rows of one message that stand next to one another become one event with their receivers; where rows have a key, the
-event has it, too, for whoever joins those that stand elsewhere.
+Rows of one message that stand next to one another become one event with their receivers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from xxhash import xxh3_64_intdigest
 
-from overlace.arrays.hashing import mixed
-from overlace.arrays.jit import Bools, Ints
+from overlace.arrays.jit import Bools
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.content import Content, add_content, asked_types, column_name
-from overlace.ingest.events import Blocks, Format, Settled, events, in_one_piece
-from overlace.ingest.fields import OPTIONS, match_columns, settle_mapping
-from overlace.ingest.formats.csv import default_group
-from overlace.ingest.lines import Faults
-from overlace.ingest.rows import read_fields, with_content
-from overlace.ingest.values import as_text, integers, is_list, keys_in, list_column, mask_of, names_in
+from overlace.ingest.events import Blocks, Format, Settled
+from overlace.ingest.fields import OPTIONS, default_group, match_columns, settle_mapping
+from overlace.ingest.lines import Faults, TableRows
+from overlace.ingest.rows import read_rows
+from overlace.ingest.values import as_text, integers, is_list, list_column, mask_of
 from overlace.trace.store import place
 
 MAGIC = b"PAR1"
 ROWS = 2_000_000
-"""Rows that a task holds at once."""
-
-SEEDS = (0x5851F42D4C957F2D, 0x14057B7EF767814F)
-
-
-# --- files -------------------------------------------------------------------------------------------------
+"""Rows of a split, and those that are read at once."""
 
 
 def files_of(path: str) -> list[str]:
@@ -42,17 +33,15 @@ def files_of(path: str) -> list[str]:
     files, at = place(path)
     if files.get_file_info(at).type != pafs.FileType.Directory:
         return [path]
-    inside = sorted(
-        info.base_name for info in files.get_file_info(pafs.FileSelector(at)) if info.extension == "parquet"
-    )
-    return [f"{path}/{name}" for name in inside]
+    inside = files.get_file_info(pafs.FileSelector(at))
+    return [f"{path}/{name}" for name in sorted(info.base_name for info in inside if info.extension == "parquet")]
 
 
-def open_parquet(path: str) -> pq.ParquetFile:
-    """The file, or what is wrong with it."""
+def open_parquet(path: str, coded: Sequence[str] = ()) -> pq.ParquetFile:
+    """The file, some of its columns dictionary-encoded, or what is wrong with it."""
     files, at = place(path)
     try:
-        return pq.ParquetFile(files.open_input_file(at))
+        return pq.ParquetFile(files.open_input_file(at), read_dictionary=[*coded])
     except pa.ArrowInvalid as error:
         raise BadTrace(f"{path}: not a whole Parquet file ({str(error).splitlines()[0]}). Was it cut?") from None
 
@@ -65,14 +54,12 @@ def span(path: str, options: Settled) -> tuple[int, int] | None:
     with open_parquet(path) as file:
         column = file.schema_arrow.get_field_index(names[0])
         kind = file.schema_arrow.field(column).type
-        if not pa.types.is_timestamp(kind):
-            return None
         found = [file.metadata.row_group(g).column(column).statistics for g in range(file.metadata.num_row_groups)]
-        if not found or any(each is None or not each.has_min_max for each in found):
-            return None
-        low, high = min(each.min for each in found), max(each.max for each in found)
-        ends = pa.array([low, high], pa.timestamp("us", kind.tz)).cast(pa.int64()).to_pylist()
-        return ends[0], ends[1]
+    if not pa.types.is_timestamp(kind) or not found or not all(each and each.has_min_max for each in found):
+        return None
+    ends = [min(each.min for each in found), max(each.max for each in found)]
+    first, last = pa.array(ends, pa.timestamp("us", kind.tz)).cast(pa.int64()).to_pylist()
+    return first, last
 
 
 def splits(path: str, rows: int = ROWS) -> list[tuple[int, int]]:
@@ -90,17 +77,12 @@ def splits(path: str, rows: int = ROWS) -> list[tuple[int, int]]:
     return found
 
 
-# --- what holds for a table --------------------------------------------------------------------------------
-
-
 def settle(path: str, options: Settled) -> Settled:
     """Which column is which, the key, the unit of times, and the types of content."""
     with open_parquet(files_of(path)[0]) as file:
-
-        def first(names: list[str]) -> pa.RecordBatch | None:
-            return next(file.iter_batches(1000, columns=names), None)
-
-        return settle_columns(path, file.schema_arrow, first, options)
+        return settle_columns(
+            path, file.schema_arrow, lambda names: next(file.iter_batches(1000, columns=names), None), options
+        )
 
 
 def settle_columns(
@@ -108,19 +90,24 @@ def settle_columns(
 ) -> Settled:
     """The same of any table; `first` gives some columns of its first rows."""
     found = match_columns(schema.names, options["map"])
-    for each in found:
-        if each:
-            _refuse_type(name, each.name, each.field, schema.field(schema.get_field_index(each.name)).type)
+    types = {each.name: each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in schema}
+    for each in (each for each in found if each):
+        listed = is_list(types[each.name]) and each.field in ("receivers", "attributes")
+        if (pa.types.is_nested(types[each.name]) and not listed) or pa.types.is_boolean(types[each.name]):
+            raise BadTrace(
+                f"{name}: column {each.name} is {schema.field(each.name).type} and cannot be read as {each.field}. "
+                f"Map another with --map {each.field}=COLUMN."
+            )
     times = [each.name for each in found if each and each.field == "at"]
     head = first(times) if times else None
-    samples = [] if head is None else [v for column in times for v in _sample(head[column])]
+    plain = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating)
+    sampled = [column for column in times if any(is_plain(schema.field(column).type) for is_plain in plain)]
+    samples = [value for column in sampled for value in head[column].to_pylist()] if head else []
     settled = settle_mapping(options, schema.names, samples, found)
-    settled["zoneless"] = settled["zoneless"] or any(
-        pa.types.is_timestamp(schema.field(each).type) and schema.field(each).type.tz is None for each in times
-    )
+    settled["zoneless"] |= any(pa.types.is_timestamp(types[each]) and types[each].tz is None for each in times)
     wanted = asked_types(settled.get("content") or ())
     for column in wanted:
-        if column not in schema.names:
+        if column not in types:
             raise Unknown("column", column, schema.names)
     if wanted:
         settled["types"] = {c: kind or _type_of(name, c, schema.field(c).type) for c, kind in wanted.items()}
@@ -135,22 +122,8 @@ def columns_read(options: Settled) -> list[str]:
     return list(dict.fromkeys([*(n for names in mapping.values() for n in names), *options.get("types", ())]))
 
 
-def _sample(values: pa.Array) -> list[object]:
-    kind = values.type
-    plain = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    return values.to_pylist() if plain else []
-
-
-def _refuse_type(path: str, name: str, field: str, kind: pa.DataType) -> None:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    nested = pa.types.is_nested(inner) and not (is_list(inner) and field in ("receivers", "attributes"))
-    if nested or pa.types.is_boolean(inner):
-        raise BadTrace(
-            f"{path}: column {name} is {kind} and cannot be read as {field}. Map another with --map {field}=COLUMN."
-        )
-
-
 def _type_of(path: str, name: str, kind: pa.DataType) -> str:
+    """The type of content that a column holds."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_boolean(inner):
         return "flag"
@@ -164,81 +137,70 @@ def _type_of(path: str, name: str, kind: pa.DataType) -> str:
     )
 
 
-# --- rows --------------------------------------------------------------------------------------------------
-
-
 def read_groups(path: str, first: int, last: int, options: Settled) -> Iterator[pa.RecordBatch]:
-    """Events of the messages in some row groups."""
-    mapping = options["mapping"]
-    text = [name for field in ("client", "topic", "receiver", "broker") for name in mapping.get(field, ())]
-    wanted = columns_read(options)
+    """Events of the messages in some row groups of one file."""
+    coded = [name for field in ("client", "topic", "receiver", "broker") for name in options["mapping"].get(field, ())]
     above = 0
     for each in files_of(path):
-        with open_parquet(each) as file:
-            groups, count = file.metadata.num_row_groups, file.metadata.num_rows
-        if first < groups:
-            break
-        first, last, above = first - groups, last - groups, above + count
-    files, at = place(each)
-    with pq.ParquetFile(files.open_input_file(at), read_dictionary=text) as file:
-        above += sum(file.metadata.row_group(g).num_rows for g in range(first))
-        table = file.read_row_groups(list(range(first, last)), columns=wanted, use_threads=False).unify_dictionaries()
-    columns = {name: in_one_piece(table[name]) for name in wanted}
-    yield from events_of(columns, table.num_rows, above, options)
+        with open_parquet(each, coded) as file:
+            count = file.metadata.num_row_groups
+            if first < count:
+                above += sum(file.metadata.row_group(group).num_rows for group in range(first))
+                groups, wanted = range(first, last), columns_read(options)
+                for batch in file.iter_batches(ROWS, groups, wanted, use_threads=False):
+                    columns = {name: batch[name] for name in wanted}
+                    yield from events_of(columns, batch.num_rows, above, options)
+                    above += batch.num_rows
+                return
+            above += file.metadata.num_rows
+        first, last = first - count, last - count
 
 
 def events_of(columns: Mapping[str, pa.Array], rows: int, above: int, options: Settled) -> Iterator[pa.RecordBatch]:
-    """Bad rows by reason, then an event a run of rows of one message; `above` rows of the table stand above these.
-
-    Rows of a run differ in receivers and times only: how a table is cut or sorted says nothing about a message.
-    """
-    faults, offset = Faults(rows), above + np.arange(rows)
+    """Bad rows by reason, then an event a run of rows of one message; `above` rows of the table stand above these."""
+    faults = Faults(rows)
     content = _content_of(columns, options.get("types") or {}, faults)
     named = {field: [columns[name] for name in names] for field, names in options["mapping"].items()}
-    found = read_fields(named, rows, options, faults)
-    for code, which in faults.which().items():
-        yield from _bad(offset[which], faults.reasons[code])
-    if not faults.fine.any():
-        return
-    if not faults.fine.all():
-        keep = pa.array(faults.fine)
-        found, content = ({n: values.filter(keep) for n, values in each.items()} for each in (found, content))
-        offset = offset[faults.fine]
+    lines = TableRows(above + np.arange(rows))
+    for batch in read_rows(lines, named, options, faults, content=content):
+        joined = batch["kind"][0].as_py() == "message" and "receivers" not in options["mapping"]
+        yield _join_runs(batch, options.get("group") or ()) if joined else batch
 
-    key = found.pop("key", None)
-    group = options.get("group") or ()
-    listed = dict.fromkeys(("receiver", "receivers"), "receivers")
-    own = {**found, **({} if key is None else {"key": key})}
-    words = [_words_of(own[listed.get(field, field)]) for field in group or ("key",) if listed.get(field, field) in own]
-    if not words:
-        yield with_content(events(offset=offset, kind="message", **found), content)
-        return
-    keyed = np.ones(len(offset), bool) if group or key is None else mask_of(key.is_valid())
-    run = np.arange(len(offset) + 1)
-    if "receivers" not in options["mapping"]:  # rows with lists are joined like any others
-        turn = ~(keyed[1:] & keyed[:-1])
-        for each in words:
-            turn |= each[1:] != each[:-1]
-        for name, values in {**found, **content}.items():
-            if name not in ("at", "receivers", *group):
-                turn |= _changes(values)
-        run = np.append(np.flatnonzero(np.append(True, turn)), len(offset))
-    head = _earliest(run, integers(found["at"]))
-    receivers = found.pop("receivers", None)
-    chosen = pa.array(head)
-    found, content = ({n: values.take(chosen) for n, values in each.items()} for each in (found, content))
-    if receivers is not None:
-        there = mask_of(receivers.is_valid())
-        logged = np.logical_or.reduceat(there, run[:-1])
-        start = receivers.offsets.to_numpy() - receivers.offsets[0].as_py()
-        found["receivers"] = list_column(start[run], receivers.flatten(), None if logged.all() else pa.array(~logged))
-    if len(head) < len(offset):
-        found["rows"] = pa.array(np.diff(run))
-    if group or pa.types.is_integer(key.type):
-        found["message"] = _key_column([each[head] for each in words], keyed[head])
-    else:
-        found["message"] = keys_in(key.take(chosen))
-    yield with_content(events(offset=offset[head], kind="message", **found), content)
+
+def _join_runs(batch: pa.RecordBatch, group: Sequence[str]) -> pa.RecordBatch:
+    """Neighbours of one key that differ in receivers and times only as one event with the least time."""
+    keyed = np.ones(batch.num_rows, bool) if group else mask_of(batch["message"].is_valid())
+    turn = ~(keyed[1:] & keyed[:-1])
+    varying = {"offset", "at", "receivers"} - {"receivers" if name == "receiver" else name for name in group}
+    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+        if name not in varying and values.null_count < len(values):
+            turn |= _changes(values)
+    run = np.append(np.flatnonzero(np.append(True, turn)), batch.num_rows)
+    if len(run) == batch.num_rows + 1:
+        return batch
+    receivers = batch["receivers"]
+    start = receivers.offsets.to_numpy() - receivers.offsets[0].as_py()
+    logged = np.logical_or.reduceat(mask_of(receivers.is_valid()), run[:-1])
+    joined = {
+        "at": pa.array(np.minimum.reduceat(integers(batch["at"]), run[:-1])).cast(batch["at"].type),
+        "receivers": list_column(start[run], receivers.flatten(), pa.array(~logged)),
+        "rows": pa.array(np.diff(run)),
+    }
+    batch = batch.take(pa.array(run[:-1]))
+    for name, values in joined.items():
+        place = batch.schema.get_field_index(name)
+        batch = batch.set_column(place, batch.schema.field(place), values)
+    return batch
+
+
+def _changes(values: pa.Array) -> Bools:
+    """Whether each value but the first differs from the one before."""
+    if is_list(values.type):
+        values = pc.binary_join(values.cast(pa.list_(pa.string())), "\x1f")
+    values = values.indices if pa.types.is_dictionary(values.type) else values
+    before, after = values[:-1], values[1:]
+    other = pc.xor(before.is_null(), after.is_null())
+    return mask_of(pc.or_(other, pc.fill_null(pc.not_equal(after, before), False)))
 
 
 def _content_of(columns: Mapping[str, pa.Array], types: Mapping[str, str], faults: Faults) -> Content:
@@ -256,56 +218,6 @@ def _content_of(columns: Mapping[str, pa.Array], types: Mapping[str, str], fault
         else:
             add_content(content, faults, name, as_text(values), kind)
     return content
-
-
-def _bad(offset: Ints, reason: str) -> Iterator[pa.RecordBatch]:
-    """Rows that cannot be read; the first is the sample."""
-    if len(offset):
-        shown = pa.array([f"row {offset[0]:,}"] + [None] * (len(offset) - 1), pa.string())
-        yield events(offset=offset, kind="bad", reason=pa.repeat(pa.scalar(reason), len(offset)), sample=shown)
-
-
-def _earliest(run: Ints, at: Ints) -> Ints:
-    """The row with the least time of each run, the first of them."""
-    if len(run) == len(at) + 1:
-        return run[:-1]
-    least = np.flatnonzero(at == np.repeat(np.minimum.reduceat(at, run[:-1]), np.diff(run)))
-    return least[np.searchsorted(least, run[:-1])]
-
-
-def _changes(values: pa.Array) -> Bools:
-    """Whether each value but the first differs from the one before."""
-    if is_list(values.type):
-        values = pc.binary_join(values.cast(pa.list_(pa.string())), "\x1f")
-    values = values.indices if pa.types.is_dictionary(values.type) else values
-    before, after = values[:-1], values[1:]
-    other = pc.xor(before.is_null(), after.is_null())
-    return mask_of(pc.or_(other, pc.fill_null(pc.not_equal(after, before), False)))
-
-
-def _words_of(values: pa.Array) -> Ints:
-    """A word for each value: numbers and times themselves, hashes of names."""
-    if is_list(values.type):
-        values = pc.binary_join(values.cast(pa.list_(pa.string())), "\x1f")
-    if pa.types.is_integer(values.type) or pa.types.is_timestamp(values.type):
-        return integers(values)
-    binary = pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type)
-    coded = values.dictionary_encode() if binary else names_in(values)
-    hashes = [xxh3_64_intdigest(each) for each in coded.dictionary.cast(pa.binary()).to_pylist()]
-    codes = coded.indices.fill_null(len(hashes)).to_numpy(zero_copy_only=False)
-    return np.asarray(np.array([*hashes, 0], np.uint64).view(np.int64)[codes])
-
-
-def _key_column(columns: list[Ints], there: Bools) -> pa.Array:
-    """128-bit hashes of some words a row, null where there is no key."""
-    out = []
-    for seed in SEEDS:
-        state = np.full(len(there), seed, np.uint64)
-        for each in columns:
-            state = mixed(state ^ each.view(np.uint64))
-        out.append(state)
-    known = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
-    return pa.Array.from_buffers(pa.binary(16), len(there), [known, pa.py_buffer(np.column_stack(out))])
 
 
 def sniff(head: bytes) -> float:
