@@ -7,9 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Bools, Ints, kernel
-from overlace.ingest.formats.mosquitto.lines import Numbers, is_any
-from overlace.ingest.formats.mosquitto.log import Log
-from overlace.ingest.formats.mosquitto.shapes import (
+from overlace.ingest.formats.mosquitto.lines import (
     ACK,
     BRIDGE,
     CONNACK,
@@ -26,6 +24,10 @@ from overlace.ingest.formats.mosquitto.shapes import (
     SEND,
     UNSUBSCRIBE,
     WILL_TOPIC,
+    Log,
+    Numbers,
+    is_any,
+    last_marked,
 )
 
 MIDS = 65535  # packet ids run from 1 to this and begin again
@@ -84,16 +86,8 @@ class Lines(NamedTuple):
     durable31: Bools  # a session that MQTT 3.1 keeps: it has no "session present"
 
 
-class Turns(NamedTuple):
-    """What one pass over a log finds."""
-
-    entries: Entries
-    sends: Sends
-    again: Bools  # of a line: a receive that comes again
-
-
-def turns_of(log: Log, owned: Bools) -> Turns:
-    """Go through a log once; topics that are the broker's own are `owned`."""
+def turns_of(log: Log, owned: Bools) -> tuple[Entries, Sends, Bools]:
+    """(entries, sends, repeated): a repeated line is a receive that comes again; topics `owned` are the broker's."""
     first, enters = _entering(log)
     durable31 = (log.version == 1) & (log.clean == 0)
     lines = Lines(
@@ -104,7 +98,7 @@ def turns_of(log: Log, owned: Bools) -> Turns:
     entry, known, marks = take_turns(lines, sent, most, log.bridge, owned)
     entries = Entries(*(np.ascontiguousarray(column) for column in entry.T))
     sends = Sends(sent, log.client[sent], log.topic[sent], log.size[sent], log.qos[sent], *known, *marks)
-    return Turns(entries, sends, (first >= 0) & (first != np.arange(len(first))))
+    return entries, sends, (first >= 0) & (first != np.arange(len(first)))
 
 
 def _entering(log: Log) -> tuple[Ints, Ints]:
@@ -119,8 +113,6 @@ def _entering(log: Log) -> tuple[Ints, Ints]:
     refused = refused[received[refused] & (log.client[refused] == log.client[refused + 1])]
     refused = refused[log.mid[refused] == log.mid[refused + 1]]
     first = np.where(received, np.arange(len(received)), -1)
-    if not received.any():
-        return first, first
     twice = received & (log.qos == 2)
     pending = twice.copy()
     pending[refused] = False
@@ -128,38 +120,24 @@ def _entering(log: Log) -> tuple[Ints, Ints]:
     if (log.dup[received] == 1).any():
         known |= received & (log.qos > 0)
     at = np.flatnonzero(known)
-    name = log.client[at].astype(np.int64) << 16 | log.mid[at]
-    at = at[np.argsort(name, kind="stable")]
+    name = log.client[at].astype(np.int64) << 17 | log.mid[at]
+    order = np.argsort(name, kind="stable")
+    at, name = at[order], name[order]
+    comes = received[at]
+
+    # A receive that comes again has the line of the first.
+    before = np.append(-1, last_marked(comes))[:-1]
+    again = comes & (before >= 0) & (name == name[before]) & (log.dup[at] == 1)
+    again &= (log.topic[at] == log.topic[at[before]]) & (log.size[at] == log.size[at[before]])
+    first[at[comes]] = at[last_marked(comes & ~again)[comes]]
     enters = np.where(twice, -1, first)
     enters[refused] = -1
-    if len(at) == 0:
-        return first, enters
-    comes = received[at]
-    before = _previous(comes)  # the place of the last receive, in the order of names, that a line may continue
-    same = (before >= 0) & (log.client[at] == log.client[at[before]]) & (log.mid[at] == log.mid[at[before]])
-    again = comes & same & (log.dup[at] == 1)
-    again &= (log.topic[at] == log.topic[at[before]]) & (log.size[at] == log.size[at[before]])
-    root = _roots(comes & ~again)
-    first[at[comes]] = at[root[comes]]
-    enters = np.where(enters >= 0, first, -1)
+
     # A PUBREL releases the last QoS 2 receive of its name, unless another PUBREL has.
-    second = _previous(pending[at])
-    other = _previous(~comes)
-    frees = ~comes & (second >= 0) & (second > other)
-    frees &= (log.client[at] == log.client[at[second]]) & (log.mid[at] == log.mid[at[second]])
+    second, other = (np.append(-1, last_marked(each))[:-1] for each in (pending[at], ~comes))
+    frees = ~comes & (second >= 0) & (second > other) & (name == name[second])
     enters[at[frees]] = first[at[second[frees]]]
     return first, enters
-
-
-def _previous(marked: Bools) -> Ints:
-    """For each place the last marked one before it, or -1."""
-    last = np.maximum.accumulate(np.where(marked, np.arange(len(marked)), -1))
-    return np.append(-1, last[:-1])
-
-
-def _roots(marked: Bools) -> Ints:
-    """For each place the last marked one up to it; 0 where there is none."""
-    return np.maximum.accumulate(np.where(marked, np.arange(len(marked)), 0))
 
 
 @kernel(work=lambda lines, *_: 3 * len(lines.code))
