@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.ingest.formats.mosquitto.lines import BRIDGE, FILTER, FILTER_OFF, RETAINED, Log, is_any
 from overlace.ingest.formats.mosquitto.state import OPEN, UNSEEN, Entries, Sends
@@ -112,8 +111,6 @@ class Evidence(NamedTuple):
     sends: Sends
     entries: Entries
     filters: Filters
-    start: Ints  # by topic: places[start[t]:start[t + 1]] are the entries on it
-    places: Ints
     echoed: Bools  # of a client: it is sent its own messages
     raised: bool  # the broker sends at a subscription's QoS what was published below it (upgrade_outgoing_qos)
 
@@ -123,11 +120,10 @@ def find_carried(sends: Sends, order: Ints, entries: Entries, filters: Filters) 
     carried = np.where((sends.label == OPEN) | (sends.label == BRIDGE), sends.turn, -1)
     own = np.flatnonzero(carried >= 0)
     own = own[entries.publisher[carried[own]] == sends.client[own]]
-    by_topic = group(entries.topic, len(filters.of_topic) - 1)
     waiting = order[(sends.qos == 0)[order]]
     waiting = waiting[(sends.label[waiting] == OPEN) & (carried[waiting] < 0) & (sends.base[waiting] != UNSEEN)]
     if len(waiting):
-        take_waiting(sends, waiting, entries, by_topic, sends.topic.astype(np.int64), False, carried)
+        take_waiting(sends, waiting, entries, carried)
     sessions = _sessions(sends, order)
     if len(sessions.sends):
         echoed = np.zeros(len(filters.of_client), bool)  # no-local clients never get their own
@@ -135,7 +131,7 @@ def find_carried(sends: Sends, order: Ints, entries: Entries, filters: Filters) 
         at_zero = np.flatnonzero((sends.turn >= 0) & (sends.label == OPEN))
         at_zero = at_zero[entries.qos[sends.turn[at_zero]] == 0]
         raised = bool(len(at_zero) and (sends.qos[at_zero] > 0).mean() > 0.5)
-        settle(sessions, Evidence(sends, entries, filters, *by_topic, echoed, raised), carried)
+        settle(sessions, Evidence(sends, entries, filters, echoed, raised), carried)
     return carried
 
 
@@ -144,7 +140,7 @@ def _sessions(sends: Sends, order: Ints) -> Sessions:
     able = (sends.qos > 0) & ((sends.label == OPEN) | (sends.label == RETAINED))
     mine = order[able[order]]
     client, base = sends.client[mine], sends.base[mine]
-    begins = np.append(True, (client[1:] != client[:-1]) | (base[1:] != base[:-1])) if len(mine) else np.empty(0, bool)
+    begins = np.append(True, (client[1:] != client[:-1]) | (base[1:] != base[:-1]))[: len(mine)]
     session = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
     over = np.append(np.where(client[first[1:]] == client[first[:-1]], base[first[1:]], LAST), LAST)
@@ -158,21 +154,12 @@ def _sessions(sends: Sends, order: Ints) -> Sessions:
 
 
 @kernel(work=lambda sends, waiting, *_: 20 * len(waiting))
-def take_waiting(
-    sends: Sends,
-    waiting: Ints,
-    entries: Entries,
-    by_topic: tuple[Ints, Ints],
-    topic: Ints,
-    to_bridges: bool,
-    carried: Ints,
-) -> None:
+def take_waiting(sends: Sends, waiting: Ints, entries: Entries, carried: Ints) -> None:
     """Go through each client's sends and through what entered on their topics side by side, first in, first out.
 
     At QoS 0 a message waits only for an absent client (queue_qos0_messages), since it went. `waiting` is by client, and
     a client's in the order in which they were queued; those that `carried` has already show how far the queue is.
     """
-    start, places = by_topic
     client, least = -1, 0
     for j in waiting:
         if sends.client[j] != client:
@@ -182,22 +169,21 @@ def take_waiting(
             continue
         carried[j] = -1  # and what entered before its session cannot have waited in it: a retained copy is no message
         least = max(least, place_of(entries.enter, sends.base[j], 0, len(entries.enter)))
-        end = start[topic[j] + 1]
-        begin = place_of(places, least, start[topic[j]], end)
+        end = entries.of_topic[sends.topic[j] + 1]
+        begin = place_of(entries.places, least, entries.of_topic[sends.topic[j]], end)
         for k in range(begin, min(end, begin + LOOK)):
-            each = places[k]
+            each = entries.places[k]
             if entries.enter[each] > sends.line[j]:
                 break
-            asked = not to_bridges or (entries.qos[each] > 0 and entries.publisher[each] != client)
+            asked = sends.label[j] != BRIDGE or (entries.qos[each] > 0 and entries.publisher[each] != client)
             if asked and entries.size[each] == sends.size[j]:
                 carried[j], least = each, each + 1
                 break
 
 
 def _settle_work(sessions: Sessions, evidence: Evidence, *_: object) -> int:
-    """The work of `settle`: each session looks at its sends, its filters and topics, and the messages that entered."""
-    filters = evidence.filters
-    each = len(evidence.entries.line) + len(filters.line) + len(filters.of_topic)
+    """Each session looks at its sends, its filters and topics, and the messages that entered."""
+    each = sum(map(len, (evidence.entries.line, evidence.filters.line, evidence.filters.of_topic)))
     return 10 * len(sessions.sends) + len(sessions.over) * each
 
 
@@ -226,13 +212,13 @@ def queue_of(session: int, over: int, ranked: Ints, seen: Ints, marked: Ints, ev
     Loose says that a subscription is shared, so that the queue holds more than the client's part.
     """
     sends, entries, filters = evidence.sends, evidence.entries, evidence.filters
-    start, places = evidence.start, evidence.places
-    who, begin, until = sends.client[ranked[0]], sends.base[ranked[0]], np.int64(-1)
+    start, places = entries.of_topic, entries.places
+    client, begin, until = sends.client[ranked[0]], sends.base[ranked[0]], np.int64(-1)
     for j in ranked:
         until = max(until, sends.line[j])
     before = 0 if begin >= 0 else sends.number[ranked[0]] - 1
     gaps = sends.number[ranked[-1]] - before - len(ranked)  # numbers that were never sent
-    a, b = filters.of_client[who], filters.of_client[who + 1]
+    a, b = filters.of_client[client], filters.of_client[client + 1]
     a, b = place_of(filters.line, begin, a, b), place_of(filters.line, over, a, b)
 
     # What was dropped may be on a topic that was never sent.
@@ -263,10 +249,12 @@ def queue_of(session: int, over: int, ranked: Ints, seen: Ints, marked: Ints, ev
                 each = places[p]
                 if entries.enter[each] >= end:
                     break
-                own = entries.publisher[each] == who
-                if (entries.qos[each] > 0 or evidence.raised) and (evidence.echoed[who] or not own):
+                own = entries.publisher[each] == client
+                if (entries.qos[each] > 0 or evidence.raised) and (evidence.echoed[client] or not own):
                     if held == len(queue):
-                        queue = longer(queue)
+                        queue, old = np.empty(2 * held, np.int64), queue
+                        for i in range(held):
+                            queue[i] = old[i]
                     queue[held] = each
                     held += 1
     return ascending(queue[:held]), loose
@@ -356,12 +344,3 @@ def ascending(values: Ints) -> Ints:
                     j += 1
         old, new, width = new, old, 2 * width
     return old
-
-
-@kernel
-def longer(values: Ints) -> Ints:
-    """The same values with as much room again behind them."""
-    more = np.empty(2 * len(values), np.int64)
-    for i in range(len(values)):
-        more[i] = values[i]
-    return more

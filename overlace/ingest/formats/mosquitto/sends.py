@@ -85,7 +85,7 @@ def _carry_late_wills(sends: Sends, entries: Entries, carried: Ints) -> None:
         return
     key = entries.topic[wills] << 40 | entries.enter[wills]
     wills, key = wills[np.argsort(key, kind="stable")], np.sort(key)
-    last = wills[np.searchsorted(key, sends.topic[lost].astype(np.int64) << 40 | sends.line[lost]) - 1]
+    last = wills[np.searchsorted(key, sends.topic[lost] << 40 | sends.line[lost]) - 1]
     fits = (entries.topic[last] == sends.topic[lost]) & (entries.size[last] == sends.size[lost])
     fits &= entries.enter[last] < sends.line[lost]
     carried[lost[fits]] = last[fits]
@@ -103,8 +103,8 @@ def _carry_over_bridges(sends: Sends, order: Ints, entries: Entries, topics: pa.
     late = order[((sends.label == BRIDGE) & (sends.qos > 0))[order]]
     if (carried[late] < 0).any() or sends.behind[late].any():
         late = late[np.lexsort((sends.number[late], sends.base[late], sends.client[late]))]
-        by_topic = group(entries.topic, len(topics))
-        take_waiting(sends, late, entries, by_topic, _topics_at_entry(sends, entries, topics), True, carried)
+        renamed = sends._replace(topic=_topics_at_entry(sends, entries, topics))
+        take_waiting(renamed, late, entries, carried)
 
 
 def _topics_at_entry(sends: Sends, entries: Entries, topics: pa.Array) -> Ints:
@@ -112,7 +112,7 @@ def _topics_at_entry(sends: Sends, entries: Entries, topics: pa.Array) -> Ints:
 
     What a bridge renames is seen where a message was sent as it entered; the same prefixes hold for what waited.
     """
-    topic, over = sends.topic.astype(np.int64), sends.label == BRIDGE
+    topic, over = sends.topic.copy(), sends.label == BRIDGE
     at_once = over & (sends.turn >= 0) & ~sends.behind
     late = np.flatnonzero(over & ~at_once)
     names = topics.to_pylist()

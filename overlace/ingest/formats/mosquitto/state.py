@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.ingest.formats.mosquitto.lines import (
     ACK,
@@ -45,10 +46,12 @@ class Entries(NamedTuple):
     size: Ints
     qos: Ints
     retain: Ints
+    of_topic: Ints  # CSR by topic into places
+    places: Ints
 
 
 LINE, ENTER, PUBLISHER, TOPIC, SIZE, QOS, RETAIN = range(7)
-"""The columns of Entries while they are filled."""
+"""The first columns of Entries while they are filled."""
 
 
 class Sends(NamedTuple):
@@ -56,7 +59,7 @@ class Sends(NamedTuple):
 
     line: Ints
     client: Numbers
-    topic: Numbers
+    topic: Ints
     size: Numbers
     qos: Numbers
     turn: Ints  # the message that enters in this turn, if the send can be of it, else -1
@@ -96,8 +99,10 @@ def turns_of(log: Log, owned: Bools) -> tuple[Entries, Sends, Bools]:
     most = int(np.count_nonzero((enters >= 0) | is_any(log.code, GONE, LEFT)))
     sent = np.flatnonzero(log.code == SEND)
     entry, known, marks = take_turns(lines, sent, most, log.bridge, owned)
-    entries = Entries(*(np.ascontiguousarray(column) for column in entry.T))
-    sends = Sends(sent, log.client[sent], log.topic[sent], log.size[sent], log.qos[sent], *known, *marks)
+    line, enter, publisher, topic, size, qos, retain = (np.ascontiguousarray(column) for column in entry.T)
+    entries = Entries(line, enter, publisher, topic, size, qos, retain, *group(topic, len(log.topics)))
+    sent_on = log.topic[sent].astype(np.int64)
+    sends = Sends(sent, log.client[sent], sent_on, log.size[sent], log.qos[sent], *known, *marks)
     return entries, sends, (first >= 0) & (first != np.arange(len(first)))
 
 
