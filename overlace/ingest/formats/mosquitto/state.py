@@ -50,10 +50,6 @@ class Entries(NamedTuple):
     places: Ints
 
 
-LINE, ENTER, PUBLISHER, TOPIC, SIZE, QOS, RETAIN = range(7)
-"""The first columns of Entries while they are filled."""
-
-
 class Sends(NamedTuple):
     """Sends in the order of the log."""
 
@@ -89,6 +85,21 @@ class Lines(NamedTuple):
     durable31: Bools  # a session that MQTT 3.1 keeps: it has no "session present"
 
 
+class Clients(NamedTuple):
+    """What is known of each client so far."""
+
+    flight: Ints  # sends that it has not acknowledged
+    number: Ints  # the largest of its sends
+    session: Ints  # the line at which it began
+    connected: Ints  # the line at which its connection began
+    away: Ints  # the line at which it last went away
+    will: Ints  # the line of its will
+    served: Ints  # the last entry that it was sent
+    durable31: Bools
+    keeps_retain: Bools  # it asked to see that a message is to be retained
+    goodbye: Bools  # it has said that it leaves
+
+
 def turns_of(log: Log, owned: Bools) -> tuple[Entries, Sends, Bools]:
     """(entries, sends, repeated): a repeated line is a receive that comes again; topics `owned` are the broker's."""
     first, enters = _entering(log)
@@ -96,13 +107,18 @@ def turns_of(log: Log, owned: Bools) -> tuple[Entries, Sends, Bools]:
     lines = Lines(
         log.code, log.client, log.topic, log.size, log.mid, log.dup, log.qos, log.retain, log.present, enters, durable31
     )
-    most = int(np.count_nonzero((enters >= 0) | is_any(log.code, GONE, LEFT)))
-    sent = np.flatnonzero(log.code == SEND)
-    entry, known, marks = take_turns(lines, sent, most, log.bridge, owned)
-    line, enter, publisher, topic, size, qos, retain = (np.ascontiguousarray(column) for column in entry.T)
-    entries = Entries(line, enter, publisher, topic, size, qos, retain, *group(topic, len(log.topics)))
-    sent_on = log.topic[sent].astype(np.int64)
-    sends = Sends(sent, log.client[sent], sent_on, log.size[sent], log.qos[sent], *known, *marks)
+    columns, none = np.empty((7, np.count_nonzero((enters >= 0) | is_any(log.code, GONE, LEFT))), np.int64), first[:0]
+    sent, clients = np.flatnonzero(log.code == SEND), len(log.bridge)
+    turn, base, since = np.full((3, len(sent)), -1)
+    label, number = np.zeros((2, len(sent)), np.int64)
+    marks, client, topic = np.zeros((4, len(sent)), bool), log.client[sent], log.topic[sent].astype(np.int64)
+    sends = Sends._make([sent, client, topic, log.size[sent], log.qos[sent], turn, label, number, base, since, *marks])
+    flight, places = np.zeros(clients, np.int64), np.full((6, clients), -1)
+    known = Clients._make([flight, *places, *np.zeros((3, clients), bool)])
+    known.will[:] = UNSEEN
+    rows = take_turns(lines, Entries._make([*columns, none, none]), sends, known, log.bridge, owned)
+    columns = columns[:, :rows]
+    entries = Entries._make([*columns, *group(columns[3], len(log.topics))])
     return entries, sends, (first >= 0) & (first != np.arange(len(first)))
 
 
@@ -146,104 +162,106 @@ def _entering(log: Log) -> tuple[Ints, Ints]:
 
 
 @kernel(work=lambda lines, *_: 3 * len(lines.code))
-def take_turns(
-    lines: Lines, sent: Ints, most: int, bridge: Bools, owned: Bools
-) -> tuple[Ints, tuple[Ints, Ints, Ints, Ints, Ints], tuple[Bools, Bools, Bools, Bools]]:
-    """(entries, known, marks) of a log, in the order of the columns of Entries and, from `turn` on, of Sends."""
-    code, client, topic, size = lines.code, lines.client, lines.topic, lines.size
-
-    # what is found: an entry a row, and of each send what Sends holds
-    entry, entries = np.empty((most, RETAIN + 1), np.int64), 0
-    turn, number = np.full(len(sent), -1, np.int64), np.zeros(len(sent), np.int64)
-    base, since = np.full(len(sent), -1, np.int64), np.full(len(sent), -1, np.int64)
-    label = np.zeros(len(sent), np.int64)
-    idle, behind = np.zeros(len(sent), np.bool_), np.zeros(len(sent), np.bool_)
-    crowded, returned = np.zeros(len(sent), np.bool_), np.zeros(len(sent), np.bool_)
-
-    # what is known of each client so far
-    clients = len(bridge)
-    flight, last = np.zeros(clients, np.int64), np.full(clients, -1, np.int64)
-    session, connected = np.full(clients, -1, np.int64), np.full(clients, -1, np.int64)
-    away, old = np.full(clients, -1, np.int64), np.zeros(clients, np.bool_)
-    keeps_retain, goodbye = np.zeros(clients, np.bool_), np.zeros(clients, np.bool_)
-    will, served = np.full(clients, UNSEEN, np.int64), np.full(clients, -1, np.int64)  # line of its will, last turn
-
-    # the entry of this turn, who went away in it, who came back in it, and the last send
-    now, dead, returning, send = -1, -1, -1, -1
+def take_turns(lines: Lines, entries: Entries, sends: Sends, known: Clients, bridge: Bools, owned: Bools) -> int:
+    """Fill in entries and what is known of each send; the number of entries."""
+    code, client = lines.code, lines.client
+    now, absent, returning = -1, -1, -1  # the entry of this turn, the client that went away in it or came back in it
+    entered, send = 0, 0
     for i in range(len(code)):
-        what, who = code[i], client[i]
+        what, own = code[i], client[i]
         if what == SEND:
+            if lines.dup[i] != 1 and absent >= 0 and now < 0 and sends_will(lines, i, absent, known, owned):
+                put_entry(entries, entered, -1, i - 1, absent, lines, i)
+                entries.qos[entered] = 2
+                now, entered = entered, entered + 1
+            take_send(lines, i, now, returning == own, entries, sends, send, known, bridge)
             send += 1
-            since[send], returned[send] = connected[who], returning == who
-            if lines.dup[i] == 1:
-                label[send] = REDELIVERY
-                continue
-
-            if dead >= 0 and now < 0:  # a will that was not expected: none was seen to be given, or a late goodbye
-                mine = will[dead]
-                unseen = mine == UNSEEN and not goodbye[dead] and not owned[topic[i]]
-                if unseen or (mine >= 0 and topic[mine] == topic[i] and size[mine] == size[i]):
-                    put(entry[entries], -1, i - 1, dead, lines, i)
-                    entry[entries, QOS] = 2
-                    now, entries = entries, entries + 1
-
-            # is it a send of the message that enters in this turn?
-            fits = now >= 0 and size[i] == entry[now, SIZE] and (topic[i] == entry[now, TOPIC] or bridge[who])
-            if lines.retain[i] == 1:  # only a client that asked for it sees that a message is to be retained
-                fits = fits and entry[now, RETAIN] == 1 and lines.qos[i] <= entry[now, QOS] and served[who] != now
-            if fits:
-                turn[send], crowded[send], served[who] = now, served[who] == now, now
-                keeps_retain[who] |= lines.retain[i] == 1
-            if bridge[who]:
-                label[send] = BRIDGE
-            elif lines.retain[i] == 1 and turn[send] < 0 and not keeps_retain[who]:
-                label[send] = RETAINED
-
-            # above QoS 0 it has a number, and counts as in flight until it is acknowledged
-            if lines.qos[i] == 0:
-                base[send] = away[who] if returned[send] else UNSEEN
-                continue
-            idle[send], base[send] = flight[who] == 0, session[who]
-            flight[who] += 1
-            if last[who] < 0:  # a session from before this log
-                last[who] = lines.mid[i]
-            step = (lines.mid[i] - last[who] + MIDS // 2) % MIDS - MIDS // 2
-            number[send], behind[send] = last[who] + step, step < 0
-            last[who] = max(last[who], number[send])
         elif what == WILL_TOPIC:
-            will[who] = i
+            known.will[own] = i
         elif RECEIVE <= what <= UNSUBSCRIBE or what == LINK_IN:
-            now, dead, returning = -1, -1, -1  # another turn
+            now, absent, returning = -1, -1, -1  # another turn
             if what == ACK:
-                flight[who] = max(0, flight[who] - 1)
+                known.flight[own] = max(0, known.flight[own] - 1)
             elif what == CONNACK:
-                if size[i] == 0:  # accepted
-                    connected[who] = i
-                    if lines.present[i] == 1 or old[who]:
-                        returning = who
+                if lines.size[i] == 0:  # accepted
+                    known.connected[own] = i
+                    if lines.present[i] == 1 or known.durable31[own]:
+                        returning = own
                     else:
-                        session[who], flight[who], last[who] = i, 0, 0
+                        known.session[own], known.flight[own], known.number[own] = i, 0, 0
             elif what in (CONNECT, LINK_IN):
-                will[who], goodbye[who], old[who] = NONE, False, lines.durable31[i]
+                known.will[own], known.goodbye[own], known.durable31[own] = NONE, False, lines.durable31[i]
             elif what == DISCONNECT:
-                goodbye[who] = True
+                known.goodbye[own] = True
             elif what in (GONE, LEFT):
-                dead, away[who] = who, i
-                mine = will[who]
-                if mine >= 0 and not goodbye[who]:
-                    put(entry[entries], -1, i, who, lines, mine)
-                    now, entries = entries, entries + 1
-                    will[who] = NONE
+                absent, known.away[own] = own, i
+                if known.will[own] >= 0 and not known.goodbye[own]:
+                    put_entry(entries, entered, -1, i, own, lines, known.will[own])
+                    now, entered = entered, entered + 1
+                    known.will[own] = NONE
 
-            new = lines.enters[i]
-            if new >= 0:
-                put(entry[entries], new, i, who, lines, new)
-                now, entries = entries, entries + 1
-    return entry[:entries], (turn, label, number, base, since), (idle, behind, crowded, returned)
+            if lines.enters[i] >= 0:
+                put_entry(entries, entered, lines.enters[i], i, own, lines, lines.enters[i])
+                now, entered = entered, entered + 1
+    return entered
 
 
 @kernel
-def put(row: Ints, line: int, enter: int, publisher: int, lines: Lines, at: int) -> None:
-    """Fill a row that becomes one of Entries; what the message is stands in the line `at`."""
-    row[LINE], row[ENTER], row[PUBLISHER] = line, enter, publisher
-    row[TOPIC], row[SIZE], row[QOS], row[RETAIN] = lines.topic[at], lines.size[at], lines.qos[at], lines.retain[at]
+def sends_will(lines: Lines, i: int, absent: int, known: Clients, owned: Bools) -> bool:
+    """Whether a send is of a will that was not expected: none was seen to be given, or a late goodbye."""
+    will, topic = known.will[absent], lines.topic[i]
+    if will == UNSEEN:
+        return not known.goodbye[absent] and not owned[topic]
+    return bool(will >= 0 and lines.topic[will] == topic and lines.size[will] == lines.size[i])
+
+
+@kernel
+def take_send(
+    lines: Lines,
+    i: int,
+    now: int,
+    returning: bool,
+    entries: Entries,
+    sends: Sends,
+    send: int,
+    known: Clients,
+    bridge: Bools,
+) -> None:
+    """Fill in what is known of a send, given the entry of its turn and whether its client came back in it."""
+    own, size, retain = lines.client[i], lines.size[i], lines.retain[i] == 1
+    sends.since[send], sends.returned[send] = known.connected[own], returning
+    if lines.dup[i] == 1:
+        sends.label[send] = REDELIVERY
+        return
+
+    # is it a send of the message that enters in this turn?
+    fits = now >= 0 and size == entries.size[now] and (lines.topic[i] == entries.topic[now] or bridge[own])
+    if retain:  # only a client that asked for it sees that a message is to be retained
+        fits = fits and entries.retain[now] == 1 and lines.qos[i] <= entries.qos[now] and known.served[own] != now
+    if fits:
+        sends.turn[send], sends.crowded[send], known.served[own] = now, known.served[own] == now, now
+        known.keeps_retain[own] |= retain
+    if bridge[own]:
+        sends.label[send] = BRIDGE
+    elif retain and not fits and not known.keeps_retain[own]:
+        sends.label[send] = RETAINED
+
+    # above QoS 0 it has a number, and counts as in flight until it is acknowledged
+    if lines.qos[i] == 0:
+        sends.base[send] = known.away[own] if returning else UNSEEN
+        return
+    sends.idle[send], sends.base[send] = known.flight[own] == 0, known.session[own]
+    known.flight[own] += 1
+    if known.number[own] < 0:  # a session from before this log
+        known.number[own] = lines.mid[i]
+    step = (lines.mid[i] - known.number[own] + MIDS // 2) % MIDS - MIDS // 2
+    sends.number[send], sends.behind[send] = known.number[own] + step, step < 0
+    known.number[own] = max(known.number[own], sends.number[send])
+
+
+@kernel
+def put_entry(entries: Entries, row: int, line: int, at: int, publisher: int, lines: Lines, like: int) -> None:
+    """Fill a row of entries; what the message is stands in the line `like`."""
+    entries.line[row], entries.enter[row], entries.publisher[row] = line, at, publisher
+    entries.topic[row], entries.size[row] = lines.topic[like], lines.size[like]
+    entries.qos[row], entries.retain[row] = lines.qos[like], lines.retain[like]
