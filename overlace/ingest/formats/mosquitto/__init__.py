@@ -21,10 +21,9 @@ here; a send to a bridge has as `key` the offset of the message that it carries.
 address of the far end as `reason`. A will is the event of its first send. A connect has the `user` that
 logged in; connects and disconnects say whether a session `ends` there.
 
-A double send is one flow: the message names its receiver once. It is a second load on the last hop only, from
-the receiver's home to the receiver: a bridge is sent a message once, however often a client asked for it. So it
-must not count in `traffic`, which sums messages to a whole audience over every link on the way; ingest sums it by
-receiver in a table of its own, `doubles`.
+A double send is one flow, as the message names its receiver once, and a second load on the last hop only: a bridge is
+sent a message once, however often a client asked for it. So it must not count in `traffic`, which sums over every link
+on the way; ingest sums it by receiver in `doubles`.
 
 Written against Mosquitto 2.0. Not exact, as the log does not tell: the first sends of a log that begins while
 messages wait; what 1.x, which sends in later turns, sends at QoS 0 when messages of one topic and size meet;
