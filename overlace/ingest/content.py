@@ -75,13 +75,12 @@ def type_of(values: Sequence[object]) -> str:
 
     Not-a-number is no value among numbers.
     """
-    known = [each for each in values if each is not None and each != ""]
-    if known and all(isinstance(each, bool) or str(each).strip().lower() in TRUTHS for each in known):
+    words = pa.array([str(each) for each in values if each is not None and each != ""], pa.string())
+    if len(words) and flags_in(words)[1].all():
         return "flag"
-    words = pa.array([str(each) for each in known if not isinstance(each, bool)], pa.string())
     numeric = mask_of(pc.match_substring_regex(words, NUMERAL))
     absent = mask_of(pc.match_substring_regex(pc.utf8_trim(words, " \t"), NOT_A_NUMBER))
-    return "number" if len(words) == len(known) and numeric.any() and (numeric | absent).all() else "text"
+    return "number" if numeric.any() and (numeric | absent).all() else "text"
 
 
 def types_in(values: Sequence[object]) -> str:

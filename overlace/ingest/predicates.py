@@ -8,21 +8,20 @@ filter implies. See `overlace.matching.content.attributes` for how they are chos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter
 from overlace.ingest.content import is_message
-from overlace.ingest.receivers import columns_of, typed
+from overlace.ingest.receivers import content_table, parse_typed
 from overlace.ingest.sources import Source
 from overlace.ingest.tables import write_changed
 from overlace.matching.content.attributes import choose_attributes, mask_filters
 from overlace.matching.content.columns import Columns
-from overlace.matching.content.constraints import Constraint, Filter
 from overlace.matching.content.syntax import format_filter, parse_filter
 from overlace.trace.store import Trace
 from overlace.trace.tables import arrow, is_content, numbers, schema_of
@@ -58,9 +57,10 @@ def find_predicates(
     if described or (base is not None and base.names.get("attribute")):
         where = described[0] if described else "the trace"
         raise BadParameter(f"--attributes: {where} has attributes of its own. Leave it out, or use a new trace.")
-    filters = [typed(parse_filter(text)) for text in texts]
-    names = sorted({each.attribute for own in filters for each in own})
-    return tuple(format_filter(untyped(each)) for each in choose_attributes(filters, _sample(sources, names), asked))
+    filters, names = parse_typed(texts)
+    chosen = choose_attributes(filters, _sample(sources, names), asked)
+    plain = (tuple(replace(each, attribute=each.attribute.partition(".")[2]) for each in filter) for filter in chosen)
+    return tuple(map(format_filter, plain))
 
 
 def warn_of_kept(base: Trace | None, asked: int | None) -> list[str]:
@@ -74,44 +74,18 @@ def warn_of_kept(base: Trace | None, asked: int | None) -> list[str]:
     ]
 
 
-def untyped(filter: Filter) -> Filter:
-    """A filter on attributes as messages call them, from one on TYPE.NAME."""
-    return tuple(Constraint(each.attribute.partition(".")[2], each.operator, each.value) for each in filter)
-
-
 def _sample(sources: Sequence[Source], names: Sequence[str]) -> Columns:
     """The content of the first messages of each log."""
-    parts = [piece for source in sources for piece in _first_messages(source)]
     tables = [pa.table(dict.fromkeys(names, pa.nulls(0)))]
-    for part in parts:
-        found = columns_of(part, names)
-        held = {name: _plain(found, name) for name in names}
-        tables.append(pa.table(held))
+    for source in sources:
+        left = MOST_MESSAGES
+        for batch in source.read(*source.splits(LOOKED_AT)[0])[0]:
+            if is_message(batch):
+                tables.append(content_table(batch.slice(0, left), names))
+                left -= batch.num_rows
+            if left <= 0:
+                break
     return Columns.from_batch(pa.concat_tables(tables, promote_options="permissive"))
-
-
-def _plain(columns: Columns, name: str) -> pa.Array:
-    """A column of content as Arrow has it."""
-    column = columns.columns.get(name)
-    if column is None:
-        return pa.nulls(columns.rows)
-    if column.type == "text":
-        return column.words.take(pa.array(column.codes, mask=column.codes < 0))
-    values = pa.array(column.numbers, mask=np.isnan(column.numbers))
-    return values.cast(pa.bool_()) if column.type == "flag" else values
-
-
-def _first_messages(source: Source) -> Iterator[pa.RecordBatch]:
-    """Batches of messages from the beginning of a log."""
-    begin, end = source.splits(LOOKED_AT)[0]
-    batches, _ = source.read(begin, end)
-    left = MOST_MESSAGES
-    for batch in batches:
-        if is_message(batch):
-            yield batch.slice(0, left)
-            left -= batch.num_rows
-        if left <= 0:
-            return
 
 
 # --- what is written --------------------------------------------------------------------------------------
@@ -131,17 +105,13 @@ def write_requests(writer: Writer, predicates: Sequence[str]) -> list[str]:
     column = rows.schema.get_field_index("attributes")
     merged = rows.set_column(column, rows.schema.field(column), arrow(masks, pa.int64(), masks == 0))
     write_changed(writer, "subscriptions", rows, merged)
-    return _warn_of_unasked(numbers(rows["client"])[own[asked == 0]], len(own), base.names["client"])
-
-
-def _warn_of_unasked(clients: Ints, subscriptions: int, names: Sequence[str]) -> list[str]:
-    """Tell which content subscriptions imply no predicate: they are in no channel."""
+    clients = numbers(rows["client"])[own[asked == 0]]  # of subscriptions that are in no channel
     if len(clients) == 0:
         return []
     few = list(dict.fromkeys(clients.tolist()))
-    called = ", ".join(names[each] for each in few[:3]) + (", ..." if few[3:] else "")
+    called = ", ".join(base.names["client"][each] for each in few[:3]) + (", ..." if few[3:] else "")
     return [
-        f"{len(clients):,} of {counted(subscriptions, 'content subscription', 'content subscriptions')} "
+        f"{len(clients):,} of {counted(len(own), 'content subscription', 'content subscriptions')} "
         f"{'asks' if len(clients) == 1 else 'ask'} for no attribute, and so for no channel ({called}): none of the "
         "trace's attributes holds for all that the filter matches. A new trace chooses attributes anew."
     ]

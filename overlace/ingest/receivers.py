@@ -10,7 +10,7 @@ TYPE.NAME; `exists`, which holds for any type, on one more that says whether the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -24,6 +24,7 @@ from overlace.errors import BadFilter, OverlaceError
 from overlace.ingest.columns import Coded, Events, rename
 from overlace.ingest.content import TYPES, attribute_of, column_name, content_of, is_message
 from overlace.ingest.sources import Source
+from overlace.ingest.values import mask_of
 from overlace.matching.content.columns import Columns
 from overlace.matching.content.constraints import Type
 from overlace.matching.content.filters import Constraint, Filter, attributes_of, check_types, parse_filter
@@ -59,20 +60,15 @@ def check_filters(rows: pa.Table, logs: Iterable[tuple[str, Mapping[str, str]]])
         kinds.setdefault(tuple(sorted(types.items())), name)
     parsed = {text: parse_filter(text) for text in pc.unique(rows["filter"]).to_pylist()}
     for listed, name in kinds.items():
-        types = _types(dict(listed))
+        logged = {each: cast(Type, kind) if kind in TYPES else ANY for each, kind in listed}
         for text, own in parsed.items():
-            known: dict[str, Type] = {**dict.fromkeys(attributes_of(own), ANY), **types}
+            known: dict[str, Type] = {**dict.fromkeys(attributes_of(own), ANY), **logged}
             try:
                 check_types(own, known)
             except OverlaceError as error:
                 client = rows["client"][pc.index(rows["filter"], text).as_py()]
                 hint = "Or say what the log holds: --content NAME:TYPE."
                 raise BadFilter(f"{name} and the subscription of {client}: {error} {hint}") from None
-
-
-def _types(types: Mapping[str, str]) -> dict[str, Type]:
-    """Attributes with the one type that they have; any where they have several."""
-    return {name: cast(Type, kind) if kind in TYPES else ANY for name, kind in types.items()}
 
 
 def content_notes(
@@ -133,116 +129,102 @@ def subscriptions_at(path: str) -> Subscriptions:
 def prepare(rows: pa.Table) -> Subscriptions:
     """Subscriptions (client, filter, since, until) with a matcher over their filters."""
     coded = rows["filter"].combine_chunks().dictionary_encode()
-    filters = [typed(parse_filter(text)) for text in coded.dictionary.to_pylist()]
+    filters, attributes = parse_typed(coded.dictionary.to_pylist())
     start, order = group(coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(filters))
     client = rows["client"].combine_chunks().dictionary_encode()
-    since, until = (_times(rows[name], empty) for name, empty in (("since", FIRST), ("until", LAST)))
-    return Subscriptions(
-        Matcher(filters),
-        sorted({each.attribute for own in filters for each in own}),
-        start,
-        client.indices.to_numpy(zero_copy_only=False).astype(np.int64)[order],
-        since[order],
-        until[order],
-        client.dictionary,
+    since, until = (
+        rows[name].cast(TIME).cast(pa.int64()).fill_null(empty).to_numpy().astype(np.int64)[order]
+        for name, empty in (("since", FIRST), ("until", LAST))
     )
+    codes = client.indices.to_numpy(zero_copy_only=False).astype(np.int64)[order]
+    return Subscriptions(Matcher(filters), attributes, start, codes, since, until, client.dictionary)
 
 
-def _times(column: pa.ChunkedArray, empty: int) -> Ints:
-    found: Ints = column.cast(TIME).cast(pa.int64()).fill_null(empty).to_numpy().astype(np.int64)
-    return found
+def parse_typed(texts: Iterable[str]) -> tuple[list[Filter], list[str]]:
+    """(filters, attributes): filters on attributes that are called TYPE.NAME, and all these attributes."""
+    filters = [
+        tuple(Constraint(f"{each.type}.{each.attribute}", each.operator, each.value) for each in parse_filter(text))
+        for text in texts
+    ]
+    return filters, sorted({each.attribute for own in filters for each in own})
 
 
-def typed(filter: Filter) -> Filter:
-    """A filter on attributes that are called TYPE.NAME."""
-    return tuple(Constraint(f"{each.type}.{each.attribute}", each.operator, each.value) for each in filter)
-
-
-def columns_of(batch: pa.RecordBatch, attributes: Sequence[str]) -> Columns:
-    """The content of events in the columns that filters name."""
-    have = set(content_of(batch))
+def content_table(batch: pa.RecordBatch, attributes: Sequence[str]) -> pa.Table:
+    """The content of events, a column for each attribute that filters name; null where it is absent."""
+    have = content_of(batch)
     found: dict[str, pa.Array] = {}
     for each in attributes:
         kind, _, name = each.partition(".")
-        if kind != ANY and column_name(kind, name) in have:
-            found[each] = batch[column_name(kind, name)]
-        elif kind == ANY:
+        if kind != ANY:
+            column = column_name(kind, name)
+            found[each] = batch[column] if column in have else pa.nulls(batch.num_rows)
+        else:
             there = np.zeros(batch.num_rows, bool)
             for own in have:
                 if attribute_of(own)[1] == name:
-                    there |= np.asarray(batch[own].is_valid().to_numpy(zero_copy_only=False), bool)
+                    there |= mask_of(batch[own].is_valid())
             found[each] = pa.array(there, mask=~there)
-    if not found:
-        return Columns(batch.num_rows, {})
-    return Columns.from_batch(pa.table(found))
+    return pa.table(found)
+
+
+def _match(batch: pa.RecordBatch, matcher: Matcher, attributes: Sequence[str]) -> tuple[Ints, Ints]:
+    """(start, filters): the filters that each event of a batch with content matches."""
+    content = content_table(batch, attributes)
+    found, matched = matcher.match(Columns.from_batch(content) if attributes else Columns(batch.num_rows, {}))
+    return np.asarray(found, np.int64), np.asarray(matched, np.int64)
 
 
 def match_events(batch: pa.RecordBatch, asked: Subscriptions) -> tuple[Ints, Ints]:
     """(start, clients): those who receive each event of a batch with content, sorted, each once."""
-    found, asking = asked.matcher.match(columns_of(batch, asked.attributes))
-    bounds, places = take_groups(asked.start, np.arange(len(asked.client)), np.asarray(asking, np.int64))
-    start = bounds[np.asarray(found, np.int64)]
-    row = np.repeat(np.arange(batch.num_rows), np.diff(start))
+    found, matched = _match(batch, asked.matcher, asked.attributes)
+    bounds, places = take_groups(asked.start, np.arange(len(asked.client)), matched)
+    row = np.repeat(np.arange(batch.num_rows), np.diff(bounds[found]))
     at = batch["at"].cast(pa.int64()).to_numpy()[row]
     valid = (asked.since[places] <= at) & (at < asked.until[places])
-    kept = np.append(0, np.cumsum(np.bincount(row[valid], minlength=batch.num_rows)))
-    return sort_groups(kept, asked.client[places[valid]])
+    start = np.append(0, np.cumsum(np.bincount(row[valid], minlength=batch.num_rows)))
+    return sort_groups(start, asked.client[places[valid]])
+
+
+def _of_messages(events: Events, match: Callable[[pa.RecordBatch], tuple[Ints, Ints]]) -> tuple[Ints, Ints, Bools]:
+    """(row, found, matched): what is found for which event, and which events were matched at all."""
+    matched, first = np.zeros(events.rows, bool), 0
+    rows, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for batch in events.batches:
+        for begin in range(first, first + batch.num_rows, AT_ONCE) if is_message(batch) else ():
+            part = batch.slice(begin - first, AT_ONCE)
+            start, found = match(part)
+            rows.append(np.repeat(np.arange(begin, begin + part.num_rows), np.diff(start)))
+            codes.append(found)
+            matched[begin : begin + part.num_rows] = True
+        first += batch.num_rows
+    return np.concatenate(rows), np.concatenate(codes), matched
 
 
 def add_receivers(events: Events, asked: Subscriptions) -> None:
     """Give messages of a source with content, where their receivers were not logged, those who asked for it."""
-    row, client, meant = _matched(events, asked)
-    kept = np.flatnonzero(~meant[np.repeat(np.arange(events.rows), np.diff(events.start))])
-    old = np.repeat(np.arange(events.rows), np.diff(events.start))[kept]
-    start, order = group(np.concatenate([old, row]), events.rows)
+    row, client, matched = _of_messages(events, lambda batch: match_events(batch, asked))
+    row, client = row[~events.logged[row]], client[~events.logged[row]]
+    matched &= ~events.logged
+    old = np.repeat(np.arange(events.rows), np.diff(events.start))
+    kept = np.flatnonzero(~matched[old])
+    start, order = group(np.concatenate([old[kept], row]), events.rows)
     codes = np.concatenate([events.receivers.codes[kept].astype(np.int64), client + len(events.client.names)])[order]
     names = pa.concat_arrays([events.client.names, asked.names.cast(pa.string())])
     both = Coded(np.concatenate([events.client.codes, codes]).astype(np.int32), names)
     both = rename(both, lambda each: each)
     events.client = Coded(both.codes[: events.rows], both.names)
     events.receivers = Coded(both.codes[events.rows :], both.names)
-    events.start, events.logged = start, events.logged | meant
-
-
-def _matched(events: Events, asked: Subscriptions) -> tuple[Ints, Ints, Bools]:
-    """(row, client, meant): who receives which event, and which events were matched at all."""
-    meant = np.zeros(events.rows, bool)
-    rows, clients = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for first, batch in messages_of(events):
-        meant[first : first + batch.num_rows] = ~events.logged[first : first + batch.num_rows]
-        start, found = match_events(batch, asked)
-        row = np.repeat(np.arange(first, first + batch.num_rows), np.diff(start))
-        rows.append(row[~events.logged[row]])
-        clients.append(found[~events.logged[row]])
-    return np.concatenate(rows), np.concatenate(clients), meant
-
-
-def messages_of(events: Events) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Pieces of the batches of messages, each with the row that it begins at."""
-    first = 0
-    for batch in events.batches:
-        if is_message(batch):
-            for begin in range(0, batch.num_rows, AT_ONCE):
-                yield first + begin, batch.slice(begin, AT_ONCE)
-        first += batch.num_rows
+    events.start, events.logged = start, events.logged | matched
 
 
 @lru_cache(maxsize=1)
 def _matcher(predicates: tuple[str, ...]) -> tuple[Matcher, list[str]]:
-    filters = [typed(parse_filter(text)) for text in predicates]
-    return Matcher(filters), sorted({each.attribute for own in filters for each in own})
+    filters, attributes = parse_typed(predicates)
+    return Matcher(filters), attributes
 
 
 def describe_messages(events: Events, predicates: tuple[str, ...]) -> None:
     """Give messages of a source with content the predicates that they satisfy as attributes."""
-    matcher, names = _matcher(predicates)
-    described = np.zeros(events.rows, bool)
-    rows, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for first, batch in messages_of(events):
-        found = matcher.match(columns_of(batch, names))
-        rows.append(np.repeat(np.arange(first, first + batch.num_rows), np.diff(found.start)))
-        codes.append(np.asarray(found.ids, np.int64))
-        described[first : first + batch.num_rows] = True
-    start, order = group(np.concatenate(rows), events.rows)
-    events.attribute = Coded(np.concatenate(codes)[order].astype(np.int32), pa.array(predicates, pa.string()))
-    events.described, events.sets_start = described, start
+    row, codes, events.described = _of_messages(events, lambda batch: _match(batch, *_matcher(predicates)))
+    events.sets_start, order = group(row, events.rows)
+    events.attribute = Coded(codes[order].astype(np.int32), pa.array(predicates, pa.string()))

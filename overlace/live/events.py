@@ -1,6 +1,6 @@
 """Trace events as messages, complete or not: the join of `overlace ingest --format nats`, for a running network.
 
-Keeps: a message is taken only when all servers that it passed have told of it, none twice (ingest.formats.nats.event);
+Keeps: a message is taken only when all servers that it passed have told of it, none twice (ingest.formats.nats);
 events may come in any order.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from overlace.ingest.formats.nats.event import Hop, adds_up, read_event
+from overlace.ingest.formats.nats import Hop, adds_up, read_event
 from overlace.live.wiring import Links, links_of
 
 INBOX = "_INBOX."

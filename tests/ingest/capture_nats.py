@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from overlace.ingest.formats.nats.event import Hop, adds_up, read_event
+from overlace.ingest.formats.nats import Hop, adds_up, read_event
 from overlace.live.client import client_address, connect_nats, nats_options, read_network
 from tests.live.servers import NatsServers, until
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.ingest.formats.mosquitto.filters import filters_of, matches
-from overlace.ingest.formats.mosquitto.rows import _filter_columns
-from overlace.ingest.formats.mosquitto.shapes import FILTER
+from overlace.ingest.formats.mosquitto import filter_columns
+from overlace.ingest.formats.mosquitto.lines import FILTER
+from overlace.ingest.formats.mosquitto.queues import filters_of, matches
 from tests.matching.test_topics import is_valid, names
 from tests.matching.test_topics import matches as by_the_rules
 
@@ -48,7 +48,7 @@ def test_a_filter_asks_for_what_the_rules_say_whoever_shares_it(rows, found):
 @given(filters)
 def test_a_subscription_is_told_apart_into_topic_or_filter_and_group(rows):
     text = pa.array([prefix + name for prefix, name in rows], pa.large_string())
-    topic, wild, group = (each.to_pylist() for each in _filter_columns(text))
+    topic, wild, group = (each.to_pylist() for each in filter_columns(text))
     for i, (prefix, name) in enumerate(rows):
         is_wild = bool({"+", "#"} & set(name.split("/")))
         assert (topic[i], wild[i]) == ((None, name) if is_wild else (name, None))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.accounts import INCOMPLETE
-from overlace.ingest.formats.nats.event import NO_EVENT, NO_ID, Hop, adds_up, read_event
+from overlace.ingest.formats.nats import NO_EVENT, NO_ID, Hop, adds_up, read_event
 from overlace.ingest.options import Options
 from overlace.ingest.sources import guess
 from overlace.matching.names import pseudonyms

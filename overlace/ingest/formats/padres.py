@@ -24,9 +24,9 @@ send to neighbours only. Control, heartbeats, advertisements and subscriptions a
 Not a message either: what the broker publishes itself (its console, its monitor; lasthop none) and its database.
 
 Uncertain, as no log of a running broker was at hand: the level and place before the text, quotes around the class,
-and the exact names of databases. A line without a time is bad, unless it goes on with an exception above it.
-Not told by the log: sizes in bytes; whether a client that had left was reached (the line is written before the send);
-when sessions begin and end.
+and the exact names of databases. A line without a time is bad, unless it goes on with an exception above it. Not told
+by the log: sizes in bytes; when sessions begin and end; whether a client that had left was reached (the line is
+written before the send).
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _messages(
     wrong[rows[bare]] = 4
     reason = pc.if_else(pc.is_in(kind, pa.array(TYPES)), kind, "other kinds of messages")
     reason = pc.if_else(pa.array(published), None, reason)
-    reason = pc.if_else(pc.fill_null(pc.is_in(topic, pa.array(CONTROL)), False), "control", reason)
+    reason = pc.if_else(pc.is_in(topic, pa.array(CONTROL)), "control", reason)
     reason = pc.if_else(pc.fill_null(pc.equal(topic, HEARTBEAT), False), "heartbeat", reason)
     links = ~bare & ~client & ~inside
     reason = pc.if_else(pa.array(inside & mask_of(pc.is_null(reason))), "inside the broker", reason)
@@ -157,10 +157,9 @@ def _hops(hop: pa.Array) -> tuple[Bools, Bools]:
     """(clients, places inside the broker): what each hop is; all others are brokers."""
     coded = hop.dictionary_encode()
     names, codes = coded.dictionary, coded.indices.to_numpy(zero_copy_only=False)
-    stored = mask_of(pc.match_substring_regex(names, CLIENT)) & mask_of(pc.match_substring_regex(names, DATABASE))
-    client = mask_of(pc.match_substring_regex(names, CLIENT)) & ~stored
-    inside = mask_of(pc.is_in(names, pa.array(INSIDE))) | stored
-    return client[codes], inside[codes]
+    client, stored = (mask_of(pc.match_substring_regex(names, each)) for each in (CLIENT, DATABASE))
+    inside = mask_of(pc.is_in(names, pa.array(INSIDE))) | (client & stored)
+    return (client & ~stored)[codes], inside[codes]
 
 
 def sniff(head: bytes) -> float:

@@ -11,7 +11,7 @@ unasked.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -20,17 +20,11 @@ import pyarrow as pa
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.content import TRUTHS, TYPES, asked_types
 from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, Column, match_columns, settle_mapping
-from overlace.ingest.lines import Faults, TextLines, read_lines
+from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, match_columns, settle_mapping
+from overlace.ingest.lines import CLEAN, Faults, TextLines, find_lines, read_lines, text_between
 from overlace.ingest.members import OF_TYPE, Number, columns_of, read_parts
 from overlace.ingest.values import NUMBER
 
-NAME = "padres-quotes"
-NO_PAIRS, UNQUOTED, TWICE = (
-    "not pairs of [attribute,value]",
-    "a value that is neither in quotes, a number nor true or false",
-    "two values for one attribute",
-)
 LINE = re.compile(rb"^\s*\[\s*[A-Za-z_][^\[\],'\"]*,\s*('[^']*'|\"[^\"]*\"|[^\[\],'\"]+)\s*\]\s*(,\s*\[|$)")
 PAIR = re.compile(r"""[ \t]*\[([^\[\],]*),[ \t]*(?:'([^']*)'[ \t]*|"([^"]*)"[ \t]*|([^\]'" \t][^\]]*))\][ \t]*(,|$)""")
 NOT_A_NUMBER = re.compile("[+-]?nan", re.IGNORECASE)
@@ -46,8 +40,8 @@ def read_pairs(line: str) -> tuple[Pairs, str]:
         found = PAIR.match(line, at)
         name = found[1].strip(" \t") if found else ""
         if found is None or not name:
-            return {}, NO_PAIRS
-        value = next((each for each in (found[2], found[3]) if each is not None), None)
+            return {}, "not pairs of [attribute,value]"
+        value = found[2] if found[2] is not None else found[3]
         if value is None:
             word = found[4].strip(" \t")
             if NUMBER.fullmatch(word):
@@ -55,9 +49,9 @@ def read_pairs(line: str) -> tuple[Pairs, str]:
             elif word.lower() in TRUTHS:
                 value = TRUTHS[word.lower()]
             elif not NOT_A_NUMBER.fullmatch(word):
-                return {}, UNQUOTED
+                return {}, "a value that is neither in quotes, a number nor true or false"
         if name in pairs:
-            return {}, TWICE
+            return {}, "two values for one attribute"
         pairs[name] = value
         at, more = found.end(), found[5]
     return pairs, ""
@@ -71,7 +65,7 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
         found, reasons = zip(*map(read_pairs, lines.text().to_pylist()), strict=True)
         faults = Faults(len(found))
         for reason in sorted(set(reasons) - {""}):
-            faults.note(np.array([each == reason for each in reasons], bool), reason)
+            faults.note(np.array(reasons, object) == reason, reason)
         names = wanted or dict.fromkeys(chain.from_iterable(found))
         content = {name: ([each.get(name) for each in found], wanted.get(name)) for name in names}
         fields = {
@@ -85,22 +79,25 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
 
 def settle(sample: bytes, options: Settled) -> Settled:
     """Which attributes the first lines have, of which types, and which of them are the client and the time."""
-    rows = sample_pairs(sample)
+    first, last, state = find_lines(sample)
+    clean = state == CLEAN
+    rows = [read_pairs(line)[0] for line in text_between(sample, first[clean], last[clean]).to_pylist()]
     asked, listed = options["map"], list(dict.fromkeys(chain.from_iterable(rows)))
     for name in (name for names in asked.values() for name in names):
         if listed and name not in listed:
             raise Unknown("attribute of the first lines", name, listed)
     columns = list(dict.fromkeys([*listed, *(name for names in asked.values() for name in names)]))
-    found = [_only_times(each, asked) for each in match_columns(columns, asked)]
+    # attributes are called as they like: only a time is known by its name
+    found = [each if each and each.field in ("at", *asked) else None for each in match_columns(columns, asked)]
     times = [each.name for each in found if each and each.field == "at"]
     if listed and not times:
         raise BadTrace(
             f"no attribute is the time of a publication. Name one: --map at=ATTRIBUTE (found: {', '.join(listed)})."
         )
     if listed and "client" not in asked:
-        first = guess_client([name for name in listed if name not in times] or listed)
+        likely = guess_client([name for name in listed if name not in times] or listed)
         raise BadTrace(
-            f"publications name no publisher. Expected an attribute that stands for one: --map client={first} (found: "
+            f"publications name no publisher. Expected an attribute that stands for one: --map client={likely} (found: "
             f"{', '.join(listed)})."
         )
     settled = settle_mapping(options, columns, [each.get(name) for name in times for each in rows], found)
@@ -108,36 +105,12 @@ def settle(sample: bytes, options: Settled) -> Settled:
     for name in wanted:
         if listed and name not in listed:
             raise Unknown("attribute of the first lines", name, listed)
-    settled["types"] = {
-        name: wanted.get(name) or _types([each.get(name) for each in rows])
-        for name in listed
-        if not wanted or name in wanted
-    }
-    settled["unused"] = [name for name in settled["unused"] if name not in settled["types"]]
-    return settled
-
-
-def _types(values: Sequence[str | bool | None]) -> str:
-    """The types of some values between bars; a number where there is none."""
-    kinds = {OF_TYPE[type(each)] for each in values}
-    return "|".join(kind for kind in TYPES if kind in kinds) or "number"
-
-
-def _only_times(column: Column | None, asked: Collection[str]) -> Column | None:
-    """A column of a field that was asked for, or one of times: attributes are called as they like."""
-    return column if column and (column.field == "at" or column.field in asked) else None
-
-
-def sample_pairs(sample: bytes) -> list[Pairs]:
-    """The pairs of the first lines."""
-    found: list[Pairs] = []
-
-    def take(lines: TextLines) -> Iterator[pa.RecordBatch]:
-        found.extend(read_pairs(line)[0] for line in lines.text().to_pylist())
-        return iter(())
-
-    list(read_lines(iter([(0, sample)]), take))
-    return found
+    types: dict[str, str] = {}
+    for name in [each for each in listed if not wanted or each in wanted]:
+        kinds = {OF_TYPE[type(each.get(name))] for each in rows}
+        types[name] = wanted.get(name) or "|".join(each for each in TYPES if each in kinds) or "number"
+    unused = [name for name in settled["unused"] if name not in types]
+    return {**settled, "types": types, "unused": unused}
 
 
 def guess_client(names: Sequence[str]) -> str:
@@ -154,7 +127,7 @@ def sniff(head: bytes) -> float:
 
 
 FORMAT = Format(
-    name=NAME,
+    name="padres-quotes",
     scope="line",
     sniff=sniff,
     read=read,
@@ -162,10 +135,7 @@ FORMAT = Format(
     content=True,
     options={
         "map": "field=attribute, several times; client must be mapped. fields: " + " ".join(FIELDS),
-        "group": OPTIONS["group"],
-        "broker": OPTIONS["broker"],
-        "unit": OPTIONS["unit"],
-        "list_separator": OPTIONS["list_separator"],
+        **{name: OPTIONS[name] for name in ("group", "broker", "unit", "list_separator")},
         "content": "attributes that are content (default: all), each with its type if need be: code:text",
     },
 )

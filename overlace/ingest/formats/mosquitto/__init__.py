@@ -19,12 +19,11 @@ double (one client, one message, once more), retained, redelivery (d1), bridge, 
 this log), or the kind of packet. Their `client` is the receiver. A receive from a bridge has its receivers
 here; a send to a bridge has as `key` the offset of the message that it carries. A `bridge` event has the
 address of the far end as `reason`. A will is the event of its first send. A connect has the `user` that
-logged in; connects and disconnects say whether a session `ends` there (sessions.py).
+logged in; connects and disconnects say whether a session `ends` there.
 
-A double send is one flow: the message names its receiver once. It is a second load on the last hop only, from
-the receiver's home to the receiver: a bridge is sent a message once, however often a client asked for it. So it
-must not count in `traffic`, which sums messages to a whole audience over every link on the way; ingest sums it by
-receiver in a table of its own, `doubles`.
+A double send is one flow, as the message names its receiver once, and a second load on the last hop only: a bridge is
+sent a message once, however often a client asked for it. So it must not count in `traffic`, which sums over every link
+on the way; ingest sums it by receiver in `doubles`.
 
 Written against Mosquitto 2.0. Not exact, as the log does not tell: the first sends of a log that begins while
 messages wait; what 1.x, which sends in later turns, sends at QoS 0 when messages of one topic and size meet;
@@ -36,39 +35,165 @@ unmatched. `benchmarks/mosquitto.py` counts what is wrong in bursts against real
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from overlace.ingest.events import Format, Settled
-from overlace.ingest.formats.mosquitto.lines import LINE, parse_lines
-from overlace.ingest.formats.mosquitto.log import Log, continue_lines, find_bridges
-from overlace.ingest.formats.mosquitto.rows import rows_of
+from overlace.arrays.jit import Bools, Ints
+from overlace.ingest.events import TIME, Blocks, Format, Settled, events
+from overlace.ingest.formats.mosquitto.lines import (
+    BAD,
+    BRIDGE,
+    CONNACK,
+    CONNECT,
+    EXPIRED,
+    FILTER,
+    FILTER_OFF,
+    GONE,
+    LEFT,
+    LINK,
+    LINK_IN,
+    LINK_TEXT,
+    OTHER,
+    REASONS,
+    RECEIVE,
+    SEND,
+    SHAPES,
+    SYS,
+    TIMED,
+    Log,
+    Numbers,
+    continue_lines,
+    find_bridges,
+    is_any,
+    last_marked,
+    parse_lines,
+)
 from overlace.ingest.formats.mosquitto.sends import match_sends
-from overlace.ingest.formats.mosquitto.shapes import SHAPES
+from overlace.ingest.values import NONE
+
+ROWS = 1 << 17  # of a batch that goes out
+
+KINDS = pa.array("message connect disconnect subscribe unsubscribe bridge follows ignored bad".split())
+MESSAGE, OPENED, CLOSED, ASKED, ASKED_OFF, CROSSED, FOLLOWS, IGNORED, UNREAD = range(len(KINDS))
+KIND_OF = np.full(BAD + 1, FOLLOWS)
+KIND_OF[[RECEIVE, CONNECT, GONE, LEFT, FILTER]] = MESSAGE, OPENED, CLOSED, CLOSED, ASKED
+KIND_OF[[FILTER_OFF, EXPIRED, LINK, LINK_IN]] = ASKED_OFF, ASKED_OFF, CROSSED, CROSSED
+KIND_OF[[OTHER, BAD]] = IGNORED, UNREAD
 
 
 def sniff(head: bytes) -> float:
     """The share of whole lines that begin with a time, a colon and one of Mosquitto's phrases."""
     lines = head.decode(errors="replace").splitlines()[: -1 if not head.endswith(b"\n") else None]
     begins = tuple(shape.begins for shape in SHAPES if shape.begins)
-    rest = (found[2] for found in map(re.compile(LINE).match, lines) if found)
+    rest = (found[2] for found in map(re.compile(TIMED).match, lines) if found)
     return sum(text.startswith(begins) for text in rest) / len(lines) if lines else 0.0
 
 
-def read(blocks: Iterator[tuple[int, bytes]], options: Settled) -> Iterator[pa.RecordBatch]:
+def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of one broker's log, from its beginning; options as in `FORMAT.options`."""
     parts = [parse_lines(offset, block, options.get("timezone") or "UTC") for offset, block in blocks if block]
     if parts:
-        log = Log(parts)
+        log, bridges = Log(parts), options.get("bridges") or ()
         del parts
         continue_lines(log)
-        find_bridges(log, _names(options.get("bridges")))
-        yield from rows_of(log, match_sends(log), options.get("broker"))
+        find_bridges(log, bridges.split(",") if isinstance(bridges, str) else bridges)
+        yield from _events(log, *match_sends(log), options.get("broker"))
 
 
-def _names(option: str | Sequence[str] | None) -> list[str]:
-    return option.split(",") if isinstance(option, str) else list(option or ())
+def _events(log: Log, start: Ints, receivers: Ints, key: Ints, broker: str | None) -> Iterator[pa.RecordBatch]:
+    """One event a line, in batches."""
+    kind, reason = KIND_OF[log.code], log.reason
+    kind[(log.code == SEND) & (reason == SYS)] = IGNORED
+    of_bridge = log.bridge[log.client] & is_any(log.code, RECEIVE, GONE, LEFT, FILTER, FILTER_OFF, EXPIRED)
+    kind[of_bridge], reason[of_bridge] = FOLLOWS, BRIDGE
+    ends, ending = _sessions_that_end(log)
+    ending &= is_any(kind, OPENED, CLOSED)
+    listed = (log.code == RECEIVE) | (start[1:] > start[:-1])
+    plain, wild, sharing = filter_columns(log.topics)
+    topics, size = pa.concat_arrays([log.topics, plain]), len(plain)
+    for first in range(0, len(kind), ROWS):
+        part = slice(first, first + ROWS)
+        code, topic, own = log.code[part], log.topic[part], kind[part]
+        bounds = start[first : first + len(own) + 1]
+        asked = is_any(code, FILTER, FILTER_OFF, LINK_TEXT) & (topic >= 0)
+        filters = np.where(asked, topic, -1)
+        address = _take_names(log.addresses, np.where(own == CROSSED, log.address[part], -1))
+        yield events(
+            offset=log.offset[part],
+            kind=_take_names(KINDS, own),
+            reason=pc.coalesce(address, _take_names(pa.array(REASONS), reason[part])),
+            sample=_take_names(log.samples, np.where(code == BAD, log.sample[part], -1)),
+            at=pa.array(log.at[part], pa.int64(), mask=log.at[part] == NONE).cast(TIME),
+            client=_take_names(log.clients, np.where(is_any(code, OTHER, BAD), -1, log.client[part])),
+            broker=pa.repeat(pa.scalar(broker, pa.string()), len(own)),
+            topic=_take_names(topics, np.where(code == BAD, -1, topic + size * asked)),
+            bytes=pa.array(log.size[part], mask=~is_any(code, RECEIVE, SEND)),
+            receivers=pa.ListArray.from_arrays(
+                pa.array(bounds - bounds[0], pa.int32()),
+                _take_names(log.clients, receivers[bounds[0] : bounds[-1]]),
+                mask=pa.array(~listed[part]),
+            ),
+            key=pa.array(key[part], mask=key[part] < 0).cast(pa.string()),
+            filter=_take_names(wild, filters),
+            dialect=_take_names(pa.array(["mqtt"]), np.where(asked, 0, -1)),
+            group=_take_names(sharing, filters),
+            user=_take_names(log.users, np.where(own == OPENED, log.user[part], -1)),
+            ends=pa.array(ends[part], mask=~ending[part]),
+        )
+
+
+def _take_names(names: pa.Array, codes: Numbers) -> pa.Array:
+    """The names of codes, null for -1."""
+    return names.take(pa.array(codes, pa.int64(), mask=codes < 0)).cast(pa.string())
+
+
+def filter_columns(names: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """(topic, filter, group) of subscriptions to these names: a filter only where it has wildcards."""
+    parts = pc.extract_regex(names, r"^\$share/(?P<group>[^/]*)/(?P<rest>.*)$")
+    inner = pc.coalesce(pc.struct_field(parts, "rest"), names)
+    wild = pc.match_substring_regex(inner, r"(^|/)(\+|#)(/|$)")
+    return pc.if_else(wild, None, inner), pc.if_else(wild, inner, None), pc.struct_field(parts, "group")
+
+
+def _sessions_that_end(log: Log) -> tuple[Bools, Bools]:
+    """(over, known): of lines that open or close a connection whether the session from before is over there.
+
+    A connect line says `c1`: the client wants no session from before and, before MQTT 5, leaves none behind. What the
+    broker answers when the client returns (CONNACK, "session present") says how it was; it counts for more. In MQTT 5
+    how long a session outlives its connection is not logged: until a return shows otherwise, `c1` is taken to mean not
+    at all, which is what clients do unless they ask for more.
+    """
+    lines = np.flatnonzero(is_any(log.code, CONNECT, CONNACK, GONE, LEFT, EXPIRED) & (log.client >= 0))
+    lines = lines[(log.code[lines] != CONNACK) | (log.size[lines] == 0)]  # those that were accepted
+    lines = lines[np.argsort(log.client[lines], kind="stable")]
+    code, client = log.code[lines], log.client[lines]
+    opens, closes = code == CONNECT, is_any(code, GONE, LEFT)
+    before, after = _previous(opens, client), _next(opens | (code == EXPIRED), client)
+    answer = _next((code == CONNACK) | opens, client)
+    answered = opens & (answer >= 0) & (code[answer] == CONNACK) & (log.version[lines] != 1)  # 3.1 does not say
+    absent = answered & (log.present[lines[answer]] == 0)
+    clean = log.clean[lines] == 1
+    came_back = (after >= 0) & answered[after] & ~clean[after]
+    kept_on = (after >= 0) & (code[after] == EXPIRED)
+    left = np.where(came_back, absent[after], (before >= 0) & clean[before] & ~kept_on)
+    over, known = np.zeros(len(log.code), bool), np.zeros(len(log.code), bool)
+    over[lines], known[lines] = np.where(closes, left, clean | absent), opens | closes
+    return over, known
+
+
+def _previous(marked: Bools, client: Ints) -> Ints:
+    """For each row the last marked one before it of the same client, or -1; rows are by client."""
+    place = np.append(-1, last_marked(marked))[: len(marked)]
+    return np.where((place >= 0) & (client[place] == client), place, -1)
+
+
+def _next(marked: Bools, client: Ints) -> Ints:
+    """For each row the next marked one after it of the same client, or -1."""
+    place = _previous(marked[::-1], client[::-1])[::-1]
+    return np.where(place >= 0, len(marked) - 1 - place, -1)
 
 
 FORMAT = Format(

@@ -1,7 +1,8 @@
 """Which message a send carries that waited in its receiver's queue.
 
 Mosquitto numbers what it queues for a client as it queues it. So a session's sends in the order of their numbers
-go through what was queued in it, first in, first out; a missing number is a message that was dropped.
+go through what was queued in it, first in, first out; a missing number is a message that was dropped. What was queued
+follows from the client's subscriptions.
 """
 
 from __future__ import annotations
@@ -9,15 +10,91 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Ints, kernel
-from overlace.ingest.formats.mosquitto.filters import LAST, Filters, matches
-from overlace.ingest.formats.mosquitto.shapes import BRIDGE, RETAINED
-from overlace.ingest.formats.mosquitto.turns import OPEN, UNSEEN, Entries, Sends
+from overlace.ingest.formats.mosquitto.lines import BRIDGE, FILTER, FILTER_OFF, RETAINED, Log, is_any
+from overlace.ingest.formats.mosquitto.state import OPEN, UNSEEN, Entries, Sends
+from overlace.ingest.values import mask_of
 
 LOOK = 2_000  # messages that a send without a counterpart is compared with: twice Mosquitto's queue
 MOST = 10_000_000  # pairs of topic and filter that are compared for one session
+
+LAST = 1 << 62  # a line after all lines
+
+# --- subscriptions ----------------------------------------------------------------------------------------
+
+
+class Filters(NamedTuple):
+    """Subscriptions by client, and topics and filters as levels."""
+
+    of_client: Ints  # CSR into the next five
+    line: Ints
+    end: Ints  # until which line it holds; of an unsubscribe -1
+    first: Bools  # the first line about this filter of this client; of an unsubscribe false
+    topic: Ints
+    qos: Ints
+    shared: Bools  # of a topic
+    of_topic: Ints  # CSR into level
+    level: Ints
+    plus: int
+    many: int
+    dollar: Bools  # of a topic
+
+
+def filters_of(log: Log) -> Filters:
+    """Subscriptions of each client in the order of the log, and the levels of every topic and filter."""
+    lines = np.flatnonzero(is_any(log.code, FILTER, FILTER_OFF))
+    lines = lines[np.argsort(log.client[lines], kind="stable")]
+    levels = pc.split_pattern(log.topics, "/")
+    words = levels.values.dictionary_encode()
+    plus, many = (pc.index(words.dictionary, pa.scalar(each, pa.string())).as_py() for each in "+#")
+    return Filters(
+        np.searchsorted(log.client[lines], np.arange(len(log.clients) + 1)),
+        lines,
+        *_spans(lines, log.code[lines] == FILTER, log.client[lines], log.topic[lines]),
+        log.topic[lines].astype(np.int64),
+        log.qos[lines].astype(np.int64),
+        mask_of(pc.starts_with(log.topics, "$share/")),
+        levels.offsets.to_numpy().astype(np.int64),
+        words.indices.to_numpy().astype(np.int64),
+        plus,
+        many,
+        mask_of(pc.starts_with(log.topics, "$")),
+    )
+
+
+def _spans(line: Ints, on: Bools, client: Ints, topic: Ints) -> tuple[Ints, Bools]:
+    """(end, first) of subscriptions: each until the next line about the same filter of the same client."""
+    end, first = np.where(on, LAST, -1), np.array(on)
+    order = np.lexsort((line, topic, client))
+    same = (np.diff(client[order]) == 0) & (np.diff(topic[order]) == 0)
+    before, after = order[:-1][same], order[1:][same]
+    first[after] = False
+    end[before[on[before]]] = line[after[on[before]]]
+    return end, first
+
+
+@kernel
+def matches(filters: Filters, wanted: int, topic: int) -> bool:
+    """Whether a filter asks for a topic, by MQTT's rules."""
+    f, f_end = filters.of_topic[wanted], filters.of_topic[wanted + 1]
+    t, t_end = filters.of_topic[topic], filters.of_topic[topic + 1]
+    if filters.shared[wanted]:
+        f += 2
+    if f < f_end and filters.dollar[topic] and (filters.level[f] == filters.plus or filters.level[f] == filters.many):
+        return False
+    while f < f_end:
+        if filters.level[f] == filters.many:
+            return True
+        if t == t_end or (filters.level[f] != filters.plus and filters.level[f] != filters.level[t]):
+            return False
+        f, t = f + 1, t + 1
+    return bool(t == t_end)
+
+
+# --- queues -----------------------------------------------------------------------------------------------
 
 
 class Sessions(NamedTuple):
@@ -34,10 +111,8 @@ class Evidence(NamedTuple):
     sends: Sends
     entries: Entries
     filters: Filters
-    start: Ints  # by topic: places[start[t]:start[t + 1]] are the entries on it
-    places: Ints
     echoed: Bools  # of a client: it is sent its own messages
-    raised: bool  # the broker sends at a subscription's QoS what was published below it
+    raised: bool  # the broker sends at a subscription's QoS what was published below it (upgrade_outgoing_qos)
 
 
 def find_carried(sends: Sends, order: Ints, entries: Entries, filters: Filters) -> Ints:
@@ -45,24 +120,19 @@ def find_carried(sends: Sends, order: Ints, entries: Entries, filters: Filters) 
     carried = np.where((sends.label == OPEN) | (sends.label == BRIDGE), sends.turn, -1)
     own = np.flatnonzero(carried >= 0)
     own = own[entries.publisher[carried[own]] == sends.client[own]]
-    by_topic = group(entries.topic, len(filters.of_topic) - 1)
     waiting = order[(sends.qos == 0)[order]]
     waiting = waiting[(sends.label[waiting] == OPEN) & (carried[waiting] < 0) & (sends.base[waiting] != UNSEEN)]
     if len(waiting):
-        take_waiting_at_zero(sends, waiting, entries, by_topic, carried)
+        take_waiting(sends, waiting, entries, carried)
     sessions = _sessions(sends, order)
     if len(sessions.sends):
         echoed = np.zeros(len(filters.of_client), bool)  # no-local clients never get their own
         echoed[sends.client[own]] = True
-        settle(sessions, Evidence(sends, entries, filters, *by_topic, echoed, _raises(sends, entries)), carried)
+        at_zero = np.flatnonzero((sends.turn >= 0) & (sends.label == OPEN))
+        at_zero = at_zero[entries.qos[sends.turn[at_zero]] == 0]
+        raised = bool(len(at_zero) and (sends.qos[at_zero] > 0).mean() > 0.5)
+        settle(sessions, Evidence(sends, entries, filters, echoed, raised), carried)
     return carried
-
-
-def _raises(sends: Sends, entries: Entries) -> bool:
-    """Whether the broker sends at a subscription's QoS what was published below it (upgrade_outgoing_qos)."""
-    at_zero = np.flatnonzero((sends.turn >= 0) & (sends.label == OPEN))
-    at_zero = at_zero[entries.qos[sends.turn[at_zero]] == 0]
-    return bool(len(at_zero) and (sends.qos[at_zero] > 0).mean() > 0.5)
 
 
 def _sessions(sends: Sends, order: Ints) -> Sessions:
@@ -70,7 +140,7 @@ def _sessions(sends: Sends, order: Ints) -> Sessions:
     able = (sends.qos > 0) & ((sends.label == OPEN) | (sends.label == RETAINED))
     mine = order[able[order]]
     client, base = sends.client[mine], sends.base[mine]
-    begins = np.append(True, (client[1:] != client[:-1]) | (base[1:] != base[:-1])) if len(mine) else np.empty(0, bool)
+    begins = np.append(True, (client[1:] != client[:-1]) | (base[1:] != base[:-1]))[: len(mine)]
     session = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
     over = np.append(np.where(client[first[1:]] == client[first[:-1]], base[first[1:]], LAST), LAST)
@@ -84,31 +154,36 @@ def _sessions(sends: Sends, order: Ints) -> Sessions:
 
 
 @kernel(work=lambda sends, waiting, *_: 20 * len(waiting))
-def take_waiting_at_zero(
-    sends: Sends, waiting: Ints, entries: Entries, by_topic: tuple[Ints, Ints], carried: Ints
-) -> None:
-    """QoS 0 waits only for an absent client (queue_qos0_messages): first in, first out, since it went."""
-    start, places = by_topic
-    who, least = -1, 0
+def take_waiting(sends: Sends, waiting: Ints, entries: Entries, carried: Ints) -> None:
+    """Go through each client's sends and through what entered on their topics side by side, first in, first out.
+
+    At QoS 0 a message waits only for an absent client (queue_qos0_messages), since it went. `waiting` is by client, and
+    a client's in the order in which they were queued; those that `carried` has already show how far the queue is.
+    """
+    client, least = -1, 0
     for j in waiting:
-        if sends.client[j] != who:
-            who, least = sends.client[j], 0
+        if sends.client[j] != client:
+            client, least = sends.client[j], 0
+        if carried[j] >= 0 and not sends.behind[j]:
+            least = carried[j] + 1
+            continue
+        carried[j] = -1  # and what entered before its session cannot have waited in it: a retained copy is no message
         least = max(least, place_of(entries.enter, sends.base[j], 0, len(entries.enter)))
-        begin, end = start[sends.topic[j]], start[sends.topic[j] + 1]
-        begin = place_of(places, least, begin, end)
+        end = entries.of_topic[sends.topic[j] + 1]
+        begin = place_of(entries.places, least, entries.of_topic[sends.topic[j]], end)
         for k in range(begin, min(end, begin + LOOK)):
-            each = places[k]
+            each = entries.places[k]
             if entries.enter[each] > sends.line[j]:
                 break
-            if entries.size[each] == sends.size[j]:
+            asked = sends.label[j] != BRIDGE or (entries.qos[each] > 0 and entries.publisher[each] != client)
+            if asked and entries.size[each] == sends.size[j]:
                 carried[j], least = each, each + 1
                 break
 
 
 def _settle_work(sessions: Sessions, evidence: Evidence, *_: object) -> int:
-    """The work of `settle`: each session looks at its sends, its filters and topics, and the messages that entered."""
-    filters = evidence.filters
-    each = len(evidence.entries.line) + len(filters.line) + len(filters.of_topic)
+    """Each session looks at its sends, its filters and topics, and the messages that entered."""
+    each = sum(map(len, (evidence.entries.line, evidence.filters.line, evidence.filters.of_topic)))
     return 10 * len(sessions.sends) + len(sessions.over) * each
 
 
@@ -137,13 +212,13 @@ def queue_of(session: int, over: int, ranked: Ints, seen: Ints, marked: Ints, ev
     Loose says that a subscription is shared, so that the queue holds more than the client's part.
     """
     sends, entries, filters = evidence.sends, evidence.entries, evidence.filters
-    start, places = evidence.start, evidence.places
-    who, begin, until = sends.client[ranked[0]], sends.base[ranked[0]], np.int64(-1)
+    start, places = entries.of_topic, entries.places
+    client, begin, until = sends.client[ranked[0]], sends.base[ranked[0]], np.int64(-1)
     for j in ranked:
         until = max(until, sends.line[j])
     before = 0 if begin >= 0 else sends.number[ranked[0]] - 1
     gaps = sends.number[ranked[-1]] - before - len(ranked)  # numbers that were never sent
-    a, b = filters.of_client[who], filters.of_client[who + 1]
+    a, b = filters.of_client[client], filters.of_client[client + 1]
     a, b = place_of(filters.line, begin, a, b), place_of(filters.line, over, a, b)
 
     # What was dropped may be on a topic that was never sent.
@@ -174,10 +249,12 @@ def queue_of(session: int, over: int, ranked: Ints, seen: Ints, marked: Ints, ev
                 each = places[p]
                 if entries.enter[each] >= end:
                     break
-                own = entries.publisher[each] == who
-                if (entries.qos[each] > 0 or evidence.raised) and (evidence.echoed[who] or not own):
+                own = entries.publisher[each] == client
+                if (entries.qos[each] > 0 or evidence.raised) and (evidence.echoed[client] or not own):
                     if held == len(queue):
-                        queue = longer(queue)
+                        queue, old = np.empty(2 * held, np.int64), queue
+                        for i in range(held):
+                            queue[i] = old[i]
                     queue[held] = each
                     held += 1
     return ascending(queue[:held]), loose
@@ -267,12 +344,3 @@ def ascending(values: Ints) -> Ints:
                     j += 1
         old, new, width = new, old, 2 * width
     return old
-
-
-@kernel
-def longer(values: Ints) -> Ints:
-    """The same values with as much room again behind them."""
-    more = np.empty(2 * len(values), np.int64)
-    for i in range(len(values)):
-        more[i] = values[i]
-    return more

@@ -2,119 +2,135 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from overlace.arrays.csr import group
-from overlace.arrays.jit import Bools, Ints, kernel
-from overlace.ingest.formats.mosquitto.bridged import carry_over_bridges
-from overlace.ingest.formats.mosquitto.filters import filters_of, starts
-from overlace.ingest.formats.mosquitto.lines import Numbers
-from overlace.ingest.formats.mosquitto.log import Log
-from overlace.ingest.formats.mosquitto.queues import find_carried
-from overlace.ingest.formats.mosquitto.shapes import BRIDGE, DOUBLE, QUEUED, SENT, SYS, UNMATCHED
-from overlace.ingest.formats.mosquitto.turns import OPEN, Entries, Sends, turns_of
+from overlace.arrays.jit import Bools, Ints
+from overlace.ingest.formats.mosquitto.lines import (
+    BRIDGE,
+    DOUBLE,
+    QUEUED,
+    RECEIVE,
+    REDELIVERY,
+    SEND,
+    SENT,
+    SYS,
+    UNMATCHED,
+    Log,
+)
+from overlace.ingest.formats.mosquitto.queues import filters_of, find_carried, take_waiting
+from overlace.ingest.formats.mosquitto.state import OPEN, Entries, Sends, turns_of
+from overlace.ingest.values import mask_of
 
 
-class Matched(NamedTuple):
-    """What the sends say of the lines of a log."""
+def match_sends(log: Log) -> tuple[Ints, Ints, Ints]:
+    """(start, receivers, key): who received each message, and what sends to bridges carry.
 
-    start: Ints  # CSR: of a line that is a message its receivers
-    receivers: Ints
-    publisher: Numbers  # of a line: its client, of a will's first send the one who died
-    topic: Numbers  # of a line; of a will's first send the will's
-    reason: Numbers  # of a line; of a send why it was sent
-    key: Ints  # of a send to a bridge the offset of the message it carries, else -1
-    wills: Ints  # lines that are the first send of a will
-    again: Bools  # of a line: a receive that comes again
-
-
-def match_sends(log: Log) -> Matched:
-    """Which message each send carries, and so who received each message."""
-    owned = starts(log.topics, "$SYS/")
-    entries, sends, again = turns_of(log, owned)
+    Line i was sent to receivers[start[i]:start[i + 1]], each once. A send to a bridge has as key the offset of the
+    message that it carries; other lines have -1. Why each send was sent is written into the log, and what the first
+    send of a will is: that message.
+    """
+    owned = mask_of(pc.starts_with(log.topics, "$SYS/"))
+    entries, sends, repeated = turns_of(log, owned)
     order = group(sends.client.astype(np.int64), len(log.clients))[1]
     carried = find_carried(sends, order, entries, filters_of(log))
-    carry_over_bridges(sends, order, entries, log.topics, carried)
-    carried = give_to_late_wills(sends, entries, len(log.topics), carried)
+    _carry_over_bridges(sends, order, entries, log.topics, carried)
+    _carry_late_wills(sends, entries, carried)
 
-    to_bridge = log.bridge[sends.client]
-    message = lines_of_messages(entries.line, sends.line, carried, to_bridge)
+    # A message is the line at which it came, a will its first send, to a client if there is one.
+    to_bridge, message = log.bridge[sends.client], entries.line.copy()
+    of_will = np.flatnonzero((carried >= 0) & (np.append(entries.line, 0)[carried] < 0))[::-1]
+    for which in (of_will[to_bridge[of_will]], of_will[~to_bridge[of_will]]):
+        message[carried[which]] = sends.line[which]  # of several written to one place the last, so the first, stays
     root = np.append(message, -1)[carried]
-    counted = (root >= 0) & ~to_bridge & (sends.label == OPEN)
-    start, receivers, double = receivers_of(order, sends.client, root, counted, len(log.code))
-    away = np.append(entries.enter, len(log.code))[carried] < sends.since
+    start, receivers, double = _receivers(sends, order, root, (root >= 0) & ~to_bridge & (sends.label == OPEN), log)
+
+    waited = np.append(entries.enter, len(log.code))[carried] < sends.since
     why = np.select(
         [sends.label != OPEN, double, carried >= 0, sends.returned, owned[sends.topic]],
-        [sends.label, DOUBLE, np.where(away, QUEUED, SENT), QUEUED, SYS],
+        [sends.label, DOUBLE, np.where(waited, QUEUED, SENT), QUEUED, SYS],
         UNMATCHED,
     )
-    reason, key = log.reason.copy(), np.full(len(log.code), -1, np.int64)
-    reason[sends.line] = why
+    log.reason[sends.line], key = why, np.full(len(log.code), -1, np.int64)
     over = (why == BRIDGE) & (root >= 0)
     key[sends.line[over]] = log.offset[root[over]]
+    log.code[repeated], log.reason[repeated] = SEND, REDELIVERY
 
     first = (carried >= 0) & (root == sends.line)
-    publisher, topic = log.client.copy(), log.topic.copy()
-    publisher[sends.line[first]] = entries.publisher[carried[first]]
-    topic[sends.line[first]] = entries.topic[carried[first]]
-    return Matched(start, receivers, publisher, topic, reason, key, sends.line[first], again)
+    lines, wills = sends.line[first], carried[first]
+    by_bridge = log.bridge[entries.publisher[wills]]
+    log.client[lines], log.topic[lines] = entries.publisher[wills], entries.topic[wills]
+    log.code[lines], log.reason[lines] = np.where(by_bridge, SEND, RECEIVE), np.where(by_bridge, BRIDGE, 0)
+    return start, receivers, key
 
 
-@kernel(work=lambda order, client, root, counted, lines: 2 * len(order) + lines)
-def receivers_of(order: Ints, client: Numbers, root: Ints, counted: Bools, lines: int) -> tuple[Ints, Ints, Bools]:
-    """(start, receivers, double): per line the distinct clients it was sent to, in order, as CSR."""
-    double = np.zeros(len(order), np.bool_)
-    latest = np.full(lines, -1, np.int64)
-    start = np.zeros(lines + 1, np.int64)
-    for j in order:
-        if counted[j]:
-            double[j] = latest[root[j]] == client[j]
-            latest[root[j]] = client[j]
-            if not double[j]:
-                start[root[j] + 1] += 1
-    for i in range(lines):
-        start[i + 1] += start[i]
-        latest[i] = start[i]  # now where the line's next receiver goes
-    receivers = np.empty(start[-1], np.int64)
-    for j in order:
-        if counted[j] and not double[j]:
-            receivers[latest[root[j]]] = client[j]
-            latest[root[j]] += 1
-    return start, receivers, double
+def _receivers(sends: Sends, order: Ints, root: Ints, counted: Bools, log: Log) -> tuple[Ints, Ints, Bools]:
+    """(start, receivers, double): per line the distinct clients it was sent to, in order, and sends that repeat one."""
+    mine = order[counted[order]]
+    mine = mine[group(root[mine], len(log.code))[1]]  # by message, then client, then line
+    again = np.append(False, (np.diff(root[mine]) == 0) & (np.diff(sends.client[mine]) == 0))[: len(mine)]
+    double = np.zeros(len(order), bool)
+    double[mine[again]] = True
+    mine = mine[~again]
+    start = np.append(0, np.cumsum(np.bincount(root[mine], minlength=len(log.code))))
+    return start, sends.client[mine].astype(np.int64), double
 
 
-def give_to_late_wills(sends: Sends, entries: Entries, topics: int, carried: Ints) -> Ints:
-    """The message of each send, where those that nothing else explains carry the last will on their topic.
+def _carry_late_wills(sends: Sends, entries: Entries, carried: Ints) -> None:
+    """Have sends that nothing else explains carry the last will on their topic: a will may be sent with delay."""
+    lost, wills = np.flatnonzero((sends.label == OPEN) & (carried < 0)), np.flatnonzero(entries.line < 0)
+    if len(lost) == 0 or len(wills) == 0:
+        return
+    key = entries.topic[wills] << 40 | entries.enter[wills]
+    wills, key = wills[np.argsort(key, kind="stable")], np.sort(key)
+    last = wills[np.searchsorted(key, sends.topic[lost] << 40 | sends.line[lost]) - 1]
+    fits = (entries.topic[last] == sends.topic[lost]) & (entries.size[last] == sends.size[lost])
+    fits &= entries.enter[last] < sends.line[lost]
+    carried[lost[fits]] = last[fits]
 
-    A will may be sent with delay.
+
+# --- bridges ----------------------------------------------------------------------------------------------
+
+
+def _carry_over_bridges(sends: Sends, order: Ints, entries: Entries, topics: pa.Array, carried: Ints) -> None:
+    """Have sends to bridges carry what waited, as too much was in flight or the bridge was down.
+
+    What a broker queues for a bridge it numbers and sends as it does for any client, first in, first out. Inexact where
+    the queue overflowed: what was dropped is taken for what was sent, until nothing waits.
     """
-    lost = np.flatnonzero((sends.label == OPEN) & (carried < 0))
-    wills = np.flatnonzero(entries.line < 0)
-    return match_lost_sends(sends, lost, entries, wills, topics, carried) if len(lost) and len(wills) else carried
+    late = order[((sends.label == BRIDGE) & (sends.qos > 0))[order]]
+    if (carried[late] < 0).any() or sends.behind[late].any():
+        late = late[np.lexsort((sends.number[late], sends.base[late], sends.client[late]))]
+        renamed = sends._replace(topic=_topics_at_entry(sends, entries, topics))
+        take_waiting(renamed, late, entries, carried)
 
 
-@kernel(work=lambda sends, lost, entries, wills, *_: 2 * (len(lost) + len(wills)))
-def match_lost_sends(sends: Sends, lost: Ints, entries: Entries, wills: Ints, topics: int, carried: Ints) -> Ints:
-    """The message of each send, that of a lost one being the last will that entered before it on its topic."""
-    found = carried.copy()
-    latest = np.full(topics, -1, np.int64)
-    each = 0
-    for j in lost:
-        while each < len(wills) and entries.enter[wills[each]] < sends.line[j]:
-            latest[entries.topic[wills[each]]] = wills[each]
-            each += 1
-        will = latest[sends.topic[j]]
-        if will >= 0 and entries.size[will] == sends.size[j]:
-            found[j] = will
-    return found
+def _topics_at_entry(sends: Sends, entries: Entries, topics: pa.Array) -> Ints:
+    """Of each send the topic by which its message entered: bridges rename by prefix as they send.
 
-
-def lines_of_messages(line: Ints, sent: Ints, carried: Ints, bridge: Bools) -> Ints:
-    """The lines of all messages: a will's is its first send, to a client if there is one."""
-    named = line.copy()
-    theirs = np.flatnonzero((carried >= 0) & (np.append(line, 0)[carried] < 0))[::-1]
-    for which in (bridge[theirs], ~bridge[theirs]):  # of several written to one place the last, so the first, stays
-        named[carried[theirs[which]]] = sent[theirs[which]]
-    return named
+    What a bridge renames is seen where a message was sent as it entered; the same prefixes hold for what waited.
+    """
+    topic, over = sends.topic.copy(), sends.label == BRIDGE
+    at_once = over & (sends.turn >= 0) & ~sends.behind
+    late = np.flatnonzero(over & ~at_once)
+    names = topics.to_pylist()
+    place = {name: i for i, name in enumerate(names)}
+    came: dict[tuple[int, int], int] = {}
+    prefixes: dict[int, set[tuple[str, str]]] = {}
+    seen = np.column_stack([sends.client, topic, np.append(entries.topic, -1)[sends.turn]])[at_once]
+    for client, out, entered in np.unique(seen, axis=0).tolist():
+        came[client, out] = entered
+        now, then = names[out].split("/"), names[entered].split("/")
+        while now and then and now[-1] == then[-1]:
+            now, then = now[:-1], then[:-1]
+        prefixes.setdefault(client, set()).add(("/".join([*now, ""]), "/".join([*then, ""])))
+    pairs, which = np.unique(np.column_stack([sends.client, topic])[late], axis=0, return_inverse=True)
+    found = []
+    for client, out in pairs.tolist():
+        rules = sorted(prefixes.get(client, ()), key=lambda each: (-len(each[0]), each))
+        renamed = [then + names[out][len(now) :] for now, then in rules if names[out].startswith(now)]
+        found.append(came.get((client, out), next((place[name] for name in renamed if name in place), out)))
+    topic[late] = np.array(found, dtype=np.int64)[which.reshape(-1)]
+    return topic
