@@ -21,10 +21,11 @@ from overlace.errors import BadTrace, Unknown
 from overlace.ingest.content import TRUTHS, TYPES, asked_types
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, match_columns, settle_mapping
-from overlace.ingest.lines import CLEAN, Faults, TextLines, find_lines, read_lines, text_between
+from overlace.ingest.lines import CLEAN, Faults, TextLines, find_lines, read_lines
 from overlace.ingest.members import OF_TYPE, Number, columns_of, read_parts
 from overlace.ingest.values import NUMBER
 
+NAME = "padres-quotes"
 LINE = re.compile(rb"^\s*\[\s*[A-Za-z_][^\[\],'\"]*,\s*('[^']*'|\"[^\"]*\"|[^\[\],'\"]+)\s*\]\s*(,\s*\[|$)")
 PAIR = re.compile(r"""[ \t]*\[([^\[\],]*),[ \t]*(?:'([^']*)'[ \t]*|"([^"]*)"[ \t]*|([^\]'" \t][^\]]*))\][ \t]*(,|$)""")
 NOT_A_NUMBER = re.compile("[+-]?nan", re.IGNORECASE)
@@ -79,9 +80,7 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
 
 def settle(sample: bytes, options: Settled) -> Settled:
     """Which attributes the first lines have, of which types, and which of them are the client and the time."""
-    first, last, state = find_lines(sample)
-    clean = state == CLEAN
-    rows = [read_pairs(line)[0] for line in text_between(sample, first[clean], last[clean]).to_pylist()]
+    rows = sample_pairs(sample)
     asked, listed = options["map"], list(dict.fromkeys(chain.from_iterable(rows)))
     for name in (name for names in asked.values() for name in names):
         if listed and name not in listed:
@@ -113,6 +112,12 @@ def settle(sample: bytes, options: Settled) -> Settled:
     return {**settled, "types": types, "unused": unused}
 
 
+def sample_pairs(sample: bytes) -> list[Pairs]:
+    """The pairs of the first lines."""
+    lines, state = find_lines(0, sample)
+    return [read_pairs(line)[0] for line in lines.at(state == CLEAN).text().to_pylist()]
+
+
 def guess_client(names: Sequence[str]) -> str:
     """The attribute that likeliest stands for a publisher: one that is called so, the symbol, or any but the class."""
     likely = [name for name in names if name.lower() in (*COMMON["client"], "symbol")]
@@ -127,7 +132,7 @@ def sniff(head: bytes) -> float:
 
 
 FORMAT = Format(
-    name="padres-quotes",
+    name=NAME,
     scope="line",
     sniff=sniff,
     read=read,
