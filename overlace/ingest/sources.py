@@ -156,7 +156,6 @@ def look_at(
     """(source, first bytes) of a file."""
     if form is not None and form not in FORMATS:
         raise Unknown("format", form, FORMATS)
-    asked = options or Options()
     files, at = place(path)
     info = files.get_file_info(at)
     if info.type != pafs.FileType.File:
@@ -173,29 +172,9 @@ def look_at(
     if not head.startswith(parquet.MAGIC):
         _refuse_encoding(path, head)
 
-    name = form or guess(head.removeprefix(MARK))
-    if name is None and b"\n" not in sample and not packed:
-        raise Unfinished(f"{PurePosixPath(path).name}: its only line is unfinished, and waits for its end")
-    if name is None:
-        kind = PurePosixPath(path).suffix
-        raise BadTrace(
-            f"{path}: no known format ({', '.join(FORMATS)}) fits its first lines. Name one with --format, or leave "
-            f"such files out with --skip '{'*' + kind if kind else PurePosixPath(path).name}'."
-        )
-
-    chosen = FORMATS[name]
-    given = asked.for_format(chosen)
-    if name == "parquet":
-        settled = parquet.settle(path, given)
-    else:
-        cut = sample if len(sample) < SAMPLE else sample[: sample.rfind(b"\n") + 1] or sample
-        settled = chosen.settle(cut.removeprefix(MARK), given)
-    if chosen.one_broker and not settled.get("broker"):
-        stem = strip_rotation(PurePosixPath(path).name).rpartition(".")
-        settled["broker"] = stem[0] or stem[2]
-
+    chosen, settled = _settle(path, form, sample, packed, options or Options())
     size, is_open = info.size, False
-    if not packed and name != "parquet" and not chosen.lines and not end.endswith(b"\n"):
+    if not packed and chosen is not parquet.FORMAT and not chosen.lines and not end.endswith(b"\n"):
         size, is_open = _end_of(path, info.size, chosen, settled)
     tail = hash_of(end, key) if size == info.size else tail_at(files, at, size, key)
     source = Source(
@@ -203,7 +182,7 @@ def look_at(
         PurePosixPath(path).name,
         digest=hash_of(head, key),
         size=size,
-        format=name,
+        format=chosen.name,
         options=settled,
         packed=packed,
         start=(len(head), hash_of(head, key)),
@@ -215,6 +194,29 @@ def look_at(
         key=key,
     )
     return source, head
+
+
+def _settle(path: str, form: str | None, sample: bytes, packed: bool, asked: Options) -> tuple[Format, Settled]:
+    """The format of a file, detected unless named, and what its first bytes settle for all of it."""
+    name = form or guess(sample[:HEAD].removeprefix(MARK))
+    if name is None and b"\n" not in sample and not packed:
+        raise Unfinished(f"{PurePosixPath(path).name}: its only line is unfinished, and waits for its end")
+    if name is None:
+        kind = PurePosixPath(path).suffix
+        raise BadTrace(
+            f"{path}: no known format ({', '.join(FORMATS)}) fits its first lines. Name one with --format, or leave "
+            f"such files out with --skip '{'*' + kind if kind else PurePosixPath(path).name}'."
+        )
+    chosen = FORMATS[name]
+    given = asked.for_format(chosen)
+    if name == "parquet":
+        return chosen, parquet.settle(path, given)
+    cut = sample if len(sample) < SAMPLE else sample[: sample.rfind(b"\n") + 1] or sample
+    settled = chosen.settle(cut.removeprefix(MARK), given)
+    if chosen.one_broker and not settled.get("broker"):
+        stem = strip_rotation(PurePosixPath(path).name).rpartition(".")
+        settled["broker"] = stem[0] or stem[2]
+    return chosen, settled
 
 
 def _end_of(path: str, size: int, form: Format, settled: Settled) -> tuple[int, bool]:

@@ -146,7 +146,7 @@ def test_the_same_file_twice_changes_nothing_and_a_longer_one_adds_what_is_new(s
         assert done.trace.rows("messages") == upto
         assert of_observation(observe(done.trace), done.trace.names) == observed(messages[:upto])
     assert done.accounts[0].lines == 200
-    with pytest.raises(BadTrace, match="Was it cut"):
+    with pytest.raises(BadTrace, match="is shorter"):
         written(path, messages[:200])
         ingest([str(path)], str(tmp_path / "grown"), spark)
 
@@ -166,7 +166,7 @@ def test_an_ingest_that_dies_leaves_the_trace_as_it_was(sail, tmp_path, monkeypa
     from overlace.ingest.run import Ingest
 
     steps = [(merge, each) for each in ("facts_of", "write_messages", "write_traffic", "write_names")]
-    for owner, step in [*steps, (Ingest, "_settle"), (Ingest, "_commit")]:
+    for owner, step in [*steps, (Ingest, "_scope"), (Ingest, "_commit")]:
 
         def die(*_, **__):
             raise KeyboardInterrupt

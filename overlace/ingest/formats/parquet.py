@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Bools
@@ -28,15 +27,6 @@ ROWS = 2_000_000
 """Rows of a split, and those that are read at once."""
 
 
-def files_of(path: str) -> list[str]:
-    """The files of a table: itself, or those in its folder, in order."""
-    files, at = place(path)
-    if files.get_file_info(at).type != pafs.FileType.Directory:
-        return [path]
-    inside = files.get_file_info(pafs.FileSelector(at))
-    return [f"{path}/{name}" for name in sorted(info.base_name for info in inside if info.extension == "parquet")]
-
-
 def open_parquet(path: str, coded: Sequence[str] = ()) -> pq.ParquetFile:
     """The file, some of its columns dictionary-encoded, or what is wrong with it."""
     files, at = place(path)
@@ -46,40 +36,22 @@ def open_parquet(path: str, coded: Sequence[str] = ()) -> pq.ParquetFile:
         raise BadTrace(f"{path}: not a whole Parquet file ({str(error).splitlines()[0]}). Was it cut?") from None
 
 
-def span(path: str, options: Settled) -> tuple[int, int] | None:
-    """First and last time of a file, where its statistics say so."""
-    names = options["mapping"].get("at", ())
-    if len(names) != 1 or files_of(path) != [path]:
-        return None
-    with open_parquet(path) as file:
-        column = file.schema_arrow.get_field_index(names[0])
-        kind = file.schema_arrow.field(column).type
-        found = [file.metadata.row_group(g).column(column).statistics for g in range(file.metadata.num_row_groups)]
-    if not pa.types.is_timestamp(kind) or not found or not all(each and each.has_min_max for each in found):
-        return None
-    ends = [min(each.min for each in found), max(each.max for each in found)]
-    first, last = pa.array(ends, pa.timestamp("us", kind.tz)).cast(pa.int64()).to_pylist()
-    return first, last
-
-
 def splits(path: str, rows: int = ROWS) -> list[tuple[int, int]]:
-    """(first, last): runs of row groups of one file, each of about so many rows; numbered through all files."""
-    found, first = [], 0
-    for each in files_of(path):
-        with open_parquet(each) as file:
-            sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-        held, end = 0, first + len(sizes)
-        for group, count in enumerate(sizes, first):
-            held += count
-            if held >= rows or group + 1 == end:
-                found.append((first, group + 1))
-                first, held = group + 1, 0
+    """(first, last): runs of row groups of a file, each of about so many rows."""
+    with open_parquet(path) as file:
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    found, first, held = [], 0, 0
+    for group, count in enumerate(sizes, 1):
+        held += count
+        if held >= rows or group == len(sizes):
+            found.append((first, group))
+            first, held = group, 0
     return found
 
 
 def settle(path: str, options: Settled) -> Settled:
     """Which column is which, the key, the unit of times, and the types of content."""
-    with open_parquet(files_of(path)[0]) as file:
+    with open_parquet(path) as file:
         return settle_columns(
             path, file.schema_arrow, lambda names: next(file.iter_batches(1000, columns=names), None), options
         )
@@ -140,20 +112,13 @@ def _type_of(path: str, name: str, kind: pa.DataType) -> str:
 def read_groups(path: str, first: int, last: int, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of the messages in some row groups of one file."""
     coded = [name for field in ("client", "topic", "receiver", "broker") for name in options["mapping"].get(field, ())]
-    above = 0
-    for each in files_of(path):
-        with open_parquet(each, coded) as file:
-            count = file.metadata.num_row_groups
-            if first < count:
-                above += sum(file.metadata.row_group(group).num_rows for group in range(first))
-                groups, wanted = range(first, last), columns_read(options)
-                for batch in file.iter_batches(ROWS, groups, wanted, use_threads=False):
-                    columns = {name: batch[name] for name in wanted}
-                    yield from events_of(columns, batch.num_rows, above, options)
-                    above += batch.num_rows
-                return
-            above += file.metadata.num_rows
-        first, last = first - count, last - count
+    with open_parquet(path, coded) as file:
+        above = sum(file.metadata.row_group(group).num_rows for group in range(first))
+        wanted = columns_read(options)
+        for batch in file.iter_batches(ROWS, range(first, last), wanted, use_threads=False):
+            columns = {name: batch[name] for name in wanted}
+            yield from events_of(columns, batch.num_rows, above, options)
+            above += batch.num_rows
 
 
 def events_of(columns: Mapping[str, pa.Array], rows: int, above: int, options: Settled) -> Iterator[pa.RecordBatch]:
