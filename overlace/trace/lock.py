@@ -60,7 +60,7 @@ def owner() -> dict[str, object]:
 
 @contextmanager
 def locked(folder: str, break_lock: bool = False) -> Iterator[Lock]:
-    """Hold the lock of a local folder, which is there; refused in one line while another writer holds it."""
+    """Hold the lock of a local folder; refused in one line while another writer holds it."""
     lock = take(folder, break_lock)
     try:
         yield lock
@@ -101,7 +101,7 @@ def take(folder: str, break_lock: bool = False) -> Lock:
 
 
 def _open(path: str) -> tuple[bool, int | None]:
-    """(made by us, file) of a lock; no file if it has gone meanwhile."""
+    """(made by us, file) of a lock; no file if it or its folder has gone meanwhile."""
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
     try:
         return True, os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
@@ -112,6 +112,9 @@ def _open(path: str) -> tuple[bool, int | None]:
             return False, None
         except OSError as problem:
             raise BadTrace(f"{path} cannot be the trace's lock ({problem.strerror}): remove it") from problem
+    except FileNotFoundError:  # whoever made the folder was refused, and has removed it
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return False, None
 
 
 def _ask(held: int) -> bool | None:

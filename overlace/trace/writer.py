@@ -74,8 +74,8 @@ def writing(path: str, *, anew: bool = False, break_lock: bool = False) -> Itera
                 with finishing():
                     writer.tidy()
     finally:
-        if not there and not files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
-            files.delete_dir(at)
+        if not there:
+            _drop_empty(files, at)
 
 
 class Writer:
@@ -240,14 +240,14 @@ class Writer:
     def _files(self, files: pafs.FileSystem, at: str) -> Iterator[tuple[pafs.FileInfo, str]]:
         """The files in the folders of tables, and their paths in the trace."""
         for table in TRACE:
-            for info in files.get_file_info(pafs.FileSelector(f"{at}/{table}", allow_not_found=True, recursive=True)):
+            for info in _listed(files, f"{at}/{table}", recursive=True):
                 if info.type == pafs.FileType.File:
                     yield info, info.path.removeprefix(f"{at}/")
 
     def clear(self) -> None:
         """Remove what dead writers have staged, and their next generation: all others are, since we hold the lock."""
         files, at = place(self.path)
-        for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
+        for info in _listed(files, at):
             if info.base_name.startswith((".staging-", ".trace.json-", ".generation-")):
                 _delete(files, info)
         self._drop_unborn(files, at)
@@ -272,15 +272,31 @@ class Writer:
             if staged.type == pafs.FileType.Directory:
                 _delete(files, staged)
             self._drop_unborn(files, at)
-            inside = files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=True))
+            inside = _listed(files, at, recursive=True)
             for info in inside:
                 ours = info.base_name.startswith((self.id, f".trace.json-{self.id}"))
                 if ours and info.type == pafs.FileType.File and info.path.removeprefix(f"{at}/") not in counted:
                     _delete(files, info)
             folders = (info.path for info in inside if info.type == pafs.FileType.Directory)
             for folder in sorted(folders, key=len, reverse=True):
-                if not files.get_file_info(pafs.FileSelector(folder, allow_not_found=True)):
-                    files.delete_dir(folder)
+                _drop_empty(files, folder)
+
+
+def _listed(files: pafs.FileSystem, at: str, recursive: bool = False) -> list[pafs.FileInfo]:
+    """What a folder holds; nothing where it is not there, or goes while it is looked at."""
+    try:
+        return list(files.get_file_info(pafs.FileSelector(at, allow_not_found=True, recursive=recursive)))
+    except FileNotFoundError:
+        return []
+
+
+def _drop_empty(files: pafs.FileSystem, at: str) -> None:
+    """Remove a folder unless it holds something, also what another writer has just put there."""
+    if isinstance(files, pafs.LocalFileSystem):
+        with contextlib.suppress(OSError):
+            os.rmdir(at)
+    elif not _listed(files, at):
+        files.delete_dir(at)
 
 
 def _paths(parts: Mapping[str, Sequence[Part]]) -> set[str]:
@@ -327,7 +343,7 @@ def _generation(path: str) -> int:
 def refuse_foreign(path: str) -> None:
     """A new trace goes into a new folder, or into what a killed first write has left."""
     files, at = place(path)
-    for info in files.get_file_info(pafs.FileSelector(at, allow_not_found=True)):
+    for info in _listed(files, at):
         if info.base_name not in TRACE and info.base_name != "trace.json" and not info.base_name.startswith("."):
             raise BadTrace(f"{path} holds other things ({info.base_name}) and is no trace. Choose another name for it.")
 

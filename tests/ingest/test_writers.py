@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import threading
 
 import pytest
@@ -241,3 +242,41 @@ def test_a_second_attempt_of_a_task_changes_nothing(tmp_path, monkeypatch, reduc
     inside = {str(each.relative_to(tmp_path / "again")) for each in (tmp_path / "again").rglob("*.parquet")}
     parts = {part.path for parts in again.parts.values() for part in parts}
     assert {each for each in inside if each not in parts and each.rpartition("/")[0] not in parts} == set()
+
+
+def test_a_folder_that_comes_and_goes_meets_nobody(tmp_path):
+    """Writers of which each makes the folder, is refused and removes it again: the others see Busy, or nothing."""
+    met, path = set(), str(tmp_path / "t")
+
+    def write():
+        for _ in range(100):
+            try:
+                with writing(path):
+                    raise LookupError
+            except Exception as error:
+                met.add(type(error))
+
+    threads = [threading.Thread(target=write) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert met <= {Busy, LookupError}
+    with pytest.raises(LookupError), writing(path):
+        raise LookupError
+
+
+def test_a_folder_that_goes_before_its_lock_is_made_again(tmp_path, monkeypatch):
+    from overlace.trace import lock
+
+    plain, gone = lock._open, []
+
+    def late(path):
+        if not gone:
+            gone.append(os.path.dirname(path))
+            os.rmdir(gone[0])
+        return plain(path)
+
+    monkeypatch.setattr(lock, "_open", late)
+    assert ingest_of("a", 0)(tmp_path).rows("messages") == 10
+    assert gone == [str(tmp_path / "t")]
