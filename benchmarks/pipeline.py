@@ -25,7 +25,7 @@ from protocol import Measured, table, write
 from pyspark.sql import SparkSession
 
 from overlace import ingest
-from overlace.spark.session import session
+from overlace.spark.engines import SMALL, Engine, started
 from overlace.trace.store import Trace
 
 CLIENTS, TOPICS, DAYS, PER = 100_000, 1000, 7, 5
@@ -116,21 +116,8 @@ def duckdb_of(path: Path) -> tuple[float, list[int]]:
 @contextmanager
 def engine_of(name: str) -> Iterator[SparkSession]:
     """A session of an engine, as `overlace ingest` starts it for large logs."""
-    if name == "local":
-        with session(small=False) as spark:
-            yield spark
-        return
-    from pysail.spark import SparkConnectServer
-    from pyspark.sql.connect.session import SparkSession as Remote
-
-    server = SparkConnectServer()
-    server.start(background=True)
-    spark = Remote.builder.remote(f"sc://localhost:{server.listening_address[1]}").create()
-    try:
-        yield cast("SparkSession", spark)
-    finally:
-        spark.stop()
-        server.stop()
+    with started(Engine("sail" if name == "sail" else "spark"), SMALL) as spark:
+        yield spark
 
 
 def sums_of(trace: Trace) -> list[int]:

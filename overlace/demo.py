@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +13,8 @@ from overlace.ingest.tables import add_tables
 from overlace.limits import Goal, Limits
 from overlace.model import Progress
 from overlace.optimize.job import Answer, optimize
+from overlace.spark.engines import Engine, session
 from overlace.spark.ingest import ingest
-from overlace.spark.session import session
 from overlace.trace.store import Trace
 from overlace.workloads.logs import write_logs, write_tables
 from overlace.workloads.sites import Sites
@@ -36,7 +35,7 @@ def demo(
     *,
     seed: int = 0,
     force: bool = False,
-    config: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Demo:
     """Write logs and tables into OUT, then do with them what a user would."""
@@ -55,8 +54,8 @@ def demo(
         table: add_tables([str(path)], table, trace, {})[1]
         for table, path in write_tables(workload, out / "tables").items()
     }
-    report_progress(0.05, "starting Spark")
-    with session(config=config) as spark:
+    report_progress(0.05, f"starting {(engine or Engine()).named}")
+    with session(engine=engine) as spark:
         done = ingest(
             str(out / "logs"), trace, spark=spark, progress=lambda share, what: report_progress(0.2 + 0.3 * share, what)
         )

@@ -18,6 +18,7 @@ from overlace.live.deployment import Substrate
 from overlace.live.servers import HAD_FROM, find_program, is_new_enough, needed
 from overlace.live.servers import PROGRAMS as PROGRAM_OF
 from overlace.places import describe_cache
+from overlace.spark.engines import CONNECT, Engine, missing_of, session
 from overlace.spark.java import find_java
 
 State = Literal["ok", "optional", "missing"]
@@ -44,24 +45,24 @@ PACKAGES = ("overlace", "numba", "pyarrow", "numpy", "pandas")
 """What executors need."""
 
 
-def examine(
-    master: str | None = None, config: Mapping[str, str] | None = None
-) -> tuple[list[Finding], Sequence[Mapping[str, Any]]]:
-    """Look at this machine and, with a master, at what each of its executors answers."""
+def examine(engine: Engine | None = None) -> tuple[list[Finding], Sequence[Mapping[str, Any]]]:
+    """Look at this machine and, with an engine, at what each of its executors answers."""
     findings = [
         Finding("overlace", "ok", __version__),
         _python(),
         *(_package(name) for name in NEEDED.split()),
         *(_package(name, advice) for name, advice in OPTIONAL.items()),
         _java(),
+        _engine("spark connect", "connect", "sc://... as --remote", *CONNECT),
+        _engine("sail", "sail", "--engine sail", "pysail", *CONNECT),
         _machine(),
         _kernels(),
         *(_server(substrate) for substrate in get_args(Substrate)),
         *(_program(name, advice) for name, advice in PROGRAMS.items()),
     ]
-    if master is None:
+    if engine is None:
         return findings, []
-    spark, executors = _executors(master, config)
+    spark, executors = _executors(engine)
     return [*findings, spark], executors
 
 
@@ -118,18 +119,25 @@ def _server(substrate: Substrate) -> Finding:
     return Finding(name, "optional" if old else "ok", said, advice)
 
 
-def _executors(master: str, config: Mapping[str, str] | None) -> tuple[Finding, Sequence[Mapping[str, Any]]]:
-    """Whether Spark runs there, and what each executor answers."""
-    from overlace.spark.session import session
+def _engine(what: str, extra: str, how: str, *modules: str) -> Finding:
+    """Whether the packages of an engine are there."""
+    if missing := missing_of(*modules):
+        return Finding(what, "optional", f"not installed: {', '.join(missing)}", f"pip install 'overlace[{extra}]'")
+    return Finding(what, "ok", f"can be used: {how}")
+
+
+def _executors(engine: Engine) -> tuple[Finding, Sequence[Mapping[str, Any]]]:
+    """Whether an engine runs, and what each executor answers."""
     from overlace.spark.tasks import probe
 
+    what = engine.place if engine.engine == "sail" else f"spark on {engine.place}"
     try:
-        with session(master=master, config=config) as spark:
+        with session(engine=engine) as spark:
             rows = probe(spark)
     except OverlaceError as error:
-        return Finding(f"spark on {master}", "missing", "does not run", str(error)), []
+        return Finding(what, "missing", "does not run", str(error)), []
     fit = sum(not row["lacks"] for row in rows)
-    return Finding(f"spark on {master}", "ok", f"{fit} of {len(rows)} executors can run Overlace"), rows
+    return Finding(what, "ok", f"{fit} of {len(rows)} executors can run Overlace"), rows
 
 
 def executor_finding(row: Mapping[str, Any]) -> Finding:

@@ -17,7 +17,9 @@ def closure(extra: str) -> dict[str, str]:
     pins: dict[str, str] = {}
     todo = [Requirement(r) for r in requires("overlace") or []]
     todo = [r for r in todo if (r.marker.evaluate({"extra": extra}) if r.marker else not extra)]
-    names = [r.name for r in todo] + ([] if extra else ["hatchling", "editables"])
+    for more in sorted({each for r in todo if r.name == "overlace" for each in r.extras}):  # extras of ours in one
+        pins |= closure(more)
+    names = [r.name for r in todo if r.name != "overlace"] + ([] if extra else ["hatchling", "editables"])
     while names:
         name = names.pop()
         key = re.sub(r"[-_.]+", "-", name).lower()

@@ -4,7 +4,6 @@ import atexit
 import contextlib
 import functools
 import io
-import os
 import sys
 
 from overlace.ingest import run
@@ -13,23 +12,17 @@ from overlace.ingest import run
 @functools.cache
 def sail():
     """The session, started once."""
-    os.environ.setdefault("RUST_LOG", "off")
     sys.modules.setdefault("IPython", None)  # else each call of the API looks for it on the disk
-    from pysail.spark import SparkConnectServer
-    from pyspark.sql.connect.session import SparkSession
+    from overlace.spark.engines import Engine, started
 
-    server = SparkConnectServer()
-    server.start(background=True)
-    session = SparkSession.builder.remote(f"sc://localhost:{server.listening_address[1]}").create()
-    session.conf.set("spark.sql.session.timeZone", "UTC")
+    stack = contextlib.ExitStack()
 
     def stop():
-        with contextlib.suppress(Exception), contextlib.redirect_stderr(io.StringIO()):
-            session.stop()
-        server.stop()
+        with contextlib.redirect_stderr(io.StringIO()):
+            stack.close()
 
     atexit.register(stop)
-    return session
+    return stack.enter_context(started(Engine("sail")))
 
 
 def ingest_sources(paths, out, options=None, progress=None):

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Conf, answer, settings, shown
-from overlace.errors import Unknown
+from overlace.cli.console import AsJson, answer, shown
+from overlace.cli.options import options_from
+from overlace.errors import BadParameter, Unknown
+from overlace.spark.engines import Engine
 
 
 def metrics_command(
@@ -61,16 +63,14 @@ def schema_command(
     answer(as_json, {"table": name, "columns": columns}, table)
 
 
-def doctor_command(
-    master: Annotated[str | None, typer.Option(help="also start Spark there and ask each of its executors")] = None,
-    conf: Conf = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check this installation and, with --master, that of each executor."""
+@options_from(Engine)
+def doctor_command(engine: Engine, as_json: AsJson = False) -> None:
+    """Check this installation and, if an engine is named, that it runs and what each of its executors has."""
     from overlace.doctor import PACKAGES, examine, executor_finding
 
-    config = settings(conf, master)
-    findings, executors = examine(master, config)
+    if engine.conf and not engine.asked:
+        raise BadParameter("--conf is for Spark: say where it runs with --master or --remote")
+    findings, executors = examine(engine if engine.asked else None)
     marks = {"ok": "[green]ok[/green]", "optional": "[yellow]-[/yellow]", "missing": "[red]missing[/red]"}
     table = Table("", "what", "found", "to do", box=None, pad_edge=False, header_style="dim")
     for each in findings:

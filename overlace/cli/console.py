@@ -8,10 +8,9 @@ as an escape such as \\x1b. Only rich's own colours and cursor moves reach the t
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,8 +22,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.text import Text
-
-from overlace.errors import BadParameter
 
 PIPED = 160  # columns, where nobody has a window that says how many fit
 
@@ -94,31 +91,11 @@ NetworkPath = Annotated[
 ]
 NETWORK = Path("net")
 """The folder of a network that is not named."""
-Master = Annotated[str, typer.Option(help="where Spark runs: local[*], spark://host:7077, ...")]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", help="Spark setting KEY=VALUE, several times: over spark-defaults.conf and our own"),
-]
 
 
 def example(text: str) -> str:
     """The line below a command's help."""
     return f"Example: [bold]{escape(text)}[/bold]"
-
-
-def settings(given: Sequence[str] | None, master: str | None = "") -> dict[str, str]:
-    """Words of --conf as Spark's settings; refused where no Spark is asked for."""
-    if given and master is None:
-        raise BadParameter("--conf is for Spark: say where it runs with --master")
-    found = {}
-    for word in given or ():
-        key, mark, value = word.partition("=")
-        if not mark or not re.fullmatch(r"spark\.[^\s=]*[^\s=.]", key):
-            raise BadParameter(f"--conf {word!r}: expected KEY=VALUE, such as spark.executor.memory=4g")
-        if key in ("spark.master", "spark.submit.deployMode"):
-            raise BadParameter(f"--conf {word!r}: Overlace is the driver here; where Spark runs is said with --master")
-        found[key] = value
-    return found
 
 
 @contextmanager

@@ -11,46 +11,52 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from overlace.cli.console import AsJson, Conf, Master, answer, bar, err, settings
+from overlace.cli.console import AsJson, answer, bar, err
 from overlace.cli.options import options_from
 from overlace.cli.tables import ingest_tables, summary, trace_lines
 from overlace.errors import BadParameter
 from overlace.ingest.options import Options, TableOptions, flag_of, read_share
+from overlace.spark.engines import SMALL, Engine, is_local, session
 
 Logs = Annotated[list[str], typer.Argument(help="files or folders of a log", metavar="LOG...")]
 
 
-@options_from(Options, TableOptions)
+@options_from(Options, TableOptions, Engine)
 def ingest_command(
     logs: Logs,
     out: Annotated[str, typer.Option("--out", help="output trace; one that is there is added to")],
     options: Options,
     tables: TableOptions,
-    master: Master = "local[*]",
-    conf: Conf = None,
+    engine: Engine,
     as_json: AsJson = False,
 ) -> None:
     """Raw logs to a trace on Spark, every line accounted for; again, and only what is new is read."""
-    config = settings(conf)
     if tables.table or tables.topology:
-        if config:
-            raise BadParameter("--conf is for Spark, and tables are read without it. Leave it out.")
+        if engine != Engine():
+            raise BadParameter(
+                "--engine, --master, --remote and --conf are for logs: tables need no engine. Leave them out."
+            )
         refuse_for_tables(options)
         ingest_tables(logs, out, options, tables, as_json)
         return
     from overlace.spark.failures import explained_failures
-    from overlace.spark.ingest import SMALL, ingest_on
-    from overlace.spark.session import session
+    from overlace.spark.ingest import ingest_on
 
+    read = 0
     with bar("ingest") as progress, ExitStack() as stack, explained_failures():
 
         def start(size: int) -> Any:
-            progress(0.01, "starting Spark")
-            return stack.enter_context(session(master=master, config=config, small=size < SMALL))
+            nonlocal read
+            read = size
+            progress(0.01, f"starting {engine.named}")
+            return stack.enter_context(session(engine=engine, size=size))
 
         done = ingest_on(start, logs, out, options, progress)
     for note in done.notes:
         err.print(f"[yellow]note:[/yellow] {escape(note)}")
+    if read >= SMALL and engine.engine == "spark" and is_local(engine.place):
+        text = "Sail takes about a third of the CPU time for this: pip install 'overlace[sail]', then --engine sail"
+        err.print(f"[yellow]note:[/yellow] {escape(text)}")
     folded = [f"{done.folded:,} topic names were folded away (--keep-topics keeps them)"] if done.folded else []
     document = {
         **summary(done.trace),

@@ -15,28 +15,29 @@ from rich.table import Table
 
 from overlace.cli.console import (
     AsJson,
-    Conf,
     Force,
     RunPath,
     Seed,
     answer,
     bar,
     err,
-    settings,
     shown,
 )
 from overlace.cli.options import options_from, parameters_of, with_parameters
 from overlace.cli.plans import plan_lines
 from overlace.cli.tables import summary, trace_lines
+from overlace.errors import BadParameter
 from overlace.limits import Split
+from overlace.spark.engines import Engine, session
 from overlace.wording import amount
 
 
+@options_from(Engine)
 def demo_command(
+    engine: Engine,
     folder: Annotated[Path, typer.Option("--out", help="output folder")] = Path("demo-run"),
     seed: Seed = 0,
     force: Force = False,
-    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
     """Everything on logs of brokers: ingest on Spark, observe, plan, replay held-out traffic, report."""
@@ -45,9 +46,9 @@ def demo_command(
     from overlace.demo import BUDGET, demo
     from overlace.optimize.job import as_document
 
-    began, config = time.perf_counter(), settings(conf)
+    began = time.perf_counter()
     with bar("demo") as progress:
-        made = demo(folder, seed=seed, force=force, config=config, progress=progress)
+        made = demo(folder, seed=seed, force=force, engine=engine, progress=progress)
     ingested, found, trace = made.ingested, made.answer, f"{folder}/trace"
     lines: list[str | Table] = []
     for table, counts in made.tables.items():
@@ -111,21 +112,23 @@ for _name in ("sites", "composition", "small-world", "random"):
     workloads.command(_name, epilog=HARD if _name == "sites" else _example)(generate_function(_name))
 
 
-@options_from(Split)
+@options_from(Split, Engine)
 def observe_command(
     trace: Annotated[str, typer.Argument(help="a trace", metavar="TRACE")],
     run: Annotated[Path, typer.Option("--out", help="output folder")],
     split: Split,
-    master: Annotated[str | None, typer.Option(help="observe on Spark there (default: in this process)")] = None,
-    conf: Conf = None,
+    engine: Engine,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """What the training window of a log says, into a run folder; the rest is held out to judge plans."""
+    """What the training window of a log says, into a run folder; the rest is held out to judge plans.
+
+    It is observed in this process unless an engine is named.
+    """
     from overlace.optimize.observe import observe
     from overlace.trace.recorded import describe_recording
 
-    with bar("observe") as progress, on_spark(master, conf) as runner:
+    with bar("observe") as progress, on_engine(engine) as runner:
         progress(0.1, "reading")
         found, _, source, parts = observe(trace, run, split, force=force, runner=runner)
     for line in (parts.warning, *describe_recording(source.notes)):
@@ -164,18 +167,18 @@ def when(micro: int) -> str:
 
 
 @contextmanager
-def on_spark(master: str | None, conf: list[str] | None = None) -> Iterator[Any]:
-    """What runs batch functions: Spark on this master, or this process."""
-    config = settings(conf, master)
-    if master is None:
+def on_engine(engine: Engine) -> Iterator[Any]:
+    """What runs batch functions: the engine that is named, or this process."""
+    if not engine.asked:
+        if engine.conf:
+            raise BadParameter("--conf is for Spark: say where it runs with --master or --remote")
         from overlace.trace.store import here
 
         yield here
         return
-    from overlace.spark.session import session
     from overlace.spark.tasks import runner
 
-    with session(master=master, config=config) as spark:
+    with session(engine=engine) as spark:
         yield runner(spark)
 
 
@@ -187,16 +190,15 @@ SHOWN = (
 """What replay prints of all that it measures: the columns of the families that are there."""
 
 
-def replay_command(
-    run: RunPath,
-    master: Annotated[str | None, typer.Option(help="replay on Spark there (default: in this process)")] = None,
-    conf: Conf = None,
-    as_json: AsJson = False,
-) -> None:
-    """What the traffic costs before and after each plan, in the training window and on held-out traffic."""
+@options_from(Engine)
+def replay_command(run: RunPath, engine: Engine, as_json: AsJson = False) -> None:
+    """What the traffic costs before and after each plan, in the training window and on held-out traffic.
+
+    It is replayed in this process unless an engine is named.
+    """
     from overlace.optimize.replay import replay
 
-    with bar("replay") as progress, on_spark(master, conf) as runner:
+    with bar("replay") as progress, on_engine(engine) as runner:
         done = replay(run, runner=runner, progress=progress)
     columns = [metric for metric in SHOWN if any(metric in each.metrics for each in done)]
     table = Table("run", *columns, box=None, pad_edge=False, header_style="dim")

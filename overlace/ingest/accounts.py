@@ -87,7 +87,7 @@ class Book:
     ) -> None:
         self.sources, self.noted, self.options = sources, noted, options
         self.rows: dict[int, list[Mapping[str, Any]]] = {id_of(source.digest): [] for source in sources}
-        for row in counted:
+        for row in sorted(counted, key=lambda row: (row["what"], row["reason"] or "")):  # engines have no order
             self.rows[row["source"]].append(row)
         self.accounts = {s.digest: account_of(s, self.rows[id_of(s.digest)], bytes_waiting(s)) for s in sources}
         self._judge(self.accounts.values())

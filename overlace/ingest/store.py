@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -54,19 +55,22 @@ class Store:
         whole = f"{self.writer.path}/{path}"
         if "://" in whole:
             return whole
-        return f"file://{quote(whole) if self.remote else whole}"
+        return f"file://{quote(whole) if self.encoded else whole}"
 
-    @property
-    def remote(self) -> bool:
-        """Whether the session is one of Spark Connect, as Sail's are: its paths are those of URLs, percent-encoded."""
-        return "connect" in type(self.spark).__module__
+    @cached_property
+    def encoded(self) -> bool:
+        """Whether the engine takes paths as URLs, percent-encoded: Sail, whose version is not Spark's."""
+        if "connect" not in type(self.spark).__module__:
+            return False
+        (said,) = self.spark.sql("select version() as version").toArrow()["version"].to_pylist()
+        return not str(said).startswith(self.spark.version)
 
     def read(self, schema: pa.Schema, *paths: str) -> DataFrame:
         """Parquet files at some paths in the trace, as rows of a schema; what a file lacks is null."""
         types = from_arrow_schema(schema, prefer_timestamp_ntz=False)
         if not paths:
             return self.spark.createDataFrame([], types)
-        urls = [each if self.remote else GLOB.sub(r"\\\g<0>", each) for each in map(self.url, paths)]
+        urls = [each if self.encoded else GLOB.sub(r"\\\g<0>", each) for each in map(self.url, paths)]
         return self.spark.read.schema(types).parquet(*urls)
 
     def parts(self, table: str, paths: Iterable[str] | None = None) -> DataFrame:

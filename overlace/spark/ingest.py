@@ -16,9 +16,9 @@ from overlace.errors import Unknown
 from overlace.ingest.options import Options
 from overlace.ingest.run import Ingested, Start, ingest_frame, ingest_sources
 from overlace.model import Progress
+from overlace.spark.engines import session
 from overlace.spark.failures import explained_failures
-from overlace.spark.session import session
-from overlace.spark.tasks import check_executors, runs_this_python
+from overlace.spark.tasks import check_python
 
 if TYPE_CHECKING:
     import pandas
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
     Logs: TypeAlias = str | Sequence[str] | DataFrame | pyarrow.Table | pandas.DataFrame | polars.DataFrame
     Columns: TypeAlias = str | Sequence[str]
-
-SMALL = 100 << 20
-"""Bytes of logs below which a session is one for small inputs."""
 
 EVERY, PATIENCE = 0.3, 5.0
 """Seconds between looks at how far jobs are, and for the last look: a JVM that hangs must not hold us."""
@@ -70,7 +67,7 @@ def ingest(
     chosen = replace(chosen, map={**chosen.map, **(map or {}), **given}, **more)
     own = spark or getattr(logs, "sparkSession", None)
     with ExitStack() as stack, explained_failures():
-        start = lambda size: stack.enter_context(session(own, small=size < SMALL))  # noqa: E731
+        start = lambda size: stack.enter_context(session(own, size=size))  # noqa: E731
         return ingest_on(start, logs, trace, chosen, progress)
 
 
@@ -80,8 +77,7 @@ def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: 
 
     def fit(size: int) -> SparkSession:
         spark = start(size)
-        if not runs_this_python(spark):
-            check_executors(spark)
+        check_python(spark)
         return spark
 
     if isinstance(logs, str) or (isinstance(logs, Sequence) and all(isinstance(each, str) for each in logs)):
@@ -92,23 +88,32 @@ def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: 
 
 @contextmanager
 def _watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progress: Progress) -> Iterator[None]:
-    """While the block runs, report how many tasks of its jobs are done, between two shares of the whole.
-
-    Spark Connect does not report tasks; there the stage alone is named.
-    """
+    """While the block runs, report how many tasks of its jobs are done, between two shares of the whole."""
     progress(begin, stage)
-    if not isinstance(spark, SparkSession):
-        yield
+
+    def report(done: int, total: int) -> None:
+        if total and not over.is_set():
+            progress(begin + (end - begin) * done / total, f"{stage}: {done:,} of {total:,} tasks")
+
+    over = threading.Event()
+    if not isinstance(spark, SparkSession):  # of Spark Connect; Sail says nothing
+        told = lambda stages, *_, **__: report(  # noqa: E731
+            sum(each.num_completed_tasks for each in stages or ()), sum(each.num_tasks for each in stages or ())
+        )
+        spark.registerProgressHandler(told)
+        try:
+            yield
+        finally:
+            over.set()
+            spark.removeProgressHandler(told)
         return
-    tracker, over = spark.sparkContext.statusTracker(), threading.Event()
+    tracker = spark.sparkContext.statusTracker()
 
     def look() -> None:
         with suppress(Exception):  # a JVM or a terminal that is gone is noticed by those who need it
             while not over.wait(EVERY):
                 infos = [info for number in tracker.getActiveStageIds() if (info := tracker.getStageInfo(number))]
-                done, total = sum(info.numCompletedTasks for info in infos), sum(info.numTasks for info in infos)
-                if total and not over.is_set():
-                    progress(begin + (end - begin) * done / total, f"{stage}: {done:,} of {total:,} tasks")
+                report(sum(info.numCompletedTasks for info in infos), sum(info.numTasks for info in infos))
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()

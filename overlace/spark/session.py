@@ -1,4 +1,4 @@
-"""A quiet Spark session; a session of the user's own is neither changed nor stopped.
+"""A quiet session of Apache Spark, with this process as its driver.
 
 The JVM's log goes to a file that is named when something fails, and removed when nothing did.
 
@@ -15,8 +15,8 @@ import sys
 import threading
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from overlace.spark.engines import is_local
 from overlace.spark.failures import explained_failures
 from overlace.spark.java import find_java
 from overlace.spark.jvm import PATIENCE, NoSpark, drop_folder, end, launch, work_folder
@@ -44,30 +45,6 @@ EMBEDDED: Mapping[str, str] = {
 
 LARGE = "2g"
 """The JVM's memory on `local` for large inputs: with less, collecting garbage takes a tenth of the CPU time."""
-
-
-@contextmanager
-def session(
-    given: SparkSession | None = None,
-    master: str = "local[*]",
-    config: Mapping[str, str] | None = None,
-    small: bool = True,
-) -> Iterator[SparkSession]:
-    """The given session, the active one, or a new one on this master, which is stopped at the end.
-
-    A new one for `small` inputs starts sooner and is slower on large ones.
-    """
-    spark = given or SparkSession.getActiveSession()
-    if spark is None and SparkContext._active_spark_context is not None:  # started in another thread
-        spark = SparkSession.builder.getOrCreate()
-    own = spark is None
-    spark = spark or start(master, config, small)
-    try:
-        with explained_failures():
-            yield spark
-    finally:
-        if own:
-            stop(spark)
 
 
 def start(master: str = "local[*]", config: Mapping[str, str] | None = None, small: bool = True) -> SparkSession:
@@ -117,24 +94,25 @@ def _complete(conf: SparkConf, gateway: JavaGateway) -> SparkConf:
     return found
 
 
-def is_local(master: str) -> bool:
-    """Whether Spark runs in one process here: the settings are ours to choose."""
-    return master == "local" or master.startswith("local[")
-
-
 def find_master(master: str) -> None:
     """Refuse a standalone master that does not answer: Spark itself tries for a minute, and reports less."""
     if not master.startswith("spark://"):
         return
-    why = ""
     for address in master.removeprefix("spark://").split(","):
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), PATIENCE / 2).close()
+        why = silence_of(address)
+        if not why:
             return
-        except (OSError, ValueError, OverflowError) as error:
-            why = f"{address}: {getattr(error, 'strerror', None) or error}"
-    raise NoSpark(f"no Spark master answers at {master} ({why}). Check --master and that it is running.")
+    raise NoSpark(f"no Spark master answers at {master} ({address}: {why}). Check --master and that it is running.")
+
+
+def silence_of(address: str) -> str:
+    """Why nothing answers at HOST:PORT; empty if something does."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE / 2).close()
+    except (OSError, ValueError, OverflowError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return ""
 
 
 def pack_package(folder: Path) -> Path:

@@ -32,9 +32,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from overlace import __version__
+from overlace.spark.engines import IN_THIS_PROCESS, is_local
 from overlace.spark.failures import ELSEWHERE, UnfitExecutor, explain, explained_failures, is_of_spark, words_of
 from overlace.spark.jvm import NoSpark
-from overlace.spark.session import is_local
 from overlace.trace.store import BatchFunction, Runner
 
 NEEDED = ("overlace", "numpy", "pyarrow", "pandas", "numba", "msgspec", "xxhash")
@@ -43,8 +43,8 @@ NEEDED = ("overlace", "numpy", "pyarrow", "pandas", "numba", "msgspec", "xxhash"
 UNFIT = "unfit"
 """The column in which a task says that it cannot work."""
 
-FIRST = 60.0
-"""Seconds until the first executor must have come."""
+FIRST, QUEUED = 30.0, 300.0
+"""Seconds until the first executor must have come: of a standalone master, and where applications queue for them."""
 
 SETTLED = 5.0
 """Seconds without another one after which all have come."""
@@ -76,7 +76,7 @@ def _run_on(frame: DataFrame, function: BatchFunction, schema: pa.Schema) -> pa.
     """What a batch function makes of the rows of a frame, all tasks together."""
     if runs_this_python(frame.sparkSession):
         return frame.mapInArrow(function, from_arrow_schema(schema)).toArrow()
-    check_executors(frame.sparkSession)
+    check_python(frame.sparkSession)
     asked = pa.schema([*(each.with_nullable(True) for each in schema), pa.field(UNFIT, pa.string())])
     done = frame.mapInArrow(check_first(function, schema, __version__), from_arrow_schema(asked)).toArrow()
     refuse_unfit(json.loads(each) for each in done[UNFIT].unique().to_pylist() if each)
@@ -84,9 +84,9 @@ def _run_on(frame: DataFrame, function: BatchFunction, schema: pa.Schema) -> pa.
 
 
 def runs_this_python(spark: SparkSession) -> bool:
-    """Whether tasks run on the Python that runs this, so far as can be asked: behind Spark Connect it cannot."""
+    """Whether tasks run on the Python that runs this."""
     if not isinstance(spark, SparkSession):
-        return True
+        return spark in IN_THIS_PROCESS
     return is_local(str(spark.sparkContext.master)) and spark.sparkContext.pythonExec == sys.executable
 
 
@@ -131,21 +131,38 @@ def check_first(function: BatchFunction, schema: pa.Schema, version: str) -> Bat
 
 def probe(spark: SparkSession) -> list[About]:
     """What each `executor` answers, each asked by a task that is bound to it, or in `lacks` why it does not."""
+    if not isinstance(spark, SparkSession):
+        return [{"executor": "a task", **each, "sure": True} for each in ask_server(spark)]
     return list(_ask_all(spark, _executors(spark, SETTLED)))
 
 
-def check_executors(spark: SparkSession) -> None:
+def check_python(spark: SparkSession) -> None:
     """Refuse a session with an executor, of those that are there now, whose Python lacks what our tasks need."""
-    if spark.sparkContext.applicationId in _checked:
+    if runs_this_python(spark):
         return
-    with suppress(NoSpark):
-        answers = _ask_all(spark, _executors(spark, 1.0)[:MOST])
-        refuse_unfit(each for each in answers if each["lacks"] and each["sure"])
-    _checked.add(spark.sparkContext.applicationId)
+    here = isinstance(spark, SparkSession)
+    session = str(spark.sparkContext.applicationId if here else getattr(spark, "session_id"))  # noqa: B009
+    if session not in _checked:
+        answers = _ask_all(spark, _executors(spark, 1.0)[:MOST]) if here else ask_server(spark)
+        refuse_unfit(each for each in answers if each["lacks"] and each.get("sure", True))
+        _checked.add(session)
+
+
+def ask_server(spark: SparkSession) -> list[About]:
+    """What the Python of one task behind Spark Connect answers: more cannot be asked for there."""
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            about = json.dumps(describe_python(__version__))
+            yield pa.RecordBatch.from_arrays([pa.array([about] * batch.num_rows)], names=["about"])
+
+    return [
+        json.loads(each) for each in spark.range(1).mapInArrow(answer, "about string").toArrow()["about"].to_pylist()
+    ]
 
 
 _checked: set[str] = set()
-"""Applications whose executors have been asked."""
+"""Sessions whose executors have been asked."""
 
 
 def _executors(spark: SparkSession, settled: float) -> list[str]:
@@ -159,6 +176,7 @@ def _executors(spark: SparkSession, settled: float) -> list[str]:
     if is_local(str(spark.sparkContext.master)):
         return ["driver"]
     Thread(target=request, daemon=True).start()
+    patience = FIRST if str(spark.sparkContext.master).startswith("spark://") else QUEUED
     begun = news = time.monotonic()
     found: list[str] = []
     gap = False  # executors are numbered as they are launched: one that is missing may still be on its way
@@ -169,9 +187,9 @@ def _executors(spark: SparkSession, settled: float) -> list[str]:
             found, news = now, time.monotonic()
             numbers = [int(each) for each in found if each.isdigit()]
             gap = len(numbers) == len(found) > 0 and len(found) <= numbers[-1] - numbers[0]
-        if time.monotonic() - begun > FIRST and not found:
+        if time.monotonic() - begun > patience and not found:
             raise NoSpark(
-                f"{spark.sparkContext.master} gave no executor within {FIRST:.0f} s. "
+                f"{spark.sparkContext.master} gave no executor within {patience:.0f} s. "
                 "Check that it has workers with free cores and memory (--conf spark.executor.memory=...)."
             )
         time.sleep(0.1)

@@ -13,25 +13,26 @@ from pathlib import Path
 
 import pyspark
 
+import overlace
 from overlace.spark.java import find_java
 from tests.processes import MARK, marked, until
 
 HOME = Path(pyspark.__file__).parent
+ROOT = Path(overlace.__file__).parents[1]
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # none of these JVMs lives long enough to be worth more
 
 
 class Daemon:
     """A master or a worker with its executors, known by a mark in their environments."""
 
-    def __init__(self, folder, kind, *words, host="127.0.0.1", **environment):
+    def __init__(self, folder, *command, host="127.0.0.1", **environment):
         self.mark, self.log = uuid.uuid4().hex, folder / "log"
         folder.mkdir()
         theirs = ("SPARK_", "PYSPARK_", "PYTHON")
         known = {key: value for key, value in os.environ.items() if not key.startswith(theirs)}
-        command = [HOME / "bin/spark-class", f"org.apache.spark.deploy.{kind}", "--host", host]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, "--webui-port", "0", *words],
+                command,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder,
                 env={
                     **known, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": host,
@@ -41,8 +42,13 @@ class Daemon:
 
     def wait_for(self, pattern):
         """What the log has for a pattern, once it has it."""
-        until(lambda: self.process.poll() is not None or re.search(pattern, self.log.read_text(errors="replace")))
-        found = re.search(pattern, self.log.read_text(errors="replace"))
+        until(
+            lambda: (
+                self.process.poll() is not None
+                or re.search(pattern, self.log.read_text(errors="replace"), re.MULTILINE)
+            )
+        )
+        found = re.search(pattern, self.log.read_text(errors="replace"), re.MULTILINE)
         assert found, self.log.read_text(errors="replace")[-2000:]
         return found[1]
 
@@ -74,7 +80,9 @@ class Cluster:
         self.url = master.wait_for(r"Starting Spark master at (spark://\S+)")
 
     def _started(self, name, kind, *words, **environment):
-        self.daemons.append(Daemon(self.folder / name, kind, *words, HOME=str(self.home), **environment))
+        command = [HOME / "bin/spark-class", f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1"]
+        command += ["--webui-port", "0", *words]
+        self.daemons.append(Daemon(self.folder / name, *command, HOME=str(self.home), **environment))
         return self.daemons[-1]
 
     def worker(self, name, **environment):
@@ -123,3 +131,23 @@ def python_without(folder, *names):
         if each.suffix != ".pth" and each.name.split("-")[0].lower() not in (*names, "overlace", "__pycache__"):
             (target / each.name).symlink_to(each)
     return str(folder / "bin/python")
+
+
+@contextmanager
+def connect_server(folder, python=sys.executable):
+    """The address of a server of Spark Connect from the pip package, whose tasks a Python runs."""
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": "0",
+        "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": QUICK, "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }  # fmt: skip
+    words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    daemon = Daemon(
+        folder, HOME / "bin/spark-submit", "--master", "local[2]", *words, "--class", main, "spark-internal",
+        PYSPARK_PYTHON=python, SPARK_DAEMON_MEMORY="1g",
+    )  # fmt: skip
+    try:
+        yield f"sc://127.0.0.1:{daemon.wait_for(r'Spark Connect server started at: .*?([0-9]+)$')}"
+    finally:
+        daemon.kill()

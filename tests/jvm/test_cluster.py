@@ -4,23 +4,20 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import overlace
 from overlace.ingest.tables import add_tables
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.trace.store import Trace
 from tests.engine import ingest_sources
-from tests.jvm.cluster import cluster, python_without
+from tests.jvm.cluster import ROOT, cluster, python_without
 from tests.jvm.test_ingest import made_up, written
 from tests.processes import command, until
 
 pytestmark = pytest.mark.jvm
 
-ROOT = Path(overlace.__file__).parents[1]
 DRIVER = {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
 
 
@@ -48,7 +45,7 @@ from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.spark.ingest import ingest
 from overlace.spark.tasks import runner
-from overlace.spark.session import session
+from overlace.spark.engines import Engine, session
 
 folder, master, log, links, settings = Path(sys.argv[1]), *sys.argv[2:5], json.loads(sys.argv[5])
 source.LEAST = source.MOST = 4000  # several tasks from a small log
@@ -68,7 +65,7 @@ def read_events(spark, job):
     return spark.read.format("overlace").load()
 
 run.read_events = read_events
-with session(master=master, config=settings) as spark:
+with session(engine=Engine(master=master, conf=settings)) as spark:
     trace = ingest(log, str(folder / "trace"), spark=spark).trace
     trace, _ = add_tables([links], "links", str(folder / "trace"), {})
     observed = observe(str(folder / "trace"), folder / "run", runner=runner(spark)).observation

@@ -24,11 +24,11 @@ RUN = """
 import json, sys
 from overlace.ingest import source
 from overlace.spark.ingest import ingest
-from overlace.spark.session import session
+from overlace.spark.engines import Engine, session
 
 source.LEAST = source.MOST = 20_000
 log, trace, config = sys.argv[1:]
-with session(master="local[2]", config=json.loads(config)) as spark:
+with session(engine=Engine(master="local[2]", conf=json.loads(config))) as spark:
     ingest(log, trace, spark=spark)
 """
 

@@ -64,15 +64,15 @@ def test_words_of_spark_are_cut_to_what_matters(spark):
 GONE = """
 import logging, os
 logging.getLogger().addHandler(logging.NullHandler())
-from overlace.spark.session import session
+from overlace.spark.engines import Engine, session
 from overlace.errors import OverlaceError
 try:
-    with session(master="local[1]", config={"spark.driver.memory": "1g"}) as spark:
+    with session(engine=Engine(master="local[1]", conf={"spark.driver.memory": "1g"})) as spark:
         os.kill(spark.sparkContext._gateway.proc.pid, 9)
         spark.range(3).count()
 except OverlaceError as error:
     print(error)
-with session(master="local[1]", config={"spark.driver.memory": "1g"}) as spark:
+with session(engine=Engine(master="local[1]", conf={"spark.driver.memory": "1g"})) as spark:
     print(spark.range(3).count())
 """
 

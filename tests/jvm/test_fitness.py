@@ -181,14 +181,14 @@ from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.spark import tasks
 from overlace.spark.failures import UnfitExecutor
-from overlace.spark.session import session
+from overlace.spark.engines import Engine, session
 from overlace.spark.tasks import runner
 from overlace.workloads.sites import Sites
 
 folder, log, python = Path(sys.argv[1]), *sys.argv[2:]
 ask = tasks.check_executors
 tasks.check_executors = lambda spark: None  # as if the executor had come later
-with session(master="local[1]", config={"spark.pyspark.python": python}) as spark:
+with session(engine=Engine(master="local[1]", conf={"spark.pyspark.python": python})) as spark:
     kinds = {
         "observe": lambda: observe(str(folder / "trace"), folder / "seen", runner=runner(spark)),
         "replay": lambda: replay(folder / "run", runner=runner(spark)),

@@ -13,14 +13,14 @@ pytestmark = [pytest.mark.jvm, pytest.mark.long]  # test_cluster.py holds the sa
 CODE = """
 import sys, json
 from pathlib import Path
-from overlace.spark.session import session
+from overlace.spark.engines import Engine, session
 from overlace.spark.ingest import ingest
 from overlace.spark.tasks import runner
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.ingest.tables import add_tables
 folder, master, log, links = Path(sys.argv[1]), *sys.argv[2:]
-with session(master=master, config={"spark.driver.memory": "1g"}) as spark:
+with session(engine=Engine(master=master, conf={"spark.driver.memory": "1g"})) as spark:
     trace = ingest([log], str(folder / "trace"), spark=spark).trace
     trace, _ = add_tables([links], "links", str(folder / "trace"), {})
     observed = observe(str(folder / "trace"), folder / "run", runner=runner(spark)).observation

@@ -30,11 +30,11 @@ def in_a_new_process(code: str, *words: str, cwd: Path | None = None, **environm
 PROBE = """
 import json, os, stat, sys, tempfile
 from pathlib import Path
-from overlace.spark.session import session
+from overlace.spark.engines import Engine, session
 from overlace.spark.tasks import probe
 from overlace.spark.jvm import log_file, work_folder
 from pyspark.sql import SparkSession
-with session(master="local[2]", config=json.loads(sys.argv[1])) as outer:
+with session(engine=Engine(master="local[2]", conf=json.loads(sys.argv[1]))) as outer:
     folder = work_folder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700, "the log and the JVM's files are nobody else's"
     assert log_file().is_relative_to(folder)

@@ -1,0 +1,85 @@
+"""One dataflow on every engine: the same behaviours, accounts and digests."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from overlace.errors import BadParameter
+from overlace.spark import engines
+from overlace.spark.engines import Engine, NoEngine, session
+from tests.jvm.behaviours import behaviours, made_up
+from tests.jvm.cluster import ROOT, connect_server, python_without
+from tests.jvm.test_ingest import written
+from tests.processes import LONGEST, command
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="module")
+def on_sail(logs, sail, tmp_path_factory):
+    return behaviours(logs, tmp_path_factory.mktemp("sail"), sail)
+
+
+@pytest.mark.jvm
+def test_local_spark_does_what_sail_does(spark, on_sail, logs, tmp_path):
+    assert behaviours(logs, tmp_path, spark) == on_sail
+
+
+@pytest.mark.jvm
+def test_spark_connect_does_what_sail_does(on_sail, logs, tmp_path):
+    """A server from the pip package, whose Python has not this package: the client brings it."""
+    (tmp_path / "out").mkdir()
+    with connect_server(tmp_path / "server", python_without(tmp_path / "venv")) as url:
+        words = [sys.executable, "-m", "tests.jvm.behaviours", logs, tmp_path / "out", json.dumps({"remote": url})]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout) == on_sail
+
+
+@pytest.mark.jvm
+@pytest.mark.long
+def test_a_server_whose_python_lacks_something_is_one_line(tmp_path):
+    log = written(tmp_path / "a.jsonl", made_up())
+    with connect_server(tmp_path / "server", python_without(tmp_path / "venv", "msgspec")) as url:
+        process = command("ingest", log, "--out", tmp_path / "trace", "--remote", url, cwd=tmp_path)
+        _, err = process.communicate(timeout=LONGEST)
+    assert process.returncode == 1
+    assert err.splitlines()[-1].startswith("error: executors cannot run Overlace: on ")
+    assert "lacks msgspec. Install it there" in err
+    assert not (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"engine": "sail", "master": "local[2]"}, "leave --master and --remote out"),
+        ({"engine": "sail", "conf": {"spark.a": "b"}}, "--conf is for Spark"),
+        ({"master": "local[2]", "remote": "sc://here"}, "give one of them"),
+        ({"master": "sc://here:15002"}, "give it as --remote sc://here:15002"),
+        ({"remote": "spark://here:7077"}, "expected a server of Spark Connect, such as sc://host:15002"),
+        ({"engine": "duck"}, "expected one of spark, sail"),
+    ],
+)
+def test_engines_that_exclude_each_other_are_refused(given, said):
+    with pytest.raises(BadParameter, match=re.escape(said)):
+        Engine(**given)
+
+
+def test_what_cannot_be_had_is_one_line(monkeypatch):
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"sc://127.0.0.1:{bound.getsockname()[1]}/;user_id=x"
+        with pytest.raises(NoEngine, match=f"no server of Spark Connect answers at {url} .* Check --remote"):
+            session(engine=Engine(remote=url)).__enter__()
+    plain = engines.find_spec
+    monkeypatch.setattr(engines, "find_spec", lambda name: None if name in ("pysail", "grpc") else plain(name))
+    for given, said in ((Engine("sail"), "pysail, grpc is not"), (Engine(remote="sc://a"), "grpc is not")):
+        with pytest.raises(NoEngine, match=f"{said} installed: pip install 'overlace"):
+            session(engine=given).__enter__()
