@@ -80,11 +80,14 @@ __all__ = [
     "Step",
     "Steps",
     "ingest",
+    "read",
 ]
 
 
 def __getattr__(name: str) -> typing.Any:
-    """A noun or a planner, which are all that begins with a capital letter."""
+    """A noun or a planner, which are all that begins with a capital letter; or `read`."""
+    if name == "read":
+        return import_module("overlace.spark.read").read
     if name in __all__:
         module = {"PLANNERS": "catalog", "Metrics": "metrics"}.get(name, "model")
         return getattr(import_module(f"overlace.{module}"), name)

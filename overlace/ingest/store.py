@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote
 
@@ -34,25 +34,15 @@ GLOB = re.compile(r"[][{}*?\\]")
 
 
 @dataclass
-class Store:
-    """A trace as an engine reads and writes it; what it writes counts when the writer commits it."""
+class Files:
+    """The Parquet files of a trace as an engine reads them."""
 
     spark: SparkSession
-    writer: Writer
-    written: dict[str, list[str]] = field(default_factory=dict)  # tables with the columns that they are cut by
-
-    @property
-    def base(self) -> Trace | None:
-        """The trace as it was."""
-        return self.writer.base
-
-    def folder(self, table: str) -> str:
-        """Where what is new of a table lies, in the trace."""
-        return f"{table}/generation={self.writer.generation + 1}"
+    path: str
 
     def url(self, path: str) -> str:
         """A path in the trace as the engine takes it."""
-        whole = f"{self.writer.path}/{path}"
+        whole = f"{self.path}/{path}"
         if "://" in whole:
             return whole
         return f"file://{quote(whole) if self.encoded else whole}"
@@ -72,6 +62,24 @@ class Store:
             return self.spark.createDataFrame([], types)
         urls = [each if self.encoded else GLOB.sub(r"\\\g<0>", each) for each in map(self.url, paths)]
         return self.spark.read.schema(types).parquet(*urls)
+
+
+class Store(Files):
+    """A trace as an engine reads and writes it; what it writes counts when the writer commits it."""
+
+    def __init__(self, spark: SparkSession, writer: Writer) -> None:
+        super().__init__(spark, writer.path)
+        self.writer = writer
+        self.written: dict[str, list[str]] = {}  # tables with the columns that they are cut by
+
+    @property
+    def base(self) -> Trace | None:
+        """The trace as it was."""
+        return self.writer.base
+
+    def folder(self, table: str) -> str:
+        """Where what is new of a table lies, in the trace."""
+        return f"{table}/generation={self.writer.generation + 1}"
 
     def parts(self, table: str, paths: Iterable[str] | None = None) -> DataFrame:
         """What the trace had of a table, or some of its parts, with the columns beyond the table."""
@@ -183,29 +191,35 @@ SETTINGS = {
 
 @contextmanager
 def settings(spark: SparkSession) -> Iterator[SparkSession]:
-    """What ingest needs of a session, which is put back as it was when its last ingest ends.
-
-    PySpark takes column functions for those of Spark Connect or of a JVM by a variable of the environment.
-    """
+    """What ingest needs of a session, which is put back as it was when its last ingest ends."""
     with _SETTING:
         if not _IN_USE[id(spark)]:
             _BEFORE[id(spark)] = {name: spark.conf.get(name, None) for name in SETTINGS}
             for name, value in SETTINGS.items():
                 spark.conf.set(name, value)
         _IN_USE[id(spark)] += 1
-        mode = os.environ.pop(CONNECT, None)
-        if "connect" in type(spark).__module__:
-            os.environ[CONNECT] = "1"
     try:
-        yield spark
+        with functions_for(spark):
+            yield spark
     finally:
         with _SETTING:
-            os.environ.pop(CONNECT, None)
-            if mode is not None:
-                os.environ[CONNECT] = mode
             _IN_USE[id(spark)] -= 1
             for name, old in _BEFORE.pop(id(spark)).items() if not _IN_USE[id(spark)] else ():
                 spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+@contextmanager
+def functions_for(spark: SparkSession) -> Iterator[None]:
+    """While column functions are used: PySpark takes them for those of Connect or of a JVM by the environment."""
+    mode = os.environ.pop(CONNECT, None)
+    if "connect" in type(spark).__module__:
+        os.environ[CONNECT] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(CONNECT, None)
+        if mode is not None:
+            os.environ[CONNECT] = mode
 
 
 CONNECT = "SPARK_CONNECT_MODE_ENABLED"

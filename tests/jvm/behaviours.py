@@ -42,7 +42,7 @@ def made_up(count=400, clients=12):
 
 def behaviours(folder, out, spark):
     """(digest, accounts) of each behaviour, by its name; what plain Python can count is counted."""
-    source.LEAST = source.MOST = 4000  # several tasks from a small log
+    source.LEAST = source.MOST = 30_000  # several tasks from a small log
     rng, found, messages = random.Random(2), {}, made_up()
 
     def kept(name, logs, **options):
@@ -65,12 +65,11 @@ def behaviours(folder, out, spark):
     assert of_observation(*observe_with_names(trace)) == observed(messages)
     assert trace.rows("messages") == len(messages)
 
-    # the same as it grows; nothing new, nothing changes; with names hidden; refused, and the trace is as it was
-    (folder / "grown.jsonl").write_bytes(b"".join(lines[:200]))
-    for name, end in (("grown", 600), ("grown", len(lines)), ("grown", len(lines))):
-        trace = kept(name, str(folder / "grown.jsonl"))
+    # the same as it grows; with names hidden; refused, and the trace is as it was
+    for end in (300, len(lines), len(lines)):
         (folder / "grown.jsonl").write_bytes(b"".join(lines[:end]))
-    assert of_observation(*observe_with_names(kept("grown", str(folder / "grown.jsonl")))) == observed(messages)
+        trace = kept("grown", str(folder / "grown.jsonl"))
+    assert of_observation(*observe_with_names(trace)) == observed(messages)
     os.environ["OVERLACE_KEY"] = "sixteen bytes or more"
     kept("hidden", logs, pseudonymise=True)
     before = Trace.open(str(out / "grown")).digest()
@@ -80,16 +79,16 @@ def behaviours(folder, out, spark):
         found["refused"] = str(error).replace(str(folder), "")
     assert Trace.open(str(out / "grown")).digest() == before
 
-    # brokers' own logs, rows that agree, sums, and a frame
+    # brokers' own logs, with a bridge, rows that agree and sums, all at once; and a frame
+    several = folder / "several"
+    several.mkdir(exist_ok=True)
     for name, text in (("hub", BRIDGED), ("plant-b", BRIDGED.replace("plant-b", "hub"))):
-        (folder / f"{name}.log").write_text(text)
-    kept("bridged", [str(folder / "hub.log"), str(folder / "plant-b.log")], format="mosquitto")
-    kept("nats", str(EVENTS))
-    (folder / "mail.csv").write_text("src,dst,time\n" + "".join(f"a{i % 3},b{i % 7},{i // 5}\n" for i in range(300)))
-    kept("grouped", str(folder / "mail.csv"), group=("client", "at"))
+        (several / f"{name}.log").write_text(text)
+    (several / "nats.jsonl").write_bytes(EVENTS.read_bytes())
+    (several / "mail.csv").write_text("src,dst,time\n" + "".join(f"a{i % 3},b{i % 7},{i // 5}\n" for i in range(300)))
     hours = "".join(f"2026-01-05T{i % 24:02}:00,c{i % 5},t,{i},{i * 7}\n" for i in range(90))
-    (folder / "counts.csv").write_text("hour,client,topic,messages,bytes\n" + hours)
-    kept("counts", str(folder / "counts.csv"))
+    (several / "counts.csv").write_text("hour,client,topic,messages,bytes\n" + hours)
+    kept("several", str(several))
     frame = pa.table({"src": ["a", "b", "a"], "dst": ["b", "c", "c"], "when": [START, START, START + 9]})
     kept("frame", frame, client="src", receiver="dst", at="when", unit="s")
     return found

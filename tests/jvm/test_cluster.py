@@ -37,7 +37,7 @@ def conf(settings):
 
 
 DISTURBED = """
-import json, os, sys, time
+import json, os, resource, sys, time
 from pathlib import Path
 from overlace.ingest import run, source
 from overlace.ingest.tables import add_tables
@@ -57,6 +57,10 @@ class Disturbed(source.Reader):
             Path(here).touch()
             while True:
                 time.sleep(0.05)
+        if "CLUSTER_GREEDY" in os.environ and not Path(here + "-greedy").exists():
+            Path(here + "-greedy").touch()
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 32, resource.RLIM_INFINITY))
+            held = [bytes(1 << 28) for _ in range(64)]
         yield from source.Reader.read(self, partition)
 
 def read_events(spark, job):
@@ -104,9 +108,11 @@ def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, 
     assert rows["missing"]["advice"] == "numba missing"
     assert "numba" in rows["ok"]["found"]
 
-    # another worker takes its place; the victim dies in the middle of a task
+    # another worker takes its place, with a virtual environment of its own; it runs out of memory in its first task,
+    # and the victim dies in the middle of one
     unfit.kill()
-    two_workers.joined(two_workers.worker("fit", **plain))
+    second = python_without(tmp_path / "second")
+    two_workers.joined(two_workers.worker("fit", CLUSTER_PYTHON=second, CLUSTER_GREEDY="1", **plain))
     log = written(tmp_path / "log.jsonl", made_up(1, 300))
     (tmp_path / "links.csv").write_text("left,right\nb0,b1\nb1,b2\n")
     (tmp_path / "there").mkdir()
@@ -127,6 +133,7 @@ def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, 
     assert code == 0, err[-3000:]
     *digests, settled = json.loads(out.splitlines()[-1])
     assert (tmp_path / "there/working").exists()
+    assert (tmp_path / "there/working-greedy").exists()
 
     trace = ingest_sources([log], str(tmp_path / "here")).trace
     trace, _ = add_tables([str(tmp_path / "links.csv")], "links", str(tmp_path / "here"), {})
@@ -140,6 +147,28 @@ def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, 
     assert settled["spark.cores.max"] == "2"
     assert settled["spark.ui.enabled"] == "false", "ours fill the gaps"
     assert not (tmp_path / "spark-warehouse").exists()
+
+    # what is left of the cluster does what any engine does
+    (tmp_path / "logs").mkdir()
+    few_tasks = {**two_workers.settings(cores=1), "spark.sql.shuffle.partitions": "1"}
+    answers = []
+    for name, engine in (
+        ("sail", {"engine": "sail"}),
+        ("rest", {"master": two_workers.url, "conf": few_tasks}),
+    ):
+        (tmp_path / name).mkdir()
+        words = [sys.executable, "-m", "tests.jvm.behaviours", tmp_path / "logs", tmp_path / name, json.dumps(engine)]
+        ran = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert ran.returncode == 0, ran.stderr[-3000:]
+        answers.append(json.loads(ran.stdout))
+    assert answers[0] == answers[1]
+
+    # more memory than any worker has: Spark itself would wait for ever
+    words = ["--master", two_workers.url, *conf({**two_workers.settings(cores=1), "spark.executor.memory": "64g"})]
+    code, _, err = done(command("ingest", few, "--out", tmp_path / "few", *words, cwd=tmp_path))
+    assert code == 1
+    assert f"error: {two_workers.url} gave no executor within 30 s. Check that it has workers with free cores" in err
+    assert not Trace.exists(str(tmp_path / "few"))
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """One dataflow on every engine: the same behaviours, accounts and digests."""
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -11,8 +12,9 @@ import pytest
 from overlace.errors import BadParameter
 from overlace.spark import engines
 from overlace.spark.engines import Engine, NoEngine, session
+from overlace.spark.java import find_java
 from tests.jvm.behaviours import behaviours, made_up
-from tests.jvm.cluster import ROOT, connect_server, python_without
+from tests.jvm.cluster import HOME, ROOT, connect_server, python_without
 from tests.jvm.test_ingest import written
 from tests.processes import LONGEST, command
 
@@ -41,6 +43,43 @@ def test_spark_connect_does_what_sail_does(on_sail, logs, tmp_path):
         done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout) == on_sail
+
+
+JOB = """
+import sys
+from pathlib import Path
+import overlace
+from overlace import ingest
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+done = ingest(sys.argv[1], sys.argv[2], spark=spark)
+assert spark.sparkContext.master == "local[1]"
+print(overlace.__file__, done.trace.digest(), sep="\\n")
+spark.stop()
+"""
+
+
+@pytest.mark.jvm
+def test_spark_submit_runs_the_wheel(on_sail, logs, tmp_path):
+    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, "."]
+    subprocess.run(wheel, check=True, cwd=ROOT, capture_output=True)
+    (built,) = tmp_path.glob("*.whl")
+    (tmp_path / "job.py").write_text(JOB)
+    words = [
+        HOME / "bin/spark-submit",
+        "--master",
+        "local[1]",
+        "--py-files",
+        built,
+        "job.py",
+        logs / "several",
+        "trace",
+    ]
+    environment = {**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
+    environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [f"{built}/overlace/__init__.py", on_sail["several"][0]]
 
 
 @pytest.mark.jvm
