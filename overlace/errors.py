@@ -37,6 +37,10 @@ class Busy(BadTrace):
     """A trace that another writer holds, or has changed meanwhile."""
 
 
+class Absent(BadTrace):
+    """Logs that are not there, or of which there is none yet."""
+
+
 class Unfinished(BadTrace):
     """A log of which not even the first line is there yet."""
 

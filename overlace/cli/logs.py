@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -18,6 +18,9 @@ from overlace.errors import BadParameter
 from overlace.ingest.options import Options, TableOptions, flag_of, read_share
 from overlace.spark.engines import SMALL, Engine, is_local, session
 
+if TYPE_CHECKING:
+    from overlace.ingest.run import Ingested
+
 Logs = Annotated[list[str], typer.Argument(help="files or folders of a log", metavar="LOG...")]
 
 
@@ -28,35 +31,64 @@ def ingest_command(
     options: Options,
     tables: TableOptions,
     engine: Engine,
+    follow: Annotated[bool, typer.Option("--follow", help="go on with what the logs get, until Ctrl-C")] = False,
+    every: Annotated[str, typer.Option(help="how often --follow looks: 500ms, 10s, 5m")] = "10s",
     as_json: AsJson = False,
 ) -> None:
     """Raw logs to a trace on Spark, every line accounted for; again, and only what is new is read."""
     if tables.table or tables.topology:
-        if engine != Engine():
-            raise BadParameter(
-                "--engine, --master, --remote and --conf are for logs: tables need no engine. Leave them out."
-            )
+        if follow or engine != Engine():
+            flags = "--follow, --engine, --master, --remote and --conf"
+            raise BadParameter(f"{flags} are for logs: tables need no engine, and are read once. Leave them out.")
         refuse_for_tables(options)
         ingest_tables(logs, out, options, tables, as_json)
         return
+    from overlace.spark import follow as following
     from overlace.spark.failures import explained_failures
     from overlace.spark.ingest import ingest_on
 
-    read = 0
-    with bar("ingest") as progress, ExitStack() as stack, explained_failures():
+    seconds, opened = following.read_seconds(every), list[tuple[Any, int]]()
+    with ExitStack() as stack, explained_failures():
 
-        def start(size: int) -> Any:
-            nonlocal read
-            read = size
-            progress(0.01, f"starting {engine.named}")
-            return stack.enter_context(session(engine=engine, size=size))
+        def batch() -> Ingested:
+            with bar("ingest") as progress:
 
-        done = ingest_on(start, logs, out, options, progress)
-    for note in done.notes:
-        err.print(f"[yellow]note:[/yellow] {escape(note)}")
-    if read >= SMALL and engine.engine == "spark" and is_local(engine.place):
-        text = "Sail takes about a third of the CPU time for this: pip install 'overlace[sail]', then --engine sail"
-        err.print(f"[yellow]note:[/yellow] {escape(text)}")
+                def start(size: int) -> Any:
+                    if not opened:
+                        progress(0.01, f"starting {engine.named}")
+                        opened.append((stack.enter_context(session(engine=engine, size=size)), size))
+                    return opened[0][0]
+
+                return ingest_on(start, logs, out, options, progress)
+
+        if follow:
+            following.follow(batch, seconds, lambda done: show_batch(as_json, done))
+        else:
+            show(as_json, batch())
+    if opened and opened[0][1] >= SMALL and engine.engine == "spark" and is_local(engine.place):
+        note("Sail takes about a third of the CPU time for this: pip install 'overlace[sail]', then --engine sail")
+
+
+def note(text: str) -> None:
+    """What a user should know."""
+    err.print(f"[yellow]note:[/yellow] {escape(text)}")
+
+
+def show_batch(as_json: bool, done: Ingested | str) -> None:
+    """What a batch of a log that goes on has brought, or why there is none."""
+    if isinstance(done, str):
+        note(f"{done.rstrip('.')}. Waiting for it.")
+        return
+    for each in done.notes:
+        note(each)
+    sources = [a._asdict() for a in done.accounts]
+    answer(as_json, {"sources": sources, "notes": done.notes}, *map(escape, account_lines(done.accounts)))
+
+
+def show(as_json: bool, done: Ingested) -> None:
+    """What an ingest has made of its logs."""
+    for each in done.notes:
+        note(each)
     folded = [f"{done.folded:,} topic names were folded away (--keep-topics keeps them)"] if done.folded else []
     document = {
         **summary(done.trace),

@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 
 import pyarrow.fs as pafs
 
-from overlace.errors import BadTrace
+from overlace.errors import Absent, BadTrace
 from overlace.trace.store import absolute, place
 
 HEAD = 4096
@@ -63,7 +63,7 @@ def find_files(paths: Sequence[str], skip: Sequence[str] = ()) -> list[str]:
         files, at = place(path)
         info = files.get_file_info(at)
         if info.type == pafs.FileType.NotFound:
-            raise BadTrace(f"{path} does not exist. Name the log's files or a folder with them.")
+            raise Absent(f"{path} does not exist. Name the log's files or a folder with them.")
         if info.type == pafs.FileType.Directory:
             prefix = path.partition("://")[0] + "://" if "://" in path else ""
             names = _files_in(files, at)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from overlace.errors import BadParameter, BadTrace
+from overlace.errors import Absent, BadParameter, BadTrace
 from overlace.ingest import bridges, frames, history, merge, stages
 from overlace.ingest.accounts import Account, Book, sources_table
 from overlace.ingest.growth import new_sources
@@ -70,7 +70,7 @@ def ingest_sources(
         sources = settle_together(new)
         if not sources:
             if writer.base is None:
-                raise BadTrace(f"nothing to ingest: {'; '.join(known) or 'no file was found'}")
+                raise Absent(f"nothing to ingest: {'; '.join(known) or 'no file was found'}")
             return Ingested(writer.base, [], known, 0, warn_of_kept(writer.base, chosen.attributes))
         size = sum(source.size - source.begin for source in sources)
         with settings(spark(size) if callable(spark) else spark) as session:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -165,6 +167,9 @@ def _sail() -> Iterator[SparkSession]:
     try:
         with _client(f"sc://localhost:{server.listening_address[1]}", UTC) as spark:
             IN_THIS_PROCESS.add(spark)
+            on_interrupt = signal.getsignal(signal.SIGINT)
+            if threading.current_thread() is threading.main_thread() and on_interrupt is not None:
+                signal.signal(signal.SIGINT, on_interrupt)  # the server would end at Ctrl-C, and its clients wait
             yield spark
     finally:
         server.stop()
