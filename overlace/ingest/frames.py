@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -92,9 +92,23 @@ def source_of(rows: DataFrame, settled: Settled, key: bytes) -> Source:
     )
 
 
-def read_events(rows: DataFrame, spark: SparkSession, job: Job) -> DataFrame:
-    """The events of a frame's rows."""
-    placed = rows.withColumn(PLACE, F.monotonically_increasing_id())
+class Batch(NamedTuple):
+    """A part of a stream: its query, which is one over all its runs, and its number there."""
+
+    query: str
+    number: int
+
+
+def batch_of(batch: Batch, settled: Settled, key: bytes) -> Source:
+    """A batch as what is new of a source, the stream: how far it was read are the batches that count."""
+    digest = hash_of(batch.query.encode(), key)
+    return Source("", "stream", digest, batch.number + 1, "parquet", settled, log=digest, key=key)
+
+
+def read_events(rows: DataFrame, spark: SparkSession, job: Job, number: int = 0) -> DataFrame:
+    """The events of a frame's rows; of a stream, those of the batch with a number."""
+    place = F.monotonically_increasing_id()
+    placed = rows.withColumn(PLACE, F.xxhash64(F.lit(number), place) if number else place)
     return placed.mapInArrow(partial(read_batches, job), SCHEMA)
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from overlace.errors import Absent, BadParameter, BadTrace
 from overlace.ingest import bridges, frames, history, merge, stages
 from overlace.ingest.accounts import Account, Book, sources_table
+from overlace.ingest.frames import Batch
 from overlace.ingest.growth import new_sources
 from overlace.ingest.job import EVENT, Job, id_of
 from overlace.ingest.merge import Facts, Scope
@@ -85,20 +86,26 @@ def ingest_frame(
     options: Options | None = None,
     progress: Progress | None = None,
     watch: Watch = lambda spark, stage, begin, end: nullcontext(),
+    batch: Batch | None = None,
 ) -> Ingested:
-    """Read the rows of a frame of Spark, pandas, Arrow or Polars into the trace at `out`."""
+    """Read the rows of a frame of Spark, pandas, Arrow or Polars, or a batch of a stream, into the trace at `out`."""
     chosen = replace(options or Options(), format="parquet")
     with writing(out, break_lock=chosen.break_lock) as writer:
         chosen, key, notes = settle(chosen, writer.base, out)
         settled = frames.settle(frame, chosen)  # before an engine starts
         with settings(spark(0) if callable(spark) else spark) as session:
             rows = frames.as_spark(frame, session, settled)
-            source = frames.source_of(rows, settled, key)
-            if writer.base is not None and source.digest in notes.get("sources", {}):
+            source = frames.source_of(rows, settled, key) if batch is None else frames.batch_of(batch, settled, key)
+            before = notes.get("sources", {}).get(source.digest)
+            if writer.base is not None and before and before["end"] >= source.size:
                 return Ingested(
                     writer.base, [], [f"{source.name}: nothing new"], 0, warn_of_kept(writer.base, chosen.attributes)
                 )
-            read = partial(frames.read_events, rows)
+            if batch and before:
+                source = replace(
+                    source, begin=before["end"], options={**settled, "unit": before["settled"].get("unit")}
+                )
+            read = partial(frames.read_events, rows, number=batch.number if batch else 0)
             return Ingest(Store(session, writer), [source], chosen, key, notes, progress, watch).run(read)
 
 

@@ -59,16 +59,27 @@ def ingest(
     frame, the active one, or one of its own; a session that it did not start it never stops.
     """
     named = {"client": client, "at": at, "topic": topic, "receiver": receiver, "receivers": receivers, "key": key}
-    given = {name: columns for name, columns in {**named, "bytes": bytes}.items() if columns is not None}
-    chosen, names = options or Options(), [each.name for each in fields(Options)]
-    for name in more:
-        if name not in names:
-            raise Unknown("option", name, names)
-    chosen = replace(chosen, map={**chosen.map, **(map or {}), **given}, **more)
+    chosen = options_of(options, map, bytes=bytes, **named, **more)
     own = spark or getattr(logs, "sparkSession", None)
     with ExitStack() as stack, explained_failures():
         start = lambda size: stack.enter_context(session(own, size=size))  # noqa: E731
         return ingest_on(start, logs, trace, chosen, progress)
+
+
+def options_of(options: Options | None = None, map: Mapping[str, Columns] | None = None, **named: Any) -> Options:
+    """Options as they are named: columns by the field that is read from them, and options by their own name."""
+    names = [each.name for each in fields(Options)]
+    columns = {name: named.pop(name) for name in COLUMNS if name in named}
+    for name in named:
+        if name not in names:
+            raise Unknown("option", name, [*COLUMNS, *names])
+    chosen = options or Options()
+    given = {name: each for name, each in columns.items() if each is not None}
+    return replace(chosen, map={**chosen.map, **(map or {}), **given}, **named)
+
+
+COLUMNS = ("client", "at", "topic", "receiver", "receivers", "key", "bytes")
+"""Fields whose columns have an argument of their own."""
 
 
 def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: Progress | None = None) -> Ingested:
