@@ -33,7 +33,7 @@ def into(trace: str, **named: Any) -> Callable[[DataFrame, int], None]:
         spark = frame.sparkSession
         query = spark.sparkContext.getLocalProperty(QUERY) if isinstance(spark, SparkSession) else None
         if query is None:
-            raise BadParameter("expected to be called by foreachBatch of Apache Spark; a frame that is no stream goes to ingest()")
+            raise BadParameter("expected to be called by foreachBatch of Apache Spark; other frames go to ingest()")
         frame.persist()
         try:
             with explained_failures():
