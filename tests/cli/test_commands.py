@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from overlace.catalog import PLANNERS
-from overlace.cli.console import settings
+from overlace.spark.engines import read_conf
 from overlace.trace.runs import write_observation
 from overlace.workloads.square import square
 from tests.processes import LONGEST, command
@@ -239,9 +239,10 @@ def test_a_malformed_conf_is_refused_in_one_line(overlace, command, word):
 def test_conf_is_for_spark_and_the_master_has_an_option_of_its_own(overlace):
     for words in ("observe t --out r", "replay r", "doctor"):
         code, _, err = overlace(*words.split(), "--conf", "spark.x=1")
-        assert (code, err) == (2, "error: --conf is for Spark: say where it runs with --master\n")
+        assert (code, err) == (2, "error: --conf is for Spark: say where it runs with --master or --remote\n")
     code, _, err = overlace("ingest", "log", "--table", "links", "--out", "t", "--conf", "spark.x=1")
-    assert (code, err) == (2, "error: --conf is for Spark, and tables are read without it. Leave it out.\n")
+    assert code == 2
+    assert err.startswith("error: --follow, --engine, --master, --remote and --conf are for logs: tables need no engine")
     code, _, err = overlace("ingest", "log", "--out", "t", "--conf", "spark.master=local")
     assert code == 2
     assert "is said with --master" in err
@@ -250,10 +251,10 @@ def test_conf_is_for_spark_and_the_master_has_an_option_of_its_own(overlace):
 def test_settings_keep_what_follows_the_first_equals_sign():
     options, address = "spark.driver.extraJavaOptions=-Dx=1 -Dy=2", "spark.hadoop.fs.s3a.endpoint=http://a:1"
     given = [options, "spark.x=1", "spark.x=", address]
-    assert settings(given) == {
+    assert read_conf(given) == {
         "spark.driver.extraJavaOptions": "-Dx=1 -Dy=2", "spark.x": "", "spark.hadoop.fs.s3a.endpoint": "http://a:1",
     }  # fmt: skip
-    assert settings(None, None) == {}
+    assert read_conf([]) == {}
 
 
 def test_the_doctor_fails_where_java_is_missing(overlace, monkeypatch, tmp_path):
