@@ -242,7 +242,7 @@ def test_conf_is_for_spark_and_the_master_has_an_option_of_its_own(overlace):
         assert (code, err) == (2, "error: --conf is for Spark: say where it runs with --master or --remote\n")
     code, _, err = overlace("ingest", "log", "--table", "links", "--out", "t", "--conf", "spark.x=1")
     assert code == 2
-    assert err.startswith("error: --follow, --engine, --master, --remote and --conf are for logs: tables need no engine")
+    assert err.startswith("error: --follow, --engine, --master, --remote and --conf are for logs: tables need")
     code, _, err = overlace("ingest", "log", "--out", "t", "--conf", "spark.master=local")
     assert code == 2
     assert "is said with --master" in err
