@@ -1,6 +1,8 @@
 """The pipeline: deliveries in Parquet, CSV and JSON lines to a trace, on an engine, beside DuckDB.
 
-python benchmarks/pipeline.py [--engine local|sail|both] [--names] [DELIVERIES ...]      default: both, 1000000 10000000
+python benchmarks/pipeline.py [--engine local|sail|both] [DELIVERIES ...] [--names DELIVERIES ...]
+
+Default: both, 1000000 10000000.
 """
 
 from __future__ import annotations
@@ -145,11 +147,11 @@ def here(engine: str, path: Path) -> None:
     print(json.dumps({"start": start.cpu, "runs": found, "sums": sums, "names": trace.rows("names")}))
 
 
-def apart(engine: str, path: Path) -> dict[str, Any]:
-    """`here` in a process of its own, so that what this one holds is not counted."""
+def apart(engine: str, path: Path) -> dict[str, Any] | None:
+    """`here` in a process of its own, so that what this one holds is not counted; none if it died."""
     command = [sys.executable, __file__, "--engine", engine, "--here", str(path)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return cast("dict[str, Any]", json.loads(done.stdout.splitlines()[-1]))
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    return cast("dict[str, Any]", json.loads(done.stdout.splitlines()[-1])) if done.returncode == 0 else None
 
 
 def freshly(path: Path) -> float:
@@ -171,6 +173,8 @@ def row(path: Path, deliveries: int, engine: str, fresh: bool = True) -> list[st
     print(f"{path.name} on {engine} ...", file=sys.stderr, flush=True)
     cpu, sums = duckdb_of(path)
     done = apart(engine, path)
+    if done is None:
+        return [path.suffix[1:], f"{deliveries:,}", engine, f"{cpu:.1f}", "ended for want of memory", *[""] * 9]
     assert done["sums"] == sums, (path, done["sums"], sums)
     first, second = done["runs"]
     memory = [f"{each / 1e6:,.0f} MB" for each in second[2:]]
@@ -186,7 +190,7 @@ def main() -> None:
     """Measure, and write the page."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--engine", choices=["local", "sail", "both"], default="both")
-    asked.add_argument("--names", action="store_true", help="also a log of ten million names")
+    asked.add_argument("--names", type=int, nargs="*", default=[], help="also logs of ten million names, so long")
     asked.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     asked.add_argument("deliveries", type=int, nargs="*", default=[1_000_000, 10_000_000])
     given = asked.parse_args()
@@ -194,17 +198,25 @@ def main() -> None:
         here(given.engine, given.here)
         return
     engines = ["local", "sail"] if given.engine == "both" else [given.engine]
-    rows, names = [], []
-    for deliveries in given.deliveries:
+    rows: list[list[str]] = []
+    names: list[list[str]] = []
+    for deliveries in sorted({*given.deliveries, *given.names}):
         with tempfile.TemporaryDirectory() as folder:
-            for path in logs_of(deliveries, Path(folder)).values():
-                rows += [row(path, deliveries, engine) for engine in engines]
-                path.unlink()
-    if given.names:
-        for count in (10_000_000, 50_000_000):
-            with tempfile.TemporaryDirectory() as folder:
-                path = logs_of(count, Path(folder), NAMES)["deliveries.parquet"]
-                names += [[f"{NAMES:,}", *row(path, count, engine, fresh=False)] for engine in engines]
+            if deliveries in given.deliveries:
+                for path in logs_of(deliveries, Path(folder)).values():
+                    for engine in engines:
+                        rows.append(row(path, deliveries, engine))
+                        write_page(rows, names)
+                    path.unlink()
+            if deliveries in given.names:
+                path = logs_of(deliveries, Path(folder), NAMES)["deliveries.parquet"]
+                for engine in engines:
+                    names.append([f"{NAMES:,}", *row(path, deliveries, engine, fresh=False)])
+                    write_page(rows, names)
+
+
+def write_page(rows: list[list[str]], names: list[list[str]]) -> None:
+    """Write what there is so far: the largest logs take long, and may take more memory than there is."""
     parts = [
         "Two ingests of one log in one session, messages and all other tables kept, beside DuckDB that makes messages, "
         "traffic, audiences and names of the same file, writes them as Parquet, and counts the same sums. CPU seconds "
