@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from overlace.cli.console import AsJson, answer, bar, err
+from overlace.cli.console import AsJson, Every, answer, bar, err
 from overlace.cli.options import options_from
 from overlace.cli.tables import ingest_tables, summary, trace_lines
 from overlace.errors import BadParameter
@@ -32,7 +32,7 @@ def ingest_command(
     tables: TableOptions,
     engine: Engine,
     follow: Annotated[bool, typer.Option("--follow", help="go on with what the logs get, until Ctrl-C")] = False,
-    every: Annotated[str, typer.Option(help="how often --follow looks: 500ms, 10s, 5m")] = "10s",
+    every: Every = "10s",
     as_json: AsJson = False,
 ) -> None:
     """Raw logs to a trace on Spark, every line accounted for; again, and only what is new is read."""
@@ -62,7 +62,8 @@ def ingest_command(
                 return ingest_on(start, logs, out, options, progress)
 
         if follow:
-            following.follow(batch, seconds, lambda done: show_batch(as_json, done))
+            new = lambda: done if (done := batch()).accounts else None  # noqa: E731
+            following.follow(new, seconds, lambda done: show_batch(as_json, done))
         else:
             show(as_json, batch())
     if opened and opened[0][1] >= SMALL and engine.engine == "spark" and is_local(engine.place):

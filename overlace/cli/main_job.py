@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Force, RunPath, answer, bar, err, shown
+from overlace.cli.console import AsJson, Every, Force, RunPath, answer, bar, err, shown
 from overlace.cli.options import options_from
 from overlace.limits import Goal, Limits
 from overlace.wording import amount, counted, percent
 
 if TYPE_CHECKING:
     from overlace.optimize.dissemination import Trees
+    from overlace.optimize.drift import Drift
     from overlace.optimize.job import Answer
     from overlace.optimize.joined import InPlace
 
@@ -109,14 +110,57 @@ def drift_command(
     min_gain: Annotated[
         float | None, typer.Option(help="share that planning again must save to be worth it (default: as the plan's)")
     ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="go on with the trace as it grows, until Ctrl-C")] = False,
+    every: Every = "10s",
     as_json: AsJson = False,
 ) -> None:
     """Does the plan still hold on newer traffic, and would planning again pay? Exit code 3: nothing to do."""
-    from overlace.errors import NothingBetter
+    from overlace.errors import Absent, NothingBetter
     from overlace.optimize.drift import drift
+    from overlace.spark import follow as following
+    from overlace.trace.store import Trace
 
-    with bar("drift") as progress:
-        found = drift(run, trace, plan, overlay=overlay, progress=progress)
+    def look() -> Drift:
+        with bar("drift") as progress:
+            return drift(run, trace, plan, overlay=overlay, progress=progress)
+
+    if not follow:
+        pays, harms = show_drift(look(), overlay, min_gain, as_json)
+        if not pays and not harms:
+            raise typer.Exit(NothingBetter.exit_code)
+        return
+    seen = ""
+
+    def newer() -> Drift | None:
+        nonlocal seen
+        if not Trace.exists(trace):
+            raise Absent(f"{trace} is no trace yet")
+        if seen == (digest := Trace.open(trace).digest()):
+            return None
+        found, seen = look(), digest
+        return found
+
+    following.follow(newer, following.read_seconds(every), lambda found: show_newer(found, min_gain, as_json))
+
+
+def show_newer(found: Drift | str, min_gain: float | None, as_json: bool) -> None:
+    """Whether the plan holds on a trace that has grown, in a line."""
+    if isinstance(found, str):
+        err.print(f"[yellow]note:[/yellow] {shown(found.rstrip('.'))}. Waiting for it.")
+        return
+    least = found.min_gain if min_gain is None else min_gain
+    pays, harms = found.again >= least, found.after > found.before
+    why = "it costs more than what was there before" if harms else f"planning again would save {found.again:.1%}"
+    answer(
+        as_json,
+        found._asdict() | {"seen": found.seen, "plan_again": pays, "go_back": harms},
+        f"{shown(found.plan)}: {found.predicted:.1%} less was promised, {percent(found.seen)} is seen; "
+        + (f"[yellow]it does not hold any more: {why}[/yellow]" if pays or harms else f"it holds: {why}"),
+    )
+
+
+def show_drift(found: Drift, overlay: str, min_gain: float | None, as_json: bool) -> tuple[bool, bool]:
+    """(planning again pays, the plan harms): what drift has found, in full."""
     table = Table("broker", "sent there then", "now", box=None, pad_edge=False, header_style="dim")
     for name, then, now in found.loads[:8]:
         table.add_row(shown(name), f"{then:.1%}", f"{now:.1%}")
@@ -136,8 +180,7 @@ def drift_command(
         + ("" if pays else f", less than {least:.1%}{'' if harms else ': leave it as it is'}"),
         *([f"[yellow]on this traffic the overlay as {overlay} costs more than what was there before[/yellow]"] * harms),
     )
-    if not pays and not harms:
-        raise typer.Exit(NothingBetter.exit_code)
+    return pays, harms
 
 
 OTHERWISE = "newcomers count where the newer log has them; the promise had them where the plan's rule sends them"

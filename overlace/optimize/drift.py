@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from overlace.arrays.jit import Floats
 from overlace.catalog import PLANNERS
-from overlace.errors import BadPlan, BadTrace, OverlaceError, Unknown
+from overlace.errors import Absent, BadPlan, BadTrace, OverlaceError, Unknown
 from overlace.limits import Limits
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner, Progress
 from overlace.observe.cut import Cut, cut
@@ -185,7 +185,7 @@ def _metric(judged: Judgement | None, planner: Planner, network: Network) -> str
 def _measure(observation: Observation, overlay: Overlay, rows: pa.Table, trace: Trace, metric: str) -> float:
     """A metric of an overlay on the newer traffic; refused if that does not say enough."""
     if rows.num_rows == 0:
-        raise BadTrace("the newer trace holds no messages, so there is nothing to replay")
+        raise Absent("the newer trace holds no messages, so there is nothing to replay")
     found = measure(observation, overlay, rows, trace.unit)
     if metric not in found:
         raise BadTrace(f"the newer trace does not say what {metric} needs: ingest the same tables as for the run")

@@ -1,7 +1,7 @@
-"""A log that goes on: what is new of it is ingested every few seconds, on one session.
+"""What goes on is looked at every few seconds: logs, of which what is new is ingested, or a trace that grows.
 
-A batch is an ingest like any other. It counts when the manifest is written, which says how far each file was read: one
-that was killed is read again, and one that counts never is.
+A batch of a log is an ingest like any other. It counts when the manifest is written, which says how far each file was
+read: one that was killed is read again, and one that counts never is.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from overlace.errors import Absent, BadParameter, Busy, Unfinished
-from overlace.ingest.run import Ingested
 from overlace.stopping import asked, coming_to_an_end
+
+Found = TypeVar("Found")
 
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LOOK = 0.05
@@ -28,8 +30,8 @@ def read_seconds(words: str | Sequence[str]) -> float:
     return float(found[1]) * UNITS[found[2]]
 
 
-def follow(batch: Callable[[], Ingested], every: float, tell: Callable[[Ingested | str], None]) -> None:
-    """Ingest what is there and then, every so many seconds, what is new, until Ctrl-C asks for an end.
+def follow(batch: Callable[[], Found | None], every: float, tell: Callable[[Found | str], None]) -> None:
+    """Look at what is there and then, every so many seconds, at what is new, until Ctrl-C asks for an end.
 
     What is not there, or not yet, is said once and waited for; so is another writer. Anything else ends it.
     """
@@ -38,10 +40,10 @@ def follow(batch: Callable[[], Ingested], every: float, tell: Callable[[Ingested
         while not asked():
             due = time.monotonic() + every
             try:
-                done = batch()
+                found = batch()
                 said = ""
-                if done.accounts:
-                    tell(done)
+                if found is not None:
+                    tell(found)
             except (Absent, Unfinished, Busy) as error:
                 if str(error) != said:
                     tell(str(error))

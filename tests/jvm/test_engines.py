@@ -84,6 +84,22 @@ def test_spark_submit_runs_the_wheel(on_sail, logs, tmp_path):
 
 @pytest.mark.jvm
 @pytest.mark.long
+@pytest.mark.parametrize("version", ["4.0.5", "4.1.4", "4.3.0"])
+def test_other_versions_of_spark_do_the_same(on_sail, logs, tmp_path, version):
+    python = python_without(tmp_path / "venv", "pyspark")
+    (target,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    wanted = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", target, f"pyspark=={version}"]
+    had = subprocess.run(wanted, capture_output=True, text=True, check=False)
+    if had.returncode:
+        pytest.skip(f"pyspark {version} cannot be had: {had.stderr.strip().splitlines()[-1]}")
+    words = [python, "-m", "tests.jvm.behaviours", logs, tmp_path, json.dumps({"master": "local[2]"})]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout) == on_sail
+
+
+@pytest.mark.jvm
+@pytest.mark.long
 def test_a_server_whose_python_lacks_something_is_one_line(tmp_path):
     log = written(tmp_path / "a.jsonl", made_up())
     with connect_server(tmp_path / "server", python_without(tmp_path / "venv", "msgspec")) as url:

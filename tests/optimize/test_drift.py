@@ -6,6 +6,8 @@ what v sends is left: 80.
 """
 
 import json
+import os
+import signal
 import sys
 
 import numpy as np
@@ -23,6 +25,7 @@ from overlace.trace.plans import load_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import HOUR_US
 from tests.optimize.asking import options_of
+from tests.processes import LONGEST, command, until
 from tests.traces import trace_of
 
 A, B, HUB = range(3)
@@ -245,6 +248,34 @@ def test_the_command_says_what_was_found_and_leaves_with_3_where_nothing_should_
     }  # fmt: skip
     assert overlace("drift", run, quiet, "--overlay", "applied", "--min-gain", "0.7")[0] == 3
     assert overlace("drift", run, quiet, "--overlay", "nosuch")[0] == 2
+
+
+def test_a_trace_that_grows_is_followed_until_the_plan_holds_no_more(run, newer, tmp_path):
+    def put(sent, name):
+        """In its place at once, as a commit puts a manifest; what is read is still there."""
+        os.symlink(newer(sent, name=name), tmp_path / f"link-{name}")
+        os.rename(tmp_path / f"link-{name}", tmp_path / "grown")
+
+    said = tmp_path / "said"
+    with said.open("w") as out:
+        process = command("drift", run, tmp_path / "grown", "--follow", "--every", "50ms", stdout=out, stderr=out)
+    try:
+        until(lambda: "grown is no trace yet. Waiting for it." in said.read_text())
+        put([], "empty")
+        until(lambda: "so there is nothing to replay. Waiting for it." in said.read_text())
+        for name, sent, text in (
+            ("quiet", THEN, "it holds: "),
+            ("loud", NOW, "it does not hold any more: planning again"),
+        ):
+            put(sent, name)
+            until(lambda text=text: text in said.read_text() or process.poll() is not None)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(LONGEST) == 0
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert said.read_text().count("less was promised") == 2
 
 
 def test_an_overlay_that_costs_more_than_before_is_said_and_not_left_as_it_is(run, newer, overlace):
