@@ -149,11 +149,16 @@ def _end(gateway: JavaGateway | None) -> None:
     when_stopped(id(gateway), None)
     if gateway is not None:
         process = getattr(gateway, "proc", None)
-        if process is None or process.poll() is None:
+        if process is not None:
+            end(process)  # before its connections are closed: one that a stream is called back on waits for its end
+
+        def shut() -> None:
             with suppress(Exception):
                 gateway.shutdown()
-        if process is not None:
-            end(process)
+
+        shutting = threading.Thread(target=shut, daemon=True)
+        shutting.start()
+        shutting.join(PATIENCE)
     with SparkContext._lock:
         SparkContext._active_spark_context = None
     SparkContext._gateway = None

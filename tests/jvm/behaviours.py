@@ -11,6 +11,7 @@ import os
 import random
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 
@@ -70,8 +71,8 @@ def behaviours(folder, out, spark):
         (folder / "grown.jsonl").write_bytes(b"".join(lines[:end]))
         trace = kept("grown", str(folder / "grown.jsonl"))
     assert of_observation(*observe_with_names(trace)) == observed(messages)
-    os.environ["OVERLACE_KEY"] = "sixteen bytes or more"
-    kept("hidden", logs, pseudonymise=True)
+    with mock.patch.dict(os.environ, {"OVERLACE_KEY": "sixteen bytes or more"}):
+        kept("hidden", logs, pseudonymise=True)
     before = Trace.open(str(out / "grown")).digest()
     try:
         ingest(logs[1], str(out / "grown"), spark=spark, options=Options(strict=True))

@@ -186,8 +186,8 @@ from overlace.spark.tasks import runner
 from overlace.workloads.sites import Sites
 
 folder, log, python = Path(sys.argv[1]), *sys.argv[2:]
-ask = tasks.check_executors
-tasks.check_executors = lambda spark: None  # as if the executor had come later
+ask = tasks.check_python
+tasks.check_python = lambda spark: None  # as if the executor had come later
 with session(engine=Engine(master="local[1]", conf={"spark.pyspark.python": python})) as spark:
     kinds = {
         "observe": lambda: observe(str(folder / "trace"), folder / "seen", runner=runner(spark)),

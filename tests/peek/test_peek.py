@@ -32,7 +32,7 @@ START = 1_767_571_200
 @pytest.fixture
 def ingest(overlace, monkeypatch):
     """Run a printed command: what it says as JSON. The one place that depends on how files are ingested."""
-    monkeypatch.setattr("overlace.spark.session.session", lambda **_: contextlib.nullcontext(sail()))
+    monkeypatch.setattr("overlace.cli.logs.session", lambda **_: contextlib.nullcontext(sail()))
 
     def run(command):
         code, out, err = overlace(*shlex.split(command)[1:], "--json")
