@@ -148,7 +148,13 @@ def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, 
     assert settled["spark.ui.enabled"] == "false", "ours fill the gaps"
     assert not (tmp_path / "spark-warehouse").exists()
 
-    # what is left of the cluster does what any engine does
+
+@pytest.mark.long
+def test_a_cluster_does_what_any_engine_does_and_executors_that_never_come_are_said(two_workers, tmp_path, monkeypatch):
+    second = python_without(tmp_path / "second")
+    two_workers.joined(two_workers.worker("fit", CLUSTER_PYTHON=second, NUMBA_DISABLE_JIT="1"))
+    for name, value in DRIVER.items():
+        monkeypatch.setenv(name, value)
     (tmp_path / "logs").mkdir()
     few_tasks = {**two_workers.settings(cores=1), "spark.sql.shuffle.partitions": "1"}
     answers = []
@@ -164,6 +170,7 @@ def test_an_unfit_worker_is_named_and_a_killed_one_changes_nothing(two_workers, 
     assert answers[0] == answers[1]
 
     # more memory than any worker has: Spark itself would wait for ever
+    few = written(tmp_path / "few.jsonl", made_up(2, 40))
     words = ["--master", two_workers.url, *conf({**two_workers.settings(cores=1), "spark.executor.memory": "64g"})]
     code, _, err = done(command("ingest", few, "--out", tmp_path / "few", *words, cwd=tmp_path))
     assert code == 1
