@@ -33,7 +33,10 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-NEEDED = "numpy numba scipy pyarrow pyspark pandas networkit typer rich pydantic jinja2 altair vl-convert-python"
+NEEDED = (
+    "numpy numba scipy pyarrow pyspark pandas msgspec xxhash networkit typer rich pydantic jinja2 altair "
+    "vl-convert-python"
+)
 OPTIONAL = {
     "nats-py": "pip install 'overlace[live]' to drive NATS brokers",
     "paho-mqtt": "pip install 'overlace[live]' to drive MQTT brokers",
@@ -41,7 +44,7 @@ OPTIONAL = {
 PROGRAMS = {"chromium": "needed only by the project's own browser tests"}
 
 
-PACKAGES = ("overlace", "numba", "pyarrow", "numpy", "pandas")
+PACKAGES = ("overlace", "numba", "pyarrow", "numpy", "pandas", "msgspec", "xxhash")
 """What executors need."""
 
 
