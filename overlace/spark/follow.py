@@ -44,9 +44,10 @@ def follow(batch: Callable[[], Found | None], every: float, tell: Callable[[Foun
                 said = ""
                 if found is not None:
                     tell(found)
-            except (Absent, Unfinished, Busy) as error:
-                if str(error) != said:
-                    tell(str(error))
-                said = str(error)
+            except (Absent, Unfinished, Busy, FileNotFoundError) as error:  # it may go while it is looked at
+                why = f"{error.filename} has gone" if isinstance(error, FileNotFoundError) else str(error)
+                if why != said:
+                    tell(why)
+                said = why
             while not asked() and time.monotonic() < due:
                 time.sleep(LOOK)
