@@ -34,7 +34,7 @@ class BadTrace(OverlaceError):
 
 
 class Busy(BadTrace):
-    """A trace that another writer holds, or has changed meanwhile."""
+    """A trace or a log that another writer holds, or has changed meanwhile."""
 
 
 class Absent(BadTrace):

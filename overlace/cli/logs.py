@@ -48,10 +48,10 @@ def ingest_command(
     from overlace.spark.ingest import ingest_on
 
     seconds, opened = following.read_seconds(every), list[tuple[Any, int]]()
-    with ExitStack() as stack, explained_failures():
+    with ExitStack() as stack:
 
         def batch() -> Ingested:
-            with bar("ingest") as progress:
+            with explained_failures(), bar("ingest") as progress:
 
                 def start(size: int) -> Any:
                     if not opened:

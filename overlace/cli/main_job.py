@@ -120,12 +120,12 @@ def drift_command(
     from overlace.spark import follow as following
     from overlace.trace.store import Trace
 
-    def look() -> Drift:
+    def look(at: Trace) -> Drift:
         with bar("drift") as progress:
-            return drift(run, trace, plan, overlay=overlay, progress=progress)
+            return drift(run, at, plan, overlay=overlay, progress=progress)
 
     if not follow:
-        pays, harms = show_drift(look(), overlay, min_gain, as_json)
+        pays, harms = show_drift(look(Trace.open(trace)), overlay, min_gain, as_json)
         if not pays and not harms:
             raise typer.Exit(NothingBetter.exit_code)
         return
@@ -135,9 +135,10 @@ def drift_command(
         nonlocal seen
         if not Trace.exists(trace):
             raise Absent(f"{trace} is no trace yet")
-        if seen == (digest := Trace.open(trace).digest()):
+        grown = Trace.open(trace)
+        if seen == grown.digest():
             return None
-        found, seen = look(), digest
+        found, seen = look(grown), grown.digest()
         return found
 
     following.follow(newer, following.read_seconds(every), lambda found: show_newer(found, min_gain, as_json))

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from overlace.errors import BadTrace, Unfinished, Unknown
+from overlace.errors import Absent, BadTrace, Busy, Unfinished, Unknown
 from overlace.ingest.events import Format, Settled
 from overlace.ingest.files import (
     HEAD,
@@ -159,7 +159,8 @@ def look_at(
     files, at = place(path)
     info = files.get_file_info(at)
     if info.type != pafs.FileType.File:
-        raise BadTrace(f"{path} is not a file")
+        gone = info.type == pafs.FileType.NotFound
+        raise Absent(f"{path} has gone") if gone else BadTrace(f"{path} is not a file")
     with files.open_input_file(at) as raw:
         magic = raw.read(min(HEAD, info.size))
         raw.seek(max(0, info.size - HEAD))
@@ -259,7 +260,7 @@ def refuse_changed(source: Source) -> None:
     elif same:
         same = (info.size, tail_at(files, at, info.size, source.key)) == source.disk
     if not same:
-        raise BadTrace(
+        raise Busy(
             f"{source.path} was rotated or written anew while it was being read. Nothing was ingested; run this again."
         )
 

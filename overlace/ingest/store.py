@@ -211,17 +211,17 @@ def settings(spark: SparkSession) -> Iterator[SparkSession]:
 @contextmanager
 def functions_for(spark: SparkSession) -> Iterator[None]:
     """While column functions are used: PySpark takes them for those of Connect or of a JVM by the environment."""
-    mode = os.environ.pop(CONNECT, None)
+    mode = os.environ.pop(MODE, None)
     if "connect" in type(spark).__module__:
-        os.environ[CONNECT] = "1"
+        os.environ[MODE] = "1"
     try:
         yield
     finally:
-        os.environ.pop(CONNECT, None)
+        os.environ.pop(MODE, None)
         if mode is not None:
-            os.environ[CONNECT] = mode
+            os.environ[MODE] = mode
 
 
-CONNECT = "SPARK_CONNECT_MODE_ENABLED"
+MODE = "SPARK_CONNECT_MODE_ENABLED"
 _SETTING, _IN_USE = threading.Lock(), Counter[int]()
 _BEFORE: dict[int, dict[str, str | None]] = {}

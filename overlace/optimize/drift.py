@@ -66,7 +66,12 @@ class Drift(NamedTuple):
 
 
 def drift(
-    run: Path, path: str, plan: str | None = None, *, overlay: Overlays = "planned", progress: Progress | None = None
+    run: Path,
+    newer_trace: str | Trace,
+    plan: str | None = None,
+    *,
+    overlay: Overlays = "planned",
+    progress: Progress | None = None,
 ) -> Drift:
     """Replay a run's plan, or what was applied of it, on a newer trace."""
     tell = progress or (lambda share, what: None)
@@ -79,7 +84,7 @@ def drift(
     if not {"placement", "tree"} & set(made.planner.facets):
         raise BadPlan(f"{folder.name} plans {', '.join(made.planner.facets)}; drift is about placement and tree")
     tell(0.1, "observing")
-    trace = Trace.open(path)
+    trace = newer_trace if isinstance(newer_trace, Trace) else Trace.open(newer_trace)
     newer, newer_names = observe_with_names(trace)
     stands = Standing(made, document, observation, names, overlay)
     joined, after = stands.join(newer, newer_names)

@@ -130,7 +130,8 @@ def _read_machine(text: str) -> OverlaceError | None:
     if re.search(r"OutOfMemoryError|GC overhead limit|\bMemoryError\b|ArrowMemoryError|exit code.{0,6}137", text):
         return SparkFailed(f"Spark ran out of memory. {FEWER} Its log: {log_to_read()}")
     if known := next(filter(None, map(read_os, reversed(text.splitlines()))), None):
-        return SparkFailed(f"in a task: {known}")
+        kind = errors.Absent if re.search(r"\[errno 2\]", text, re.IGNORECASE) else SparkFailed
+        return kind(f"in a task: {known}")
     if "No space left on device" in text:
         return SparkFailed(
             "no space left on the disk that Spark works on. Free some, or point SPARK_LOCAL_DIRS and TMPDIR to another."

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from overlace.errors import Absent, BadParameter, Busy, Unfinished
+from overlace.errors import Absent, BadParameter, Busy, Unfinished, read_os
 from overlace.stopping import asked, coming_to_an_end
 
 Found = TypeVar("Found")
@@ -45,7 +45,7 @@ def follow(batch: Callable[[], Found | None], every: float, tell: Callable[[Foun
                 if found is not None:
                     tell(found)
             except (Absent, Unfinished, Busy, FileNotFoundError) as error:  # it may go while it is looked at
-                why = f"{error.filename} has gone" if isinstance(error, FileNotFoundError) else str(error)
+                why = read_os(str(error)) or str(error)
                 if why != said:
                     tell(why)
                 said = why

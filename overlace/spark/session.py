@@ -26,6 +26,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from overlace.ingest.store import MODE
 from overlace.spark.engines import is_local
 from overlace.spark.failures import explained_failures
 from overlace.spark.java import find_java
@@ -50,6 +51,8 @@ LARGE = "2g"
 def start(master: str = "local[*]", config: Mapping[str, str] | None = None, small: bool = True) -> SparkSession:
     """Start a JVM and a session. The JVM's log is in a folder of this user alone."""
     find_master(master)
+    if "pyspark.sql.connect.session" not in sys.modules:
+        os.environ.pop(MODE, None)  # a process that talks to such a server has started this one
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setMaster(master)

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from overlace.arrays.csr import sort_groups
 from overlace.arrays.hashing import fold
 from overlace.arrays.jit import Ints
-from overlace.errors import BadTrace
+from overlace.errors import BadTrace, Busy
 from overlace.model import Names
 from overlace.trace.notes import Count, check_notes
 from overlace.trace.tables import (
@@ -177,8 +177,17 @@ class Trace:
         schema = schema_of(table)
         wanted = pa.schema([*(schema if columns is None else map(schema.field, columns)), *extra])
         parts = [part for part in self.parts.get(table, ()) if source in (None, part.source)]
-        tables = [read_part(self.path, path, wanted, groups) for path, groups in files_of(parts)]
+        try:
+            tables = [read_part(self.path, path, wanted, groups) for path, groups in files_of(parts)]
+        except BadTrace:
+            if self.replaced():
+                raise Busy(f"{self.path} was written anew while it was read: read it again") from None
+            raise
         return pa.concat_tables(tables) if tables else pa.Table.from_batches([], wanted)
+
+    def replaced(self) -> bool:
+        """Whether another trace is there by now, or none."""
+        return not Trace.exists(self.path) or Trace.open(self.path).parts != self.parts
 
     def _number(self, kind: str, ids: pa.Array) -> pa.Array:
         """The numbers of some ids."""

@@ -202,7 +202,9 @@ def test_an_ingest_that_is_killed_leaves_the_trace_as_it_was(spark, tmp_path, mo
         written(tmp_path / "b.jsonl", rows)
     after = ingest([log], "undisturbed", spark).trace.digest()
     known = set((tmp_path / "trace").glob(reached))
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # as from a notebook that talks to a server
     killed = command("ingest", log, "--out", "trace", "--master", "local[1]")
+    monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED")
     try:
         while not set((tmp_path / "trace").glob(reached)) - known and killed.poll() is None:
             pass

@@ -269,6 +269,7 @@ def test_a_trace_that_grows_is_followed_until_the_plan_holds_no_more(run, newer,
         ):
             put(sent, name)
             until(lambda text=text: text in said.read_text() or process.poll() is not None)
+            assert process.poll() is None, said.read_text()
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(LONGEST) == 0
     finally:

@@ -1,9 +1,10 @@
 import json
+import shutil
 
 import pyarrow as pa
 import pytest
 
-from overlace.errors import BadTrace
+from overlace.errors import BadTrace, Busy
 from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.writer import Writer
 from tests.traces import trace_of
@@ -73,6 +74,19 @@ def test_what_is_no_trace_is_said(tmp_path):
     manifest.write_text("{")
     with pytest.raises(BadTrace, match="cannot be read"):
         Trace.open(str(tmp_path / "t"))
+
+
+def test_what_is_written_anew_while_it_is_read_is_busy_and_not_damaged(tmp_path):
+    path = str(tmp_path / "t")
+    trace = trace_of(path, [(5, 0, 0, 1, [1])])
+    read = trace.read("traffic")
+    shutil.rmtree(path)
+    with pytest.raises(Busy, match="written anew while it was read"):
+        trace.read("traffic")
+    other = trace_of(path, [(5, 0, 0, 2, [1])])
+    with pytest.raises(Busy, match="written anew while it was read"):
+        trace.read("traffic")
+    assert other.read("traffic") != read
 
 
 def test_the_span_is_whole_buckets(tmp_path):

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Bools
-from overlace.errors import BadTrace, Unknown
+from overlace.errors import BadTrace, Busy, Unknown
 from overlace.ingest.content import Content, add_content, asked_types, column_name
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import OPTIONS, default_group, match_columns, settle_mapping
@@ -33,7 +33,7 @@ def open_parquet(path: str, coded: Sequence[str] = ()) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(files.open_input_file(at), read_dictionary=[*coded])
     except pa.ArrowInvalid as error:
-        raise BadTrace(f"{path}: not a whole Parquet file ({str(error).splitlines()[0]}). Was it cut?") from None
+        raise Busy(f"{path}: not a whole Parquet file ({str(error).splitlines()[0]}). Was it cut?") from None
 
 
 def splits(path: str, rows: int = ROWS) -> list[tuple[int, int]]:
