@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -30,6 +30,9 @@ from overlace.errors import BadParameter
 from overlace.limits import Split
 from overlace.spark.engines import Engine, session
 from overlace.wording import amount
+
+if TYPE_CHECKING:
+    from overlace.observe.traffic import Reader
 
 
 @options_from(Engine)
@@ -123,14 +126,14 @@ def observe_command(
 ) -> None:
     """What the training window of a log says, into a run folder; the rest is held out to judge plans.
 
-    It is observed in this process unless an engine is named.
+    It is observed in this process. With an engine named, traffic that is larger than memory is added up there.
     """
     from overlace.optimize.observe import observe
     from overlace.trace.recorded import describe_recording
 
-    with bar("observe") as progress, on_engine(engine) as runner:
+    with bar("observe") as progress, reading(engine, lambda: trace) as reader:
         progress(0.1, "reading")
-        found, _, source, parts = observe(trace, run, split, force=force, runner=runner)
+        found, _, source, parts = observe(trace, run, split, force=force, reader=reader)
     for line in (parts.warning, *describe_recording(source.notes)):
         if line:
             err.print(f"[yellow]note:[/yellow] {shown(line)}")
@@ -167,19 +170,22 @@ def when(micro: int) -> str:
 
 
 @contextmanager
-def on_engine(engine: Engine) -> Iterator[Any]:
-    """What runs batch functions: the engine that is named, or this process."""
-    if not engine.asked:
-        if engine.conf:
-            raise BadParameter("--conf is for Spark: say where it runs with --master or --remote")
-        from overlace.trace.store import here
+def reading(engine: Engine, trace: Callable[[], str]) -> Iterator[Reader]:
+    """What reads the traffic of a trace: the engine that is named if the trace is large, else this process."""
+    from overlace.observe.traffic import IN_PROCESS
+    from overlace.trace.store import Trace
 
-        yield here
-        return
-    from overlace.spark.tasks import runner
+    if engine.conf and not engine.asked:
+        raise BadParameter("--conf is for Spark: say where it runs with --master or --remote")
+    if engine.asked:
+        from overlace.spark.reduction import OnEngine, is_for_engine
 
-    with session(engine=engine) as spark:
-        yield runner(spark)
+        if is_for_engine(found := Trace.open(trace())):
+            with session(engine=engine) as spark:
+                yield OnEngine(spark)
+            return
+        err.print(shown(f"{found.rows('traffic'):,} rows of traffic: read in this process, which is faster"))
+    yield IN_PROCESS
 
 
 SHOWN = (
@@ -194,12 +200,13 @@ SHOWN = (
 def replay_command(run: RunPath, engine: Engine, as_json: AsJson = False) -> None:
     """What the traffic costs before and after each plan, in the training window and on held-out traffic.
 
-    It is replayed in this process unless an engine is named.
+    It is replayed in this process. With an engine named, traffic that is larger than memory is added up there.
     """
     from overlace.optimize.replay import replay
+    from overlace.trace.runs import read_run
 
-    with bar("replay") as progress, on_engine(engine) as runner:
-        done = replay(run, runner=runner, progress=progress)
+    with bar("replay") as progress, reading(engine, lambda: str(read_run(run)["trace"])) as reader:
+        done = replay(run, reader=reader, progress=progress)
     columns = [metric for metric in SHOWN if any(metric in each.metrics for each in done)]
     table = Table("run", *columns, box=None, pad_edge=False, header_style="dim")
     document = []

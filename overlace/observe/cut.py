@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.errors import BadParameter, BadTrace
-from overlace.observe.traffic import messages_of
+from overlace.observe.traffic import IN_PROCESS, Reader
 from overlace.trace.store import DAY_US, Trace
-from overlace.trace.tables import numbers
 
 WEEK_US = 7 * DAY_US
 
@@ -24,7 +23,7 @@ class Cut(NamedTuple):
     warning: str = ""
 
 
-def cut(trace: Trace, train: float = 0.7) -> Cut:
+def cut(trace: Trace, train: float = 0.7, reader: Reader = IN_PROCESS) -> Cut:
     """The boundary before which the share of messages first reaches `train`.
 
     A whole week from two weeks on, a whole day when the log spans several days, else a bucket. Both
@@ -32,10 +31,9 @@ def cut(trace: Trace, train: float = 0.7) -> Cut:
     """
     if not 0 < train <= 1:
         raise BadParameter(f"train is {train}; expected a share above 0 and up to 1")
-    rows = trace.read("traffic", ["bucket", "messages"])
-    if rows.num_rows == 0:
+    bucket, messages = reader.buckets(trace)
+    if len(bucket) == 0:
         return Cut((0, 0), (0, 0), 1.0)  # interests only: one window
-    bucket, messages = numbers(rows["bucket"]), numbers(rows["messages"])
     begin, end = int(bucket.min()), int(bucket.max()) + trace.bucket_us
     if train == 1:
         return Cut((begin, end), (end, end), 1.0, "nothing is held out: the plan is judged by nothing")
@@ -56,16 +54,15 @@ def cut(trace: Trace, train: float = 0.7) -> Cut:
     return Cut((begin, boundary), (boundary, end), float(share[at]), _weekdays(bucket, messages, boundary))
 
 
-def cut_at(trace: Trace, until: int) -> Cut:
+def cut_at(trace: Trace, until: int, reader: Reader = IN_PROCESS) -> Cut:
     """The boundary at a given time: what comes before is the training window, the rest is held out."""
     begin, end = trace.span()
     if begin == end:
         raise BadTrace("the trace holds no traffic, so there is nothing to cut in time. Leave out --train-until.")
-    rows = trace.read("traffic", ["bucket", "messages"])
-    bucket, messages = numbers(rows["bucket"]), numbers(rows["messages"])
+    bucket, messages = reader.buckets(trace)
     before = int(messages[bucket + trace.bucket_us <= until].sum())
     if until % trace.bucket_us and begin < until < end:
-        before += messages_of(trace, (until // trace.bucket_us * trace.bucket_us, until))
+        before += int(reader.traffic(trace, (until // trace.bucket_us * trace.bucket_us, until)).messages.sum())
     total = int(messages.sum())
     if not 0 < before < total:
         where = "after" if before else "before"

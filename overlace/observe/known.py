@@ -18,7 +18,7 @@ from overlace.arrays.jit import Ints
 from overlace.arrays.masks import MOST_BITS
 from overlace.model import Names
 from overlace.observe.tables import Columns, Window, at_end, at_some_time, before_end, bounds, columns
-from overlace.observe.traffic import read_traffic
+from overlace.observe.traffic import IN_PROCESS, Reader
 from overlace.trace.store import Trace
 from overlace.trace.traffic import Traffic
 
@@ -80,11 +80,11 @@ def known_as(trace: Trace, names: Names) -> Known:
     return Known(place, count)
 
 
-def known_in(trace: Trace, window: Window, logged: Traffic | None = None) -> Known:
+def known_in(trace: Trace, window: Window, logged: Traffic | None = None, reader: Reader = IN_PROCESS) -> Known:
     """What had come up in a trace by the end of a window; `logged` is all traffic up to there, if it has been read."""
     first, end = trace.span()
     last = bounds(window)[1] >= end
-    logged = logged or read_traffic(trace, None if last else (min(first, window[1]), window[1]))
+    logged = logged or reader.traffic(trace, None if last else (min(first, window[1]), window[1]))
     by_name = bool(trace.notes.get("sources"))
     place, count = {}, {}
     for kind, seen in _seen(trace, window, logged).items():

@@ -20,9 +20,9 @@ from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Bools, Ints
 from overlace.model import Observation, Overlay
 from overlace.observe.known import Known
-from overlace.observe.sums import finish, partial
+from overlace.observe.sums import sums_of
 from overlace.observe.tables import NO_REGION, STILL, Window, at_some_time, columns
-from overlace.observe.traffic import complete_traffic, messages_in, read_traffic, table_of
+from overlace.observe.traffic import IN_PROCESS, Reader, complete_traffic, table_of
 from overlace.trace.store import Trace
 from overlace.trace.traffic import Traffic, add_up
 
@@ -97,9 +97,16 @@ class Meetings(NamedTuple):
         return Meetings(self.row[which], self.client[which], self.sends[which])
 
 
-def later(trace: Trace, window: Window, known: Known, observation: Observation, pretend: Ints | None = None) -> Later:
+def later(
+    trace: Trace,
+    window: Window,
+    known: Known,
+    observation: Observation,
+    pretend: Ints | None = None,
+    reader: Reader = IN_PROCESS,
+) -> Later:
     """The traffic of a window after an observation whose numbers are `known`; some clients may pretend to be new."""
-    logged = read_traffic(trace, None if window == (0, 0) else window)
+    logged = reader.traffic(trace, None if window == (0, 0) else window, observation.window)
     traffic = _within(trace, window, known, logged)
     named = [int(ids.max(initial=-1)) for each in (logged, traffic) for ids in (each.client, each.receivers)]
     most = max(observation.clients, len(known.place["client"]), max(named) + 1)
@@ -111,8 +118,9 @@ def later(trace: Trace, window: Window, known: Known, observation: Observation, 
     met = _meetings(traffic, is_new)
     exact = bool(len(met.row) and trace.rows("messages") and (logged.audience >= 0).all())
     if exact:  # the message in which each comes up is known, not only the bucket
-        buckets = np.unique(traffic.bucket[met.row] // trace.bucket_us * trace.bucket_us)
-        traffic = _within(trace, window, known, _by_message(trace, window, logged, buckets))
+        new_ids = is_new[known.number("client", np.arange(most))]
+        messages = reader.messages(trace, window, observation.window)
+        traffic = _within(trace, window, known, _by_message(trace, logged, messages, new_ids))
         met = _meetings(traffic, is_new)
 
     first = np.full(most, STILL)
@@ -150,7 +158,7 @@ def strangers(traffic: Later) -> float:
     """The share of the deliveries between clients that had traffic before which are between two that had not talked."""
     flows, clients = traffic.observation.flows, traffic.observation.clients
     talked = np.minimum(flows.sender, flows.receiver) * clients + np.maximum(flows.sender, flows.receiver)
-    sums = finish(partial(traffic.rows(np.flatnonzero(~traffic.fresh)).combine_chunks().to_batches()))
+    sums = sums_of(traffic.rows(np.flatnonzero(~traffic.fresh)).combine_chunks().to_batches())
     sender, receiver, messages, _ = sums.flows
     met = np.isin(np.minimum(sender, receiver) * clients + np.maximum(sender, receiver), talked)
     return float(messages[~met].sum() / messages.sum()) if messages.sum() else 0.0
@@ -175,19 +183,23 @@ def _meetings(traffic: Traffic, is_new: Bools) -> Meetings:
     return Meetings(rows, np.append(traffic.client[sent], got), np.arange(len(rows)) < len(sent))
 
 
-def _by_message(trace: Trace, window: Window, traffic: Traffic, buckets: Ints) -> Traffic:
-    """The traffic with the messages themselves in some buckets, where the trace keeps all of them."""
-    messages = messages_in(trace, window)
-    places, amounts = [], []
-    for rows in (messages, traffic):
-        bucket = rows.bucket // trace.bucket_us * trace.bucket_us
-        place = np.minimum(np.searchsorted(buckets, bucket), len(buckets) - 1)
-        place = np.where(buckets[place] == bucket, place, len(buckets))
-        places.append(place)
-        amounts.append(np.bincount(place, weights=rows.messages, minlength=len(buckets) + 1))
+def _by_message(trace: Trace, traffic: Traffic, messages: Traffic, is_new: Bools) -> Traffic:
+    """The traffic, in place of rows with newcomers the messages themselves in buckets of which all are there."""
+    met = [np.unique(_meetings(rows, is_new).row) for rows in (traffic, messages)]
+    buckets, places = np.unique(
+        np.concatenate([r.bucket[row] // trace.bucket_us for r, row in zip((traffic, messages), met, strict=True)]),
+        return_inverse=True,
+    )
+    mine, each = places[: len(met[0])], places[len(met[0]) :]
+    amounts = [
+        np.bincount(place, weights=rows.messages[row], minlength=len(buckets))
+        for rows, row, place in ((traffic, met[0], mine), (messages, met[1], each))
+    ]
     whole = amounts[0] == amounts[1]
-    whole[-1] = False  # no bucket of those
-    return traffic.pick(~whole[places[1]]).append(messages.pick(whole[places[0]]))
+    kept = np.ones(len(traffic.client), dtype=np.bool_)
+    kept[met[0][whole[mine]]] = False
+    rest, own = traffic.pick(kept), messages.pick(met[1][whole[each]])
+    return rest.append(own) if own.start is rest.start else rest.join(own)
 
 
 def _contacts(traffic: Traffic, met: Meetings, first: Ints, rank: Ints) -> Ints:

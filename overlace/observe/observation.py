@@ -20,28 +20,28 @@ from overlace.errors import BadTrace
 from overlace.model import Names, Network, Observation, Offers, Overlay, Requests, check_tree, name_of
 from overlace.observe.known import Known, known_in
 from overlace.observe.subscribers import read_subscribers
-from overlace.observe.sums import SUMS, Sums, finish, partial
+from overlace.observe.sums import Sums, sums_of
 from overlace.observe.tables import NO_REGION, NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, pick
-from overlace.observe.traffic import read_traffic, traffic_of
-from overlace.trace.store import Runner, Trace, here
+from overlace.observe.traffic import IN_PROCESS, Reader, traffic_of
+from overlace.trace.store import Trace
 from overlace.trace.tables import Numbers
 from overlace.trace.traffic import Traffic, add_up
 
 
-def observe(trace: Trace, window: Window | None = None, run: Runner = here) -> Observation:
+def observe(trace: Trace, window: Window | None = None, reader: Reader = IN_PROCESS) -> Observation:
     """The observation of a window; without one, of all traffic there is."""
-    return observe_with_names(trace, window, run)[0]
+    return observe_with_names(trace, window, reader)[0]
 
 
 def observe_with_names(
-    trace: Trace, window: Window | None = None, run: Runner = here
+    trace: Trace, window: Window | None = None, reader: Reader = IN_PROCESS
 ) -> tuple[Observation, dict[str, list[str]]]:
     """The observation of a window, and the names of what it numbers."""
     first = trace.span()
     span = window or first
-    logged = read_traffic(trace, window)
-    known = known_in(trace, span, logged if span[0] <= first[0] else None)
-    observation = _observed(trace, span, known, sums_in(trace, window, known, run, logged), logged)
+    logged = reader.traffic(trace, window)
+    known = known_in(trace, span, logged if span[0] <= first[0] else None, reader)
+    observation = _observed(trace, span, known, sums_in(trace, window, known, logged), logged)
     return observation, known.names(trace.names)
 
 
@@ -73,11 +73,9 @@ def names_in(trace: Trace, window: Window | None = None) -> Names:
     return known_in(trace, window or trace.span()).names(trace.names)
 
 
-def sums_in(
-    trace: Trace, window: Window | None, known: Known, run: Runner = here, logged: Traffic | None = None
-) -> Sums:
+def sums_in(trace: Trace, window: Window | None, known: Known, logged: Traffic | None = None) -> Sums:
     """What the traffic of a window adds up to, by the numbers that an observation knows its clients by."""
-    return finish(run(partial, traffic_of(trace, window, known, logged).combine_chunks().to_batches(), SUMS))
+    return sums_of(traffic_of(trace, window, known, logged).combine_chunks().to_batches())
 
 
 def network_of(trace: Trace, window: Window, known: Known) -> Network:

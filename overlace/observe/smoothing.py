@@ -24,7 +24,7 @@ from overlace.errors import BadParameter, NotObserved
 from overlace.model import Classes, Observation
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe, sums_in
-from overlace.trace.store import Runner, Trace, here
+from overlace.trace.store import Trace
 
 LEAST = 1e-3
 """What a window must weigh, beside the one that weighs most, to be looked at."""
@@ -71,9 +71,7 @@ class Smoothing:
         return mean_classes([windows[i] for i in used], weight[used])
 
 
-def expect(
-    trace: Trace, windows: Sequence[tuple[int, int]], smoothing: Smoothing | None = None, run: Runner = here
-) -> Observation:
+def expect(trace: Trace, windows: Sequence[tuple[int, int]], smoothing: Smoothing | None = None) -> Observation:
     """The observation of the last of some windows, oldest first, with the classes to expect of the next one.
 
     Everything else, flows too, is of the last window. A client that has no home there any more is in no class.
@@ -83,8 +81,8 @@ def expect(
     smoothing = smoothing or Smoothing()
     weight = smoothing.weights(len(windows))
     used = np.flatnonzero(weight).tolist()
-    last, known = observe(trace, windows[-1], run), known_in(trace, windows[-1])
-    seen = [sums_in(trace, windows[i], known, run).objects()[1] for i in used]
+    last, known = observe(trace, windows[-1]), known_in(trace, windows[-1])
+    seen = [sums_in(trace, windows[i], known).objects()[1] for i in used]
     return replace(last, classes=_at_home(mean_classes(seen, weight[used]), last))
 
 

@@ -1,17 +1,11 @@
-"""Who sent how much, to whom, and together with whom: sums over rows of traffic, as a batch function.
+"""Who sent how much, to whom, and together with whom: sums over rows of traffic.
 
-A row of SUMS is messages and bytes by who sent them and whom they joined. Three kinds of sums share it:
-
-    sent        sender, no members          what a client sent, also to itself or to nobody
-    flow        sender, the receiver        two different clients
-    class       no sender (-1), members     the sender among its receivers, sorted; two at least
-
-Rows that agree in both may be added up in any order: cut the traffic as you like, the result is the same.
+Rows may come in any order and in any batches: the sums are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,18 +16,7 @@ from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadObservation
 from overlace.model import Classes, Flows
-from overlace.trace.tables import arrow, groups, lists, numbers
 from overlace.trace.traffic import add_up, rows_of
-
-SUMS: pa.Schema = pa.schema(
-    [
-        pa.field("sender", pa.int32(), nullable=False),
-        pa.field("members", pa.list_(pa.int32()), nullable=False),
-        pa.field("messages", pa.int64(), nullable=False),
-        pa.field("bytes", pa.int64(), nullable=False),
-    ]
-)
-"""What `partial` yields."""
 
 
 class Sums(NamedTuple):
@@ -53,8 +36,8 @@ class Sums(NamedTuple):
         return Flows(*self.flows), Classes(*self.classes)
 
 
-def partial(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batch function: traffic with receivers in, one batch of SUMS out."""
+def sums_of(batches: Iterable[pa.RecordBatch]) -> Sums:
+    """What rows of traffic with receivers add up to."""
     parts = [rows_of(batch) for batch in batches]
     client = _joined([part.client for part in parts]).astype(np.int64)
     messages, size = _joined([part.messages for part in parts]), _joined([part.bytes for part in parts])
@@ -63,20 +46,7 @@ def partial(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     first, order = group(client, 1 + max(int(client.max(initial=-1)), int(receivers.max(initial=-1))))
     flows = flow_sums(first, order, start, receivers, messages, size)
     kept, bounds, members = with_sender(client, start, receivers)
-    yield _batch(Sums((who, sent[0], sent[1]), flows, _classes(bounds, members, messages[kept], size[kept])))
-
-
-def finish(partials: Iterable[pa.RecordBatch]) -> Sums:
-    """What partial sums of any partition of the traffic add up to."""
-    parts = [_sums(batch) for batch in partials]
-    if len(parts) == 1:
-        return parts[0]
-    (client,), sent = add_up(*_split([part.sent for part in parts], 1))
-    (sender, receiver), flows = add_up(*_split([part.flows for part in parts], 2))
-    start, members = _chained([part.classes[:2] for part in parts])
-    amounts = [_joined([part.classes[i] for part in parts]) for i in (2, 3)]
-    classes = _classes(start, members, *amounts)
-    return Sums((client, sent[0], sent[1]), (sender, receiver, flows[0], flows[1]), classes)
+    return Sums((who, sent[0], sent[1]), flows, _classes(bounds, members, messages[kept], size[kept]))
 
 
 def _joined(parts: list[Ints]) -> Ints:
@@ -89,11 +59,6 @@ def _chained(parts: list[tuple[Ints, ...]]) -> tuple[Ints, Ints]:
         return parts[0][0], parts[0][1]
     sizes = _joined([np.diff(start) for start, _ in parts])
     return np.append(0, np.cumsum(sizes)), _joined([members for _, members in parts])
-
-
-def _split(parts: list[tuple[Ints, ...]], keys: int) -> tuple[list[Ints], list[Ints]]:
-    columns = [_joined(list(each)) for each in zip(*parts, strict=True)] or [np.empty(0, np.int64)] * (keys + 2)
-    return columns[:keys], columns[keys:]
 
 
 def _classes(start: Ints, members: Ints, messages: Ints, size: Ints) -> tuple[Ints, Ints, Ints, Ints]:
@@ -109,33 +74,6 @@ def _classes(start: Ints, members: Ints, messages: Ints, size: Ints) -> tuple[In
         np.add.at(total, number, each)
         sums.append(total[order])
     return *take_groups(start, members, first[order]), sums[0], sums[1]
-
-
-def _batch(sums: Sums) -> pa.RecordBatch:
-    """Sums as rows of SUMS."""
-    (client, *sent), (sender, receiver, *flows), (start, members, *classes) = sums
-    flowing = np.arange(len(sender) + 1)
-    bounds = np.concatenate([np.zeros(len(client), np.int64), flowing, len(sender) + start[1:]])
-    by = np.concatenate([client, sender, np.full(len(start) - 1, -1)])
-    amounts = (np.concatenate(each) for each in zip(sent, flows, classes, strict=True))
-    held = lists(bounds, np.concatenate([receiver, members]), SUMS.field("members").type)
-    columns = [arrow(by, pa.int32()), held, *(arrow(each, pa.int64()) for each in amounts)]
-    return pa.RecordBatch.from_arrays(columns, schema=SUMS)
-
-
-def _sums(batch: pa.RecordBatch) -> Sums:
-    """The sums that one batch holds, in the order of its rows."""
-    sender, messages, size = (numbers(batch.column(name)).astype(np.int64) for name in ("sender", "messages", "bytes"))
-    start, members = groups(batch.column("members"))
-    count = np.diff(start)
-    sent, flow, joined = (np.flatnonzero(mine) for mine in ((sender >= 0) & (count == 0), count == 1, sender < 0))
-    receiver = members[start[flow]].astype(np.int64)
-    together = take_groups(start, members.astype(np.int64), joined)
-    return Sums(
-        (sender[sent], messages[sent], size[sent]),
-        (sender[flow], receiver, messages[flow], size[flow]),
-        (*together, messages[joined], size[joined]),
-    )
 
 
 @kernel(work=lambda client, start, receivers: 2 * len(client) + len(receivers))

@@ -1,12 +1,13 @@
 """The traffic of a window with its receivers, ready for batch functions.
 
 Receivers that were not logged follow from subscriptions (subscribers.py), after messages were added up by client and
-topic, never before. A window that cuts a bucket reads that bucket's messages.
+topic, never before. A window that cuts a bucket reads that bucket's messages. Traffic is read in this process, or by
+an engine that adds it up over time first (spark/reduction.py): both are a `Reader`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,61 @@ NULL = {"topic": NONE, "attributes": NONE, "audience": UNLOGGED, "bytes": 0}
 """What stands for null in columns of traffic and messages."""
 
 
+class Reader(Protocol):
+    """How the traffic of a trace comes into arrays."""
+
+    def buckets(self, trace: Trace) -> tuple[Ints, Ints]:
+        """(bucket, messages): how much was sent in each bucket; one may come several times."""
+
+    def traffic(self, trace: Trace, window: Window | None = None, after: Window | None = None) -> Traffic:
+        """The traffic of a window (default: all) as it was logged; of a bucket that the window cuts, its messages.
+
+        With `after`, rows of clients that had no traffic in that window have their bucket. Rows whose receivers were
+        not logged have it always; for others the begin of the window will do.
+        """
+
+    def messages(self, trace: Trace, window: Window, after: Window) -> Traffic:
+        """Messages of a window, each with its own time; all those of clients that had no traffic in `after`."""
+
+
+class InProcess:
+    """Files read by Arrow: all that a trace has of traffic is in memory."""
+
+    def buckets(self, trace: Trace) -> tuple[Ints, Ints]:
+        """(bucket, messages) of every row."""
+        rows = trace.read("traffic", ["bucket", "messages"])
+        return numbers(rows["bucket"]), numbers(rows["messages"])
+
+    def traffic(self, trace: Trace, window: Window | None = None, after: Window | None = None) -> Traffic:
+        """The traffic of a window, by bucket."""
+        traffic, rising = _all_traffic(trace)
+        if window is not None:
+            inner, edges = inside(trace, window)
+            whole: slice | Bools = (traffic.bucket >= inner[0]) & (traffic.bucket < inner[1])
+            if rising:
+                whole = slice(*np.searchsorted(traffic.bucket, (inner[0], max(inner))))
+            traffic = traffic.pick(whole)
+            for edge in edges:
+                messages = self.messages(trace, edge)
+                bucket = messages.bucket // trace.bucket_us * trace.bucket_us
+                traffic = traffic.append(messages._replace(bucket=bucket).add_up())
+        return traffic.add_up() if len(trace.parts.get("traffic", ())) > 1 else traffic
+
+    def messages(self, trace: Trace, window: Window, after: Window | None = None) -> Traffic:
+        """The messages of a window that the trace keeps, in their order."""
+        traffic, _ = _all_traffic(trace)
+        read = trace.read("messages", ["at", "client", "topic", "attributes", "audience", "weight", "bytes"])
+        at = numbers(read["at"])
+        mine = (at >= window[0]) & (at < window[1])
+        columns = [numbers(read[name], NULL.get(name)).astype(np.int64)[mine] for name in read.column_names]
+        at, client, topic, attributes, audience, weight, size = columns
+        place = places(trace.kept["hashes"], audience)
+        return Traffic(at, client, topic, attributes, place, weight, size * weight, traffic.start, traffic.receivers)
+
+
+IN_PROCESS = InProcess()
+
+
 def traffic_of(
     trace: Trace, window: Window | None = None, known: Known | None = None, logged: Traffic | None = None
 ) -> pa.Table:
@@ -48,7 +104,7 @@ def complete_traffic(
     trace: Trace, window: Window | None = None, known: Known | None = None, logged: Traffic | None = None
 ) -> Traffic:
     """The traffic of a window with the receivers of every row, as an observation numbers all of them."""
-    traffic = logged or read_traffic(trace, window)
+    traffic = logged or IN_PROCESS.traffic(trace, window)
     if known is not None:
         traffic = _renumber(traffic, known)
     is_logged = traffic.audience >= 0
@@ -83,22 +139,16 @@ def _renumber(traffic: Traffic, known: Known) -> Traffic:
     return renumbered if same else renumbered.add_up()
 
 
-def read_traffic(trace: Trace, window: Window | None = None) -> Traffic:
-    """The traffic of a window (default: all) as it was logged; of a bucket that the window cuts, its messages."""
-    traffic, rising = _all_traffic(trace)
-    if window is not None:
-        since, until = window
-        width = trace.bucket_us
-        inner = (-(-since // width) * width, until // width * width)
-        whole: slice | Bools = (traffic.bucket >= inner[0]) & (traffic.bucket < inner[1])
-        if rising:
-            whole = slice(*np.searchsorted(traffic.bucket, (inner[0], max(inner))))
-        edges = [(since, min(inner[0], until))] if since < inner[0] else []
-        edges += [(max(inner[1], since), until)] if inner[1] < until and inner[1] >= inner[0] else []
-        traffic = traffic.pick(whole)
-        for edge in edges:
-            traffic = traffic.append(_from_messages(trace, edge)) if edge[0] < edge[1] else traffic
-    return traffic.add_up() if len(trace.parts.get("traffic", ())) > 1 else traffic
+def inside(trace: Trace, window: Window) -> tuple[Window, list[Window]]:
+    """(the whole buckets of a window, the parts of buckets at its ends); refused where these have no messages."""
+    (since, until), width = window, trace.bucket_us
+    inner = (-(-since // width) * width, until // width * width)
+    edges = [(since, min(inner[0], until))] if since < inner[0] else []
+    edges += [(max(inner[1], since), until)] if inner[1] < until and inner[1] >= inner[0] else []
+    edges = [edge for edge in edges if edge[0] < edge[1]]
+    if edges and trace.rows("messages") == 0 and trace.rows("traffic"):
+        raise BadTrace(f"{trace.path} keeps no messages, so a window must be whole buckets of {width // 10**6} s")
+    return inner, edges
 
 
 def _all_traffic(trace: Trace) -> tuple[Traffic, bool]:
@@ -106,10 +156,7 @@ def _all_traffic(trace: Trace) -> tuple[Traffic, bool]:
     if "traffic" not in trace.kept:
         audiences = trace.read("audiences")
         trace.kept["hashes"] = numbers(audiences["audience"])
-        read = trace.read("traffic", Traffic._fields[:7])
-        columns = {name: numbers(read[name], NULL.get(name)).astype(np.int64) for name in read.column_names}
-        columns["audience"] = _places(trace.kept["hashes"], columns["audience"])
-        traffic = Traffic(**columns, **dict(zip(("start", "receivers"), groups(audiences["receivers"]), strict=True)))
+        traffic = as_traffic(trace.read("traffic", Traffic._fields[:7]), audiences)
         for each in traffic:
             each.setflags(write=False)
         trace.kept["traffic"] = traffic, bool((traffic.bucket[1:] >= traffic.bucket[:-1]).all())
@@ -117,7 +164,14 @@ def _all_traffic(trace: Trace) -> tuple[Traffic, bool]:
     return found
 
 
-def _places(hashes: Ints, audience: Ints) -> Ints:
+def as_traffic(rows: pa.Table, audiences: pa.Table) -> Traffic:
+    """Rows of the table traffic, with the audiences that they name."""
+    columns = {name: numbers(rows[name], NULL.get(name)).astype(np.int64) for name in Traffic._fields[:7]}
+    columns["audience"] = places(numbers(audiences["audience"]), columns["audience"])
+    return Traffic(**columns, **dict(zip(("start", "receivers"), groups(audiences["receivers"]), strict=True)))
+
+
+def places(hashes: Ints, audience: Ints) -> Ints:
     """The place of each audience among those with these hashes; -1 for one that was not logged."""
     sorter = None if (hashes[1:] > hashes[:-1]).all() else np.argsort(hashes, kind="stable")
     if len(hashes) > FEW:
@@ -130,30 +184,3 @@ def _places(hashes: Ints, audience: Ints) -> Ints:
     if sorter is not None:
         place[is_logged] = sorter[place[is_logged]]
     return np.where(is_logged, place, -1)
-
-
-def _from_messages(trace: Trace, window: Window) -> Traffic:
-    """Traffic of a part of a bucket."""
-    if trace.rows("messages") == 0 and trace.rows("traffic"):
-        raise BadTrace(
-            f"{trace.path} keeps no messages, so a window must be whole buckets of {trace.bucket_us // 10**6} s"
-        )
-    messages = messages_in(trace, window)
-    return messages._replace(bucket=messages.bucket // trace.bucket_us * trace.bucket_us).add_up()
-
-
-def messages_in(trace: Trace, window: Window) -> Traffic:
-    """The messages of a window that the trace keeps, in their order; in place of a bucket each has its own time."""
-    traffic, _ = _all_traffic(trace)
-    read = trace.read("messages", ["at", "client", "topic", "attributes", "audience", "weight", "bytes"])
-    at = numbers(read["at"])
-    mine = (at >= window[0]) & (at < window[1])
-    columns = [numbers(read[name], NULL.get(name)).astype(np.int64)[mine] for name in read.column_names]
-    at, client, topic, attributes, audience, weight, size = columns
-    place = _places(trace.kept["hashes"], audience)
-    return Traffic(at, client, topic, attributes, place, weight, size * weight, traffic.start, traffic.receivers)
-
-
-def messages_of(trace: Trace, window: Window) -> int:
-    """How many messages a part of a bucket holds."""
-    return int(_from_messages(trace, window).messages.sum())

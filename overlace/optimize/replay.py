@@ -23,13 +23,14 @@ from overlace.model import Observation, Overlay, Plan, Progress
 from overlace.observe.cut import Cut
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
+from overlace.observe.traffic import IN_PROCESS, Reader
 from overlace.optimize.case import Training
 from overlace.optimize.content import read_requests
 from overlace.optimize.observe import trace_of
 from overlace.replay.measure import measure, within
 from overlace.replay.tally import Tally
 from overlace.trace.runs import read_observation
-from overlace.trace.store import Runner, Trace, here
+from overlace.trace.store import Trace
 from overlace.trace.tables import arrow, numbers, table_of
 
 if TYPE_CHECKING:  # what a run without plans does not need takes longer to load than to replay
@@ -46,12 +47,13 @@ class Replayed(NamedTuple):
     metrics: Metrics
 
 
-def replay(run: Path, *, runner: Runner = here, progress: Progress | None = None) -> list[Replayed]:
+def replay(run: Path, *, reader: Reader = IN_PROCESS, progress: Progress | None = None) -> list[Replayed]:
     """Before and after each plan of a run folder, on both parts of its trace; written into RUN."""
     trace, cut = trace_of(run)
     observation, names = read_observation(run)
     training = Training(trace, cut.train, known_as(trace, names), observation)
-    return replay_plans(run, training, _plans_in(run, observation), read_traffic(training, cut), runner, progress)
+    plans = _plans_in(run, observation)
+    return replay_plans(run, training, plans, read_traffic(training, cut, reader), progress)
 
 
 class Traffic(NamedTuple):
@@ -61,11 +63,14 @@ class Traffic(NamedTuple):
     later: Later
 
 
-def read_traffic(training: Training, cut: Cut) -> dict[str, Traffic]:
+def read_traffic(training: Training, cut: Cut, reader: Reader = IN_PROCESS) -> dict[str, Traffic]:
     """The traffic of the training window and of what is held out."""
     trace, _, known, observation = training
     windows = {"train": cut.train, "held-out": cut.held_out}
-    return {part: Traffic(window, later(trace, window, known, observation)) for part, window in windows.items()}
+    return {
+        part: Traffic(window, later(trace, window, known, observation, reader=reader))
+        for part, window in windows.items()
+    }
 
 
 Made = Mapping[str, "tuple[Plan, Newcomers | None]"]
@@ -77,7 +82,6 @@ def replay_plans(
     training: Training,
     plans: Made,
     traffic: Mapping[str, Traffic],
-    runner: Runner = here,
     progress: Progress | None = None,
 ) -> list[Replayed]:
     """Before and after each plan, on each part of the log; written into RUN."""
@@ -92,9 +96,7 @@ def replay_plans(
             overlays[name] = with_newcomers(plan, observation, follows, rule)
         for name, overlay in overlays.items():
             began = time.perf_counter()
-            metrics = fold_newcomers(
-                measure(follows.stage, overlay, messages, trace.unit, runner, doubles, requests), follows
-            )
+            metrics = fold_newcomers(measure(follows.stage, overlay, messages, trace.unit, doubles, requests), follows)
             each = Replayed(f"{name or 'before'}/{part}", name, "after" if name else "before", part, metrics)
             done.append(each)
             rows.append(_row(each, plans[name][0] if name else None, window, time.perf_counter() - began))

@@ -10,14 +10,16 @@ import pyarrow.compute as pc
 
 from overlace.metrics import Metrics
 from overlace.model import Observation, Overlay
-from overlace.replay.partials import PARTIAL
 from overlace.replay.routing import routing
 from overlace.replay.tally import Tally
-from overlace.trace.store import Runner, batches, here
 from overlace.trace.tables import groups, numbers
 
 if TYPE_CHECKING:  # few traces have content
     from overlace.replay.forwarding import ContentRequests
+
+
+BATCH = 1 << 17
+"""Rows of traffic that are routed at a time."""
 
 
 def measure(
@@ -25,7 +27,6 @@ def measure(
     overlay: Overlay,
     rows: pa.Table,
     unit: str,
-    run: Runner = here,
     doubles: pa.Table | None = None,
     requests: ContentRequests | None = None,
 ) -> Metrics:
@@ -36,7 +37,7 @@ def measure(
     found = []
     if observation.network.brokers and (len(overlay.tree) or observation.network.brokers == 1) and rows.num_rows:
         route = routing(observation, overlay, unit=unit)  # type: ignore[arg-type]
-        found.append(route.finish(run(route.partial, batches(rows), PARTIAL)))
+        found.append(route.finish(route.partial(rows.to_batches(max_chunksize=BATCH))))
         if observation.network.access_cost.size:
             found.append(access_costs(observation, overlay, rows, unit, found[0].of("cost")))
         if doubles is not None and doubles.num_rows:

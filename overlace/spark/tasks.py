@@ -28,20 +28,15 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark import RDD, cloudpickle
 from pyspark.serializers import CPickleSerializer
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import SparkSession
 
 from overlace import __version__
 from overlace.spark.engines import IN_THIS_PROCESS, is_local
-from overlace.spark.failures import ELSEWHERE, UnfitExecutor, explain, explained_failures, is_of_spark, words_of
+from overlace.spark.failures import ELSEWHERE, UnfitExecutor, explain, is_of_spark, words_of
 from overlace.spark.jvm import NoSpark
-from overlace.trace.store import BatchFunction, Runner
 
 NEEDED = ("overlace", "numpy", "pyarrow", "pandas", "numba", "msgspec", "xxhash")
 """What tasks import, or Spark for them."""
-
-UNFIT = "unfit"
-"""The column in which a task says that it cannot work."""
 
 FIRST, QUEUED = 30.0, 300.0
 """Seconds until the first executor must have come: of a standalone master, and where applications queue for them."""
@@ -59,28 +54,6 @@ About: TypeAlias = dict[str, Any]
 """What a Python says of itself: `host`, `path`, `python` (its version), `found` and `lacks` by package."""
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-
-
-def runner(spark: SparkSession) -> Runner:
-    """What runs a batch function of observe or replay on this session."""
-
-    def run(function: BatchFunction, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        with explained_failures():
-            table = _run_on(spark.createDataFrame(pa.Table.from_batches(list(rows))), function, schema)
-        yield from table.to_batches()
-
-    return run
-
-
-def _run_on(frame: DataFrame, function: BatchFunction, schema: pa.Schema) -> pa.Table:
-    """What a batch function makes of the rows of a frame, all tasks together."""
-    if runs_this_python(frame.sparkSession):
-        return frame.mapInArrow(function, from_arrow_schema(schema)).toArrow()
-    check_python(frame.sparkSession)
-    asked = pa.schema([*(each.with_nullable(True) for each in schema), pa.field(UNFIT, pa.string())])
-    done = frame.mapInArrow(check_first(function, schema, __version__), from_arrow_schema(asked)).toArrow()
-    refuse_unfit(json.loads(each) for each in done[UNFIT].unique().to_pylist() if each)
-    return done.drop_columns([UNFIT])
 
 
 def runs_this_python(spark: SparkSession) -> bool:
@@ -106,24 +79,6 @@ def describe_python(version: str) -> About:
     if found.get("overlace", version) != version:
         lacks["overlace"] = f"{found['overlace']} there, {version} here"
     return {"host": gethostname(), "path": sys.executable, "python": python_version(), "found": found, "lacks": lacks}
-
-
-def check_first(function: BatchFunction, schema: pa.Schema, version: str) -> BatchFunction:
-    """A batch function that first checks the Python it is run by; its rows have one column more, `UNFIT`."""
-    packed = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        about = describe_python(version)
-        if about["lacks"]:
-            for _ in batches:
-                pass
-            columns = [*(pa.nulls(1, each) for each in schema.types), pa.array([json.dumps(about)])]
-            yield pa.RecordBatch.from_arrays(columns, names=[*schema.names, UNFIT])
-            return
-        for batch in cloudpickle.loads(packed)(batches):
-            yield batch.append_column(UNFIT, pa.nulls(batch.num_rows, pa.string()))
-
-    return run
 
 
 # --- executors -----------------------------------------------------------------------------------------------

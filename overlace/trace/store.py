@@ -10,7 +10,7 @@ does not name are no part of it (writer.py). A trace lies at any path that Arrow
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ from overlace.trace.notes import Count, check_notes
 from overlace.trace.tables import (
     FOR_INGEST,
     HASHED,
+    TIME,
     TRACE,
     arrow,
     check_version,
@@ -160,7 +161,7 @@ class Trace:
                 for _, own in sorted(self._named.items())
             ]
             return pa.concat_tables([schema_of(table).empty_table(), *(each.cast(schema_of(table)) for each in rows)])
-        return replace_ids(self.stored(table, columns, source=source), table, self._number)
+        return replace_ids(self.stored(table, columns, source=source), table, self.number)
 
     def stored(
         self,
@@ -189,7 +190,7 @@ class Trace:
         """Whether another trace is there by now, or none."""
         return not Trace.exists(self.path) or Trace.open(self.path).parts != self.parts
 
-    def _number(self, kind: str, ids: pa.Array) -> pa.Array:
+    def number(self, kind: str, ids: pa.Array) -> pa.Array:
         """The numbers of some ids."""
         found = pc.index_in(ids, value_set=self.ids.get(kind, pa.nulls(0, pa.int64())), skip_nulls=True)
         if found.null_count > ids.null_count:
@@ -257,11 +258,13 @@ class Trace:
 
     @cached_property
     def _span(self) -> tuple[int, int]:
-        bucket = self.read("traffic", ["bucket"])["bucket"]
-        if len(bucket) == 0:
-            return (0, 0)
-        at = numbers(bucket)
-        return int(at.min()), int(at.max()) + self.bucket_us
+        files, root = place(self.path)
+        ends: list[Any] = []
+        for path, chosen in files_of(self.parts.get("traffic", ())):
+            for each in _parquet_files(files, f"{root}/{path}"):
+                ends += _ends_of(files, each, "bucket", chosen)
+        at = numbers(pa.array(ends, TIME))
+        return (int(at.min()), int(at.max()) + self.bucket_us) if ends else (0, 0)
 
 
 def files_of(parts: Iterable[Part]) -> list[tuple[str, list[int]]]:
@@ -323,17 +326,16 @@ def _read_file(files: pafs.FileSystem, path: str, schema: pa.Schema, groups: Seq
     return found if found.schema.equals(schema) else found.select(schema.names).cast(schema)
 
 
-def batches(table: pa.Table, size: int = 1 << 17) -> Iterator[pa.RecordBatch]:
-    """A table as the record batches that batch functions take."""
-    yield from table.to_batches(max_chunksize=size)
-
-
-BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-Runner = Callable[[BatchFunction, Iterable[pa.RecordBatch], pa.Schema], Iterator[pa.RecordBatch]]
-"""How a batch function is run over batches, in this process or by Spark; it yields rows of the schema."""
-
-
-def here(function: BatchFunction, rows: Iterable[pa.RecordBatch], _: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Run a batch function in this process."""
-    yield from function(iter(rows))
+def _ends_of(files: pafs.FileSystem, path: str, column: str, groups: Sequence[int]) -> list[Any]:
+    """The least and the greatest value of a column in a Parquet file, or in some of its row groups; none: no rows."""
+    with files.open_input_file(path) as raw:
+        file = pq.ParquetFile(raw)
+        place, ends = file.schema_arrow.get_field_index(column), list[Any]()
+        for group in groups or range(file.num_row_groups):
+            about = file.metadata.row_group(group)
+            stated = about.column(place).statistics
+            if stated is not None and stated.has_min_max:
+                ends += [stated.min, stated.max]
+            elif about.num_rows:
+                ends += pc.min_max(file.read_row_group(group, [column])[column]).as_py().values()
+    return ends

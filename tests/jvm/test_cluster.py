@@ -44,7 +44,7 @@ from overlace.ingest.tables import add_tables
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.spark.ingest import ingest
-from overlace.spark.tasks import runner
+from overlace.spark.reduction import OnEngine
 from overlace.spark.engines import Engine, session
 
 folder, master, log, links, settings = Path(sys.argv[1]), *sys.argv[2:5], json.loads(sys.argv[5])
@@ -72,8 +72,8 @@ run.read_events = read_events
 with session(engine=Engine(master=master, conf=settings)) as spark:
     trace = ingest(log, str(folder / "trace"), spark=spark).trace
     trace, _ = add_tables([links], "links", str(folder / "trace"), {})
-    observed = observe(str(folder / "trace"), folder / "run", runner=runner(spark)).observation
-    done = replay(folder / "run", runner=runner(spark))
+    observed = observe(str(folder / "trace"), folder / "run", reader=OnEngine(spark)).observation
+    done = replay(folder / "run", reader=OnEngine(spark))
     settled = dict(spark.sparkContext.getConf().getAll())
 print(json.dumps([trace.digest(), observed.digest(), [(d.run, d.metrics.digest()) for d in done], settled]))
 """

@@ -1,7 +1,6 @@
 """A Python that lacks what tasks need says so when a task starts, whatever the task; tasks are one number each."""
 
 import hashlib
-import json
 import os
 import socket
 import subprocess
@@ -9,80 +8,17 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import overlace
 from overlace.places import fresh_folder
 from overlace.spark.failures import UnfitExecutor, from_text
 from overlace.spark.session import find_master, pack_package
-from overlace.spark.tasks import UNFIT, check_first, refuse_unfit
+from overlace.spark.tasks import refuse_unfit
 from tests.jvm.cluster import python_without
 from tests.jvm.test_ingest import made_up, written
 
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 ROOT = str(Path(overlace.__file__).parents[1])
-
-
-def double(batches):
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays([pa.array([2 * each for each in batch["id"].to_pylist()])], schema=SCHEMA)
-
-
-def rows(*ids):
-    return [pa.RecordBatch.from_arrays([pa.array(each, pa.int64())], schema=SCHEMA) for each in ids]
-
-
-@given(st.lists(st.lists(st.integers(-9, 9))))
-def test_a_fit_python_gives_the_rows_of_the_function_and_says_nothing(ids):
-    checked = check_first(double, SCHEMA, overlace.__version__)
-    done = list(checked(iter(rows(*ids))))
-    assert [batch["id"].to_pylist() for batch in done] == [[2 * each for each in batch] for batch in ids]
-    assert all(each is None for batch in done for each in batch[UNFIT].to_pylist())
-
-
-def test_another_version_of_overlace_is_unfit():
-    (done,) = check_first(double, SCHEMA, "999.0")(iter(rows([1], [2])))
-    with pytest.raises(UnfitExecutor, match=rf"lacks overlace \({overlace.__version__} there, 999.0 here\)"):
-        refuse_unfit(map(json.loads, done[UNFIT].to_pylist()))
-
-
-ELSEWHERE = """
-import pickle, sys
-from pathlib import Path
-import pyarrow
-function, rows = pickle.loads(Path(sys.argv[1]).read_bytes())
-with pyarrow.ipc.open_stream(rows) as given:
-    (done,) = function(iter(given))
-print(done.to_pylist()[0]["unfit"])
-"""
-
-
-def test_a_python_without_anything_of_ours_can_still_say_so(tmp_path):
-    """The check travels by value: it must not need what it looks for, nor unpack the function that does."""
-    from pyspark import cloudpickle
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SCHEMA) as writer:
-        writer.write_batch(rows([1])[0])
-    checked = check_first(overlace.model.Overlay, SCHEMA, overlace.__version__)
-    (tmp_path / "function").write_bytes(cloudpickle.dumps((checked, sink.getvalue().to_pybytes())))
-    python = python_without(tmp_path / "venv", "numba", "llvmlite")
-    done = subprocess.run(
-        [python, "-c", ELSEWHERE, str(tmp_path / "function")], capture_output=True, text=True, check=False,
-        cwd=tmp_path, env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    about = json.loads(done.stdout)
-    assert about["lacks"] == {"overlace": "missing", "numba": "missing"}
-    assert about["path"] == python
-    with pytest.raises(UnfitExecutor) as raised:
-        refuse_unfit([about, about])
-    assert f"on {socket.gethostname()} Python {about['python']} ({python}) lacks overlace, numba. " in str(raised.value)
-    assert str(raised.value).count(python) == 1
-    assert "\n" not in str(raised.value)
 
 
 LOST = "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent failure: "
@@ -174,27 +110,21 @@ def test_the_package_is_sent_from_a_fresh_folder_and_never_from_what_lies_about(
         pack_package(folder)  # nor from what was put there in the meantime
 
 
-KINDS = """
-import json, sys
+LATER = """
+import sys
 from pathlib import Path
-from overlace.optimize.observe import observe
-from overlace.optimize.replay import replay
-from overlace.spark import tasks
-from overlace.spark.failures import UnfitExecutor
+from overlace.spark import ingest
 from overlace.spark.engines import Engine, session
-from overlace.spark.tasks import runner
-from overlace.workloads.sites import Sites
+from overlace.spark.failures import UnfitExecutor
+from overlace.spark.tasks import check_python
 
 folder, log, python = Path(sys.argv[1]), *sys.argv[2:]
-ask = tasks.check_python
-tasks.check_python = lambda spark: None  # as if the executor had come later
+ingest.check_python = lambda spark: None  # as if the executor had come later
 with session(engine=Engine(master="local[1]", conf={"spark.pyspark.python": python})) as spark:
-    kinds = {
-        "observe": lambda: observe(str(folder / "trace"), folder / "seen", runner=runner(spark)),
-        "replay": lambda: replay(folder / "run", runner=runner(spark)),
-        "asked before": lambda: ask(spark),
-    }
-    for kind, run in kinds.items():
+    for kind, run in (
+        ("ingest", lambda: ingest.ingest(log, str(folder / "trace"), spark=spark)),
+        ("asked before", lambda: check_python(spark)),
+    ):
         try:
             run()
         except UnfitExecutor as error:
@@ -203,22 +133,15 @@ with session(engine=Engine(master="local[1]", conf={"spark.pyspark.python": pyth
 
 
 @pytest.mark.jvm
-def test_every_kind_of_task_looks_at_its_python_first(tmp_path):
-    from overlace.ingest.tables import add_tables
-    from overlace.optimize.observe import observe
-    from tests.engine import ingest_sources
-
+def test_an_executor_that_came_later_ends_the_work_with_what_it_lacks(tmp_path):
     log = written(tmp_path / "log.jsonl", made_up(3, 40))
-    ingest_sources([log], str(tmp_path / "trace"))
-    (tmp_path / "links.csv").write_text("left,right\nb0,b1\nb1,b2\n")
-    add_tables([str(tmp_path / "links.csv")], "links", str(tmp_path / "trace"), {})
-    observe(str(tmp_path / "trace"), tmp_path / "run")
-    python = python_without(tmp_path / "venv", "numba")
+    python = python_without(tmp_path / "venv", "msgspec")
     done = subprocess.run(
-        [sys.executable, "-c", KINDS, str(tmp_path), log, python], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", LATER, str(tmp_path), log, python], capture_output=True, text=True, check=False,
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     told = dict(line.split(" | ") for line in done.stdout.splitlines())
-    assert set(told) == {"observe", "replay", "asked before"}
-    assert all(f"({python}) lacks " in each and "numba" in each for each in told.values()), told
+    assert set(told) == {"ingest", "asked before"}
+    assert all("msgspec" in each for each in told.values()), told
+    assert not (tmp_path / "trace" / "trace.json").exists()

@@ -435,17 +435,25 @@ def test_who_is_one_client_is_the_users_choice_and_a_second_send_is_load_but_no_
 @pytest.mark.jvm
 def test_observe_and_replay_on_a_session_of_the_users_own_give_what_they_give_in_process(spark, tmp_path):
     from overlace.ingest.tables import add_tables
-    from overlace.observe.traffic import traffic_of
+    from overlace.observe.cut import cut_at
+    from overlace.observe.known import known_as
+    from overlace.observe.later import later
+    from overlace.observe.observation import observe_with_names
+    from overlace.observe.traffic import IN_PROCESS
     from overlace.replay.measure import measure
-    from overlace.spark.tasks import runner
+    from overlace.spark.reduction import OnEngine
 
     ingest([written(tmp_path / "log.jsonl", made_up(9, 200))], str(tmp_path / "trace"), spark)
     (tmp_path / "links.csv").write_text("left,right\nb0,b1\nb1,b2\n")
     trace, _ = add_tables([str(tmp_path / "links.csv")], "links", str(tmp_path / "trace"), {})
-    here = observe(trace)
-    assert observe(trace, None, runner(spark)).digest() == here.digest()
-    expected = measure(here, here.overlay, traffic_of(trace), trace.unit)
-    assert measure(here, here.overlay, traffic_of(trace), trace.unit, runner(spark)).digest() == expected.digest()
+    parts = cut_at(trace, (START + 100_000) * 10**6)  # inside a bucket
+    here, names = observe_with_names(trace, parts.train)
+    assert observe_with_names(trace, parts.train, OnEngine(spark))[0].digest() == here.digest()
+    follows = [
+        later(trace, parts.held_out, known_as(trace, names), here, reader=r) for r in (IN_PROCESS, OnEngine(spark))
+    ]
+    found = [measure(each.stage, each.overlay(here.overlay), each.rows(), trace.unit).digest() for each in follows]
+    assert found[0] == found[1]
     assert spark.range(3).count() == 3  # it is still there
 
 

@@ -15,7 +15,7 @@ import sys, json
 from pathlib import Path
 from overlace.spark.engines import Engine, session
 from overlace.spark.ingest import ingest
-from overlace.spark.tasks import runner
+from overlace.spark.reduction import OnEngine
 from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
 from overlace.ingest.tables import add_tables
@@ -23,8 +23,8 @@ folder, master, log, links = Path(sys.argv[1]), *sys.argv[2:]
 with session(engine=Engine(master=master, conf={"spark.driver.memory": "1g"})) as spark:
     trace = ingest([log], str(folder / "trace"), spark=spark).trace
     trace, _ = add_tables([links], "links", str(folder / "trace"), {})
-    observed = observe(str(folder / "trace"), folder / "run", runner=runner(spark)).observation
-    done = replay(folder / "run", runner=runner(spark))
+    observed = observe(str(folder / "trace"), folder / "run", reader=OnEngine(spark)).observation
+    done = replay(folder / "run", reader=OnEngine(spark))
 print(json.dumps([trace.digest(), observed.digest(), [(d.run, d.metrics.digest()) for d in done]]))
 """
 

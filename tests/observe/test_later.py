@@ -2,13 +2,16 @@
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlace.observe.known import known_in
+from overlace.observe.cut import cut
+from overlace.observe.known import known_as, known_in
 from overlace.observe.later import had_traffic, later, strangers
 from overlace.observe.observation import observe_with_names
+from overlace.observe.traffic import IN_PROCESS
 from overlace.replay.measure import measure
+from overlace.spark.reduction import OnEngine
 from overlace.trace.store import HOUR_US
 from overlace.trace.tables import TIME
 from tests.traces import trace_of
@@ -83,6 +86,23 @@ def test_newcomers_are_where_the_log_has_them_until_they_have_said_something(tmp
     assert (paid.of("cost") if known_rows.num_rows else 0) == cost_by_hand(messages, home, home, keep)[1]
 
 
+@settings(max_examples=10)
+@given(logs, homes, st.booleans(), st.integers(CUT - HOUR_US, CUT))
+def test_an_engine_that_adds_up_over_time_gives_what_this_process_gives(sail, tmp_path_factory, log, home, keep, end):
+    end = end if keep else CUT
+    trace, _ = written(tmp_path_factory.mktemp("t") / "t", log, home, keep)
+    found = []
+    for reader in (IN_PROCESS, OnEngine(sail)):
+        observation, names = observe_with_names(trace, (0, end), reader)
+        follows = later(trace, (end, 30 * HOUR_US), known_as(trace, names), observation, reader=reader)
+        bucket, messages = reader.buckets(trace)
+        sent = np.bincount(bucket // HOUR_US, messages).tolist()
+        measured = measure(follows.stage, follows.overlay(observation.overlay), follows.rows(), "message").digest()
+        new = [each.tolist() for each in follows.arrivals]
+        found.append((observation.digest(), names, cut(trace, 0.7, reader), sent, new, follows.called, measured))
+    assert found[0] == found[1]
+
+
 @given(logs, homes)
 def test_whom_a_newcomer_met_first_was_there_before_it(tmp_path_factory, log, home):
     trace, messages = written(tmp_path_factory.mktemp("t") / "t", log, home, True)
@@ -117,15 +137,16 @@ def test_a_client_that_was_connected_and_silent_is_new_and_one_without_a_session
     assert paid.of("homeless") == 2  # to and from c3
 
 
-def test_subscriptions_that_say_who_receives_make_the_first_hour_count(tmp_path):
+def test_subscriptions_that_say_who_receives_make_the_first_hour_count(sail, tmp_path):
     log = [(0, 0, 0, 1, [1]), *((CUT + i * HOUR_US // 2, 2, 1, 1, None) for i in range(4))]
     sessions = {"client": [0, 1, 2], "broker": [0, 1, 3]}
     asked = {"client": [0], "topic": [1]}
     trace = trace_of(tmp_path / "t", log, NAMES, links=LINKS, sessions=sessions, subscriptions=asked)
     observation, _ = observe_with_names(trace, (0, CUT))
-    follows = later(trace, (CUT, 30 * HOUR_US), known_in(trace, (0, CUT)), observation)
-    moved = follows.overlay(observation.overlay, np.array([0]))
-    assert measure(follows.stage, moved, follows.rows(), "message").of("cost") == 2 * 7
+    for reader in (IN_PROCESS, OnEngine(sail)):
+        follows = later(trace, (CUT, 30 * HOUR_US), known_in(trace, (0, CUT)), observation, reader=reader)
+        moved = follows.overlay(observation.overlay, np.array([0]))
+        assert measure(follows.stage, moved, follows.rows(), "message").of("cost") == 2 * 7
 
 
 def test_the_share_of_deliveries_between_two_that_had_not_talked(tmp_path):

@@ -1,15 +1,12 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadObservation
-from overlace.observe.observation import observe
-from overlace.observe.sums import SUMS, _classes, finish, partial
+from overlace.observe.sums import _classes, sums_of
 from overlace.trace.traffic import TRAFFIC
-from tests.trace.test_traffic import some
-from tests.traces import trace_of
 
 rows_of_traffic = st.lists(
     st.tuples(
@@ -35,35 +32,16 @@ def same(a, b):
 
 @given(rows_of_traffic, st.randoms(use_true_random=False), st.data())
 def test_any_split_and_any_order_of_the_rows_adds_up_to_the_same(rows, random, data):
-    whole = finish(partial([batch_of(rows)]))
+    whole = sums_of([batch_of(rows)])
     shuffled = random.sample(rows, len(rows))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
-    bounds = list(zip([0, *cuts], [*cuts, len(rows)], strict=True))
-    slices = [batch_of(shuffled[a:b]) for a, b in bounds]
-    assert same(finish(partial(slices)), whole)
-    tasks = [out for each in slices for out in partial([each])]
-    assert all(out.schema == SUMS for out in tasks)
-    assert same(finish(tasks), whole)
-    assert same(finish(reversed(tasks)), whole)
-
-
-@settings(max_examples=20)
-@given(some, st.integers(1, 5))
-def test_an_observation_has_the_same_digest_whoever_runs_it_and_in_what_batches(tmp_path_factory, messages, size):
-    trace = trace_of(tmp_path_factory.mktemp("t") / "trace", messages)
-
-    def backwards(function, batches, schema):
-        table = pa.Table.from_batches(batches, schema=TRAFFIC)
-        for batch in reversed(table.to_batches(max_chunksize=size)):
-            yield from function(iter([batch]))
-
-    assert observe(trace, run=backwards).digest() == observe(trace).digest()
+    assert same(sums_of(batch_of(shuffled[a:b]) for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)), whole)
 
 
 def test_no_traffic_adds_up_to_nothing():
-    nothing = finish([])
+    nothing = sums_of([])
     assert nothing.clients == 0
-    assert same(nothing, finish(partial([])))
+    assert same(nothing, sums_of([batch_of([])]))
     assert [len(each) for each in nothing.objects()[1:]] == [0]
 
 
