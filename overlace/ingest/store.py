@@ -61,6 +61,10 @@ class Files:
         if not paths:
             return self.spark.createDataFrame([], types)
         urls = [each if self.encoded else GLOB.sub(r"\\\g<0>", each) for each in map(self.url, paths)]
+        if self.encoded and any(pa.types.is_list(each) for each in schema.types):
+            found = self.spark.read.parquet(*urls)  # Sail takes lists under a schema only as it names their elements
+            there = [F.col(each.name) if each.name in found.columns else F.lit(None).alias(each.name) for each in types]
+            return found.select(*(own.cast(each.dataType) for own, each in zip(there, types, strict=True)))
         return self.spark.read.schema(types).parquet(*urls)
 
 

@@ -12,6 +12,7 @@ import pytest
 from overlace.errors import BadParameter
 from overlace.spark import engines
 from overlace.spark.engines import Engine, NoEngine, session
+from overlace.spark.ingest import ingest
 from overlace.spark.java import find_java
 from tests.jvm.behaviours import behaviours, made_up
 from tests.jvm.cluster import HOME, ROOT, connect_server, python_without
@@ -32,6 +33,18 @@ def on_sail(logs, sail, tmp_path_factory):
 @pytest.mark.jvm
 def test_local_spark_does_what_sail_does(spark, on_sail, logs, tmp_path):
     assert behaviours(logs, tmp_path, spark) == on_sail
+
+
+@pytest.mark.jvm
+def test_a_trace_of_one_engine_grows_on_another(spark, sail, tmp_path):
+    rows = made_up(120)
+    parts = [written(tmp_path / f"{k}.jsonl", rows[60 * k : 60 * k + 60]) for k in range(2)]
+    traces = {}
+    for first, second in ((spark, sail), (sail, spark), (sail, sail)):
+        out = str(tmp_path / f"trace{len(traces)}")
+        ingest(parts[0], out, spark=first)
+        traces[out] = ingest(parts[1], out, spark=second).trace.digest()
+    assert len(set(traces.values())) == 1
 
 
 @pytest.mark.jvm
