@@ -173,7 +173,6 @@ def show_drift(found: Drift, overlay: str, min_gain: float | None, as_json: bool
         found._asdict() | more,
         f"[bold]{shown(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {percent(found.seen)} is seen "
         f"with the overlay as {overlay} ({found.metric} {amount(found.before)} -> {amount(found.after)})",
-        *([f"[dim]{OTHERWISE}[/dim]"] if found.rule else []),
         in_place_line(found.in_place),
         f"{found.unseen:.1%} of the messages come from newcomers: clients without traffic when the plan was made",
         table,
@@ -182,9 +181,6 @@ def show_drift(found: Drift, overlay: str, min_gain: float | None, as_json: bool
         *([f"[yellow]on this traffic the overlay as {overlay} costs more than what was there before[/yellow]"] * harms),
     )
     return pays, harms
-
-
-OTHERWISE = "newcomers count where the newer log has them; the promise had them where the plan's rule sends them"
 
 
 def in_place_line(found: InPlace) -> str:

@@ -10,14 +10,14 @@ Reads: how many points there are follows from the size of the traffic, never fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.jit import Ints
 from overlace.metrics import Metrics
-from overlace.model import Overlay, Steps
+from overlace.model import Steps
 from overlace.observe.later import Later
 from overlace.replay.measure import measure
 from overlace.trace.judgement import Point
@@ -33,13 +33,9 @@ KEPT = ("link_messages", "mean_hops", "mean_latency_us", "local_share", "max_bro
 
 
 def curve_of(
-    later: Later, columns: Columns, shown: Callable[[Overlay], Overlay], unit: str, metric: str, cost: float,
-    ends: tuple[Metrics, Metrics],
-) -> list[Point]:  # fmt: skip
-    """The curve of a plan on later traffic; cost is the planner's own at first, ends are what was measured already.
-
-    `shown` puts the newcomers of that traffic into an overlay.
-    """
+    later: Later, columns: Columns, unit: str, metric: str, cost: float, ends: tuple[Metrics, Metrics]
+) -> list[Point]:
+    """The curve of a plan on later traffic; cost is the planner's own at first, ends are what was measured already."""
     observation, rows = later.observation, later.rows()
     changes, steps = columns
     if not len(steps) or not (ends[0].metric == metric).any():
@@ -49,7 +45,7 @@ def curve_of(
     for k in points_of(steps, how_many(rows, observation.clients)).tolist():
         end = int(steps.start[k])
         overlay, done = overlay.apply(changes.between(done, end)), end
-        metrics = measure(later.stage, shown(overlay), rows, unit) if 0 < k < len(steps) else ends[k > 0]
+        metrics = measure(later.stage, later.overlay(overlay), rows, unit) if 0 < k < len(steps) else ends[k > 0]
         so_far = count_changes(changes.between(0, end))
         kept = _keep_measured(metrics, (metric, "total_cost", "cost", *KEPT))
         found.append(Point(steps=k, moves=so_far.moves, links=so_far.links, own_cost=float(own[k]), metrics=kept))

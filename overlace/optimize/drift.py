@@ -57,7 +57,6 @@ class Drift(NamedTuple):
     again: float  # share that planning again on the first part of the newer traffic saves of the rest
     min_gain: float  # what the plan itself had to save
     in_place: InPlace
-    rule: str = ""  # for newcomers, which the promise counted
 
     @property
     def seen(self) -> float:
@@ -109,7 +108,6 @@ def drift(
         again=again,
         min_gain=judged.min_gain(MIN_GAIN) if judged else MIN_GAIN,
         in_place=joined.in_place(made),
-        rule=document.newcomers.rule if document.newcomers else "",
     )
 
 

@@ -175,7 +175,7 @@ def _try_blocks(
 def _choose_rule(
     trace: Trace, plans: list[tuple[Origin, Overlay, Placing]], seed: int, metric: str
 ) -> tuple[str, list[Floats]]:
-    """(rule, sums): the rule under which newcomers' messages cost least, and what each plan did with it, by slices.
+    """(rule, sums): the rule under which newcomers' messages cost least; what the changes of each plan did, by slices.
 
     Where hardly anybody was new after the earlier times, some of those that were not are asked as if they were. Where
     no client may move, newcomers stay where they connect.
@@ -195,10 +195,10 @@ def _choose_rule(
                 cost[i] += total(new.stage, mine.overlay(new, after), rows, trace.unit, metric)
     best = names[int(np.argmin(cost))]
     sums = []
-    for origin, after, placing in plans:
+    for origin, after, _ in plans:
         follows = origin.later
         slices = slices_of((origin.observation.window[1], origin.until), trace.bucket_us, most=PIECES)
-        overlays = follows.overlay(origin.observation.overlay), replace(placing, rule=best).overlay(follows, after)
+        overlays = follows.overlay(origin.observation.overlay), follows.overlay(after)
         sums.append(sums_of(follows, *overlays, trace.unit, metric, slices))
     return best, sums
 

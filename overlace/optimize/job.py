@@ -150,7 +150,7 @@ def _answer(case: Case, run: Path, tell: Progress) -> Answer:
     planned = _plan(case, chosen, run, tell)
     tell(0.5, "replaying")
     traffic = read_traffic(case.training, case.cut)
-    made = {each.folder.name: (each.plan, each.document.newcomers) for each in planned.solved.values()}
+    made = {each.folder.name: each.plan for each in planned.solved.values()}
     evidence = Evidence(case, planned.outlook, traffic, replay_plans(run, case.training, made, traffic))
     tell(0.6, "judging")
     parts = [judge_plan(name, each, evidence) for name, each in planned.solved.items()]
@@ -265,7 +265,9 @@ def _pays(part: Part, answer: Answer) -> bool:
     document = part.solved.document
     if part.saving is None:
         return document.steps_total > 0 and not (part.name == MESH and answer.mesh and answer.mesh.no_better)
-    return worth(part) >= answer.limits.min_gain and (document.steps_total > 0 or document.newcomers is not None)
+    by_rule = part.judged.newcomers
+    listed = worth(part) if document.steps_total else 0.0
+    return max(listed, listed + by_rule.share if by_rule else 0.0) >= answer.limits.min_gain
 
 
 def to_try(bounds: list[str]) -> str:
@@ -325,7 +327,9 @@ def _part_document(part: Part, answer: Answer) -> dict[str, Any]:
         "links": document.counts.links,
         "expected": judged.expected.model_dump() if judged.expected else None,
         "apart": [each.model_dump() for each in judged.apart],
-        "newcomers": document.newcomers.rule if document.newcomers else None,
+        "newcomers": {"rule": document.newcomers.rule, **judged.newcomers.model_dump()}
+        if document.newcomers and judged.newcomers
+        else None,
         "baselines": [each.model_dump() for each in judged.baselines],
         "metrics": [each.model_dump() for each in judged.metrics],
         "lines": dict(answer_lines(document, answer.unit, answer.links_priced)),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from overlace.limits import as_document, as_flag
 from overlace.metrics import Metrics
-from overlace.model import Overlay
 from overlace.observe.later import Later, strangers
 from overlace.optimize.case import Case, metric_of
 from overlace.optimize.choose import CHANNELS, MESH, ROUTED, without_effect
@@ -22,7 +23,7 @@ from overlace.optimize.solve import Solved
 from overlace.planners.joint.joint import Joint
 from overlace.report.curve import flattens
 from overlace.stopping import asked
-from overlace.trace.judgement import Baseline, GroupCost, Interval, Judgement, Measure, Point
+from overlace.trace.judgement import Baseline, GroupCost, Interval, Judgement, Measure, Point, RuleSaving
 from overlace.trace.plan_tables import Columns, count_changes
 from overlace.trace.plans import judge
 
@@ -82,6 +83,7 @@ class Followed(NamedTuple):
     saving: Interval | None
     curve: list[Point]
     apart: list[GroupCost]
+    newcomers: RuleSaving | None
     baselines: list[Baseline]
 
 
@@ -91,7 +93,7 @@ def judge_plan(name: str, solved: Solved, evidence: Evidence) -> Part:
     parts: tuple[Literal["train", "held-out"], ...]
     case = evidence.case
     parts = ("train", "held-out") if name == ROUTED and case.held_out else ("train",)
-    found = Followed(None, [], [], [])
+    found = Followed(None, [], [], None, [])
     planner = solved.plan.planner
     if name == ROUTED and isinstance(planner, Joint):
         found = _follow(planner, solved, evidence, parts[-1])
@@ -123,35 +125,46 @@ def _follow(planner: Joint, solved: Solved, evidence: Evidence, part: Literal["t
     """What a plan does on the traffic that judges it, stretch by stretch and step by step, and a greedy baseline."""
     case, (window, follows) = evidence.case, evidence.traffic[part]
     trace, observation, earlier = case.trace, case.observation, evidence.outlook.sums
-    new, metric, plan = solved.document.newcomers, evidence.metric(ROUTED), solved.plan
-    placing = Placing(planner, observation)
-    if new:
-        stays = Stays(tuple(new.keep), tuple(new.only))
-        placing = Placing(planner, observation, new.rule, case.goal.seed, stays)
-
-    def shown(overlay: Overlay) -> Overlay:
-        return placing.overlay(follows, overlay)
-
-    before, then = follows.overlay(observation.overlay), shown(plan.after)
+    metric, plan = evidence.metric(ROUTED), solved.plan
+    before, then = follows.overlay(observation.overlay), follows.overlay(plan.after)
     curve = []
     if not asked():
         ends = evidence.of("", part), evidence.of(solved.folder.name, part)
         columns = Columns(plan.changes, plan.steps)
-        curve = curve_of(follows, columns, shown, trace.unit, metric, solved.document.cost_before, ends)
+        curve = curve_of(follows, columns, trace.unit, metric, solved.document.cost_before, ends)
     daily = case.cut.train[1] - case.cut.train[0] >= LONG_US and len(earlier) > 0
     slices = slices_of(window if window != (0, 0) else trace.span(), trace.bucket_us, daily=daily)
     judged = saving(sums_of(follows, before, then, trace.unit, metric, slices), earlier)
-    split = split_clients(follows, before, then, trace.unit, metric) if follows.fresh.any() else []
-    return Followed(judged, curve, split, _baselines(planner, solved, evidence, follows, shown))
+    split, by_rule = [], None
+    if follows.fresh.any():
+        split = split_clients(follows, before, then, trace.unit, metric)
+        by_rule = _by_rule(planner, solved, evidence, follows, split)
+    return Followed(judged, curve, split, by_rule, _baselines(planner, solved, evidence, follows))
 
 
-def _baselines(
-    planner: Joint, solved: Solved, evidence: Evidence, follows: Later, shown: Callable[[Overlay], Overlay]
-) -> list[Baseline]:
-    """What a greedy way saves with at most as many changes, under the plan's links and under today's.
+def _by_rule(
+    planner: Joint, solved: Solved, evidence: Evidence, follows: Later, split: list[GroupCost]
+) -> RuleSaving | None:
+    """What the rule for newcomers saves beyond the listed changes, and how many it sends elsewhere."""
+    new, case, after, metric = solved.document.newcomers, evidence.case, solved.plan.after, evidence.metric(ROUTED)
+    if new is None:
+        return None
+    stays = Stays(tuple(new.keep), tuple(new.only))
+    placing = Placing(planner, case.observation, new.rule, solved.plan.seed, stays)
+    rule = placing.rule_for(after)
+    arrivals, paid = follows.arrivals, sum(each.before for each in split)
+    homes = placing.homes(follows, after, rule) if rule else arrivals.home
+    rows = follows.rows(np.flatnonzero(follows.fresh))
+    left = total(follows.stage, follows.overlay(after, homes), rows, case.trace.unit, metric)
+    return RuleSaving(
+        share=(split[1].after - left) / paid if paid else 0.0,
+        newcomers=len(arrivals.client),
+        elsewhere=int((homes != arrivals.home).sum()),
+    )
 
-    Newcomers are where the plan's rule sends them, so that homes and links alone make the difference.
-    """
+
+def _baselines(planner: Joint, solved: Solved, evidence: Evidence, follows: Later) -> list[Baseline]:
+    """What a greedy way saves with at most as many changes, under the plan's links and under today's."""
     counts, observation, metric = solved.document.counts, evidence.case.observation, evidence.metric(ROUTED)
     changes = counts.moves + counts.links
     if not changes:
@@ -167,7 +180,7 @@ def _baselines(
         most = moves if planner.max_moves is None else min(moves, planner.max_moves)
         overlay = planner.greedy(observation, tree, most)
         made = count_changes(observation.overlay.changes_to(overlay))
-        left = total(follows.stage, shown(overlay), rows, unit, metric)
+        left = total(follows.stage, follows.overlay(overlay), rows, unit, metric)
         if made.moves or links == "planned":
             found.append(Baseline(links=links, changes=made.moves + made.links, share=1 - left / paid))
     return found

@@ -1,7 +1,7 @@
-"""Replay: what the traffic costs on the overlay as it was and as each plan would have it.
+"""Replay: what the traffic costs on the overlay as it was and with the changes that each plan lists.
 
-Both are judged alike, on the training window and on held-out traffic. Results are rows of RUN/metrics.parquet;
-RUN/runs.parquet says what each run was.
+Newcomers are where the log shows them. Both parts are judged alike, the training window and held-out traffic. Results
+are rows of RUN/metrics.parquet; RUN/runs.parquet says what each run was.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overlace import __version__
-from overlace.errors import BadPlan
 from overlace.metrics import Metrics
-from overlace.model import Observation, Overlay, Plan, Progress
+from overlace.model import Observation, Plan, Progress
 from overlace.observe.cut import Cut
 from overlace.observe.known import Known, known_as
 from overlace.observe.later import Later, later
@@ -32,9 +31,6 @@ from overlace.replay.tally import Tally
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
 from overlace.trace.tables import arrow, numbers, table_of
-
-if TYPE_CHECKING:  # what a run without plans does not need takes longer to load than to replay
-    from overlace.trace.plan_file import Newcomers
 
 
 class Replayed(NamedTuple):
@@ -73,14 +69,10 @@ def read_traffic(training: Training, cut: Cut, reader: Reader = IN_PROCESS) -> d
     }
 
 
-Made = Mapping[str, "tuple[Plan, Newcomers | None]"]
-"""Plans by their ids, each with its rule for newcomers."""
-
-
 def replay_plans(
     run: Path,
     training: Training,
-    plans: Made,
+    plans: Mapping[str, Plan],
     traffic: Mapping[str, Traffic],
     progress: Progress | None = None,
 ) -> list[Replayed]:
@@ -92,14 +84,14 @@ def replay_plans(
         messages, doubles = follows.rows(), _doubles(trace, window, training.known)
         requests = read_requests(trace, window, training.known)
         overlays = {"": follows.overlay(observation.overlay)}
-        for name, (plan, rule) in plans.items():
-            overlays[name] = with_newcomers(plan, observation, follows, rule)
+        for name, plan in plans.items():
+            overlays[name] = follows.overlay(plan.after)
         for name, overlay in overlays.items():
             began = time.perf_counter()
             metrics = fold_newcomers(measure(follows.stage, overlay, messages, trace.unit, doubles, requests), follows)
             each = Replayed(f"{name or 'before'}/{part}", name, "after" if name else "before", part, metrics)
             done.append(each)
-            rows.append(_row(each, plans[name][0] if name else None, window, time.perf_counter() - began))
+            rows.append(_row(each, plans[name] if name else None, window, time.perf_counter() - began))
             if progress:
                 progress(len(done) / ((1 + len(plans)) * len(traffic)), f"{name or 'as it was'}, {part}")
     _write(run, done, rows)
@@ -127,31 +119,15 @@ def fold_newcomers(metrics: Metrics, traffic: Later) -> Metrics:
     return Metrics.join([rest, tally.metrics()])
 
 
-def with_newcomers(plan: Plan, observation: Observation, traffic: Later, rule: Newcomers | None) -> Overlay:
-    """The overlay after a plan, with the newcomers where its rule sends them, or where the log shows them."""
-    if rule is None:
-        return traffic.overlay(plan.after)
-    from overlace.optimize.newcomers import Placing, Stays
-    from overlace.planners.joint.joint import Joint
-
-    if not isinstance(plan.planner, Joint):
-        raise BadPlan(f"only joint plans have a rule for newcomers; this one names {rule.rule}")
-    stays = Stays(tuple(rule.keep), tuple(rule.only))
-    return Placing(plan.planner, observation, rule.rule, plan.seed, stays).overlay(traffic, plan.after)
-
-
-def _plans_in(run: Path, observation: Observation) -> Made:
-    """Each plan of the run with its rule for newcomers; refused if it was made from another observation."""
+def _plans_in(run: Path, observation: Observation) -> dict[str, Plan]:
+    """Each plan of the run; refused if it was made from another observation."""
     paths = sorted((run / "plans").glob("*/plan.json")) if (run / "plans").is_dir() else []
     if not paths:
         return {}
     from overlace.catalog import PLANNERS
-    from overlace.trace.plans import load_plan, read_plan
+    from overlace.trace.plans import load_plan
 
-    return {
-        path.parent.name: (load_plan(path.parent, PLANNERS, observation), read_plan(path.parent).newcomers)
-        for path in paths
-    }
+    return {path.parent.name: load_plan(path.parent, PLANNERS, observation) for path in paths}
 
 
 def _doubles(trace: Trace, window: tuple[int, int], known: Known) -> pa.Table:

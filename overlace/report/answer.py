@@ -74,16 +74,15 @@ LINKS = {"planned": "on the same links", "today": "on today's links"}
 
 
 def _client_lines(document: PlanFile, judged: Judgement) -> Iterator[tuple[str, str]]:
-    """Known clients and newcomers apart."""
-    rule = document.newcomers
+    """Known clients and newcomers apart, and what the rule for newcomers saves beyond the changes."""
     if judged.apart:
         known, new = judged.apart
         share = new.before / ((known.before + new.before) or 1.0)
         yield "known clients", percent(known.saved)
-        goes = str(rule) if rule else "left where they connect"
-        yield "newcomers", f"{percent(new.saved)} ({share:.0%} of today's cost), {goes}"
-    elif rule:
-        yield "newcomers", str(rule)
+        yield "newcomers", f"{percent(new.saved)} ({share:.0%} of today's cost), left where they connect"
+    if document.newcomers:
+        saved = f": {judged.newcomers}" if judged.newcomers else ""
+        yield "rule for newcomers", f"{document.newcomers}{saved}"
 
 
 def _family_lines(document: PlanFile, found: dict[str, Measure], naming: Naming) -> Iterator[tuple[str, str]]:

@@ -176,6 +176,8 @@ def list_savings(data: RunData) -> list[Table]:
         rows += [
             Row((f"there, {CLIENTS[each.clients]}",), (Amount(each.saved, "share"), "", "")) for each in judgement.apart
         ]
+        if rule := judgement.newcomers:
+            rows.append(Row(("there, beyond that by the rule for newcomers",), (Amount(rule.share, "share"), "", "")))
         caption = f"Savings of {plan.id}" if len(judged) > 1 else "Savings"
         tables.append(Table(f"{caption}: {data.naming.metric(metric)}", ("", "saved", "at least", "at most"), rows))
     return tables

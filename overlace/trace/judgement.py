@@ -70,6 +70,18 @@ class Interval(Strict):
         return f"{self.low:.1%} to {self.high:.1%} over {self.slices} slices of time{times}"
 
 
+class RuleSaving(Strict):
+    """What the rule for newcomers saves where a plan is judged, beyond the changes that the plan lists."""
+
+    share: float = Field(description="of what today's overlay costs")
+    newcomers: Count = Field(description="clients without traffic before")
+    elsewhere: Count = Field(description="of them those whose home by the rule is another than the log shows")
+
+    def __str__(self) -> str:
+        which = f"{self.elsewhere:,} of {self.newcomers:,} would have been placed elsewhere"
+        return f"{abs(self.share):.1%} {'more' if self.share >= 0 else 'less'} is saved; {which}"
+
+
 class Baseline(Strict):
     """What moving clients greedily saves where a plan is judged: whoever saves most goes first, as long as there is
     room."""
@@ -100,7 +112,10 @@ class Judgement(Strict):
     objective: str
     limits: dict[str, object] = Field(description="what the user asked for")
     metrics: list[Measure]
-    saving: Interval | None = Field(description="of the objective's metric, the first one; for placement and tree")
+    saving: Interval | None = Field(
+        description="of the objective's metric, the first one; for placement and tree: what the listed changes save, "
+        "newcomers where the log shows them"
+    )
     expected: Interval | None = Field(
         default=None,
         description="the saving to expect, from plans made at earlier times of the training window; before anything "
@@ -108,8 +123,11 @@ class Judgement(Strict):
     )
     apart: list[GroupCost] = Field(
         default_factory=list,
-        description="of the objective's metric on the traffic that judges: messages of known clients, and those "
-        "with one that had no traffic before",
+        description="of the objective's metric on the traffic that judges, by the listed changes: messages of known "
+        "clients, and those with one that had no traffic before",
+    )
+    newcomers: RuleSaving | None = Field(
+        default=None, description="what the rule for newcomers saves beyond the listed changes"
     )
     baselines: list[Baseline] = Field(
         default_factory=list, description="for placement and tree: what a greedy way saves with as many changes"

@@ -259,12 +259,11 @@ class Trace:
     @cached_property
     def _span(self) -> tuple[int, int]:
         files, root = place(self.path)
-        ends: list[Any] = []
+        ends: list[int] = []
         for path, chosen in files_of(self.parts.get("traffic", ())):
             for each in _parquet_files(files, f"{root}/{path}"):
                 ends += _ends_of(files, each, "bucket", chosen)
-        at = numbers(pa.array(ends, TIME))
-        return (int(at.min()), int(at.max()) + self.bucket_us) if ends else (0, 0)
+        return (min(ends), max(ends) + self.bucket_us) if ends else (0, 0)
 
 
 def files_of(parts: Iterable[Part]) -> list[tuple[str, list[int]]]:
@@ -326,16 +325,18 @@ def _read_file(files: pafs.FileSystem, path: str, schema: pa.Schema, groups: Seq
     return found if found.schema.equals(schema) else found.select(schema.names).cast(schema)
 
 
-def _ends_of(files: pafs.FileSystem, path: str, column: str, groups: Sequence[int]) -> list[Any]:
-    """The least and the greatest value of a column in a Parquet file, or in some of its row groups; none: no rows."""
+def _ends_of(files: pafs.FileSystem, path: str, column: str, groups: Sequence[int]) -> list[int]:
+    """The first and the last time, in microseconds, of row groups of a Parquet file, or of all; none without rows."""
     with files.open_input_file(path) as raw:
         file = pq.ParquetFile(raw)
-        place, ends = file.schema_arrow.get_field_index(column), list[Any]()
+        place, ends = file.schema_arrow.get_field_index(column), list[int]()
+        in_micros = file.schema_arrow.field(column).type.unit == "us"
         for group in groups or range(file.num_row_groups):
             about = file.metadata.row_group(group)
             stated = about.column(place).statistics
-            if stated is not None and stated.has_min_max:
-                ends += [stated.min, stated.max]
+            if in_micros and stated is not None and stated.has_min_max:
+                ends += [stated.min_raw, stated.max_raw]
             elif about.num_rows:
-                ends += pc.min_max(file.read_row_group(group, [column])[column]).as_py().values()
+                at = numbers(file.read_row_group(group, [column])[column].cast(TIME))
+                ends += [int(at.min()), int(at.max())]
     return ends
