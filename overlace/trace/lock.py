@@ -65,20 +65,26 @@ class StoreLock:
     """A lock on an object store: ours as long as the object says so."""
 
     def __init__(self, files: pafs.FileSystem, path: str) -> None:
-        self.files, self.path = files, path
-        self.text = json.dumps({**owner(), "id": uuid.uuid4().hex}, ensure_ascii=False).encode()
+        self.files, self.path, self.id = files, path, uuid.uuid4().hex
+        self.text = json.dumps({**owner(), "id": self.id}, ensure_ascii=False).encode()
         with files.open_output_stream(path) as stream:
             stream.write(self.text)
+        _held_here.add(self.id)
 
     def holds(self) -> bool:
         """Whether it is still ours: nobody has broken it."""
         return read_object(self.files, self.path) == self.text
 
     def release(self) -> None:
-        """Let others write."""
+        """Let others write, also if the store does not let us remove it."""
+        _held_here.discard(self.id)
         with suppress(OSError):
             if self.holds():
                 self.files.delete_file(self.path)
+
+
+_held_here: set[object] = set()
+"""The locks on object stores that this process holds."""
 
 
 def read_object(files: pafs.FileSystem, path: str) -> bytes:
@@ -137,7 +143,8 @@ def take(folder: str, break_lock: bool = False) -> Lock:
 def take_object(files: pafs.FileSystem, path: str, folder: str, break_lock: bool) -> StoreLock:
     """Take the lock of a folder in a store, from its owner too if it is to be broken or its owner is dead."""
     writer = _parse(read_object(files, path))
-    if not writer or break_lock or _is_dead(writer):
+    mine = (writer.get("host"), writer.get("process")) == (socket.gethostname(), os.getpid())
+    if not writer or break_lock or _is_dead(writer) or (mine and writer.get("id") not in _held_here):
         lock = StoreLock(files, path)
         if lock.holds():
             return lock

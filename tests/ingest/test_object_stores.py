@@ -24,14 +24,13 @@ from tests.engine import ingest_sources
 from tests.ingest.test_follow import KILLED, end, lines
 from tests.processes import LONGEST, command, until
 
-moto = pytest.importorskip("moto.server", reason="moto[server] is not installed: pip install 'overlace[stores]'")
-
 SECRET = "not-to-be-seen"
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @pytest.fixture(scope="module")
 def endpoint():
+    moto = pytest.importorskip("moto.server", reason="needs pip install 'overlace[stores]'")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it notes every request
     server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
@@ -235,6 +234,55 @@ def test_what_a_store_refuses_is_one_line_and_nothing_is_lost(store, endpoint, o
     assert held(out) == before
     assert [each.name for each in tmp_path.iterdir()] == ["a.jsonl"]
     assert ingest_sources([store("a.jsonl")], out).trace.digest() == digest_here(tmp_path, store("a.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "requests", [20, 60, 100, *(pytest.param(n, marks=pytest.mark.long) for n in range(5, 160, 10))]
+)
+def test_a_permission_that_ends_meanwhile_loses_nothing(store, endpoint, overlace, tmp_path, requests):
+    rows, out = lines(400), store("t")
+    put(store("a.jsonl"), b"".join(rows[:200]))
+    before = ingest_sources([store("a.jsonl")], out).trace.digest()
+    put(store("a.jsonl"), b"".join(rows))
+    permit(endpoint, str(requests).encode())
+    try:
+        code, _, said = overlace("ingest", store("a.jsonl"), "--out", out, "--engine", "sail")
+    finally:
+        permit(endpoint, b"inf")
+    whole = digest_here(tmp_path, store("a.jsonl"))
+    assert code == 0 or (said.count("\n") == 1 and "permission denied" in said), said
+    assert Trace.open(out).digest() in (before, whole)
+    assert ingest_sources([store("a.jsonl")], out).trace.digest() == whole
+    assert not any("/.lock" in path or "/.staging" in path for path in held(out))
+
+
+def test_a_manifest_that_cannot_be_read_for_a_moment_is_not_taken_for_none(store, monkeypatch):
+    """Else what it names would be removed as what a dead writer has left."""
+    out = store("t")
+    put(store("a.jsonl"), b"".join(lines(100)))
+    ingest_sources([store("a.jsonl")], out)
+    before = held(out)
+
+    class Failing:
+        def __init__(self, files):
+            self.files = files
+
+        def __getattr__(self, name):
+            return getattr(self.files, name)
+
+        def open_input_stream(self, path):
+            if path.endswith("trace.json"):
+                raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation")
+            return self.files.open_input_stream(path)
+
+    def failing(path):
+        files, at = place(path)
+        return Failing(files), at
+
+    monkeypatch.setattr("overlace.trace.writer.place", failing)
+    with pytest.raises(OSError, match="NETWORK_CONNECTION"), writing(out):
+        pass
+    assert held(out) == before
 
 
 def test_an_endpoint_that_does_not_answer_is_one_line(overlace, store, tmp_path):
