@@ -15,6 +15,7 @@ from overlace.model import Progress
 from overlace.optimize.job import Answer, optimize
 from overlace.spark.engines import Engine, session
 from overlace.spark.ingest import ingest
+from overlace.trace.address import local
 from overlace.trace.store import Trace
 from overlace.workloads.logs import write_logs, write_tables
 from overlace.workloads.sites import Sites
@@ -39,6 +40,7 @@ def demo(
     progress: Progress | None = None,
 ) -> Demo:
     """Write logs and tables into OUT, then do with them what a user would."""
+    out = local(out)
     report_progress = progress or (lambda share, what: None)
     trace = str(out / "trace")
     if not force:

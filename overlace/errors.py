@@ -124,6 +124,38 @@ def read_os(text: str) -> str | None:
     """The same from the text of an error that went through Arrow or came from another process."""
     found = re.search(r"\[errno (\d+)\]", text, re.IGNORECASE)
     if not found:
-        return None
+        return read_store(text)
     path = re.search(r"'([^'\n]+)'", text[found.end() :]) or re.search(r"'([^'\n]+)'", text[: found.start()])
     return explain_os(int(found[1]), path[1] if path else None)
+
+
+STORES = (
+    (
+        r"AWS Error (?:ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE|EXPIRED_TOKEN"
+        r"|UNRECOGNIZED_CLIENT|MISSING_AUTH)|HTTP status 40[13]"
+        r"|40[13] (?:Forbidden|Unauthorized)|Code>(?:AccessDenied|InvalidAccessKeyId"
+        r"|SignatureDoesNotMatch)<|AccessDeniedException",
+        "permission denied{of}. Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and what they permit there.",
+    ),
+    (
+        r"NO_SUCH_BUCKET|NoSuchBucket|[Bb]ucket '[^']+' not found|UnknownStoreException",
+        "no such bucket{of}. Check the address; buckets are not made.",
+    ),
+    (
+        r"AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT)|error sending request|HTTP error: .*connect",
+        "the object store does not answer{of}{why}. Check endpoint_override in the address, and the network.",
+    ),
+)
+"""What an error of an object store means, by its words, and what to do."""
+
+
+def read_store(text: str) -> str | None:
+    """An error of an object store in a line, if it is one that the user can do something about."""
+    advice = next((advice for pattern, advice in STORES if re.search(pattern, text)), None)
+    if advice is None:
+        return None
+    bucket = re.search(r"[Bb]ucket '([^'\n]+)'|<BucketName>([^<]+)<", text)
+    why = re.search(r"Details: ([^\n]+)", text)
+    return advice.format(
+        of=f": bucket {bucket[1] or bucket[2]}" if bucket else "", why=f" ({why[1].strip()})" if why else ""
+    )

@@ -19,9 +19,10 @@ def closure(extra: str) -> dict[str, str]:
     todo = [r for r in todo if (r.marker.evaluate({"extra": extra}) if r.marker else not extra)]
     for more in sorted({each for r in todo if r.name == "overlace" for each in r.extras}):  # extras of ours in one
         pins |= closure(more)
-    names = [r.name for r in todo if r.name != "overlace"] + ([] if extra else ["hatchling", "editables"])
+    names = [(r.name, r.extras) for r in todo if r.name != "overlace"]
+    names += [] if extra else [("hatchling", set[str]()), ("editables", set[str]())]
     while names:
-        name = names.pop()
+        name, extras = names.pop()
         key = re.sub(r"[-_.]+", "-", name).lower()
         try:
             found = version(name)
@@ -31,7 +32,12 @@ def closure(extra: str) -> dict[str, str]:
         if key not in pins:
             pins[key] = found
             below = (Requirement(r) for r in requires(name) or [])
-            names += [r.name for r in below if r.marker is None or r.marker.evaluate({"extra": ""})]
+            wanted = ["", *sorted(extras)]
+            names += [
+                (r.name, r.extras)
+                for r in below
+                if r.marker is None or any(r.marker.evaluate({"extra": e}) for e in wanted)
+            ]
     return pins
 
 

@@ -16,6 +16,7 @@ from overlace.cli.console import AsJson, Force, answer, err, shown
 from overlace.cli.options import options_from
 from overlace.errors import BadParameter, Unknown
 from overlace.limits import option
+from overlace.trace.address import local
 
 if TYPE_CHECKING:
     from overlace.ingest.delays import Delays
@@ -87,7 +88,7 @@ def trees_command(
     from overlace.planners.dissemination.comparison import ARRANGED, add_optimum, compare
 
     for name in (options.out, options.plot):
-        if name is not None and Path(name).exists() and not force:
+        if name is not None and local(name).exists() and not force:
             raise BadParameter(f"{name} is there already. Choose another path, or replace it with --force.")
     read = read_delays(delays)
     for note in read.notes:

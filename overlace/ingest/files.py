@@ -16,8 +16,8 @@ from typing import BinaryIO, cast
 
 import pyarrow.fs as pafs
 
-from overlace.errors import Absent, BadTrace
-from overlace.trace.store import absolute, place
+from overlace.errors import Absent, BadTrace, read_os
+from overlace.trace.address import absolute, bare, inside, is_address, place
 
 HEAD = 4096
 PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
@@ -26,9 +26,14 @@ PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2
 def read_unpacked(path: str | Path, expected: str) -> bytes:
     """What a file holds, unpacked; an error says what was expected of it."""
     try:
-        data = Path(path).read_bytes()
+        if is_address(str(path)):
+            files, at = place(str(path))
+            with files.open_input_stream(at) as stream:
+                data = bytes(stream.read())
+        else:
+            data = Path(path).read_bytes()
     except OSError as error:
-        raise BadTrace(f"{path}: {error.strerror}. Expected {expected}.") from None
+        raise BadTrace(f"{path}: {error.strerror or read_os(str(error)) or error}. Expected {expected}.") from None
     if data[:2] != b"\x1f\x8b":
         return data
     try:
@@ -65,9 +70,9 @@ def find_files(paths: Sequence[str], skip: Sequence[str] = ()) -> list[str]:
         if info.type == pafs.FileType.NotFound:
             raise Absent(f"{path} does not exist. Name the log's files or a folder with them.")
         if info.type == pafs.FileType.Directory:
-            prefix = path.partition("://")[0] + "://" if "://" in path else ""
-            names = _files_in(files, at)
-            found += sorted(prefix + each for each in names if not _is_left_out(each.removeprefix(at), skip))
+            names = [each for each in _files_in(files, at) if not _is_left_out(each.removeprefix(at), skip)]
+            own = is_address(path)
+            found += sorted(inside(path, each.removeprefix(at).lstrip("/")) if own else each for each in names)
         else:
             found.append(path)
     return found
@@ -104,8 +109,8 @@ def strip_rotation(name: str) -> str:
 
 def log_of(path: str, key: bytes = b"") -> str:
     """Which log a file is a part of: those of one folder whose names differ only by their rotation."""
-    folder, _, name = absolute(path).rpartition("/")
-    folder = folder if "://" in path else os.path.realpath(folder)
+    folder, _, name = bare(absolute(path)).rpartition("/")
+    folder = folder if is_address(path) else os.path.realpath(folder)
     return hash_of(os.fsencode(f"{folder}/{strip_rotation(name)}"), key)
 
 

@@ -17,7 +17,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import cast
 
 import pyarrow as pa
@@ -28,8 +27,8 @@ from overlace.ingest.events import Settled
 from overlace.ingest.files import HEAD, find_files, hash_of, hasher, open_file, tail_at
 from overlace.ingest.options import Options
 from overlace.ingest.sources import SAMPLE, Source, bytes_waiting, hide, look_at
+from overlace.trace.address import is_text, name_of, place, readable
 from overlace.trace.notes import Note
-from overlace.trace.store import is_text, place, readable
 
 Looked = tuple[Source, bytes]
 """A file and its first bytes."""
@@ -84,7 +83,7 @@ def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[li
         if at in seen:
             known.append(f"{path} was named twice: read once")
         elif info.type == pafs.FileType.File and info.size == 0:
-            known.append(f"{PurePosixPath(path).name}: empty")
+            known.append(f"{name_of(path)}: empty")
         else:
             try:
                 looked.append(look_at(path, options.format, options, key))

@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 from overlace.errors import BadTrace
 from overlace.ingest import stages
 from overlace.ingest.store import CUTS, EXTRA, WHOLE, Store, union, wide, without
+from overlace.trace.address import place
 from overlace.trace.ids import identities
-from overlace.trace.store import DAY_US, Part, Trace, place
+from overlace.trace.store import DAY_US, Part, Trace
 from overlace.trace.tables import TIME, schema_of
 
 LONG, THIN = 31, 1000

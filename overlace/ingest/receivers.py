@@ -29,7 +29,8 @@ from overlace.matching.content.columns import Columns
 from overlace.matching.content.constraints import Type
 from overlace.matching.content.filters import Constraint, Filter, attributes_of, check_types, parse_filter
 from overlace.matching.content.matcher import Matcher
-from overlace.trace.store import Trace, place
+from overlace.trace.address import place
+from overlace.trace.store import Trace
 from overlace.trace.tables import TIME, arrow, is_content
 from overlace.wording import counted
 

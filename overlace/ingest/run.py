@@ -33,8 +33,9 @@ from overlace.ingest.store import Store, columns_of, settings, union
 from overlace.ingest.topologies import Bridge
 from overlace.matching.names import check_value
 from overlace.model import Progress
+from overlace.trace.address import absolute
 from overlace.trace.notes import Note
-from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Trace, absolute
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Trace
 from overlace.trace.tables import TIME, schema_of
 from overlace.trace.writer import LOGS, writing
 
@@ -64,10 +65,10 @@ def ingest_sources(
     watch: Watch = lambda spark, stage, begin, end: nullcontext(),
 ) -> Ingested:
     """Read logs into the trace at `out`, new or existing; a session that is yet to be made is made if it is needed."""
-    chosen = options or Options()
+    chosen, logs = options or Options(), [absolute(path) for path in paths]
     with writing(out, break_lock=chosen.break_lock) as writer:
         chosen, key, notes = settle(chosen, writer.base, out)
-        new, known = new_sources([absolute(path) for path in paths], chosen, notes.get("sources", {}), key)
+        new, known = new_sources(logs, chosen, notes.get("sources", {}), key)
         sources = settle_together(new)
         if not sources:
             if writer.base is None:

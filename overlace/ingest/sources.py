@@ -31,7 +31,7 @@ from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, nats, p
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
 from overlace.matching.names import pseudonyms
-from overlace.trace.store import place
+from overlace.trace.address import name_of, place
 
 FORMATS: Mapping[str, Format] = {
     each.FORMAT.name: each.FORMAT
@@ -180,7 +180,7 @@ def look_at(
     tail = hash_of(end, key) if size == info.size else tail_at(files, at, size, key)
     source = Source(
         path,
-        PurePosixPath(path).name,
+        name_of(path),
         digest=hash_of(head, key),
         size=size,
         format=chosen.name,
@@ -201,12 +201,12 @@ def _settle(path: str, form: str | None, sample: bytes, packed: bool, asked: Opt
     """The format of a file, detected unless named, and what its first bytes settle for all of it."""
     name = form or guess(sample[:HEAD].removeprefix(MARK))
     if name is None and b"\n" not in sample and not packed:
-        raise Unfinished(f"{PurePosixPath(path).name}: its only line is unfinished, and waits for its end")
+        raise Unfinished(f"{name_of(path)}: its only line is unfinished, and waits for its end")
     if name is None:
-        kind = PurePosixPath(path).suffix
+        kind = PurePosixPath(name_of(path)).suffix
         raise BadTrace(
             f"{path}: no known format ({', '.join(FORMATS)}) fits its first lines. Name one with --format, or leave "
-            f"such files out with --skip '{'*' + kind if kind else PurePosixPath(path).name}'."
+            f"such files out with --skip '{'*' + kind if kind else name_of(path)}'."
         )
     chosen = FORMATS[name]
     given = asked.for_format(chosen)
@@ -215,7 +215,7 @@ def _settle(path: str, form: str | None, sample: bytes, packed: bool, asked: Opt
     cut = sample if len(sample) < SAMPLE else sample[: sample.rfind(b"\n") + 1] or sample
     settled = chosen.settle(cut.removeprefix(MARK), given)
     if chosen.one_broker and not settled.get("broker"):
-        stem = strip_rotation(PurePosixPath(path).name).rpartition(".")
+        stem = strip_rotation(name_of(path)).rpartition(".")
         settled["broker"] = stem[0] or stem[2]
     return chosen, settled
 

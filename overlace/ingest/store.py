@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -19,8 +18,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from overlace.ingest import stages
+from overlace.trace.address import Bucket, bucket_of, export_for_sail, for_engine, inside, options_of_s3a, place
 from overlace.trace.digests import digest_columns, digest_of
-from overlace.trace.store import Part, Trace, place
+from overlace.trace.store import Part, Trace
 from overlace.trace.tables import schema_of
 from overlace.trace.writer import LOGS, Writer
 
@@ -42,10 +42,19 @@ class Files:
 
     def url(self, path: str) -> str:
         """A path in the trace as the engine takes it."""
-        whole = f"{self.path}/{path}"
-        if "://" in whole:
-            return whole
-        return f"file://{quote(whole) if self.encoded else whole}"
+        if self.encoded and self.bucket:
+            export_for_sail(self.bucket)
+        return for_engine(inside(self.path, path), self.encoded)
+
+    @cached_property
+    def bucket(self) -> Bucket | None:
+        """The bucket that the trace lies in, if it does."""
+        return bucket_of(self.path)
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        """What Apache Spark must know to read and write there."""
+        return options_of_s3a(self.bucket) if self.bucket and not self.encoded else {}
 
     @cached_property
     def encoded(self) -> bool:
@@ -62,10 +71,12 @@ class Files:
             return self.spark.createDataFrame([], types)
         urls = [each if self.encoded else GLOB.sub(r"\\\g<0>", each) for each in map(self.url, paths)]
         if self.encoded and any(pa.types.is_list(each) for each in schema.types):
-            found = self.spark.read.parquet(*urls)  # Sail takes lists under a schema only as it names their elements
+            found = self.spark.read.options(**self.options).parquet(
+                *urls
+            )  # Sail takes lists under a schema only as it names their elements
             there = [F.col(each.name) if each.name in found.columns else F.lit(None).alias(each.name) for each in types]
             return found.select(*(own.cast(each.dataType) for own, each in zip(there, types, strict=True)))
-        return self.spark.read.schema(types).parquet(*urls)
+        return self.spark.read.options(**self.options).schema(types).parquet(*urls)
 
 
 class Store(Files):
@@ -99,7 +110,8 @@ class Store(Files):
     def write(self, table: str, frame: DataFrame, *by: str, mode: str = "overwrite", counts: bool = True) -> str:
         """Write rows of a table, cut by the values of some columns; where they lie."""
         at = self.folder(table) if counts else f"{self.writer.staging}/{table}"
-        frame.write.mode(mode).partitionBy(*by).option("compression", "zstd").parquet(self.url(at))
+        options = {"compression": "zstd", **self.options}
+        frame.write.mode(mode).partitionBy(*by).options(**options).parquet(self.url(at))
         if counts:
             self.written[table] = list(by)
         return at
@@ -125,7 +137,7 @@ class Store(Files):
             pa.ipc.new_stream(sink, rows.schema) as out,
         ):
             out.write_table(rows)
-        return f"{self.writer.path}/{self.writer.staging}/{name}"
+        return inside(self.writer.path, f"{self.writer.staging}/{name}")
 
     def digests(self) -> dict[str, list[Part]]:
         """What was written of each table, as parts with their rows and digests."""

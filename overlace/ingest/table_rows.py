@@ -31,6 +31,7 @@ from overlace.ingest.formats.csv import detect_layout
 from overlace.ingest.table_merging import DEFAULTS, KEYS
 from overlace.ingest.values import times
 from overlace.model import Names
+from overlace.trace.address import is_address, name_of
 from overlace.trace.tables import CONTENT, arrow, is_content, numbers, schema_of
 
 TABLES = (*KEYS, "interests")
@@ -86,10 +87,10 @@ def read_table_file(
 
 
 def _read(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:
-    if Path(path).is_dir():
+    if not is_address(path) and Path(path).is_dir():
         return pq.read_table(path)
     data = read_unpacked(path, "a file of CSV, JSON or Parquet")
-    ending = Path(path.removesuffix(".gz")).suffix.lower()
+    ending = Path(name_of(path).removesuffix(".gz")).suffix.lower()
     if data[:4] == b"PAR1" or ending == ".parquet":
         return pq.ParquetFile(pa.BufferReader(data)).read()
     text = _text(path, data)

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge
 from overlace.ingest.table_rows import encode_rows, read_table_file
 from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import MST, Wanted, among, pairs_of, wire
+from overlace.trace.address import local
 from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import CONTENT, TIME, arrow, is_content, numbers, schema_of
 from overlace.trace.writer import LOGS, Writer, writing
@@ -141,7 +141,7 @@ def add_topology(
 
     Returns the trace, the rows by table, and what a user should know.
     """
-    topology = read_topology([Path(path) for path in paths])
+    topology = read_topology([local(path) for path in paths])
     links = topology.links
     if not any(links["wired"].to_pylist()):  # it says nothing about wiring
         links = links.drop_columns(["wired"])

@@ -18,6 +18,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from overlace.errors import BadNetwork
+from overlace.trace.address import local
 
 MASK = "********"
 MOST_READ = 64 << 20
@@ -30,7 +31,7 @@ FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 def open_folder(folder: Path, *, make: bool = False) -> Iterator[int]:
     """A folder by its descriptor, so that what is done in it stays in it; made for its owner only."""
     if make:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        local(folder).parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
     try:

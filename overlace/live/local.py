@@ -38,6 +38,7 @@ from overlace.live.servers import (
     start,
 )
 from overlace.live.wiring import Links, is_tree, links_of, parents_first
+from overlace.trace.address import local
 
 ROLES = ("clients", "control", "links", "system", "plain")
 
@@ -89,7 +90,7 @@ def _claim(folder: Path) -> None:
             state = ""
         if state:
             raise BadNetwork(f"{folder} holds {state}. Take that away, or choose another folder with --out.")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    local(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         run.mkdir(mode=0o700)
     except FileExistsError:

@@ -14,9 +14,10 @@ from overlace.observe.cut import Cut, cut, cut_at, read_time
 from overlace.observe.observation import observe_with_names
 from overlace.observe.tables import columns
 from overlace.observe.traffic import IN_PROCESS, Reader
+from overlace.trace.address import absolute, local
 from overlace.trace.recorded import describe_recording
 from overlace.trace.runs import read_run, write_json, write_observation
-from overlace.trace.store import Trace, absolute
+from overlace.trace.store import Trace
 from overlace.trace.tables import SCHEMA_VERSION
 
 SPLIT = Split()
@@ -35,7 +36,7 @@ def observe(
     path: str, run: Path, split: Split = SPLIT, *, force: bool = False, reader: Reader = IN_PROCESS
 ) -> Observed:
     """Cut the log at a share of its messages or at a time, observe the training window, and write both into RUN."""
-    trace = Trace.open(path)
+    trace, run = Trace.open(path), local(run)
     until = split.train_until
     parts = cut(trace, split.train, reader) if until is None else cut_at(trace, read_time(until), reader)
     window = parts.train if parts.train != (0, 0) else None

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import ceil
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
@@ -28,6 +28,7 @@ from overlace.ingest.wiring import Wanted
 from overlace.peek import columns as guessing
 from overlace.peek.columns import NAMED, SHARED, Columns, Fields, Guess
 from overlace.peek.logs import LogSample, count_logs, read_log
+from overlace.trace.address import name_of
 
 SEEN, LEAST, BEGINNING = 1 << 20, 1 << 16, 1 << 18
 """Bytes up to which a file is read whole, each of many files is, and that are read of a larger one."""
@@ -191,8 +192,8 @@ def inspect_file(path: str, asked: Options, files: int = 1) -> InspectedFile:
         what, advice = binary[0], binary[1].replace("FILE", shlex.quote(path))
         problem = f"{path} is {'gzip of ' * packed}{what}, which is not read. {advice}".strip()
         return InspectedFile(path, what, problem, whole, lines)
-    certain = seems_topology(path, data)
-    if certain or seems_configuration(path):
+    certain = seems_topology(name_of(path), data)
+    if certain or seems_configuration(name_of(path)):
         try:
             recipe = Recipe((path,), topology=True).of_table()
             if certain or (recipe.counts and recipe.counts["rows"].get("links")):
@@ -232,7 +233,7 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
             what = "a JSON object of lists" if columns is None and found[0].table else form or "text"
             return file._replace(what=what, columns=found[0].columns, recipes=found)
     guesses = columns.guesses(guessing.guess_fields("", columns)) if columns and form else ()
-    problem = f"{PurePosixPath(file.path).name}: {next(_problems(file, data, form, columns, reasons))}"
+    problem = f"{name_of(file.path)}: {next(_problems(file, data, form, columns, reasons))}"
     return file._replace(what=form or "text", problem=problem, columns=guesses)
 
 

@@ -17,7 +17,7 @@ from overlace.ingest.options import Options
 from overlace.peek.columns import Guess
 from overlace.peek.file import InspectedFile, Recipe, inspect_file
 from overlace.peek.logs import LogSample, summarise
-from overlace.trace.store import absolute, is_text
+from overlace.trace.address import absolute, bare, is_address, is_text, name_of
 
 MANY = 40
 """Files up to which each is inspected; of more, one of each ending in each folder is, in place of the others."""
@@ -82,7 +82,7 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
         groups[each.what, each.recipes[0].makes if each.recipes else ""].append(each)
     return Peek(
         kinds_of_files=[
-            Kind(what, makes, len(group), PurePosixPath(group[0].path).name, group[0].problem)
+            Kind(what, makes, len(group), name_of(group[0].path), group[0].problem)
             for (what, makes), group in groups.items()
         ],
         first=first.path,
@@ -101,7 +101,7 @@ def _as_given(path: str, paths: Sequence[str]) -> str:
     """A file of a folder by the name under which the folder was given."""
     for folder in paths:
         inside = absolute(folder).rstrip("/") + "/"
-        if "://" not in folder and path.startswith(inside):
+        if not is_address(folder) and path.startswith(inside):
             return str(PurePosixPath(folder) / path.removeprefix(inside))
     return path
 
@@ -116,7 +116,7 @@ def _inspect_all(files: Sequence[str], asked: Options) -> list[InspectedFile]:
     seen: dict[tuple[PurePosixPath, str], InspectedFile] = {}
     inspected = []
     for path in files:
-        pure = PurePosixPath(path.removesuffix(".gz"))
+        pure = PurePosixPath(bare(path).removesuffix(".gz"))
         if alike := seen.get((pure.parent, pure.suffix)):
             own = [replace(recipe, files=(path,), counts=None, samples=()) for recipe in alike.recipes]
             inspected.append(alike._replace(path=path, recipes=own, whole=False))
@@ -162,10 +162,10 @@ def _without_copies(logs: Sequence[LogSample]) -> tuple[list[LogSample], list[st
 
 def _patterns_to_skip(files: Sequence[str], logs: Sequence[str]) -> tuple[str, ...] | None:
     """Patterns of names that leave out all but the logs; none if names alone cannot."""
-    kept = {PurePosixPath(path).name for path in logs}
+    kept = {name_of(path) for path in logs}
     patterns: list[str] = []
     for path in files:
-        name, ending = PurePosixPath(path).name, PurePosixPath(path).suffix
+        name, ending = name_of(path), PurePosixPath(name_of(path)).suffix
         if path in logs or any(fnmatch(name, pattern) for pattern in patterns):
             continue
         tries = ([f"*{escape(ending)}"] if ending else []) + [escape(name)]

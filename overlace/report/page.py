@@ -51,6 +51,7 @@ from overlace.report.tables import (
     sender_table,
 )
 from overlace.report.templates import read_text, render_template
+from overlace.trace.address import name_of
 from overlace.trace.plan_file import PlanFile
 
 MOST_OPENED = 40
@@ -81,7 +82,7 @@ def _list_sections(data: RunData) -> Section:
         "shown": shown,
         "script": Markup(script),
         "script_hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "title": Path(str(about.get("trace", ""))).name or data.run.name,
+        "title": name_of(str(about.get("trace", ""))) or data.run.name,
         "part": data.part,
         "where": PARTS[data.part],
         "timeless": list(about["train"]) == [0, 0],

@@ -4,8 +4,8 @@
 
 The operating system holds the lock for as long as its owner lives, so that of a killed writer is free at once.
 Where a file system knows no such locks, the file itself is the lock: it is taken from an owner that is known to
-be dead, and from another only if the user says so. Object stores have neither: there, one writer is the user's
-to see to (docs/formats.md).
+be dead, and from another only if the user says so. On an object store it is an object, which a second writer at the
+same moment may replace: so it is looked at again before anything counts, and the writer that lost it is refused.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import json
 import os
 import socket
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+
+import pyarrow.fs as pafs
 
 from overlace.errors import BadTrace, Busy
 from overlace.stopping import finishing
@@ -58,10 +61,50 @@ def owner() -> dict[str, object]:
     return {"host": socket.gethostname(), "process": os.getpid(), "since": now, "command": command}
 
 
+class StoreLock:
+    """A lock on an object store: ours as long as the object says so."""
+
+    def __init__(self, files: pafs.FileSystem, path: str) -> None:
+        self.files, self.path, self.id = files, path, uuid.uuid4().hex
+        self.text = json.dumps({**owner(), "id": self.id}, ensure_ascii=False).encode()
+        with files.open_output_stream(path) as stream:
+            stream.write(self.text)
+        _held_here.add(self.id)
+
+    def holds(self) -> bool:
+        """Whether it is still ours: nobody has broken it."""
+        return read_object(self.files, self.path) == self.text
+
+    def release(self) -> None:
+        """Let others write, also if the store does not let us remove it."""
+        _held_here.discard(self.id)
+        with suppress(OSError):
+            if self.holds():
+                self.files.delete_file(self.path)
+
+
+_held_here: set[object] = set()
+"""The locks on object stores that this process holds."""
+
+
+def read_object(files: pafs.FileSystem, path: str) -> bytes:
+    """What a small object holds; nothing if it is absent."""
+    try:
+        with files.open_input_stream(path) as stream:
+            return bytes(stream.read())
+    except FileNotFoundError:
+        return b""
+
+
 @contextmanager
-def locked(folder: str, break_lock: bool = False) -> Iterator[Lock]:
-    """Hold the lock of a local folder; refused in one line while another writer holds it."""
-    lock = take(folder, break_lock)
+def locked(
+    at: str, break_lock: bool = False, files: pafs.FileSystem | None = None, name: str = ""
+) -> Iterator[Lock | StoreLock]:
+    """Hold the lock of a folder, by its path in a file system; refused in one line while another writer holds it."""
+    if files is None or isinstance(files, pafs.LocalFileSystem):
+        lock: Lock | StoreLock = take(at, break_lock)
+    else:
+        lock = take_object(files, f"{at}/{LOCK}", name, break_lock)
     try:
         yield lock
     finally:
@@ -94,10 +137,26 @@ def take(folder: str, break_lock: bool = False) -> Lock:
             _remove(path, held)
         os.close(held)
         if not free and not break_lock:
-            raise Busy(
-                f"{folder} is being written by {_describe(writer)}. Try again when it has ended; if it is gone, "
-                "--break-lock takes the lock from it."
-            )
+            raise _held(folder, writer)
+
+
+def take_object(files: pafs.FileSystem, path: str, folder: str, break_lock: bool) -> StoreLock:
+    """Take the lock of a folder in a store, from its owner too if it is to be broken or its owner is dead."""
+    writer = _parse(read_object(files, path))
+    mine = (writer.get("host"), writer.get("process")) == (socket.gethostname(), os.getpid())
+    if not writer or break_lock or _is_dead(writer) or (mine and writer.get("id") not in _held_here):
+        lock = StoreLock(files, path)
+        if lock.holds():
+            return lock
+        writer = _parse(read_object(files, path))
+    raise _held(folder, writer)
+
+
+def _held(folder: str, writer: dict[str, object]) -> Busy:
+    return Busy(
+        f"{folder} is being written by {_describe(writer)}. Try again when it has ended; if it is gone, "
+        "--break-lock takes the lock from it."
+    )
 
 
 def _open(path: str) -> tuple[bool, int | None]:
@@ -151,8 +210,12 @@ def _remove(path: str, held: int) -> None:
 
 def _read(held: int) -> dict[str, object]:
     """What a lock says of its owner; nothing if that is not yet written."""
+    return _parse(os.pread(held, 1 << 16, 0))
+
+
+def _parse(text: bytes) -> dict[str, object]:
     try:
-        writer = json.loads(os.pread(held, 1 << 16, 0))
+        writer = json.loads(text)
     except ValueError:
         return {}
     return writer if isinstance(writer, dict) else {}

@@ -26,6 +26,7 @@ from overlace.arrays.jit import Pairs
 from overlace.arrays.records import Record
 from overlace.errors import BadTrace
 from overlace.model import FACETS, Classes, Flows, Names, Network, Observation, Offers, Overlay, Requests
+from overlace.trace.address import local
 from overlace.trace.tables import (
     OBSERVATION,
     SCHEMA_VERSION,
@@ -46,6 +47,7 @@ def whole_folder(path: Path, mark: str, *, force: bool = False) -> Iterator[Path
 
     With force it replaces a folder of its own kind, known by the file `mark`; never any other.
     """
+    local(path)
     if path.exists() and not force:
         raise BadTrace(f"{path} is there already. Choose another name, or --force to replace it.")
     if path.exists() and not (path / mark).exists():

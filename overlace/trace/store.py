@@ -4,16 +4,14 @@
     TRACE/TABLE/...             the tables of tables.py: files and folders of Parquet
 
 trace.json is written last, in one piece, so a killed write leaves the trace as it was; files and folders that it
-does not name are no part of it (writer.py). A trace lies at any path that Arrow's file systems reach.
+does not name are no part of it (writer.py). A trace lies at any path that Arrow's file systems reach (address.py).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -26,8 +24,9 @@ import pyarrow.parquet as pq
 from overlace.arrays.csr import sort_groups
 from overlace.arrays.hashing import fold
 from overlace.arrays.jit import Ints
-from overlace.errors import BadTrace, Busy
+from overlace.errors import BadTrace, Busy, read_os
 from overlace.model import Names
+from overlace.trace.address import inside, place
 from overlace.trace.notes import Count, check_notes
 from overlace.trace.tables import (
     FOR_INGEST,
@@ -47,31 +46,6 @@ HOUR_US, MINUTE_US, DAY_US = 3_600_000_000, 60_000_000, 86_400_000_000
 
 NEVER = np.iinfo(np.int64).min
 """When a name first came up that no log has; it goes before all others."""
-
-
-def place(path: str) -> tuple[pafs.FileSystem, str]:
-    """The file system and the path in it: a local path, or an address like s3://bucket/folder."""
-    if not is_text(path):
-        raise BadTrace(f"{readable(path)}: a name in it is not UTF-8. Rename it.")
-    if "://" in path:
-        found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(path)
-        return found
-    return pafs.LocalFileSystem(), str(Path(path).absolute())
-
-
-def is_text(path: str) -> bool:
-    """Whether a path is UTF-8 on the disk: Arrow's file systems take no other."""
-    return path.isascii() or readable(path) == path
-
-
-def readable(path: str) -> str:
-    r"""A path with its bytes that are not UTF-8 as \xff."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def absolute(path: str) -> str:
-    """The same path for every process, wherever it runs: addresses as they are, local paths from the root."""
-    return path if "://" in path else place(path)[1]
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -109,13 +83,14 @@ def read_manifest(text: bytes, where: str) -> Manifest:
         found = msgspec.convert(about, Manifest)
         check_notes(found.notes)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise BadTrace(f"{where}/trace.json cannot be read: {error}") from None
+        raise BadTrace(f"{inside(where, 'trace.json')} cannot be read: {error}") from None
+    file = inside(where, "trace.json")
     for table, parts in found.tables.items():
         if table not in TRACE:
-            raise BadTrace(f"{where}/trace.json names the table {table!r}, which a trace does not have")
+            raise BadTrace(f"{file} names the table {table!r}, which a trace does not have")
         for part in parts:
             if not part.path.startswith(f"{table}/") or {"", ".", ".."} & {*part.path.split("/")}:
-                raise BadTrace(f"{where}/trace.json names {part.path!r} as a part of {table}, where no part of it lies")
+                raise BadTrace(f"{file} names {part.path!r} as a part of {table}, where no part of it lies")
     return found
 
 
@@ -144,7 +119,7 @@ class Trace:
                 f"{path} is no trace: it has no trace.json. `overlace ingest ... --out {path}` makes one."
             ) from None
         except OSError as error:
-            raise BadTrace(f"{path}/trace.json cannot be read: {error}") from None
+            raise BadTrace(f"{inside(path, 'trace.json')} cannot be read: {read_os(str(error)) or error}") from None
         return cls(path, about.bucket_us, about.unit, about.tables, about.notes, about.generation)
 
     @classmethod
@@ -303,7 +278,9 @@ def read_part(root: str, path: str, schema: pa.Schema, groups: Sequence[int] = (
     try:
         tables = [_read_file(files, each, schema, groups) for each in _parquet_files(files, f"{at}/{path}")]
     except (OSError, pa.ArrowException) as error:
-        raise BadTrace(f"{root}/{path} is named by trace.json but cannot be read: {error}") from None
+        raise BadTrace(
+            f"{inside(root, path)} is named by trace.json but cannot be read: {read_os(str(error)) or error}"
+        ) from None
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 

@@ -25,10 +25,11 @@ import pyarrow.parquet as pq
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace, Busy
 from overlace.stopping import finishing
+from overlace.trace.address import absolute, place
 from overlace.trace.digests import digest
 from overlace.trace.ids import identities
-from overlace.trace.lock import Lock, locked
-from overlace.trace.store import NEVER, Manifest, Part, Trace, absolute, place, read_part, replace_ids
+from overlace.trace.lock import Lock, StoreLock, locked
+from overlace.trace.store import NEVER, Manifest, Part, Trace, read_part, replace_ids
 from overlace.trace.tables import HASHED, SCHEMA_VERSION, TIME, TRACE, arrow, conform, numbers, schema_of, texts
 
 OURS = re.compile(r"[0-9a-f]{12}[^/]*\.parquet$")
@@ -64,8 +65,7 @@ def writing(path: str, *, anew: bool = False, break_lock: bool = False) -> Itera
     if not there:
         files.create_dir(at, recursive=True)
     try:
-        local = isinstance(files, pafs.LocalFileSystem)
-        with locked(at, break_lock) if local else contextlib.nullcontext() as lock:
+        with locked(at, break_lock, files, path) as lock:
             writer = Writer(path, None if anew or not Trace.exists(path) else Trace.open(path), lock)
             writer.clear()
             try:
@@ -81,7 +81,7 @@ def writing(path: str, *, anew: bool = False, break_lock: bool = False) -> Itera
 class Writer:
     """Adds files to a trace; nothing counts until commit."""
 
-    def __init__(self, path: str, base: Trace | None = None, lock: Lock | None = None) -> None:
+    def __init__(self, path: str, base: Trace | None = None, lock: Lock | StoreLock | None = None) -> None:
         self.path = path
         self.base = base
         self.lock = lock
@@ -191,6 +191,7 @@ class Writer:
             if isinstance(files, pafs.LocalFileSystem):
                 self._replace(at, text.encode())
             else:  # object stores put a whole object or none
+                self.refuse_if_broken()
                 self._refuse_if_changed()
                 with files.open_output_stream(f"{at}/trace.json") as stream:
                     stream.write(text.encode())
@@ -336,7 +337,7 @@ def _generation(path: str) -> int:
     try:
         with files.open_input_stream(f"{at}/trace.json") as stream:
             return int(json.loads(stream.read()).get("generation", 0))
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):  # a store that fails is not a trace's absence
         return 0
 
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from overlace.arrays.jit import Ints
 from overlace.errors import BadTrace
 from overlace.model import Progress
-from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace, absolute
+from overlace.trace.address import absolute
+from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Part, Trace
 from overlace.trace.tables import TIME, conform, numbers
 from overlace.trace.traffic import NONE, Messages, Reduction, audience_hashes, merge, reduce
 from overlace.trace.writer import Writer, write_part, writing

@@ -12,7 +12,7 @@ from overlace.errors import BadParameter, BadTrace
 from overlace.ingest import files, source, sources
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
-from overlace.trace import store
+from overlace.trace import address
 from overlace.trace.store import Trace
 from tests.engine import ingest_sources
 
@@ -58,7 +58,7 @@ def test_known_files_cost_a_few_opens_each_and_new_ones_no_more_for_those_that_a
     calls = Counter()
 
     def counted(path):
-        files, at = store.place(path)
+        files, at = address.place(path)
         return Counting(files, calls), at
 
     for module in (files, sources):

@@ -20,7 +20,7 @@ from overlace.ingest.fields import OPTIONS, default_group, match_columns, settle
 from overlace.ingest.lines import Faults, TableRows
 from overlace.ingest.rows import read_rows
 from overlace.ingest.values import as_text, integers, is_list, list_column, mask_of
-from overlace.trace.store import place
+from overlace.trace.address import place
 
 MAGIC = b"PAR1"
 ROWS = 2_000_000
