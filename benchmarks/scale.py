@@ -156,7 +156,7 @@ def observed(engine: str, out: Path) -> None:
 
 def apart(*words: object) -> list[Any] | str:
     """What a process of its own prints, or why there is nothing."""
-    command = [sys.executable, __file__, *map(str, words)]
+    command = [sys.executable, str(Path(__file__).with_name("scale.py")), *map(str, words)]
     print(*words, "...", file=sys.stderr, flush=True)
     try:
         done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True, timeout=LIMIT)

@@ -141,7 +141,7 @@ class PlannerLimits:
     max_moves: int | None = option(None, "maximum clients moved", least=0)
     max_swaps: int | None = option(None, "maximum links changed", least=0)
     min_step: float = option(0.0, "minimum share of today's cost that every change saves", least=0, most=1)
-    sent_cap: float | None = option(1.5, "messages sent by a broker's clients: maximum / mean (0: unlimited)", least=0)
+    sent_cap: float | None = option(None, "messages sent by a broker's clients: maximum / mean", least=0)
     handled_cap: float | None = option(
         1.0, "messages through a broker: maximum / today's busiest broker (0: unlimited)", least=0
     )

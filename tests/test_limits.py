@@ -175,9 +175,9 @@ def test_what_means_nothing_for_tables_is_refused():
 
 
 def test_what_was_given_is_known_also_where_it_is_the_default():
-    assert Limits(sent_cap=1.5).given == {"sent_cap"}
+    assert Limits(handled_cap=1.0).given == {"handled_cap"}
     assert Limits().given == frozenset()
-    assert Limits(sent_cap=1.5) == Limits()
+    assert Limits(handled_cap=1.0) == Limits()
     copied = pickle.loads(pickle.dumps(Limits(budget=3)))
     assert (copied, copied.given) == (Limits(budget=3), {"budget"})
     assert Goal(0.5).given == {"train"}

@@ -28,8 +28,6 @@ from overlace.wording import counted
 TIGHTER = 6  # tries to keep max_cut
 LEAST = 0.0005
 """The share below which more is nothing to speak of."""
-SHARE = 3.0
-"""Searches that planning makes at full effort, at least: asking what limits it makes no more."""
 
 
 def within_cut(
@@ -83,7 +81,6 @@ def assumptions(case: Case, planner: Joint) -> list[str]:
     if case.goal.objective == "cost" and not case.links_priced:
         lines.append("no link has a cost: each counts 1")
     defaults = {
-        "sent_cap": "times the mean that a broker's clients send",
         "handled_cap": "times what today's busiest broker handles",
     }
     if np.isfinite(network.capacity).any():
@@ -98,23 +95,33 @@ def places_known(network: Network) -> bool:
     return len(network.client_region) > 0 and bool(network.access_cost.size or network.access_latency_us.size)
 
 
+class Measured(NamedTuple):
+    """What an overlay comes to in the training window."""
+
+    cost: float
+    cut_share: float  # of deliveries that the worst failure of a broker cuts off
+
+
 def limits_in_force(
     case: Case,
     planner: Joint,
     ahead: Observation | None,
     after: Overlay,
-    cost_of: Callable[[Overlay], float],
+    measured: Callable[[Overlay], Measured],
     progress: Progress | None = None,
 ) -> list[str]:
-    """Every limit in force, and what lifting it would bring at least, going on from the plan and from today.
+    """Every limit in force with its price: what the plan would save without it, and what that would put at risk.
 
-    `cost_of` is what counts, in the training window. All of them together draw as often as planning did.
+    The search goes on from the plan, and begins again from today, without drawing: what is found is the least there is.
     """
     observation, lines = case.observation, []
     traffic, plain = (observation, None) if ahead is None else (ahead, observation)
-    today, now = cost_of(observation.overlay), cost_of(after)
+    today, now = measured(observation.overlay), measured(after)
+
+    def saved(found: Measured) -> float:
+        return 1 - found.cost / today.cost if today.cost > 0 else 0.0
+
     lifts = _lifts(case, planner)
-    effort = planner.effort * min(1.0, SHARE / max(1, sum(map(bool, lifts.values()))))
     for i, (text, lifted) in enumerate(lifts.items()):
         if not lifted:
             lines.append(text)
@@ -124,14 +131,21 @@ def limits_in_force(
             continue
         if progress:
             progress(i / len(lifts), text.partition(" (")[0])
-        other = replace(planner, method="joint", effort=int(effort), **lifted)
-        found = cost_of(other.overlay(traffic, case.goal.seed, after, plain))
-        more = (now - found) / today if today > 0 else 0.0
-        if more > LEAST:
-            lines.append(f"{text}; without it: saves at least {more:.1%} more in the training window")
+        found = measured(replace(planner, method="joint", **lifted).go_on(traffic, after, plain))
+        if saved(found) - saved(now) > LEAST:
+            price = f"{saved(found):.1%} less instead of {saved(now):.1%} in the training window"
+            lines.append(f"{text}; without it: {price}{_risk(found, now)}")
         else:
             lines.append(f"{text}; without it: nothing more was found")
     return lines
+
+
+def _risk(found: Measured, now: Measured) -> str:
+    """What the worst failure would cut off, where that is another share."""
+    shares = f"{found.cut_share:.0%}", f"{now.cut_share:.0%}"
+    return f"; the worst failure would cut off {shares[0]} of deliveries instead of {shares[1]}" * (
+        shares[0] != shares[1]
+    )
 
 
 def _lifts(case: Case, planner: Joint) -> dict[str, dict[str, Any]]:
@@ -156,8 +170,9 @@ def _lifts(case: Case, planner: Joint) -> dict[str, dict[str, Any]]:
     if changes:
         shown = ", ".join(f"{as_flag(name)} {getattr(planner, name)}" for name in changes)
         found[f"changes ({shown})"] = changes
-    if caps := flags("sent_cap", "handled_cap"):
-        found[f"loads of brokers ({caps}; 0: unlimited)"] = {"sent_cap": None, "handled_cap": None}
+    for name, what in (("sent_cap", "what clients of a broker send"), ("handled_cap", "what a broker handles")):
+        if getattr(planner, name):
+            found[f"{what} ({flags(name)}; 0: unlimited)"] = {name: None}
     if np.isfinite(observation.network.capacity).any():
         found[f"capacity of brokers (--head-room {planner.head_room:g} of it stays free)"] = {"head_room": 0.0}
     if planner.max_degree is not None:

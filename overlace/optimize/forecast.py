@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,16 @@ class Outlook(NamedTuple):
     rule: str  # for newcomers; empty: they stay where they connect
     expected: Interval | None
     sums: list[Floats]  # (before, after) by slices of time, of each plan from an earlier time
+    way: str = ""  # of WAYS: how clients move, if another way than the search saved more
+
+    def planner(self, planner: Joint) -> Joint:
+        """The planner that plans as did best."""
+        return replace(planner, **WAYS[self.way])
 
     def __str__(self) -> str:
+        return self._forecast() + (f"; {self.way}, which saved more in trial plans" if self.way else "")
+
+    def _forecast(self) -> str:
         if self.tried < 2:
             return "plain sums, as asked for" if self.forecast else "plain sums: there are no times to choose by"
         if not self.origins:
@@ -58,6 +66,13 @@ class Outlook(NamedTuple):
             f"shares of community blocks (best in trial plans on the last {self.share:.0%} of the training window)"
         )
 
+
+WAYS: dict[str, dict[str, Any]] = {
+    "": {},
+    "clients moved greedily under the links of the plan": {"homes": "greedy"},
+    "clients moved greedily under today's links": {"homes": "greedy", "max_swaps": 0},
+}
+"""Ways to plan that are tried at earlier times, as fields of the planner."""
 
 NOTHING = Outlook(None, 1, 0, 0.0, "", None, [])
 
@@ -93,15 +108,16 @@ def choose_forecast(
             tried.append((origin, found))
     blocks = _best(tried) if tried else shares[0]
     forecast = Forecast(half_life_days=days, blocks=blocks)
+    way, afters = _choose_way(trace, [(origin, found[blocks]) for origin, found in tried], forecast, seed, metric)
     plans = [
-        (origin, found[blocks].after, Placing(origin.planner, origin.observation, "", seed, stays))
-        for origin, found in tried
+        (origin, after, Placing(origin.planner, origin.observation, "", seed, stays))
+        for (origin, _), after in zip(tried, afters, strict=True)
     ]
     rule, sums = _choose_rule(trace, plans, seed, metric)
     first = tried[0][0].observation.window[1] if tried else window[1]
     share = (window[1] - first) / (window[1] - window[0])
     chosen = Outlook(
-        forecast, 1 if plain else len(HALF_LIVES) * len(BLOCKS), len(tried), share, rule, expect_saving(sums), sums
+        forecast, 1 if plain else len(HALF_LIVES) * len(BLOCKS), len(tried), share, rule, expect_saving(sums), sums, way
     )
     if forecast == PLAIN_SUMS:
         return chosen, None
@@ -170,6 +186,36 @@ def _try_blocks(
         if found[forecast.blocks].saved < max(each.saved for each in found.values()):
             break
     return found
+
+
+def _choose_way(
+    trace: Trace, tried: Sequence[tuple[Origin, Tried]], forecast: Forecast, seed: int, metric: str
+) -> tuple[str, list[Overlay]]:
+    """(way, overlays): the way to move clients that saved most over the earlier times, and what each came to with it.
+
+    Another way than the search is taken only if it saved more at each of them.
+    """
+    afters: dict[str, list[Overlay]] = {way: [] for way in WAYS}
+    saved: dict[str, list[float]] = {way: [] for way in WAYS}
+    for origin, found in tried:
+        observation, planner, follows = origin.observation, origin.planner, origin.later
+        today, ahead = observation.overlay, observation
+        if forecast != PLAIN_SUMS:
+            ahead = expect_traffic(observation, read_slices(trace, observation.window, origin.known), forecast, seed)
+        plain = None if ahead is observation else observation
+        links = len(today.changes_to(replace(today, tree=found.after.tree)).facet) // 2
+        most = min(each for each in (planner.max_moves, planner.budget, observation.clients) if each is not None)
+        rest = most if planner.budget is None else min(most, planner.budget - links)
+        rows, before = follows.rows(), follows.overlay(today)
+        paid = total(follows.stage, before, rows, trace.unit, metric)
+        for way, tree, moves in zip(WAYS, (None, found.after.tree, today.tree), (0, rest, most), strict=True):
+            after = found.after if tree is None else planner.greedy(ahead, tree, moves, plain)
+            afters[way].append(after)
+            left = total(follows.stage, follows.overlay(after), rows, trace.unit, metric)
+            saved[way].append(found.saved if tree is None else 1 - left / paid)
+    better = [way for way in WAYS if all(a > b + 1e-12 for a, b in zip(saved[way], saved[""], strict=True))]
+    best = max(["", *better], key=lambda way: sum(saved[way]))
+    return best, afters[best]
 
 
 def _choose_rule(

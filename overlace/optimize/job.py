@@ -22,6 +22,7 @@ from overlace.model import Observation, Overlay, Progress
 from overlace.observe.known import known_as
 from overlace.observe.traffic import traffic_of
 from overlace.optimize.bounds import (
+    Measured,
     assumptions,
     broken_later,
     broken_limits,
@@ -35,7 +36,6 @@ from overlace.optimize.choose import CHANNELS, MESH, ROUTED, Chosen, choose
 from overlace.optimize.dissemination import TREES, Trees, arrange_trees, trees_document, write_trees
 from overlace.optimize.forecast import NOTHING, Outlook, choose_forecast, target_of
 from overlace.optimize.groups import grouped_in
-from overlace.optimize.interval import total
 from overlace.optimize.judge import Evidence, Part, explain_gap, judge_plan, notes_of, worth
 from overlace.optimize.meshes import MeshChoice, mesh_limits
 from overlace.optimize.newcomers import Stays
@@ -45,6 +45,7 @@ from overlace.optimize.replay import read_traffic, replay_plans
 from overlace.optimize.scope import by_kind, check_names
 from overlace.optimize.solve import AS_OBSERVED, Solved, keep_plan, solve
 from overlace.planners.joint.joint import Joint
+from overlace.replay.measure import measure
 from overlace.report.answer import answer_lines
 from overlace.report.page import write_report
 from overlace.stopping import asked, coming_to_an_end
@@ -192,7 +193,7 @@ def _plan(case: Case, chosen: Chosen, run: Path, tell: Progress) -> Planned:
             metric = metric_of(goal.objective, observation.network)
             plain, part = goal.forecast == "plain", _within(tell, 0.1, 0.3)
             outlook, ahead = choose_forecast(case.training, planner, goal.seed, metric, stays, plain, part)
-            target = target_of(outlook, ahead, stays)
+            target, planner = target_of(outlook, ahead, stays), outlook.planner(planner)
             if planner.max_cut is not None:
                 rows = traffic_of(case.trace, case.cut.train, case.known)
                 planner = within_cut(planner, observation, ahead, rows, case.trace.unit, goal.seed)
@@ -215,14 +216,15 @@ def _with_limits(
     planner = cast(Joint, plan.planner)
     rows = trained.rows()
 
-    def cost_of(overlay: Overlay) -> float:
-        return total(trained.stage, trained.overlay(overlay), rows, case.trace.unit, part.metric)
+    def measured(overlay: Overlay) -> Measured:
+        metrics = measure(trained.stage, trained.overlay(overlay), rows, case.trace.unit)
+        return Measured(metrics.of(part.metric), metrics.of("cut_share_max"))
 
     brokers = case.observation.network.brokers
     cut_shares = [by_broker(evidence.of(which, "train"), "cut_share", brokers) for which in ("", name)]
     broken = broken_limits(case, planner, plan.after, cut_shares)
     asking = _within(tell, 0.8, 0.95, "asking what limits the plan: ")
-    bounds = limits_in_force(case, planner, ahead, plan.after, cost_of, asking)
+    bounds = limits_in_force(case, planner, ahead, plan.after, measured, asking)
     notes = answer.notes
     if gap := explain_gap(part, evidence.traffic["held-out"].later):
         notes = [gap, *notes]
@@ -272,7 +274,7 @@ def _pays(part: Part, answer: Answer) -> bool:
 
 def to_try(bounds: list[str]) -> str:
     """What a user who wants more could lift."""
-    could = [text.partition("; without it: ")[0] for text in bounds if "saves at least" in text]
+    could = [text.partition("; without it: ")[0] for text in bounds if " less instead of " in text]
     return f" To try: lift {could[0]}." if could else ""
 
 

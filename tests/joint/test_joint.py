@@ -177,10 +177,10 @@ def test_latency_counts_the_way_of_sender_and_receiver_for_every_delivery():
 
 def test_only_wired_links_and_those_that_may_be_wired_are_used():
     observation = square(10, 30, 50, seed=4)
-    plan = Joint(wired_only=True, effort=2).solve(observation)
+    plan = Joint(wired_only=True, effort=2, sent_cap=1.5).solve(observation)
     assert len(plan.changes.pairs("tree", 1)) == 0
     allowed = tuple(range(10, 20))
-    plan = Joint(wired_only=True, may_wire=allowed, effort=2).solve(observation)
+    plan = Joint(wired_only=True, may_wire=allowed, effort=2, sent_cap=1.5).solve(observation)
     added = {tuple(link) for link in plan.changes.pairs("tree", 1).tolist()}
     assert added
     assert added <= {tuple(observation.network.links[row].tolist()) for row in allowed}
@@ -286,8 +286,8 @@ def grouped(brokers, groups, each, overlap=0):
     [(3, 6, 6, 0), (4, 12, 8, 0), (5, 20, 15, 2), (7, 21, 14, 0), (8, 32, 24, 3)],
 )
 def test_groups_that_sit_everywhere_are_brought_together_without_annealing(brokers, groups, each, overlap):
-    """No single move pays, and yet next to nothing needs to cross a link, within the default limits."""
-    observation, planner = grouped(brokers, groups, each, overlap), Joint(effort=0)
+    """No single move pays, and yet next to nothing needs to cross a link, within limits on loads."""
+    observation, planner = grouped(brokers, groups, each, overlap), Joint(effort=0, sent_cap=1.5)
     plan = planner.solve(observation)
     assert planner.cost(observation, plan.after) <= 0.1 * planner.cost(observation, plan.before)
     sent = np.bincount(plan.after.homes(observation.clients), weights=observation.sent, minlength=brokers)

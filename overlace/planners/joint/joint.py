@@ -35,6 +35,7 @@ from overlace.planners.tree import cost as tree_cost
 from overlace.stopping import asked
 
 Method = Literal["best", "joint", "alternating", "placement", "tree"]
+Homes = Literal["searched", "greedy"]
 BOTH: tuple[Kind, ...] = ("clients", "links")
 KINDS: dict[str, tuple[tuple[Kind, ...], ...]] = {
     "joint": (BOTH,),
@@ -61,6 +62,7 @@ class Joint(JointLimits):
     move_price: float = option(0.0, "what a moved client costs, in units of the cost", least=0)
     swap_price: float = option(0.0, "what a changed link costs, in units of the cost", least=0)
     method: Method = option("best", "the best of all, or one of them alone")
+    homes: Homes = option("searched", "how clients move: as the search found best, or under its links greedily")
     effort: int = same_option("effort")
     facets: ClassVar[tuple[Facet, ...]] = ("placement", "tree")
     paper: ClassVar[str] = ""
@@ -93,7 +95,7 @@ class Joint(JointLimits):
         """
         problem = self.problem(ahead or observation, observation if ahead else None)
         found = self.states(problem, seed, progress)
-        best = found.get(WITHIN) or min(found.values(), key=by_cost)
+        best = self._chosen(problem, found)
         path = Ordering(problem, best).path(progress and (lambda share, what: progress(0.8 + 0.2 * share, what)))
         least = self.min_step * found["as it is"].cost  # what a change had to save is no cost
         beside = {name: each.cost - least * each.changes for name, each in found.items() if name != "as it is"}
@@ -117,27 +119,34 @@ class Joint(JointLimits):
             problem = in_messages(problem)
         return replace(problem, move_price=self.move_price, swap_price=self.swap_price)
 
-    def overlay(
-        self, observation: Observation, seed: int = 0, begin: Overlay | None = None, plain: Observation | None = None
-    ) -> Overlay:
-        """What the search comes to, without the steps; with an overlay to begin with it goes on from there."""
+    def overlay(self, observation: Observation, seed: int = 0, plain: Observation | None = None) -> Overlay:
+        """What the search comes to, without the steps."""
         problem = self.problem(observation, plain)
-        if begin is not None:
-            known = State(np.maximum(begin.homes(observation.clients), 0), np.sort(begin.tree, axis=1).reshape(-1, 2))
-            search = Search(replace(problem, least=self.min_step * Search(problem).first.cost))
-            best = search.improve(known, self._budget(), BOTH)
-            if not search.huge:  # a budget that is used up hides what other changes would bring
-                search.goto(search.first)
-                best = min(best, search.path(self._budget(), BOTH), key=by_cost)
-            best = refine(search, best, self._budget(), BOTH, draws_for(search, self.effort / 100), seed)
-        else:
-            found = self.states(problem, seed)
-            best = found.get(WITHIN) or min(found.values(), key=by_cost)
+        return _overlay_of(observation, self._chosen(problem, self.states(problem, seed)))
+
+    def _chosen(self, problem: Problem, found: dict[str, State]) -> State:
+        """The best of what was found; with greedy homes, these under its links."""
+        best = found.get(WITHIN) or min(found.values(), key=by_cost)
+        if self.homes == "searched":
+            return best
+        budget = self._budget()
+        moves = min(budget.moves, budget.both - int((~problem.is_first(best.links)).sum()), len(problem.movable))
+        return move_greedily(problem, best.links, moves)
+
+    def go_on(self, observation: Observation, begin: Overlay, plain: Observation | None = None) -> Overlay:
+        """What a short search comes to that goes on from a known overlay: from there, and from today."""
+        problem = self.problem(observation, plain)
+        known = State(np.maximum(begin.homes(observation.clients), 0), np.sort(begin.tree, axis=1).reshape(-1, 2))
+        search = Search(replace(problem, least=self.min_step * Search(problem).first.cost))
+        best = search.improve(known, self._budget(), BOTH)
+        if not search.huge:  # a budget that is used up hides what other changes would bring
+            search.goto(search.first)
+            best = min(best, search.path(self._budget(), BOTH), key=by_cost)
         return _overlay_of(observation, best)
 
-    def greedy(self, observation: Observation, links: Pairs, moves: int) -> Overlay:
+    def greedy(self, observation: Observation, links: Pairs, moves: int, plain: Observation | None = None) -> Overlay:
         """To compare with: these links, and so many clients moved within the limits, whoever saves most first."""
-        return _overlay_of(observation, move_greedily(self.problem(observation), links, moves))
+        return _overlay_of(observation, move_greedily(self.problem(observation, plain), links, moves))
 
     def _budget(self) -> Budget:
         limits = (self.max_moves, self.max_swaps, self.budget)
@@ -161,8 +170,8 @@ class Joint(JointLimits):
             if progress:
                 progress(0.8 * i / len(ways), f"searching {way}")
             search.goto(search.first)
-            turns = [kinds for each in KINDS[way] if (kinds := tuple(kind for kind in each if may[kind]))] or [BOTH]
             rival = found.get("joint")
+            turns = [kinds for each in KINDS[way] if (kinds := tuple(kind for kind in each if may[kind]))] or [BOTH]
             if len(turns) == 1:
                 found[way] = find(search, budget, turns[0], draws, seed, rival)
             else:

@@ -20,9 +20,9 @@ MIDDLE = 40_000
 """Size of a system up to which annealing draws as many, and fewer beyond: brokers x clients, or"""
 WEIGHS = 4
 """so many times the members of all classes, which a draw of a link looks at."""
-FAR, TRIAL, WORTH = 1.05, 10, 1e-4
-"""What costs so many times as much as a rival is annealed for a part of the draws, and for all of them only where that
-saves this share of the cost."""
+TRIAL, WORTH, FAR = 10, 1e-4, 1.05
+"""Annealing draws a part of the draws first, and all of them only where that saves this share of today's cost, and
+comes to no more than so many times the cost of a rival."""
 
 TURNS, VAIN = 10, 3
 """Times that it anneals, at most, while a load is above what it should be, and times that it does so in vain."""
@@ -101,18 +101,18 @@ def refine(
     seed: int,
     rival: State | None = None,
 ) -> State:
-    """Annealed; where a rival is far better, first for a short while, and no longer where that brings nothing.
+    """Annealed, first for a tenth of the draws, and no longer where that brings nothing or a rival is still far better.
 
     One kind of change alone gets as many draws as it has among both.
     """
     if kinds == ("links",) and not search.problem.capped:
         return kick_tree(search, state, budget, kicks_for(draws), seed)
     share = 1.0 if len(kinds) > 1 else LINKS if kinds == ("links",) else 1 - LINKS
-    if rival is not None and state.cost > FAR * rival.cost:
-        tried = anneal_state(search, state, budget, kinds, int(share * draws / TRIAL), seed)
-        if tried.lawful == state.lawful and tried.cost > state.cost * (1 - WORTH):
-            return tried
-        state = tried
+    tried = anneal_state(search, state, budget, kinds, int(share * draws / TRIAL), seed)
+    behind = rival is not None and tried.cost > FAR * rival.cost
+    if tried.lawful == state.lawful and (behind or state.cost - tried.cost < WORTH * search.first.cost):
+        return tried
+    state = tried
     vain, few = 0, len(search.problem.movable) < FEW
     for turn in range(TURNS):
         before = by_cost(state)
