@@ -70,8 +70,8 @@ def main() -> None:
             assert len(seen) < 2, "readers differ"
     parts = [
         f"{COMBINATIONS:,} pairs of a client and an audience of {WIDTH} send again and again for {DAYS} days, in "
-        "buckets of an hour. An engine adds up each pair over the window before anything comes into this process. CPU seconds "
-        "and memory as in [scale](scale.md).",
+        "buckets of an hour. An engine adds up each pair over the window before anything comes into this process. "
+        "CPU seconds and memory as in [scale](scale.md).",
         table(OBSERVED, rows),
     ]
     write(__file__, "Observing", parts)
