@@ -60,7 +60,8 @@ def main() -> None:
                     rows.append([name, str(seed), words, *row(trace, Path(folder) / f"run{k}", caps, seed)])
     parts = [
         "At most 200 clients move, links stay; logs, homes and links as in [hold](hold.md). Saved on held-out "
-        "traffic; the busiest broker there; the share of deliveries that the worst failure of a broker cuts off, today and after.",
+        "traffic; the busiest broker there; the share of deliveries that the worst failure of a broker cuts off, today "
+        "and after.",
         table(HEAD, rows),
     ]
     write(__file__, "Limits on brokers", parts)

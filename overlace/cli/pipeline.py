@@ -180,7 +180,7 @@ def reading(engine: Engine, trace: Callable[[], str]) -> Iterator[Reader]:
     if engine.asked:
         from overlace.spark.reduction import OnEngine, is_for_engine
 
-        if is_for_engine(found := Trace.open(trace())):
+        if is_for_engine(found := Trace.open(trace()), engine.engine):
             with session(engine=engine) as spark:
                 yield OnEngine(spark)
             return

@@ -18,7 +18,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from overlace.ingest import stages
-from overlace.trace.address import Bucket, bucket_of, export_for_sail, for_engine, inside, options_of_s3a, place
+from overlace.trace.address import (
+    Bucket,
+    absolute,
+    bucket_of,
+    export_for_sail,
+    for_engine,
+    inside,
+    options_of_s3a,
+    place,
+)
 from overlace.trace.digests import digest_columns, digest_of
 from overlace.trace.store import Part, Trace
 from overlace.trace.tables import schema_of
@@ -39,6 +48,9 @@ class Files:
 
     spark: SparkSession
     path: str
+
+    def __post_init__(self) -> None:
+        self.path = absolute(self.path)  # as tasks find it
 
     def url(self, path: str) -> str:
         """A path in the trace as the engine takes it."""

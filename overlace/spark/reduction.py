@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 KEYS = ("bucket", "client", "topic", "attributes", "audience")
 SUMS = ("messages", "bytes")
 
-LARGE = 20_000_000
-"""Rows of traffic above which an engine that is there is faster than this process (docs/scale.md)."""
+LARGE = {"sail": 2_000_000, "spark": 10_000_000}
+"""Rows of traffic from which on an engine reads a trace: Sail is faster then, and what Spark saves is memory
+(docs/scale.md)."""
 
 
 def sent_in(traffic: DataFrame, messages: DataFrame, window: Window, edges: list[Window]) -> DataFrame:
@@ -146,7 +147,7 @@ def _in_shape(trace: Trace, rows: pa.Table, table: str) -> pa.Table:
     return replace_ids(rows.cast(wanted).combine_chunks(), table, trace.number)
 
 
-def is_for_engine(trace: Trace) -> bool:
-    """Whether an engine reads a trace faster than this process: a large one, each file of which counts whole."""
+def is_for_engine(trace: Trace, engine: str) -> bool:
+    """Whether an engine had better read a trace than this process: a large one, each file of which counts whole."""
     whole = all(part.group < 0 for table in ("traffic", "messages", "audiences") for part in trace.parts.get(table, ()))
-    return whole and trace.rows("traffic") > LARGE
+    return whole and trace.rows("traffic") >= LARGE[engine]

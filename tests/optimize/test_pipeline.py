@@ -22,8 +22,11 @@ from overlace.planners.placement import cost as placement_cost
 from overlace.planners.placement.stay import Stay
 from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree.mst import Mst
+from overlace.spark import reduction
+from overlace.spark.read import read
 from overlace.trace.runs import read_observation
 from overlace.trace.store import HOUR_US
+from tests.engine import ingest_sources
 from tests.traces import trace_of
 
 LINKS = {"left": [0, 0, 1], "right": [1, 2, 2], "cost": [1.0, 5.0, 1.0], "wired": [True, True, False]}
@@ -189,3 +192,18 @@ def test_peek_says_what_a_log_is_and_what_is_missing(tmp_path):
     assert found.facets["tree"] == "missing: how brokers are wired (--table links, or --topology)"
     assert "advertisements" in found.facets["channels"]
     assert found.whole
+
+
+def test_an_engine_reads_large_traces_and_this_process_the_others(overlace, sail, tmp_path, monkeypatch):
+    rows = [{"at": 3600 * k, "client": f"c{k % 5}", "broker": f"b{k % 2}", "receivers": ["c1"]} for k in range(60)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "trace"))
+    digests = []
+    for name, least in (("small", 61), ("large", 60)):
+        monkeypatch.setitem(reduction.LARGE, "sail", least)
+        code, _, err = overlace("observe", "trace", "--out", name, "--engine", "sail")
+        assert code == 0, err
+        assert ("60 rows of traffic: read in this process, which is faster" in err) == (name == "small")
+        digests.append(read_observation(tmp_path / name)[0].digest())
+    assert digests[0] == digests[1]
+    assert read(sail, "trace", "traffic").count() == 60
