@@ -130,8 +130,9 @@ def observe_command(
     """
     from overlace.optimize.observe import observe
     from overlace.trace.recorded import describe_recording
+    from overlace.trace.runs import writing_run
 
-    with bar("observe") as progress, reading(engine, lambda: trace) as reader:
+    with bar("observe") as progress, writing_run(run), reading(engine, lambda: trace) as reader:
         progress(0.1, "reading")
         found, _, source, parts = observe(trace, run, split, force=force, reader=reader)
     for line in (parts.warning, *describe_recording(source.notes)):
@@ -203,10 +204,12 @@ def replay_command(run: RunPath, engine: Engine, as_json: AsJson = False) -> Non
     It is replayed in this process. With an engine named, traffic that is larger than memory is added up there.
     """
     from overlace.optimize.replay import replay
-    from overlace.trace.runs import read_run
+    from overlace.trace.runs import read_run, writing_run
 
     with bar("replay") as progress, reading(engine, lambda: str(read_run(run)["trace"])) as reader:
-        done = replay(run, reader=reader, progress=progress)
+        read_run(run)
+        with writing_run(run):
+            done = replay(run, reader=reader, progress=progress)
     columns = [metric for metric in SHOWN if any(metric in each.metrics for each in done)]
     table = Table("run", *columns, box=None, pad_edge=False, header_style="dim")
     document = []

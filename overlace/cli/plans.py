@@ -85,7 +85,7 @@ def solve_command(
     from overlace.catalog import planner_class
     from overlace.cli.options import make_planner
     from overlace.optimize.solve import AS_OBSERVED, keep_plan, plan_for, solve
-    from overlace.trace.runs import read_observation
+    from overlace.trace.runs import read_observation, writing_run
 
     observation, names = read_observation(run)
     counts = {
@@ -94,7 +94,7 @@ def solve_command(
         "topic": observation.topics,
     }
     planner = make_planner(planner_class(name), given, names, counts)
-    with bar(name) as progress:
+    with bar(name) as progress, writing_run(run):
         target = AS_OBSERVED
         if forecast:
             from overlace.optimize.forecast import target_for

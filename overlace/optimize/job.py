@@ -50,7 +50,7 @@ from overlace.report.answer import answer_lines
 from overlace.report.page import write_report
 from overlace.stopping import asked, coming_to_an_end
 from overlace.trace.recorded import describe_recording
-from overlace.trace.runs import write_json
+from overlace.trace.runs import write_json, writing_run
 from overlace.trace.store import Trace
 
 NO_LIMITS, USUAL = Limits(), Goal()
@@ -103,26 +103,33 @@ def optimize(
         read_client_delays(goal.delays, named)  # refused now, not after the search
     tell(0.02, "observing")
     fresh = not run.exists()
-    observation, names, trace, cut = observe(path, run, goal, force=force)
-    known = known_as(trace, names)
-    case = Case(trace, cut, observation, names, known, limits, goal, grouped_in(trace, limits))
-    if force and (run / "plans").is_dir():  # what they were made from has just been replaced
-        shutil.rmtree(run / "plans")
-    with coming_to_an_end():
+    with writing_run(run):
         try:
-            answer = _answer(case, run, tell)
-            answer = replace(answer, notes=[*describe_recording(trace.notes), *answer.notes])
+            observation, names, trace, cut = observe(path, run, goal, force=force)
+            known = known_as(trace, names)
+            case = Case(trace, cut, observation, names, known, limits, goal, grouped_in(trace, limits))
+            if force and (run / "plans").is_dir():  # what they were made from has just been replaced
+                shutil.rmtree(run / "plans")
+            with coming_to_an_end():
+                answer = _written(case, run, tell)
         except BaseException:
             if fresh:  # a run without a plan would only be in the way of the next try
                 shutil.rmtree(run, ignore_errors=True)
             raise
-        tell(0.95, "writing the report")
-        write_trees(answer.trees, run)
-        write_json(run / "answer.json", as_document(answer) | {"limits": _load_limits(answer, observation)})
-        write_report(run)
-        tell(1.0, "done")
     if answer.why_not:
         raise Refused(answer)
+    return answer
+
+
+def _written(case: Case, run: Path, tell: Progress) -> Answer:
+    """The answer, with its plans and its report in the run folder."""
+    answer = _answer(case, run, tell)
+    answer = replace(answer, notes=[*describe_recording(case.trace.notes), *answer.notes])
+    tell(0.95, "writing the report")
+    write_trees(answer.trees, run)
+    write_json(run / "answer.json", as_document(answer) | {"limits": _load_limits(answer, case.observation)})
+    write_report(run)
+    tell(1.0, "done")
     return answer
 
 

@@ -98,13 +98,13 @@ def read_object(files: pafs.FileSystem, path: str) -> bytes:
 
 @contextmanager
 def locked(
-    at: str, break_lock: bool = False, files: pafs.FileSystem | None = None, name: str = ""
+    at: str, break_lock: bool | None = False, files: pafs.FileSystem | None = None, name: str = ""
 ) -> Iterator[Lock | StoreLock]:
     """Hold the lock of a folder, by its path in a file system; refused in one line while another writer holds it."""
     if files is None or isinstance(files, pafs.LocalFileSystem):
         lock: Lock | StoreLock = take(at, break_lock)
     else:
-        lock = take_object(files, f"{at}/{LOCK}", name, break_lock)
+        lock = take_object(files, f"{at}/{LOCK}", name, bool(break_lock))
     try:
         yield lock
     finally:
@@ -112,8 +112,8 @@ def locked(
             lock.release()
 
 
-def take(folder: str, break_lock: bool = False) -> Lock:
-    """Take the lock of a folder, from its owner too if it is to be broken."""
+def take(folder: str, break_lock: bool | None = False) -> Lock:
+    """Take the lock of a folder, from its owner too if it is to be broken; None: nobody can ask for that."""
     path = os.path.join(folder, LOCK)
     while True:
         made, held = _open(path)
@@ -137,7 +137,7 @@ def take(folder: str, break_lock: bool = False) -> Lock:
             _remove(path, held)
         os.close(held)
         if not free and not break_lock:
-            raise _held(folder, writer)
+            raise _held(folder, writer, break_lock is None)
 
 
 def take_object(files: pafs.FileSystem, path: str, folder: str, break_lock: bool) -> StoreLock:
@@ -152,11 +152,10 @@ def take_object(files: pafs.FileSystem, path: str, folder: str, break_lock: bool
     raise _held(folder, writer)
 
 
-def _held(folder: str, writer: dict[str, object]) -> Busy:
-    return Busy(
-        f"{folder} is being written by {_describe(writer)}. Try again when it has ended; if it is gone, "
-        "--break-lock takes the lock from it."
-    )
+def _held(folder: str, writer: dict[str, object], final: bool = False) -> Busy:
+    remedy = f"remove {folder}/{LOCK}" if final else "--break-lock takes the lock from it"
+    who = _describe(writer)
+    return Busy(f"{folder} is being written by {who}. Try again when it has ended; if it is gone, {remedy}.")
 
 
 def _open(path: str) -> tuple[bool, int | None]:

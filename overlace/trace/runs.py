@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from overlace.arrays.records import Record
 from overlace.errors import BadTrace
 from overlace.model import FACETS, Classes, Flows, Names, Network, Observation, Offers, Overlay, Requests
 from overlace.trace.address import local
+from overlace.trace.lock import locked
 from overlace.trace.tables import (
     OBSERVATION,
     SCHEMA_VERSION,
@@ -67,6 +68,23 @@ def whole_folder(path: Path, mark: str, *, force: bool = False) -> Iterator[Path
     finally:
         if beside.exists():
             shutil.rmtree(beside)
+
+
+@contextmanager
+def writing_run(run: Path) -> Iterator[None]:
+    """Hold the lock of a run folder, new or existing: a second writer would mix the plans of two observations.
+
+    A folder that is new goes again if nothing was written into it.
+    """
+    fresh = not local(run).exists()
+    run.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(str(run), break_lock=None):
+            yield
+    finally:
+        if fresh:
+            with suppress(OSError):
+                run.rmdir()
 
 
 def write_json(path: Path, document: object) -> None:

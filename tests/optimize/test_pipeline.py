@@ -24,7 +24,7 @@ from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree.mst import Mst
 from overlace.spark import reduction
 from overlace.spark.read import read
-from overlace.trace.runs import read_observation
+from overlace.trace.runs import read_observation, writing_run
 from overlace.trace.store import HOUR_US
 from tests.engine import ingest_sources
 from tests.traces import trace_of
@@ -207,3 +207,23 @@ def test_an_engine_reads_large_traces_and_this_process_the_others(overlace, sail
         digests.append(read_observation(tmp_path / name)[0].digest())
     assert digests[0] == digests[1]
     assert read(sail, "trace", "traffic").count() == 60
+
+
+def test_two_writers_of_one_run_folder_are_one_too_many(overlace, run, tmp_path):
+    """Before, the plans of two observations came to lie beside each other."""
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with writing_run(run):
+        for words in (
+            "optimize trace --out run --force",
+            "observe trace --out run --force",
+            "solve tree.mst run",
+            "replay run",
+        ):
+            code, _, err = overlace(*words.split())
+            assert code == 1, words
+            assert "is being written by process" in err
+            assert "--break-lock" not in err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert overlace("observe", "absent", "--out", "new")[0] == 1
+    assert not (tmp_path / "new").exists()
+    assert overlace("replay", "run")[0] == 0
