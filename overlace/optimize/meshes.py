@@ -2,7 +2,8 @@
 
 Stars reach everybody of a topic in two links, and some client then has as many links as the largest topic has
 subscribers. Trees of a larger diameter share that out. Without limits a longer path is taken only where it at least
-halves the greatest number of links of a client; under a degree limit the shortest paths that keep it are taken.
+halves the greatest number of links of a client, or where a client would have a link to everybody; under a degree limit
+the shortest paths that keep it are taken.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def choose_mesh(
     if not take(found, limits) and not refused:  # those who forbid it were known before any search
         attempt(found.pop().planner or planners[-1], sure=True)
     found.sort(key=lambda each: each.diameter)
-    taken = take(found, limits)
+    taken = take(found, limits, len(np.unique(observation.interests[:, 0])) - 1)
     if taken is None:
         last = refused[-1]
         tell(0.95, "looking for the least --max-degree that can be kept")
@@ -120,13 +121,16 @@ def choose_mesh(
         taken.planner,
         taken.plan,
         [each.row(each is taken) for each in listed],
-        _why(limits, taken is found[0]),
+        _why(limits, taken, next(each for each in found if each.plan is not None and not each.why_not)),
         _no_better(today, taken),
     )
 
 
-def take(found: Sequence[Candidate], limits: Limits) -> Candidate | None:
-    """The one that an operator would take; the shortest paths come first."""
+def take(found: Sequence[Candidate], limits: Limits, others: int = MANY) -> Candidate | None:
+    """The one that an operator would take; the shortest paths come first.
+
+    Nobody is linked to all `others` where paths of at most 8 links do with less.
+    """
     may = [each for each in found if each.plan is not None and not each.why_not]
     if not may or limits.max_degree is not None:
         return may[0] if may else None
@@ -134,6 +138,9 @@ def take(found: Sequence[Candidate], limits: Limits) -> Candidate | None:
     for each in may[1:]:
         if 2 * each.max_degree <= taken.max_degree:
             taken = each
+    if taken.max_degree >= others:
+        shorter = [each for each in may if each.diameter <= DIAMETERS[-1]]
+        taken = min([taken, *shorter], key=lambda each: (each.max_degree, each.diameter))
     return taken
 
 
@@ -301,15 +308,19 @@ def _no_better(today: Candidate | None, taken: Candidate) -> str:
     )
 
 
-def _why(limits: Limits, first: bool) -> str:
-    """What decided, as a sentence."""
+def _why(limits: Limits, taken: Candidate, first: Candidate) -> str:
+    """What decided, and what was traded, as a sentence; `first` has the shortest paths."""
     if limits.survive:
         return f"{limits.survive + 1} hubs for each topic, as --survive {limits.survive} asks for"
     if limits.max_degree is not None:
         return f"the shortest paths found with no client above {limits.max_degree} links"
-    if first:
+    if taken is first:
         return "the shortest paths: no longer ones at least halve the greatest number of links of a client"
-    return "a longer path is taken where it at least halves the greatest number of links of a client"
+    return (
+        f"at most {counted(taken.max_degree, 'link', 'links')} a client instead of {first.max_degree:,}, for paths of "
+        f"up to {taken.diameter} links instead of {first.diameter} and {taken.links:,} links in all instead of "
+        f"{first.links:,}"
+    )
 
 
 def _or_longer(limits: Limits) -> str:

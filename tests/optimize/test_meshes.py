@@ -68,6 +68,13 @@ def test_a_longer_path_is_taken_where_it_halves_the_greatest_degree(degrees, tak
     assert take(found, Limits()).diameter == taken
 
 
+@pytest.mark.parametrize(("degrees", "taken"), [((10, 9, 8, 7), 8), ((10, 7, 8, 7), 4), ((10, 10, 10, 10), 2)])
+def test_nobody_is_linked_to_everybody_where_others_do_with_less(degrees, taken):
+    found = [candidate(d, degree) for d, degree in zip((2, 4, 6, 8), degrees, strict=True)]
+    assert take(found, Limits(), others=10).diameter == taken
+    assert take(found, Limits(), others=11).diameter == 2
+
+
 def test_what_was_asked_for_and_binds_nothing_is_said(tmp_path, overlace):
     wants = {"client": [c for c in range(6) for _ in range(2)], "topic": [t for c in range(6) for t in (0, 1 + c % 2)]}
     names = {"client": [f"c{i}" for i in range(6)], "topic": ["a", "b", "c"]}
