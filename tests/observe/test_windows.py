@@ -1,5 +1,7 @@
 """What a window's end, a bucket of messages to a group, and a cut come to, counted in plain Python."""
 
+import json
+import random
 from collections import Counter
 
 import numpy as np
@@ -10,9 +12,13 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
 from overlace.observe.cut import WEEK_US, cut
-from overlace.observe.observation import observe
-from overlace.observe.traffic import traffic_of
-from overlace.trace.store import DAY_US, HOUR_US
+from overlace.observe.observation import observe, observe_with_names
+from overlace.observe.traffic import IN_PROCESS, traffic_of
+from overlace.spark.reduction import OnEngine
+from overlace.trace.store import DAY_US, HOUR_US, Trace
+from tests.engine import ingest_sources
+from tests.observe.brute import observed as observed_by_hand
+from tests.observe.brute import of_observation
 from tests.observe.test_observation import times
 from tests.traces import trace_of
 
@@ -196,3 +202,34 @@ def test_the_cut_leaves_traffic_on_both_sides_wherever_two_pieces_have_some(
     found = cut(trace, share)
     assert (found.train[1], found.share) == (expected[0], pytest.approx(expected[1]))
     assert found.train[0] <= min(log) < found.train[1] == found.held_out[0] <= max(log) < found.held_out[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_window_that_cuts_a_bucket_counts_the_bytes_of_weighted_messages(sail, tmp_path, seed):
+    rng = random.Random(seed)
+    rows = [
+        {"at": 1_767_571_200 + rng.randrange(4 * 3600), "client": f"c{rng.randrange(4)}", "bytes": rng.randrange(90),
+         "weight": rng.randint(1, 5), "receivers": [f"c{rng.randrange(4)}", "d"]}
+        for _ in range(60)
+    ]  # fmt: skip
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ingest_sources([str(tmp_path / "log.jsonl")], str(tmp_path / "trace"))
+    trace = Trace.open(str(tmp_path / "trace"))
+    begin, end = (1_767_571_200 + at for at in (1000, 9000))  # both inside a bucket
+    counted = observed_by_hand([row for row in rows if begin <= row["at"] < end])
+    for reader in (IN_PROCESS, OnEngine(sail)):
+        found = observe_with_names(trace, (begin * 10**6, end * 10**6), reader)
+        assert of_observation(*found) == counted
+        assert found[0].sent_bytes.sum() == sum(r["weight"] * r["bytes"] for r in rows if begin <= r["at"] < end)
+
+
+@pytest.mark.parametrize(("first", "weekend"), [(0, False), (4, False), (5, True), (6, True)])
+def test_saturday_and_sunday_are_the_weekend(tmp_path, first, weekend):
+    """Two days from a Monday on: the second alone has traffic after the cut."""
+    monday = 4 * DAY_US  # 1970 began on a Thursday
+    log = [(monday + day * DAY_US + k * HOUR_US, 0, 0, 1, [1]) for day in (first, 9) for k in range(3)]
+    warning = cut(trace_of(tmp_path / "t", sorted(log)), 0.5).warning
+    assert warning == (
+        "100% of the messages in the training window and 0% of those held out are from weekends: the two parts may "
+        "differ for that reason alone" if weekend else ""
+    )  # fmt: skip

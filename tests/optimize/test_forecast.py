@@ -199,6 +199,12 @@ def test_stretches_that_differ_make_a_wide_interval_and_none_makes_none():
     # eight shares, four of .4 and four of .2: 2.365 x .1069 x sqrt(9 / 8) either way
     assert apart.share - apart.low == pytest.approx(2.3646 * 0.1069 * np.sqrt(9 / 8), rel=1e-3)
     assert expect_saving([np.array([[10.0, 2.0]])]).high == 1.0
+    # a slice is of the stretch that its middle lies in: shares of 0, 1, 0 and 1; 3.182 x .5774 x sqrt(5 / 4)
+    alternating = expect_saving([np.array([[3.0, 3.0], [1.0, 0.0], [1.0, 1.0], [3.0, 0.0]])])
+    assert (alternating.share, alternating.low) == (
+        0.5,
+        pytest.approx(0.5 - 3.1824 * 0.57735 * np.sqrt(1.25), rel=1e-3),
+    )
 
 
 LATE = [f"c{i}" for i in range(12, 16)]
