@@ -354,14 +354,15 @@ def tables(cases: Cases) -> list[str]:
     first = ("log", "changes", "effort")
     seeds = max(len(each) for each in cases.values())
     return [
-        f"Seeds 0 to {seeds - 1}: homes uniform at random, today's tree a random spanning tree of the network's "
-        "links; objective cost, default limits. *email-Eu* is on Bellcanada of the Topology Zoo (48 brokers, "
-        "great-circle milliseconds), *Enron* (from 1990 on) on the 12 of its brokers that are first reached breadth "
-        "first, *sites* and *turns* are `generate sites` over 28 days without and with turns, *newcomers* is *sites* "
-        "with a third of the clients silent until the cut. The greedy mover moves the client that saves most to where "
-        "it saves most, within the same limits; a plan is greedy itself where that was better in the trial plans. What is "
-        "planned on that traffic itself is the bound: the same search with the same budget, which newcomers' moves "
-        "count against, while a rule has none. What is expected is of the listed changes, without the rule.",
+        f"Seeds 0 to {seeds - 1}: homes uniform at random, today's tree a random spanning tree of the network's links; "
+        "objective cost, default limits. *email-Eu* is on Bellcanada of the Topology Zoo (48 brokers, great-"
+        "circle milliseconds), *Enron* (from 1990 on) on the 12 of its brokers that are first reached breadth "
+        "first, *sites* and *turns* are `generate sites` over 28 days without and with turns, *newcomers* is "
+        "*sites* with a third of the clients silent until the cut. The greedy mover moves the client that saves "
+        "most to where it saves most, within the same limits; a plan is greedy itself where that was better in "
+        "the trial plans. What is planned on that traffic itself is the bound: the same search with the same "
+        "budget, which newcomers' moves count against, while a rule has none. What is expected is of the listed "
+        "changes, without the rule.",
         "## Saved on traffic that the plan has not seen, mean over seeds",
         table(
             (
