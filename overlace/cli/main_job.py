@@ -55,12 +55,12 @@ SHORTER = (
 
 def answer_text(found: Answer) -> list[str | Table]:
     """The answer in a few lines."""
-    from overlace.report.answer import answer_lines
+    from overlace.report.answer import answer_lines, headline
 
     lines: list[str | Table] = []
     for part in found.parts:
         document = part.solved.document
-        lines.append(f"[bold]{part.name}[/bold]: {document.counts} ({shown(part.solved.folder)})")
+        lines.append(f"[bold]{part.name}: {headline(document)}[/bold] ({shown(part.solved.folder)})")
         if part.judged.saving is not None:
             lines.append(f"  forecast: {shown(found.outlook)}")
         figures = answer_lines(document, found.unit, found.links_priced)

@@ -46,7 +46,7 @@ from overlace.optimize.scope import by_kind, check_names
 from overlace.optimize.solve import AS_OBSERVED, Solved, keep_plan, solve
 from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
-from overlace.report.answer import answer_lines
+from overlace.report.answer import answer_lines, headline
 from overlace.report.page import write_report
 from overlace.stopping import asked, coming_to_an_end
 from overlace.trace.recorded import describe_recording
@@ -341,6 +341,7 @@ def _part_document(part: Part, answer: Answer) -> dict[str, Any]:
         else None,
         "baselines": [each.model_dump() for each in judged.baselines],
         "metrics": [each.model_dump() for each in judged.metrics],
+        "headline": headline(document),
         "lines": dict(answer_lines(document, answer.unit, answer.links_priced)),
         "beside": document.beside,
     }

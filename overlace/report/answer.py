@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from overlace.report.naming import PARTS, Naming
-from overlace.trace.judgement import Judgement, Measure
+from overlace.trace.judgement import LEAST_SLICES, Judgement, Measure
 from overlace.trace.plan_file import PlanFile
 from overlace.wording import amount, counted, percent
 
@@ -13,6 +13,23 @@ from overlace.wording import amount, counted, percent
 def metric_name(metric: str, naming: Naming) -> str:
     """What a metric is, with its unit."""
     return "mean latency in ms" if metric == "mean_latency_us" else naming.metric(metric)
+
+
+def headline(document: PlanFile) -> str:
+    """What to do, and what just that saves where the plan is judged."""
+    counts, judged = document.counts, document.judged
+    todo = [
+        f"{verb} {counted(number, *each)}"
+        for number, verb, *each in (
+            (counts.moves, "move", "client", "clients"), (counts.links, "change", "link", "links")
+        )
+        if number
+    ]  # fmt: skip
+    if judged is None or judged.saving is None:
+        return str(counts)
+    saving, part = judged.saving, judged.metrics[-1].part
+    sure = f" ({saving.low:.1%} to {saving.high:.1%})" if saving.slices >= LEAST_SLICES else ""
+    return f"{', '.join(todo) or 'change nothing'}: {percent(saving.share)} {PARTS[part]}{sure}"
 
 
 def answer_lines(document: PlanFile, unit: str, priced: bool = True) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from overlace.report.answer import answer_lines
+from overlace.report.answer import answer_lines, headline
 from overlace.report.curve import flattens
 from overlace.report.naming import COSTS, PARTS, label_of
 from overlace.report.run_data import FAMILIES, ROUTING, Family, MeasuredPlan, RunData
@@ -61,6 +61,7 @@ class PlanAnswer(NamedTuple):
     """A judged plan in lines."""
 
     plan: MeasuredPlan
+    headline: str
     lines: list[tuple[str, str]]
     export: str  # the command that writes the files to carry it out; empty where there are none
 
@@ -69,7 +70,10 @@ def list_answers(data: RunData) -> list[PlanAnswer]:
     """What optimize says of its plans, line by line."""
     mine = [plan for plan in data.plans if plan.id in data.outcome.plans]
     unit, priced = data.naming.unit, data.naming.priced
-    return [PlanAnswer(plan, answer_lines(plan.document, unit, priced), export_of(plan, data)) for plan in mine]
+    return [
+        PlanAnswer(each, headline(each.document), answer_lines(each.document, unit, priced), export_of(each, data))
+        for each in mine
+    ]
 
 
 def export_of(plan: MeasuredPlan, data: RunData) -> str:

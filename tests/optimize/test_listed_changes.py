@@ -9,6 +9,7 @@ from overlace.errors import NothingBetter
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal, Limits
 from overlace.optimize.job import optimize
+from overlace.report.answer import headline
 from tests.engine import ingest_sources
 
 HOUR, START = 3600, 1_767_571_200
@@ -85,3 +86,8 @@ def test_the_headline_is_what_the_listed_changes_save(tmp_path, seed):
     assert (part.before, part.after) == (before, left)
     assert part.saving.share == pytest.approx(1 - left / before)
     assert before != left
+    moves, links = sum(then[c] != home[c] for c in home), len(wired - {link[:2] for link in LINKS})
+    said = headline(part.solved.document)
+    assert f"move {moves} client" in said or not moves
+    assert f"change {links} link" in said or not links
+    assert f": {abs(1 - left / before):.1%} {'less' if left < before else 'more'} on held-out traffic" in said
