@@ -13,6 +13,7 @@ from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -82,13 +83,28 @@ class Files:
         if not paths:
             return self.spark.createDataFrame([], types)
         urls = [each if self.encoded else GLOB.sub(r"\\\g<0>", each) for each in map(self.url, paths)]
-        if self.encoded and any(pa.types.is_list(each) for each in schema.types):
-            found = self.spark.read.options(**self.options).parquet(
-                *urls
-            )  # Sail takes lists under a schema only as it names their elements
+        lists = [each.name for each in schema if pa.types.is_list(each.type)]
+        if self.encoded and lists and (of_spark := [path for path in paths if self._is_of_spark(path, lists[0])]):
+            found = self.spark.read.parquet(*map(self.url, of_spark))  # under a schema Sail takes no lists of Spark's
             there = [F.col(each.name) if each.name in found.columns else F.lit(None).alias(each.name) for each in types]
-            return found.select(*(own.cast(each.dataType) for own, each in zip(there, types, strict=True)))
+            frame = found.select(*(own.cast(each.dataType) for own, each in zip(there, types, strict=True)))
+            rest = [path for path in paths if path not in of_spark]
+            return union([frame, self.read(schema, *rest)]) if rest else frame
         return self.spark.read.options(**self.options).schema(types).parquet(*urls)
+
+    def _is_of_spark(self, path: str, column: str) -> bool:
+        """Whether Apache Spark wrote the files at a path: by the name that it has for the elements of lists."""
+        files, root = place(self.path)
+        listed = [f"{root}/{path}"]
+        if not path.endswith(".parquet"):
+            below = pafs.FileSelector(f"{root}/{path}", recursive=True, allow_not_found=True)
+            listed = [each.path for each in files.get_file_info(below)]
+        first = next((each for each in listed if each.endswith(".parquet")), None)
+        if first is None:
+            return False
+        with files.open_input_file(first) as raw:
+            names = pq.read_schema(raw).field(column).type.value_field.name
+        return bool(names == "element")
 
 
 class Store(Files):
