@@ -155,7 +155,7 @@ def show_newer(found: Drift | str, min_gain: float | None, as_json: bool) -> Non
     answer(
         as_json,
         found._asdict() | {"seen": found.seen, "plan_again": pays, "go_back": harms},
-        f"{shown(found.plan)}: {found.predicted:.1%} less was promised, {percent(found.seen)} is seen; "
+        f"{shown(found.plan)}: {percent(found.predicted)} was promised, {percent(found.seen)} is seen; "
         + (f"[yellow]it does not hold any more: {why}[/yellow]" if pays or harms else f"it holds: {why}"),
     )
 
@@ -171,7 +171,7 @@ def show_drift(found: Drift, overlay: str, min_gain: float | None, as_json: bool
     answer(
         as_json,
         found._asdict() | more,
-        f"[bold]{shown(found.plan)}[/bold]: {found.predicted:.1%} less was promised, {percent(found.seen)} is seen "
+        f"[bold]{shown(found.plan)}[/bold]: {percent(found.predicted)} was promised, {percent(found.seen)} is seen "
         f"with the overlay as {overlay} ({found.metric} {amount(found.before)} -> {amount(found.after)})",
         in_place_line(found.in_place),
         f"{found.unseen:.1%} of the messages come from newcomers: clients without traffic when the plan was made",

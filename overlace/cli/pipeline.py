@@ -190,7 +190,8 @@ def reading(engine: Engine, trace: Callable[[], str]) -> Iterator[Reader]:
 
 
 SHOWN = (
-    *"cost crossings mean_hops mean_latency_us local_share max_broker_load cut_share_max".split(),
+    *"cost total_cost link_messages link_bytes crossings mean_hops mean_latency_us local_share".split(),
+    *"max_broker_load cut_share_max".split(),
     *"false_positive_rate received mean_connections channels".split(),
     *"links average_degree max_degree max_diameter topic_connected".split(),
 )

@@ -62,7 +62,15 @@ def cut_at(trace: Trace, until: int, reader: Reader = IN_PROCESS) -> Cut:
     bucket, messages = reader.buckets(trace)
     before = int(messages[bucket + trace.bucket_us <= until].sum())
     if until % trace.bucket_us and begin < until < end:
-        before += int(reader.traffic(trace, (until // trace.bucket_us * trace.bucket_us, until)).messages.sum())
+        cut_bucket = until // trace.bucket_us * trace.bucket_us
+        parts = ((cut_bucket, until), (until, cut_bucket + trace.bucket_us))
+        early, late = (int(reader.traffic(trace, part).messages.sum()) for part in parts)
+        if early + late != int(messages[bucket == cut_bucket].sum()):
+            raise BadTrace(
+                f"--train-until {format_time(until)} is inside a bucket of {trace.bucket_us // 10**6} s of which the "
+                "trace does not keep all messages. Name a time between two buckets."
+            )
+        before += early
     total = int(messages.sum())
     if not 0 < before < total:
         where = "after" if before else "before"

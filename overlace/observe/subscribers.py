@@ -66,6 +66,7 @@ def derive_receivers(trace: Trace, window: Window | None, known: Known | None, r
     each group of k members to member n modulo k. Messages of a row that go to the same are one part of it,
     with its share of the bytes; the first part has what is left over.
     """
+    rows = rows.add_up()  # in the order of their buckets, however they were read
     moment, cells = _moments(rows, _subscribers_in(trace, window, known), trace.bucket_us)
     period = _periods(cells, int(moment.max(initial=-1)) + 1)[moment]
     turns = np.where(period > 0, np.minimum(period, rows.messages), 1)

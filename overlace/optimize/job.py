@@ -264,6 +264,10 @@ def _why_not(answer: Answer, broken: dict[str, str], case: Case) -> str:
     where = "of held-out traffic"
     if not case.held_out:
         where = "as far as plans from earlier times tell" if answer.outlook.expected else "in the training window"
+    harms = best < 0 or all(not part.before and part.after for part in answer.parts)
+    if harms:
+        more = f"costs {-best:.1%} more" if best < 0 else "costs something where nothing is paid today,"
+        return f"the best plan found {more} {where}. More in {answer.report}"
     asked_for = f"less than the {least:.1%} of --min-gain" if best < least else "and changes nothing"
     tries = to_try(answer.bounds) or (" To try: a lower --min-gain." if 0 < best < least else "")
     return f"the best plan found saves {best:.1%} {where}, {asked_for}.{tries} More in {answer.report}"
@@ -275,8 +279,10 @@ def _pays(part: Part, answer: Answer) -> bool:
     if part.saving is None:
         return document.steps_total > 0 and not (part.name == MESH and answer.mesh and answer.mesh.no_better)
     by_rule = part.judged.newcomers
+    if (not document.steps_total and by_rule is None) or (not part.before and part.after):
+        return False
     listed = worth(part) if document.steps_total else 0.0
-    return max(listed, listed + by_rule.share if by_rule else 0.0) >= answer.limits.min_gain
+    return max(listed, listed + (by_rule.share if by_rule else 0.0)) >= max(0.0, answer.limits.min_gain)
 
 
 def to_try(bounds: list[str]) -> str:

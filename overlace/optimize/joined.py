@@ -13,7 +13,7 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
 from overlace.arrays.pairs import difference, positions
-from overlace.errors import BadTrace
+from overlace.errors import Absent, BadTrace
 from overlace.model import Names, Network, Observation, Overlay, Plan, Planner
 from overlace.observe.later import had_traffic
 
@@ -40,6 +40,8 @@ class Joined:
 
     def __init__(self, network: Network, names: Names, newer: Observation, newer_names: Names) -> None:
         old, new = list(names.get("broker", ()))[: network.brokers], list(newer_names.get("broker", ()))
+        if not new:
+            raise Absent("the newer trace names no brokers yet")
         if set(old) != set(new):
             only = sorted(set(old) ^ set(new))
             raise BadTrace(

@@ -175,8 +175,8 @@ def list_savings(data: RunData) -> list[Table]:
             measured = [each for each in judgement.metrics if (each.metric, each.part) == (metric, part)]
             if measured:
                 share = Amount(1 - ratio(measured[0].after, measured[0].before), "share")
-                ends = _interval_cells(judgement.saving)[1:] if part == judgement.metrics[-1].part else ("", "")
-                rows.append(Row((PARTS[part],), (share, *ends)))
+                cells = (share, "", "") if part != judgement.metrics[-1].part else _interval_cells(judgement.saving)
+                rows.append(Row((PARTS[part],), cells))
         rows += [
             Row((f"there, {CLIENTS[each.clients]}",), (Amount(each.saved, "share"), "", "")) for each in judgement.apart
         ]

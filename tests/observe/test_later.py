@@ -2,6 +2,8 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ from overlace.observe.observation import observe_with_names
 from overlace.observe.traffic import IN_PROCESS
 from overlace.replay.measure import measure
 from overlace.spark.reduction import OnEngine
-from overlace.trace.store import HOUR_US
+from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import TIME
 from tests.traces import trace_of
 
@@ -179,3 +181,18 @@ def test_a_newcomer_is_in_the_session_of_its_first_message_and_in_its_last_regio
     observation, _ = observe_with_names(trace, (0, CUT))
     follows = later(trace, (CUT, 30 * HOUR_US), known_in(trace, (0, CUT)), observation)
     assert dict(zip(follows.called, follows.arrivals.home.tolist(), strict=True)) == {"c2": 1, "c3": 3}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shared_subscriptions_are_dealt_alike_however_rows_are_read(sail, tmp_path, seed):
+    """Messages are dealt in the order of their buckets, not in that of the rows of a file."""
+    rng = np.random.default_rng(seed)
+    log = [(int(rng.integers(0, 20)) * HOUR_US + i, int(rng.integers(0, 4)), 0, 3, None) for i in range(40)]
+    asked = {"client": [4, 5, 6], "topic": [0, 0, 0], "group": ["g", "g", "g"]}
+    trace = trace_of(tmp_path / "t", sorted(log), NAMES, links=LINKS, subscriptions=asked)
+    first = observe_with_names(trace)[0].digest()
+    for part in trace.parts["traffic"]:
+        rows = pq.read_table(f"{trace.path}/{part.path}")
+        pq.write_table(rows.take(rng.permutation(rows.num_rows)), f"{trace.path}/{part.path}")
+    for reader in (IN_PROCESS, OnEngine(sail)):
+        assert observe_with_names(Trace.open(trace.path), None, reader)[0].digest() == first

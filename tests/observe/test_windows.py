@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
-from overlace.observe.cut import WEEK_US, cut
+from overlace.ingest.options import Options
+from overlace.observe.cut import WEEK_US, cut, cut_at
 from overlace.observe.observation import observe, observe_with_names
 from overlace.observe.traffic import IN_PROCESS, traffic_of
 from overlace.spark.reduction import OnEngine
@@ -233,3 +234,18 @@ def test_saturday_and_sunday_are_the_weekend(tmp_path, first, weekend):
         "100% of the messages in the training window and 0% of those held out are from weekends: the two parts may "
         "differ for that reason alone" if weekend else ""
     )  # fmt: skip
+
+
+def test_a_cut_inside_a_bucket_whose_messages_are_not_all_kept_is_refused(sail, tmp_path):
+    """Rows of counts are traffic without messages: such a cut would lose them."""
+    rows = [{"at": 1_767_571_200 + 600 * k, "client": "a", "receivers": ["b"]} for k in range(30)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "counts.csv").write_text("hour,client,topic,messages,bytes\n2026-01-05T01:00:00Z,a,t,70,5\n")
+    for name, how in (("log.jsonl", Options(bucket="hour")), ("counts.csv", Options(format="counts"))):
+        ingest_sources([str(tmp_path / name)], str(tmp_path / "trace"), how)
+    trace, second = Trace.open(str(tmp_path / "trace")), 1_767_571_200 + 3600
+    for reader in (IN_PROCESS, OnEngine(sail)):
+        with pytest.raises(BadTrace, match="does not keep all messages. Name a time between two buckets"):
+            cut_at(trace, (second + 1800) * 10**6, reader)
+        assert cut_at(trace, second * 10**6, reader).share == 6 / 100
+        assert cut_at(trace, (second + 3600 + 1800) * 10**6, reader).share == (6 + 76 + 3) / 100

@@ -639,3 +639,19 @@ def test_the_greedy_baseline_is_what_a_replay_of_its_overlay_saves(trace, tmp_pa
         ]
         assert each.share == pytest.approx(1 - costs[1] / costs[0])
     assert {each.links for each in part.judged.baselines} >= {"today"}
+
+
+def test_a_plan_that_costs_more_or_changes_nothing_is_never_recommended(tmp_path):
+    """Before the cut c0 talks with those at the far end, after it only with those at home; or with nobody far."""
+    far, near = [(h * HOUR_US, 0, 0, 1, [1]) for h in range(70)], [(h * HOUR_US, 0, 0, 1, [2]) for h in range(70, 100)]
+    names = {"client": ["c0", "c1", "c2"], "broker": ["x", "y"], "topic": ["t"]}
+    links = {"left": [0], "right": [1], "cost": [1.0], "wired": [True]}
+    sessions = {"client": [0, 1, 2], "broker": [0, 1, 0]}
+    trace_of(tmp_path / "trace", far + near, names, links=links, sessions=sessions)
+    for what, given in (("harms", {"handled_cap": 0, "keep": ("c1", "c2")}), ("nothing", {"budget": 0})):
+        options = options_of(effort=0, min_gain=0, forecast="plain", **given)
+        with pytest.raises(Refused) as raised:
+            optimize(str(tmp_path / "trace"), tmp_path / what, *options)
+        said = str(raised.value)
+        assert ("costs something where nothing is paid today" if what == "harms" else "changes nothing") in said, said
+        assert "To try" not in said or what == "nothing"
