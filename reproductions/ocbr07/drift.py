@@ -8,12 +8,12 @@ import numpy as np
 
 from overlace.errors import NothingBetter
 from overlace.model import Classes, Observation, Overlay, Progress
-from overlace.observe.smoothing import Smoothing
 from overlace.planners.tree.cost import cost
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
 from overlace.report.charts import Chart, Row
 from overlace.workloads.days import Days
+from reproductions.ocbr07.smoothing import Smoothing
 from reproductions.result import Measured, Spread, item
 
 PERIOD = 8

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import Classes
 from overlace.observe.observation import observe
-from overlace.observe.smoothing import Smoothing, expect, mean_classes
 from overlace.trace.store import HOUR_US
+from reproductions.ocbr07.smoothing import Smoothing, expect, mean_classes
 from tests.observe.test_observation import times
 from tests.traces import trace_of
 
