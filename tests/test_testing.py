@@ -144,3 +144,45 @@ def test_check_overlay_names_what_is_wrong(overlay, says):
 
 def test_an_observation_without_anything_is_valid():
     check_overlay(Overlay(), Observation())
+
+
+@dataclass(frozen=True)
+class Limited(Mst):
+    """Mst with limits of its own making."""
+
+    fault: str = ""
+
+    @property
+    def limits(self):
+        return {"names": "max_degree", "nothing": ()}.get(self.fault, ("max_degree", "max_swaps"))
+
+    def relax(self, limit):
+        if self.fault == "any" or (limit in self.limits and self.fault == "kept"):
+            return self
+        return Mst() if self.fault == "kind" else super().relax(limit)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("names", "expected a tuple of names"),
+        ("kept", "left the limits max_degree, max_swaps; expected max_swaps"),
+        ("kind", "made a Mst; expected a Limited"),
+        ("nothing", ""),
+    ],
+)
+def test_limits_are_lifted_one_by_one(fault, said):
+    if not said:
+        assert check_planner(Limited(fault=fault), three_in_a_row()).planner.limits == ()
+        return
+    with pytest.raises(Broken, match=said):
+        check_planner(Limited(fault=fault), three_in_a_row())
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_what_is_optional_in_a_planner_is_a_limit_that_can_be_lifted(name):
+    planner = PLANNERS[name]()
+    for limit in planner.limits:
+        assert limit not in planner.relax(limit).limits
+    assert PLANNERS["mesh.hub-tree"](cap=5).limits == ("cap",)
+    assert PLANNERS["mesh.hub-tree"](cap=5).relax("cap") == PLANNERS["mesh.hub-tree"]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlace.arrays.records import FloatColumn, IntColumn, Record, column, frozen
-from overlace.errors import BadPlan
+from overlace.errors import BadPlan, Unknown
 from overlace.model.names import Names, name_of
 from overlace.model.observation import Observation
 from overlace.model.overlay import Changes, Facet, Overlay
@@ -25,7 +25,10 @@ Progress = Callable[[float, str], None]
 
 @runtime_checkable
 class Planner(Protocol):
-    """A frozen dataclass whose fields are its parameters; see docs/adding-a-planner.md."""
+    """A frozen dataclass whose fields are its parameters; see docs/adding-a-planner.md.
+
+    One that inherits this has `limits` and `relax` for its optional fields; one without limits may leave both out.
+    """
 
     facets: ClassVar[tuple[Facet, ...]]
     REASONS: ClassVar[tuple[str, ...]]
@@ -35,6 +38,18 @@ class Planner(Protocol):
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """What the planner lowers: the facet's own cost unless it says otherwise."""
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The limits in force, by the names of their fields: optional ones that have a value, for None is unlimited."""
+        optional = [each.name for each in fields(self) if "None" in str(each.type)]  # type: ignore[arg-type]
+        return tuple(name for name in optional if getattr(self, name) is not None)
+
+    def relax(self, limit: str) -> Planner:
+        """The planner without one of its limits."""
+        if limit not in self.limits:
+            raise Unknown("limit", limit, self.limits)
+        return replace(self, **{limit: None})  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

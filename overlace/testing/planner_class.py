@@ -9,6 +9,7 @@ import types
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
+from overlace.errors import Unknown
 from overlace.model import FACETS, Planner
 from overlace.testing.broken import Broken, calling, first_line, hold, listed
 
@@ -21,6 +22,7 @@ def check_class(planner: Planner) -> None:
     _check_declaration(planner)
     _check_parameters(planner)
     _check_reasons(planner)
+    _check_limits(planner)
 
 
 def _check_declaration(planner: Planner) -> None:
@@ -120,6 +122,26 @@ def _check_reasons(planner: Planner) -> None:
             ) from None
         nameless = not all(place.isidentifier() for place in places)
         hold(not nameless, f"REASONS[{i}] {template!r} has a place without a name; expected such as {{client}}")
+
+
+def _check_limits(planner: Planner) -> None:
+    """Limits, where a planner has some, are lifted one by one; all other parameters stay as they are."""
+    if not hasattr(planner, "limits"):
+        return
+    name, limits = type(planner).__name__, planner.limits
+    right = isinstance(limits, tuple) and all(isinstance(each, str) for each in limits)
+    hold(right, f"{name}.limits is {limits!r}; expected a tuple of names")
+    for limit in limits:
+        with calling(planner, f"relax({limit!r})", "the planner without that limit"):
+            free = planner.relax(limit)
+        hold(type(free) is type(planner), f"relax({limit!r}) made a {type(free).__name__}; expected a {name}")
+        left = tuple(each for each in limits if each != limit)
+        hold(free.limits == left, f"relax({limit!r}) left the limits {listed(free.limits)}; expected {listed(left)}")
+    try:
+        planner.relax("")
+    except Unknown:
+        return
+    raise Broken(f"{name}.relax lifts a limit that is not there; expected Unknown")
 
 
 def places_in(template: str) -> set[str]:

@@ -179,7 +179,7 @@ class TestSemCast:
         offered = sorted(offered_by(observation))
         labels = data.draw(st.lists(st.integers(0, 4), min_size=len(offered), max_size=len(offered)))
         cut = Overlay(channels=np.column_stack([offered, labels]))
-        plan = SemCast(sending, hysteresis=share, limits="ignore").solve(replace(observation, overlay=cut))
+        plan = SemCast(sending, hysteresis=share, connections="ignore").solve(replace(observation, overlay=cut))
 
         def costs(overlay):
             return cost(observation, overlay) + sending * channel_loads(observation, overlay)[1].sum()
@@ -191,7 +191,7 @@ class TestSemCast:
     def test_the_merging_only_saves_and_without_cost_of_sending_wastes_nothing(self, observation, sending):
         offered = sorted(offered_by(observation))
         apart = Overlay(channels=np.column_stack([offered, np.arange(len(offered))]))
-        after = SemCast(sending, limits="ignore").solve(observation).after
+        after = SemCast(sending, connections="ignore").solve(observation).after
 
         def costs(overlay):
             return cost(observation, overlay) + sending * channel_loads(observation, overlay)[1].sum()
@@ -208,8 +208,8 @@ class TestSemCast:
             counted.append(min(left, messages))
             left -= counted[-1]
         later = replace(observation, offers=replace(observation.offers, messages=np.array(counted[::-1])), sent=())
-        one = SemCast(window=window, limits="ignore").solve(observation).after
-        assert held_in(one) == held_in(SemCast(limits="ignore").solve(later).after)
+        one = SemCast(window=window, connections="ignore").solve(observation).after
+        assert held_in(one) == held_in(SemCast(connections="ignore").solve(later).after)
 
     def test_each_combination_hangs_below_the_one_that_fewest_messages_match(self):
         combination, matched = np.array([1, 2, 3, 4, 7]), np.array([9.0, 5.0, 4.0, 4.0, 1.0])
@@ -238,7 +238,7 @@ def test_more_combinations_than_pairs_can_be_looked_at_are_refused_in_one_line(m
     ("make", "says"),
     [
         (lambda: Pairwise(channels=-1), "channels is -1"),
-        (lambda: KMeans(limits="some"), 'limits is "some"'),
+        (lambda: KMeans(connections="some"), 'connections is "some"'),
         (lambda: SemCast(sending=-1.0), "sending is -1"),
         (lambda: SemCast(window=-1), "window is -1"),
         (lambda: SemCast(hysteresis=-0.5), "hysteresis is -0.5"),

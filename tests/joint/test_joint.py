@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlace.errors import BadParameter, NotObserved
+from overlace.errors import BadParameter, NotObserved, Unknown
 from overlace.model import PARTS, Classes, Flows, Network, Observation, Overlay
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import JointLimits, problem_of
@@ -392,3 +392,15 @@ def test_a_broker_with_too_many_links_gives_some_away_where_that_can_be(seed):
     assert degree.max() <= 2
     still = replace(planner, max_swaps=0).solve(observation)
     assert (still.after.tree == observation.overlay.tree).all()
+
+
+def test_each_limit_is_lifted_alone_and_a_cap_of_0_is_none():
+    given = {"budget": 3, "max_swaps": 0, "sent_cap": 0.0, "handled_cap": 0.0, "head_room": 0.0, "only": (1,)}
+    planner = Joint(**given, keep_links=(0,), min_step=0.1)
+    assert planner.limits == ("budget", "min_step", "keep")
+    assert planner.relax("budget") == replace(planner, budget=None, max_swaps=None)
+    assert planner.relax("keep") == replace(planner, only=(), keep_links=())
+    assert planner.relax("keep").limits == ("budget", "min_step")
+    with pytest.raises(Unknown, match="Nearest: budget"):
+        planner.relax("bugdet")
+    assert Joint(handled_cap=0, head_room=0, max_moves=0).limits == ("budget",)

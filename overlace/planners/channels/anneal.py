@@ -20,7 +20,7 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
 from overlace.limits import check_options, option
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.changes import shift
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Anneal:
+class Anneal(Planner):
     """Searches the whole cut at once, within the limits: slow, and a reference for the online strategies."""
 
     sweeps: int = option(

@@ -21,7 +21,7 @@ import numpy as np
 from overlace.arrays.jit import Bools, Floats, Ints
 from overlace.errors import BadObservation
 from overlace.limits import check_options, option
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.merging import merge_by_prices
@@ -87,7 +87,7 @@ def relieved(cells: Cells, channel: Ints) -> Ints:
 
 
 @dataclass(frozen=True)
-class CellPlanner(ABC):
+class CellPlanner(Planner, ABC):
     """A planner that groups all combinations at once by expected waste."""
 
     channels: int = option(
@@ -96,8 +96,10 @@ class CellPlanner(ABC):
         "limits are ignored)",
         least=0,
     )
-    limits: Literal["keep", "ignore"] = option(
-        "keep", "limits on connections: keep (relieve whoever is beyond after the grouping) or ignore"
+    connections: Literal["keep", "ignore"] = option(
+        "keep",
+        "limits on connections: keep (relieve whoever is beyond after the grouping) or ignore",
+        flag="--limits",
     )
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = "PART10 §2.2"
@@ -117,16 +119,16 @@ class CellPlanner(ABC):
         channel = self.cut(cells)
         if progress:
             progress(0.9, f"{channel.max() + 1:,} channels for {len(cells.offered):,} combinations")
-        return plan_to(self, observation, seed, book, channel, progress, limited=self.limits == "keep")
+        return plan_to(self, observation, seed, book, channel, progress, limited=self.connections == "keep")
 
     def cut(self, cells: Cells) -> Ints:
         """The channel of each combination of the book (-1: not offered)."""
         channel = spread(cells, self.group(cells, self.channels or self.default(cells)))
-        return relieved(cells, channel) if self.limits == "keep" else channel
+        return relieved(cells, channel) if self.connections == "keep" else channel
 
     def default(self, cells: Cells) -> int:
         """How many channels there may be where no number is given."""
-        if self.limits == "ignore":
+        if self.connections == "ignore":
             return len(cells.offered)
         return int(partition_of(cells.observation, cells.book, within_limits(cells)).counts[CHANNELS])
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import book_of
 from overlace.planners.channels.cells import Cells, Table, spread, table_of
@@ -27,7 +27,7 @@ from overlace.planners.channels.steps import REASONS, plan_to
 
 
 @dataclass(frozen=True)
-class NoLoss:
+class NoLoss(Planner):
     """Merges combinations only where nobody receives anything unasked for, at any number of connections."""
 
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)

@@ -11,7 +11,7 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
 from overlace.limits import check_options, option
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.partition import CHANGED, CHANNELS, RETUNED, Partition, empty_partition
@@ -108,7 +108,7 @@ def connections_of(book: Book, now: Partition) -> Ints:
     return np.bincount(pairs // (len(now.size) + 1), minlength=len(book.attributes)).astype(np.int64)
 
 
-class Joining(ABC):
+class Joining(Planner, ABC):
     """A planner whose channels come of everybody joining in the order of the offers."""
 
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)

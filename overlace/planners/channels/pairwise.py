@@ -28,7 +28,7 @@ class Pairwise(CellPlanner):
 
     def cut(self, cells: Cells) -> Ints:
         """The channel of each combination of the book (-1: not offered)."""
-        if self.channels == 0 and self.limits == "keep":
+        if self.channels == 0 and self.connections == "keep":
             return within_limits(cells)
         return super().cut(cells)
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.limits import check_options, option
-from overlace.model import Facet, Observation, Offers, Overlay, Plan, Progress
+from overlace.model import Facet, Observation, Offers, Overlay, Plan, Planner, Progress
 from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.cells import Cells, Table, relieved, spread, table_of
@@ -34,7 +34,7 @@ from overlace.planners.channels.steps import REASONS, plan_to
 
 
 @dataclass(frozen=True)
-class SemCast:
+class SemCast(Planner):
     """Merges hierarchies of combinations by observed overlap where one channel is cheaper than two."""
 
     sending: float = option(
@@ -44,8 +44,10 @@ class SemCast:
     hysteresis: float = option(
         0.05, "share of the cost that other channels must save, at least, to replace present ones (1: never)", least=0
     )
-    limits: Literal["keep", "ignore"] = option(
-        "keep", "limits on connections: keep (relieve whoever is beyond after the merging) or ignore"
+    connections: Literal["keep", "ignore"] = option(
+        "keep",
+        "limits on connections: keep (relieve whoever is beyond after the merging) or ignore",
+        flag="--limits",
     )
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = "PART10 §2.3"
@@ -61,7 +63,7 @@ class SemCast:
         table = table_of(cells, matched_in_window(book, observation.offers, self.window))
         groups = join_hierarchies(book.combination[cells.offered], table, self.sending)
         channel = spread(cells, merge_groups(table, groups, self.sending))
-        if self.limits == "keep":
+        if self.connections == "keep":
             channel = relieved(cells, channel)
         present = observed_channels(cells)
         if present is not None:
@@ -72,7 +74,7 @@ class SemCast:
                 channel[np.searchsorted(book.combination, pairs[:, 0])] = pairs[:, 1]
         if progress:
             progress(0.9, f"{len(np.unique(channel[channel >= 0])):,} channels")
-        return plan_to(self, observation, seed, book, channel, progress, limited=self.limits == "keep")
+        return plan_to(self, observation, seed, book, channel, progress, limited=self.connections == "keep")
 
     def weigh(self, table: Table, channel: Ints) -> float:
         """What a cut costs in the window: messages sent into channels, and traffic received."""

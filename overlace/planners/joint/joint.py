@@ -20,7 +20,7 @@ import numpy as np
 
 from overlace.arrays.jit import Pairs
 from overlace.limits import option, same_option
-from overlace.model import Facet, Observation, Overlay, Plan, Progress, Steps
+from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress, Steps
 from overlace.planners.joint.objective import Objective, apply_objective, drop_homeless
 from overlace.planners.joint.problem import JointLimits, among_measured, in_messages, problem_of
 from overlace.planners.joint.reasons import Present, reason_of
@@ -50,7 +50,7 @@ WITHIN = "within degrees"
 
 
 @dataclass(frozen=True)
-class Joint(JointLimits):
+class Joint(JointLimits, Planner):
     """Re-homes clients and rewires brokers together, within one budget of changes."""
 
     objective: Objective = option(

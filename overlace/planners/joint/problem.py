@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs
 from overlace.arrays.pairs import positions
-from overlace.errors import BadParameter, NotObserved
+from overlace.errors import BadParameter, NotObserved, Unknown
 from overlace.limits import PlannerLimits, option
 from overlace.model import PARTS, Observation
 from overlace.planners.search.limits import Limits
@@ -30,6 +31,37 @@ class JointLimits(PlannerLimits):
     only: tuple[int, ...] = option((), "clients that may move; none: all", ids="client")
     keep_brokers: tuple[int, ...] = option((), "brokers that keep their clients and links", ids="broker")
     keep_links: tuple[int, ...] = option((), "rows of the network's links that stay", metavar="ROW")
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The limits in force, those that are lifted together by the first of their fields; a cap of 0 is none."""
+        found = []
+        for name, lifted in LIFTED.items():
+            values = [(getattr(self, each), free) for each, free in lifted.items()]
+            if any(value != free and (value or not name.endswith("_cap")) for value, free in values):
+                found.append(name)
+        return tuple(found)
+
+    def relax(self, limit: str) -> Self:
+        """The same without one of its limits; none of its changes, clients, brokers and links are held in place."""
+        if limit not in self.limits:
+            raise Unknown("limit", limit, self.limits)
+        return replace(self, **LIFTED[limit])
+
+
+LIFTED: dict[str, dict[str, Any]] = {
+    "within_region": {"within_region": False},
+    "wired_only": {"wired_only": False, "may_wire": ()},
+    "budget": {"budget": None, "max_moves": None, "max_swaps": None},
+    "sent_cap": {"sent_cap": None},
+    "handled_cap": {"handled_cap": None},
+    "head_room": {"head_room": 0.0},
+    "max_degree": {"max_degree": None},
+    "max_cut": {"max_cut": None},
+    "min_step": {"min_step": 0.0},
+    "keep": {"keep": (), "only": (), "keep_brokers": (), "keep_links": ()},
+}
+"""Limits, and the values of the fields that lift each."""
 
 
 def problem_of(

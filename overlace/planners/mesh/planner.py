@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from overlace.limits import check_options
-from overlace.model import Facet, Observation, Overlay
+from overlace.model import Facet, Observation, Overlay, Planner
 from overlace.planners.mesh import cost as mesh_cost
 
 
 @dataclass(frozen=True)
-class MeshPlanner:
+class MeshPlanner(Planner):
     """A planner of links between clients."""
 
     facets: ClassVar[tuple[Facet, ...]] = ("mesh",)

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from overlace.arrays.jit import Ints
 from overlace.errors import BadPlan
 from overlace.limits import check_options, option
-from overlace.model import Facet, Observation, Overlay, Plan, Progress
+from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.placement.moves import REASONS, plan_of
 from overlace.planners.placement.problem import Problem, check, problem_of
 
 
 @dataclass(frozen=True)
-class PlacementPlanner:
+class PlacementPlanner(Planner):
     """A planner is the homes it wants, by messages x hops: `wanted` says which, all else stands here."""
 
     facets: ClassVar[tuple[Facet, ...]] = ("placement",)

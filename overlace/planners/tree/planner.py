@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from overlace.arrays.jit import Pairs
 from overlace.errors import BadOverlay, BadPlan
 from overlace.limits import check_options, option, same_option
-from overlace.model import Facet, Observation, Overlay, Plan, Progress, check_tree
+from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress, check_tree
 from overlace.planners.search.spans import Spans
 from overlace.planners.tree import cost as tree_cost
 from overlace.planners.tree.problem import problem_of
@@ -20,7 +20,7 @@ from overlace.planners.tree.steps import REASONS, plan_to
 
 
 @dataclass(frozen=True)
-class TreePlanner:
+class TreePlanner(Planner):
     """A planner is the tree it wants: `wanted` says which, all else stands here."""
 
     alpha: float = option(1.0, "what a unit of link cost counts in (1)", least=0)
