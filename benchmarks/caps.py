@@ -14,8 +14,8 @@ from protocol import table, write
 
 from overlace.errors import NothingBetter
 from overlace.limits import Goal, Limits
-from overlace.optimize.job import optimize
 from overlace.trace.store import Trace
+from overlace.verbs import optimize
 
 LOGS = ("email-Eu", "Enron", "sites", "turns", "newcomers")
 CAPS: dict[str, dict[str, float]] = {
@@ -30,9 +30,9 @@ def row(trace: Trace, folder: Path, caps: dict[str, float], seed: int) -> list[s
     """What a plan with these limits saves, and what it does to brokers."""
     limits = Limits(placement="anywhere", max_moves=200, max_swaps=0, **caps)
     try:
-        part = optimize(trace.path, folder, limits, Goal(seed=seed)).parts[0]
+        part = optimize(trace.path, folder, limits, Goal(seed=seed)).verdicts[0]
     except NothingBetter as error:
-        part = error.answer.parts[0]  # type: ignore[attr-defined]
+        part = error.result.verdicts[0]  # type: ignore[attr-defined]
     assert part.saving is not None
     judged, rule = part.judged, part.judged.newcomers
     found = {each.metric: each for each in judged.metrics if each.part == "held-out"}

@@ -27,11 +27,11 @@ from overlace.observe.cut import cut
 from overlace.observe.known import known_as
 from overlace.observe.later import later
 from overlace.observe.observation import observe_with_names
-from overlace.optimize.case import Training, metric_of
-from overlace.optimize.choose import joint_planner
 from overlace.optimize.forecast import choose_forecast
 from overlace.optimize.interval import total
-from overlace.optimize.newcomers import Placing, split_clients
+from overlace.optimize.newcomers import NewClientRule, split_clients
+from overlace.optimize.plan import joint_planner
+from overlace.optimize.task import Task, metric_of
 from overlace.planners.joint.joint import Joint
 from overlace.planners.search.system import prices, try_settle
 from overlace.planners.search.walk import Search
@@ -244,8 +244,8 @@ def held(trace: Trace, limits: Limits, goal: Goal) -> Held:
     planner = joint_planner(observation, names, limits, goal, unit)
     metric = metric_of(goal.objective, observation.network)
     clock = time.process_time()
-    training = Training(trace, parts.train, known, observation)
-    looked, ahead = choose_forecast(training, planner, goal.seed, metric)
+    looked = choose_forecast(Task(trace, parts, observation, names, known, limits, goal), planner, metric)
+    ahead = looked.ahead
     choosing = time.process_time() - clock
     clock = time.process_time()
     planned = looked.planner(planner).overlay(ahead or observation, goal.seed, plain=observation if ahead else None)
@@ -258,7 +258,7 @@ def held(trace: Trace, limits: Limits, goal: Goal) -> Held:
         return 1 - total(follows.stage, overlay, rows, unit, metric) / today
 
     plain = saved(follows.overlay(planner.overlay(observation, goal.seed)))
-    ruled = Placing(planner, observation, looked.rule, goal.seed).overlay(follows, planned)
+    ruled = NewClientRule(planner, observation, looked.rule, goal.seed).overlay(follows, planned)
     old, new = ((each.before, each.after) for each in split_clients(follows, before, ruled, unit, metric))
     other, other_names = observe_with_names(trace, parts.held_out)
     for_it = joint_planner(other, other_names, limits, goal, unit)
@@ -289,7 +289,7 @@ def held(trace: Trace, limits: Limits, goal: Goal) -> Held:
         share(new),
         share(for_new),
         new[0] / today,
-        f"{looked.forecast}; {looked.rule or 'stay'}{'; greedy' if looked.way else ''}",
+        f"{looked.model}; {looked.rule or 'stay'}{'; greedy' if looked.way else ''}",
         planning,
         choosing,
     )

@@ -20,19 +20,19 @@ CODE = """
 import json, resource, sys, time
 from pathlib import Path
 from overlace.errors import NothingBetter
-from overlace.optimize.job import optimize
+from overlace.verbs import optimize
 from overlace.limits import Limits
 
 began, seen = time.process_time(), []
 def progress(share, what):
     seen.append((what.split()[0], time.process_time()))
 answer = optimize(sys.argv[1], Path(sys.argv[2]), Limits(budget=int(sys.argv[3])), progress=progress)
-(part,) = answer.parts
+(part,) = answer.verdicts
 spent = {}
 for (what, at), (_, after) in zip(seen, seen[1:]):
     spent[what] = spent.get(what, 0.0) + after - at
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-counts = part.solved.document.counts
+counts = part.document.counts
 found = {"spent": spent, "peak": peak, "saved": part.saving.share, "moves": counts.moves, "links": counts.links}
 print(json.dumps(found))
 """

@@ -201,7 +201,7 @@ def numbering(data: Path) -> str:
 
 def stationary(seed: int, messages: int = 100_000) -> Observation:
     """A log that does not change: `generate sites`, 28 days, all of it."""
-    from overlace.optimize.observe import observe
+    from overlace.optimize.task import observe
     from overlace.workloads.generate import generate
     from overlace.workloads.sites import Sites
 

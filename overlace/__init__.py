@@ -1,6 +1,7 @@
 """Overlace plans better overlays for distributed publish/subscribe systems, from their traffic.
 
     from overlace import Observation, Overlay, Regraft, PLANNERS
+    result = overlace.optimize("trace", "run", budget=50)
 
 The nouns are here, and the planners too: by class (`Regraft`, `Joint`, ...), and in `PLANNERS` by name. Importing this
 starts no JVM, and loads nouns and planners when they are asked for: a command has to listen for signals before the
@@ -39,13 +40,14 @@ class Verb(types.ModuleType):
     """A package that is also what it does: `from overlace import ingest; ingest(logs, "trace")`."""
 
     def __call__(self, *args: object, **named: object) -> typing.Any:
-        """Do it, on Spark."""
+        """Do it."""
         return self._verb(*args, **named)
 
     @property
     def _verb(self) -> typing.Any:
         name = self.__name__.rpartition(".")[2]
-        return getattr(import_module(f"overlace.spark.{name}"), name)
+        module = {"ingest": "spark.ingest", "optimize": "verbs"}[name]
+        return getattr(import_module(f"overlace.{module}"), name)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -53,7 +55,8 @@ class Verb(types.ModuleType):
         return inspect.signature(self._verb)
 
 
-ingest.__class__ = Verb
+for _module in (ingest, import_module("overlace.optimize")):  # what spark imports of this must not lead to optimize
+    _module.__class__ = Verb
 
 
 def _draw(noun: object) -> str | None:
@@ -80,6 +83,7 @@ __all__ = [
     "Step",
     "Steps",
     "ingest",
+    "optimize",
     "read",
 ]
 

@@ -12,11 +12,12 @@ from overlace.ingest.table_merging import Counts
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal, Limits
 from overlace.model import Progress
-from overlace.optimize.job import Answer, optimize
+from overlace.optimize.result import Result
 from overlace.spark.engines import Engine, session
 from overlace.spark.ingest import ingest
 from overlace.trace.address import local
 from overlace.trace.store import Trace
+from overlace.verbs import optimize
 from overlace.workloads.logs import write_logs, write_tables
 from overlace.workloads.sites import Sites
 
@@ -28,7 +29,7 @@ class Demo(NamedTuple):
 
     tables: dict[str, Counts]
     ingested: Ingested
-    answer: Answer
+    result: Result
 
 
 def demo(
@@ -62,10 +63,10 @@ def demo(
             str(out / "logs"), trace, spark=spark, progress=lambda share, what: report_progress(0.2 + 0.3 * share, what)
         )
     limits = Limits(budget=BUDGET, allow_link=("*:*",))
-    answer = optimize(
+    result = optimize(
         trace, out, limits, Goal(seed=seed), progress=lambda share, what: report_progress(0.5 + 0.5 * share, what)
     )
-    return Demo(tables, done, answer)
+    return Demo(tables, done, result)
 
 
 def _refuse_used(out: Path) -> None:

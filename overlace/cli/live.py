@@ -101,7 +101,7 @@ def demo_command(
     with bar("live demo") as progress:
         options = LocalOptions(substrate=substrate, delay=3.0, seed=seed)
         found = live_demo(out, options, seed, force=force, progress=progress)
-    report = shown(f"report     {found.answer.report}")
+    report = shown(f"report     {found.result.report}")
     answer(as_json, found.document(), *map(shown, found.lines()), report)
 
 

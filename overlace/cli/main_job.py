@@ -14,10 +14,8 @@ from overlace.limits import Goal, Limits
 from overlace.wording import amount, counted, percent
 
 if TYPE_CHECKING:
-    from overlace.optimize.dissemination import Trees
-    from overlace.optimize.drift import Drift
-    from overlace.optimize.job import Answer
-    from overlace.optimize.joined import InPlace
+    from overlace.optimize.drift import Drift, InPlace
+    from overlace.optimize.result import Json, Result
 
 
 @options_from(Limits, Goal, config=True)
@@ -30,20 +28,21 @@ def optimize_command(
     as_json: AsJson = False,
 ) -> None:
     """Observe, plan, replay held-out traffic, and report: the main job."""
-    from overlace.optimize.job import Refused, as_document, optimize
+    from overlace.optimize.result import NoChangeRecommended
+    from overlace.verbs import optimize
 
     try:
         with bar("optimize", SHORTER) as progress:
             found = optimize(trace, run, limits, goal, force=force, progress=progress)
-    except Refused as error:
-        found = error.answer
+    except NoChangeRecommended as error:
+        found = error.result
     if found.warning:
         err.print(f"[yellow]note:[/yellow] {shown(found.warning)}")
     last = [f"[bold]No change recommended:[/bold] {shown(found.why_not)}"] if found.why_not else []
     lines = [*answer_text(found), shown(f"report   {found.report}"), *last]
-    answer(as_json, {"run": str(run)} | as_document(found), *lines)
+    answer(as_json, {"run": str(run)} | found.as_document(), *lines)
     if found.why_not:
-        raise typer.Exit(Refused.exit_code)
+        raise typer.Exit(NoChangeRecommended.exit_code)
 
 
 SHORTER = (
@@ -53,35 +52,30 @@ SHORTER = (
 """How a long run can be shortened."""
 
 
-def answer_text(found: Answer) -> list[str | Table]:
+def answer_text(found: Result) -> list[str | Table]:
     """The answer in a few lines."""
-    from overlace.report.answer import answer_lines, headline
-
     lines: list[str | Table] = []
-    for part in found.parts:
-        document = part.solved.document
-        lines.append(f"[bold]{part.name}: {headline(document)}[/bold] ({shown(part.solved.folder)})")
-        if part.judged.saving is not None:
-            lines.append(f"  forecast: {shown(found.outlook)}")
-        figures = answer_lines(document, found.unit, found.links_priced)
-        lines += [f"  {shown(what)}: {shown(text)}" for what, text in figures]
-        if part.name == "mesh" and found.mesh:
-            lines += [frontier_table(found.mesh.rows), f"  taken: {shown(found.mesh.why)}"]
-    if found.trees:
-        lines += trees_text(found.trees, found.run)
+    for each in found.verdicts:
+        lines.append(f"[bold]{each.name}: {each.headline}[/bold] ({shown(each.folder)})")
+        if each.forecast:
+            lines.append(f"  forecast: {shown(each.forecast)}")
+        lines += [f"  {shown(what)}: {shown(text)}" for what, text in each.lines]
+        if each.frontier:
+            lines += [frontier_table(each.frontier["rows"]), f"  taken: {shown(each.frontier['why'])}"]
+    lines += [line for each in found.verdicts if each.trees for line in trees_text(each.trees, found.run)]
     lines += [f"limited by: {shown(text)}" for text in found.bounds]
     lines += [f"[yellow]note:[/yellow] {shown(text)}" for text in found.notes]
     lines += [f"[dim]left out: {shown(facet)}: {shown(why)}[/dim]" for facet, why in found.left_out]
     return lines
 
 
-def trees_text(trees: Trees, run: Path) -> list[str | Table]:
+def trees_text(trees: Json, run: Path) -> list[str | Table]:
     """The trees of channels in a few lines."""
-    from overlace.optimize.dissemination import TREES, trees_lines
+    from overlace.optimize.trees import TREES
 
-    size = f"{counted(trees.channels, 'channel', 'channels')}, {trees.subscribers:,} subscribers"
+    size = f"{counted(trees['channels'], 'channel', 'channels')}, {trees['subscribers']:,} subscribers"
     lines: list[str | Table] = [f"[bold]{TREES}[/bold]: {size} ({shown(run / 'trees.parquet')})"]
-    return lines + [f"  {shown(what)}: {shown(text)}" for what, text in trees_lines(trees)]
+    return lines + [f"  {shown(what)}: {shown(text)}" for what, text in trees["lines"].items()]
 
 
 def frontier_table(rows: list[dict[str, Any]]) -> Table:

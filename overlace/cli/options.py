@@ -195,6 +195,8 @@ def make_planner(planner: type[Planner], given: Mapping[str, Any], names: Names,
     for field in dataclasses.fields(planner):  # type: ignore[arg-type]
         value = given.get(field.name)
         if value is None:
+            value = given.get(field.metadata.get("formerly", ""))
+        if value is None:
             continue
         hint, _ = without_none(hints[field.name])
         if get_origin(hint) is tuple:

@@ -47,12 +47,11 @@ def demo_command(
     from overlace.cli.logs import account_lines
     from overlace.cli.main_job import answer_text
     from overlace.demo import BUDGET, demo
-    from overlace.optimize.job import as_document
 
     began = time.perf_counter()
     with bar("demo") as progress:
         made = demo(folder, seed=seed, force=force, engine=engine, progress=progress)
-    ingested, found, trace = made.ingested, made.answer, f"{folder}/trace"
+    ingested, found, trace = made.ingested, made.result, f"{folder}/trace"
     lines: list[str | Table] = []
     for table, counts in made.tables.items():
         lines += [typed("ingest", f"{folder}/tables/{table}.csv", "--table", table, "--out", trace)]
@@ -63,9 +62,9 @@ def demo_command(
     lines += [typed("optimize", trace, "--out", str(folder), *goal)]
     answer(
         as_json,
-        {"trace": ingested.trace.path, "sources": [a._asdict() for a in ingested.accounts], **as_document(found)},
+        {"trace": ingested.trace.path, "sources": [a._asdict() for a in ingested.accounts], **found.as_document()},
         *lines,
-        *plan_lines(found.parts[0].solved.document, most=5),
+        *plan_lines(found.verdicts[0].document, most=5),
         *answer_text(found),
         shown(f"report   {found.report}"),
         f"[dim]{time.perf_counter() - began:.0f} s[/dim]",
@@ -128,14 +127,15 @@ def observe_command(
 
     It is observed in this process. With an engine named, traffic that is larger than memory is added up there.
     """
-    from overlace.optimize.observe import observe
+    from overlace.optimize.task import observe
     from overlace.trace.recorded import describe_recording
     from overlace.trace.runs import writing_run
 
     with bar("observe") as progress, writing_run(run), reading(engine, lambda: trace) as reader:
         progress(0.1, "reading")
-        found, _, source, parts = observe(trace, run, split, force=force, reader=reader)
-    for line in (parts.warning, *describe_recording(source.notes)):
+        task = observe(trace, run, split, force=force, reader=reader)
+    found, parts = task.observation, task.cut
+    for line in (parts.warning, *describe_recording(task.trace.notes)):
         if line:
             err.print(f"[yellow]note:[/yellow] {shown(line)}")
     document = {

@@ -84,7 +84,8 @@ def solve_command(
     """Solve unless that very plan is there already, and print it."""
     from overlace.catalog import planner_class
     from overlace.cli.options import make_planner
-    from overlace.optimize.solve import AS_OBSERVED, keep_plan, plan_for, solve
+    from overlace.optimize.forecast import AS_OBSERVED, forecast_for
+    from overlace.optimize.plan import keep_plan, plan_for, solve
     from overlace.trace.runs import read_observation, writing_run
 
     observation, names = read_observation(run)
@@ -95,16 +96,12 @@ def solve_command(
     }
     planner = make_planner(planner_class(name), given, names, counts)
     with bar(name) as progress, writing_run(run):
-        target = AS_OBSERVED
-        if forecast:
-            from overlace.optimize.forecast import target_for
-
-            target = target_for(run, planner, seed, progress)
+        made_for = forecast_for(run, planner, seed, progress) if forecast else AS_OBSERVED
         if force:
-            plan = plan_for(planner, observation, target.ahead, seed, progress)
-            solved = keep_plan(plan, observation, run, names, target)
+            plan = plan_for(planner, observation, made_for.ahead, seed, progress)
+            solved = keep_plan(plan, observation, run, names, made_for)
         else:
-            solved = solve(planner, observation, run, names, seed=seed, target=target, progress=progress)
+            solved = solve(planner, observation, run, names, seed=seed, forecast=made_for, progress=progress)
     document, folder, again, _ = solved
     if again:
         err.print(shown(f"solved before: {folder} (--force solves again)"))
@@ -121,8 +118,7 @@ def plan_lines(document: Any, most: int | None = None, priced: bool = True) -> l
 
     `priced`: some link has a cost.
     """
-    from overlace.report.answer import changes_line
-    from overlace.report.naming import own_cost_unit
+    from overlace.optimize.words import changes_line, own_cost_unit
     from overlace.trace.plan_file import change_lines
 
     lines = []
@@ -169,13 +165,14 @@ def plan_show(
 ) -> None:
     """What a plan costs and saves, and each step with its reason."""
     from overlace.catalog import PLANNERS
-    from overlace.report.answer import answer_lines
+    from overlace.optimize.words import Units
+    from overlace.optimize.words import lines as lines_of
     from overlace.trace.plans import read_plan
 
     document = read_plan(plan, PLANNERS)
     unit, priced = unit_of(plan)
     judged = [
-        f"{shown(what)}: {shown(text)}" for what, text in answer_lines(document, unit, priced) if what != "changes"
+        f"{shown(what)}: {shown(text)}" for what, text in lines_of(document, Units(unit, priced)) if what != "changes"
     ]
     lines = [*judged, f"at most {document.peak_reconnects:,} connect anew in one step"]
     shown_steps = plan_lines(document, steps, priced)
@@ -195,7 +192,7 @@ def unit_of(plan: Path) -> tuple[str, bool]:
 def plan_diff(ours: PlanPath, theirs: PlanPath, as_json: AsJson = False) -> None:
     """Which changes only one of two plans makes."""
     from overlace.catalog import PLANNERS
-    from overlace.report.answer import changes_line
+    from overlace.optimize.words import changes_line
     from overlace.trace.plans import plan_difference, read_plan
 
     first, second = read_plan(ours, PLANNERS), read_plan(theirs, PLANNERS)

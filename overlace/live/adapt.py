@@ -31,16 +31,13 @@ from overlace.live.planned import Planned, read_planned, refuse_no_tree
 from overlace.live.record import record
 from overlace.live.windows import Window, join_windows, of_one_pattern, read_window
 from overlace.model import Progress, name_of
-from overlace.observe.known import known_as
 from overlace.observe.later import later
-from overlace.optimize.job import Answer, Refused, optimize
-from overlace.optimize.judge import Part, worth
-from overlace.optimize.newcomers import Placing, Stays
-from overlace.optimize.observe import trace_of
-from overlace.planners.joint.joint import Joint
+from overlace.optimize.newcomers import NewClientRule, PinnedClients
+from overlace.optimize.result import NoChangeRecommended, Result, Verdict
+from overlace.optimize.task import read_task
 from overlace.stopping import asked, coming_to_an_end, finishing
-from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
+from overlace.verbs import optimize
 from overlace.wording import counted
 
 FEWEST = 300
@@ -214,17 +211,17 @@ class Adaptation:
             self.kept.moved.clear()
         joined = join_windows(windows, self.site.deployment, self.memory.folder / "trace")
         try:
-            answer = self._plan(joined, tell)
-        except Refused as error:
-            part = error.answer.parts[0] if error.answer.parts else None
-            return found._replace(gain=worth(part) if part else None, why=self._too_little(part, error))
-        part = answer.parts[0]
-        found = found._replace(gain=worth(part))
+            result = self._plan(joined, tell)
+        except NoChangeRecommended as error:
+            verdict = error.result.verdicts[0] if error.result.verdicts else None
+            return found._replace(gain=verdict.worth if verdict else None, why=self._too_little(verdict, error))
+        verdict = result.verdicts[0]
+        found = found._replace(gain=verdict.worth)
         if asked():
             return found._replace(why="it was ended before the plan was carried out")
-        planned = read_planned(part.solved.folder, answer.run)
+        planned = read_planned(verdict.folder, result.run)
         refuse_no_tree(planned)
-        planned = planned._replace(newcomers=newcomers_of(part, answer.run))
+        planned = planned._replace(newcomers=newcomers_of(verdict, result.run))
         try:
             intent, applied = self._change(planned, tell)
         except SURVIVED as error:
@@ -239,7 +236,7 @@ class Adaptation:
         more = counted(links, "link would change", "links would change")
         return found._replace(why=f"{would}, {more}; --dry-run changes nothing")
 
-    def _plan(self, trace: Trace, tell: Progress) -> Answer:
+    def _plan(self, trace: Trace, tell: Progress) -> Result:
         """The plan that `optimize` makes of the windows kept, judged on the last part of the last one."""
         last = self.kept.windows[self.kept.number]
         cut = last.end_us - round(JUDGED * (last.end_us - last.begin_us))
@@ -259,9 +256,9 @@ class Adaptation:
             trace.path, self.memory.run(self.kept.number), Limits(**asked_for), goal, force=True, progress=tell
         )
 
-    def _too_little(self, part: Part | None, error: Refused) -> str:
+    def _too_little(self, verdict: Verdict | None, error: NoChangeRecommended) -> str:
         """Why a plan is not carried out, in a few words."""
-        if part is not None and worth(part) < self.options.min_gain:
+        if verdict is not None and verdict.worth < self.options.min_gain:
             return f"less than --min-gain {self.options.min_gain:.0%}"
         return _reason(error)
 
@@ -319,22 +316,21 @@ def as_pattern(name: str) -> str:
     return f"[{name[0]}]{glob.escape(name[1:])}" if name[:1].isalnum() else glob.escape(name)
 
 
-def newcomers_of(part: Part, run: Path) -> dict[str, str]:
+def newcomers_of(verdict: Verdict, run: Path) -> dict[str, str]:
     """Where a plan's rule sends those who first came up in the last part of the window, by name."""
-    new, planner = part.solved.document.newcomers, part.solved.plan.planner
-    if new is None or not isinstance(planner, Joint):
+    new, plan = verdict.document.newcomers, verdict.plan
+    if new is None:
         return {}
-    trace, cut = trace_of(run)
-    observation, names = read_observation(run)
-    follows = later(trace, cut.held_out, known_as(trace, names), observation)
-    after = part.solved.plan.after
-    placing = Placing(planner, observation, new.rule, part.solved.plan.seed, Stays(tuple(new.keep), tuple(new.only)))
-    rule = placing.rule_for(after)
+    task = read_task(run)
+    follows = later(task.trace, task.cut.held_out, task.known, task.observation)
+    pinned = PinnedClients(tuple(new.keep), tuple(new.only))
+    placing = NewClientRule(plan.planner.router, task.observation, new.rule, plan.seed, pinned)
+    rule = placing.rule_for(plan.after)
     if rule is None or not len(follows.arrivals.client):
         return {}
-    homes = placing.homes(follows, after, rule)
+    homes = placing.homes(follows, plan.after, rule)
     return {
-        name: name_of("broker", int(home), names)
+        name: name_of("broker", int(home), task.names)
         for name, home in zip(follows.called, homes.tolist(), strict=True)
         if home >= 0
     }

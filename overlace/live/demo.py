@@ -22,7 +22,8 @@ from overlace.live.tally import Tally
 from overlace.live.traffic import Load
 from overlace.live.wiring import Links
 from overlace.model import Progress
-from overlace.optimize.job import Answer, optimize
+from overlace.optimize.result import Result
+from overlace.verbs import optimize
 
 BEFORE, DURING, AFTER = 15.0, 12.0, 10.0
 """Seconds of load that are recorded, during which the plan is carried out, and after it."""
@@ -43,7 +44,7 @@ class LiveDemo(NamedTuple):
     """What the demo showed."""
 
     recorded: str
-    answer: Answer
+    result: Result
     applied: Applied
     before: Shot
     after: Shot
@@ -102,17 +103,17 @@ async def _show(deployment: Deployment, out: Path, seed: int, tell: Progress) ->
         )
         before = await _shot(deployment, load, {})
         tell(0.4, "planning")
-        answer = await asyncio.to_thread(
+        result = await asyncio.to_thread(
             optimize, str(out / "trace"), out / "run", Limits(), Goal(objective="messages")
         )
-        plan = answer.parts[0].solved.folder
+        plan = result.verdicts[0].folder
         tell(0.6, "carrying the plan out under the load")
         applied, _ = await asyncio.gather(asyncio.to_thread(apply, plan, deployment, ApplyOptions()), load.run(DURING))
         tell(0.85, f"the load for {AFTER:g} s more")
         mark = load.tally.mark()
         await load.run(AFTER)
         after = await _shot(deployment, load, mark)
-    return LiveDemo(recorded.summary(), answer, applied, before, after, load.tally)
+    return LiveDemo(recorded.summary(), result, applied, before, after, load.tally)
 
 
 async def _shot(deployment: Deployment, load: Load, mark: Mapping[Kind, int]) -> Shot:

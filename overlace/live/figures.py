@@ -14,7 +14,7 @@ from overlace.model import name_of
 from overlace.observe.known import known_as
 from overlace.observe.observation import observe_with_names
 from overlace.observe.traffic import traffic_of
-from overlace.optimize.case import metric_of
+from overlace.optimize.task import metric_of
 from overlace.replay.measure import measure
 from overlace.trace.store import Trace
 

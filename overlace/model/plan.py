@@ -51,6 +51,11 @@ class Planner(Protocol):
             raise Unknown("limit", limit, self.limits)
         return replace(self, **{limit: None})  # type: ignore[type-var]
 
+    @property
+    def router(self) -> Any:
+        """The planner itself where it plans for a forecast and places new clients, as `joint` does; else None."""
+        return None
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Steps(Record):

@@ -28,7 +28,7 @@ from overlace.model import PARTS, Classes, Flows, Observation
 from overlace.observe.known import Known
 from overlace.observe.sums import with_sender
 from overlace.observe.traffic import complete_traffic
-from overlace.trace.plan_file import Forecast
+from overlace.trace.plan_file import ForecastModel
 from overlace.trace.store import DAY_US, Trace
 from overlace.trace.traffic import Traffic, add_up
 
@@ -145,7 +145,7 @@ def weights(ends: Ints, moment: int, half_life: float | None) -> Floats:
     return np.asarray(0.5 ** (np.maximum(moment - ends, 0) / (half_life * DAY_US)))
 
 
-def expect_traffic(observation: Observation, slices: Slices, forecast: Forecast, seed: int = 0) -> Observation:
+def expect_traffic(observation: Observation, slices: Slices, forecast: ForecastModel, seed: int = 0) -> Observation:
     """The observation with the traffic to expect after its window, in thousandths of a message.
 
     All amounts together are what they were. Who is connected where, and what links cost, stays as it is.

@@ -1,1 +1,1 @@
-"""The main job: choose what to plan and for which traffic, plan, judge on held-out traffic, and tell when it drifts."""
+"""The main job: task, forecast, plan, metrics, verdict, result (`job` walks through them), and drift from a plan."""

@@ -16,7 +16,7 @@ import numpy as np
 from overlace.catalog import planner_name
 from overlace.errors import NothingBetter
 from overlace.limits import Goal, Limits, as_flag
-from overlace.model import Names, Observation, Overlay, Plan, Planner, Progress, name_of
+from overlace.model import Names, Observation, Plan, Planner, Progress, name_of
 from overlace.planners.mesh.caps import CapTooLow, forbidden
 from overlace.planners.mesh.frontier import degrees_of
 from overlace.planners.mesh.greedy_merge import GreedyMerge
@@ -64,9 +64,8 @@ class Candidate(NamedTuple):
 
 
 class MeshChoice(NamedTuple):
-    """The planner to take, its plan, and what it was chosen from."""
+    """The plan to take, and what it was chosen from."""
 
-    planner: Planner
     plan: Plan
     rows: list[dict[str, Any]]
     why: str
@@ -81,7 +80,7 @@ def choose_mesh(
     progress: Progress | None = None,
 ) -> MeshChoice:
     """Try what could be taken within the limits, and take one."""
-    tell, found = progress or (lambda share, what: None), list[Candidate]()
+    report_progress, found = progress or (lambda share, what: None), list[Candidate]()
     refused: list[CapTooLow] = []
 
     def attempt(planner: Planner, *, sure: bool = False) -> None:
@@ -93,12 +92,12 @@ def choose_mesh(
     for i, planner in enumerate(planners):
         if asked() and take(found, limits):  # what is found by now will do
             break
-        tell(i / len(planners), _label(planner))
+        report_progress(i / len(planners), _label(planner))
         attempt(planner)
     for planner in _longer(limits):
         if take(found, limits):
             break
-        tell(0.9, _label(planner))
+        report_progress(0.9, _label(planner))
         attempt(planner)
     if not take(found, limits) and not refused:  # those who forbid it were known before any search
         attempt(found.pop().planner or planners[-1], sure=True)
@@ -106,19 +105,19 @@ def choose_mesh(
     taken = take(found, limits, len(np.unique(observation.interests[:, 0])) - 1)
     if taken is None:
         last = refused[-1]
-        tell(0.95, "looking for the least --max-degree that can be kept")
+        report_progress(0.95, "looking for the least --max-degree that can be kept")
         least = _least(observation, limits, goal.seed, last)
+        longer = f", or paths longer than --max-diameter {limits.max_diameter}" if limits.max_diameter else ""
+        longer = ", or leave --survive out" if limits.survive else longer
         *_, longest = (each for each in found if each.plan is None and each.diameter < MANY)
         raise NothingBetter(
             f"no mesh was found with at most {counted(last.cap, 'link', 'links')} a client. {longest.label}: "
-            f"{longest.why_not}. The least found is {least}. To try: --max-degree {least}{_or_longer(limits)}."
+            f"{longest.why_not}. The least found is {least}. To try: --max-degree {least}{longer}."
         )
     today = _today(observation, limits)
-    assert taken.planner is not None
     assert taken.plan is not None
     listed = [*([today] if today else []), *found]
     return MeshChoice(
-        taken.planner,
         taken.plan,
         [each.row(each is taken) for each in listed],
         _why(limits, taken, next(each for each in found if each.plan is not None and not each.why_not)),
@@ -229,14 +228,15 @@ def _try(
     planner: Planner, observation: Observation, limits: Limits, seed: int, names: Names | None, *, sure: bool
 ) -> tuple[Candidate, CapTooLow | None]:
     """What came of a planner; unless it is to be tried for sure, not where a topic or client is known to forbid it."""
-    label, diameter, cap = _label(planner), _diameter(planner), limits.max_degree
+    greedy, cap, label = planner == GreedyMerge(), limits.max_degree, _label(planner)
+    diameter = 0 if greedy else int(getattr(planner, "diameter", 2))  # links on a path that it keeps; 0: as it comes
     if cap is not None and diameter and not sure and not getattr(planner, "effort", 0):
         given = interests_of(observation, planner_name(planner))
         if forbids := forbidden(given, cap, diameter):
             kind, key, why = forbids
             why = f"{kind} {name_of(kind, key, names)} {why}"
             return Candidate(label, planner, diameter, True, None, 0, 0, 0.0, why), None
-    if isinstance(planner, GreedyMerge) and (pairs := pairs_of(observation)) > MOST_PAIRS:
+    if greedy and (pairs := pairs_of(observation)) > MOST_PAIRS:
         why = f"not tried, it looks at {pairs / 1e6:,.0f} million pairs of subscribers: overlace solve mesh.gm RUN"
         return Candidate(label, planner, MANY, False, None, 0, 0, 0.0, why), None
     try:
@@ -246,25 +246,13 @@ def _try(
     average, highest = degrees_of(observation, plan.after.mesh)
     exact, why = True, ""
     if not diameter:
-        diameter, exact = _measure_diameter(observation, plan.after)
+        found = shape(observation, plan.after, most_exact=500, sources=16)
+        diameter, exact = int(found.of("max_diameter")), not found.of("diameter_sampled")
     if limits.max_diameter is not None and diameter > limits.max_diameter:
         why = f"a path of {diameter} links, above --max-diameter {limits.max_diameter}"
     elif limits.max_degree is not None and highest > limits.max_degree:
         why = f"a client with {highest:,} links, above --max-degree {limits.max_degree}"
     return Candidate(label, planner, diameter, exact, plan, len(plan.after.mesh), highest, average, why), None
-
-
-def _measure_diameter(observation: Observation, overlay: Overlay) -> tuple[int, bool]:
-    """(diameter, whether that is exact) of a mesh."""
-    found = shape(observation, overlay, most_exact=500, sources=16)
-    return int(found.of("max_diameter")), not found.of("diameter_sampled")
-
-
-def _diameter(planner: Planner) -> int:
-    """The links on a path that a planner keeps; 0: as it comes."""
-    if isinstance(planner, HubTree):
-        return planner.diameter
-    return 0 if isinstance(planner, GreedyMerge) else 2
 
 
 def _label(planner: Planner) -> str:
@@ -321,10 +309,3 @@ def _why(limits: Limits, taken: Candidate, first: Candidate) -> str:
         f"up to {taken.diameter} links instead of {first.diameter} and {taken.links:,} links in all instead of "
         f"{first.links:,}"
     )
-
-
-def _or_longer(limits: Limits) -> str:
-    """What else could be lifted."""
-    if limits.survive:
-        return ", or leave --survive out"
-    return f", or paths longer than --max-diameter {limits.max_diameter}" if limits.max_diameter else ""

@@ -32,7 +32,7 @@ from overlace.trace.judgement import GroupCost
 from overlace.trace.plan_file import Newcomers
 
 
-class Stays(NamedTuple):
+class PinnedClients(NamedTuple):
     """Clients that stay where they connect, also newcomers, by name or pattern."""
 
     keep: tuple[str, ...] = ()
@@ -44,18 +44,18 @@ class Stays(NamedTuple):
         return kept or (len(self.only) > 0 and not any(matches(name, pattern) for pattern in self.only))
 
 
-NOBODY = Stays()
+NONE_PINNED = PinnedClients()
 
 
 @dataclass(frozen=True, eq=False)
-class Placing:
-    """How a plan places newcomers: by a rule, under its planner's limits; whom the user keeps stays."""
+class NewClientRule:
+    """How a plan places new clients: by a rule, under its planner's limits; pinned ones stay where they connect."""
 
     planner: Joint
     observation: Observation
     rule: str = ""  # none: they stay where they connect
     seed: int = 0
-    stays: Stays = NOBODY
+    pinned: PinnedClients = NONE_PINNED
 
     def overlay(self, follows: Later, after: Overlay) -> Overlay:
         """An overlay with the newcomers of later traffic where the rule sends them, or where the log shows them."""
@@ -75,8 +75,8 @@ class Placing:
         new, network = follows.arrivals, self.observation.network
         region = new.region if by_place(self.observation) else regions_at(network, new.home)
         contact = new.contact
-        if any(self.stays):
-            stays = np.array([self.stays.holds(name) for name in follows.called], dtype=np.bool_)
+        if any(self.pinned):
+            stays = np.array([self.pinned.holds(name) for name in follows.called], dtype=np.bool_)
             contact, region = np.where(stays, -1, contact), np.where(stays, -1, region)
         arrivals = Arrivals(contact, new.home, region, new.client)
         return settle(rule, self.room(after), after, network.costs_of(after.tree), arrivals)
@@ -108,7 +108,7 @@ class Placing:
         return Room(sent, caps[0], handled, caps[1], *each, clients, may, area)
 
 
-def describe_rule(placing: Placing, after: Overlay, names: Names) -> Newcomers | None:
+def describe_rule(placing: NewClientRule, after: Overlay, names: Names) -> Newcomers | None:
     """The rule of an overlay as plan.json has it, by names."""
     rule, observation = placing.rule_for(after), placing.observation
     if rule is None:
@@ -125,7 +125,7 @@ def describe_rule(placing: Placing, after: Overlay, names: Names) -> Newcomers |
     elif rule.name == REGION:
         for g in np.flatnonzero(rule.broker >= 0).tolist():
             called[name_of("region", g, names)] = name_of("broker", int(rule.broker[g]), names)
-    return Newcomers(rule=rule.name, brokers=called, keep=list(placing.stays.keep), only=list(placing.stays.only))
+    return Newcomers(rule=rule.name, brokers=called, keep=list(placing.pinned.keep), only=list(placing.pinned.only))
 
 
 def split_clients(later: Later, before: Overlay, after: Overlay, unit: str, metric: str) -> list[GroupCost]:

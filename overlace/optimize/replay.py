@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,39 +17,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overlace import __version__
+from overlace.catalog import PLANNERS, planner_name
 from overlace.metrics import Metrics
-from overlace.model import Observation, Plan, Progress
-from overlace.observe.cut import Cut
-from overlace.observe.known import Known, known_as
+from overlace.model import Plan, Progress
+from overlace.observe.known import Known
 from overlace.observe.later import Later, later
+from overlace.observe.tables import ALWAYS, STILL, Window, bounds
 from overlace.observe.traffic import IN_PROCESS, Reader
-from overlace.optimize.case import Training
-from overlace.optimize.content import read_requests
-from overlace.optimize.observe import trace_of
+from overlace.optimize.task import Task, read_task
+from overlace.replay.forwarding import ContentRequests
 from overlace.replay.measure import measure, within
 from overlace.replay.tally import Tally
-from overlace.trace.runs import read_observation
+from overlace.trace.plans import load_plan, parameters_of
 from overlace.trace.store import Trace
-from overlace.trace.tables import arrow, numbers, table_of
-
-
-class Replayed(NamedTuple):
-    """One run: which overlay, on which part, and what it measured."""
-
-    run: str
-    plan: str
-    overlay: str
-    part: str
-    metrics: Metrics
-
-
-def replay(run: Path, *, reader: Reader = IN_PROCESS, progress: Progress | None = None) -> list[Replayed]:
-    """Before and after each plan of a run folder, on both parts of its trace; written into RUN."""
-    trace, cut = trace_of(run)
-    observation, names = read_observation(run)
-    training = Training(trace, cut.train, known_as(trace, names), observation)
-    plans = _plans_in(run, observation)
-    return replay_plans(run, training, plans, read_traffic(training, cut, reader), progress)
+from overlace.trace.tables import arrow, is_content, numbers, table_of
 
 
 class Traffic(NamedTuple):
@@ -59,43 +40,71 @@ class Traffic(NamedTuple):
     later: Later
 
 
-def read_traffic(training: Training, cut: Cut, reader: Reader = IN_PROCESS) -> dict[str, Traffic]:
+class Replayed(NamedTuple):
+    """One run: which overlay, on which part, what it measured, and its row in the table runs."""
+
+    run: str
+    plan: str
+    overlay: str
+    part: str
+    metrics: Metrics
+    about: Mapping[str, Any]
+
+
+def replay(run: Path, *, reader: Reader = IN_PROCESS, progress: Progress | None = None) -> list[Replayed]:
+    """Before and after each plan of a run folder, on both parts of its trace; written into RUN."""
+    task, folders = read_task(run), sorted(path.parent for path in (run / "plans").glob("*/plan.json"))
+    plans = {folder.name: load_plan(folder, PLANNERS, task.observation) for folder in folders}
+    done = replay_plans(task, plans, read_traffic(task, reader), progress)
+    write_replays(done, run)
+    return done
+
+
+def read_traffic(task: Task, reader: Reader = IN_PROCESS) -> dict[str, Traffic]:
     """The traffic of the training window and of what is held out."""
-    trace, _, known, observation = training
-    windows = {"train": cut.train, "held-out": cut.held_out}
+    windows = {"train": task.cut.train, "held-out": task.cut.held_out}
     return {
-        part: Traffic(window, later(trace, window, known, observation, reader=reader))
+        part: Traffic(window, later(task.trace, window, task.known, task.observation, reader=reader))
         for part, window in windows.items()
     }
 
 
 def replay_plans(
-    run: Path,
-    training: Training,
-    plans: Mapping[str, Plan],
-    traffic: Mapping[str, Traffic],
-    progress: Progress | None = None,
+    task: Task, plans: Mapping[str, Plan], traffic: Mapping[str, Traffic], progress: Progress | None = None
 ) -> list[Replayed]:
-    """Before and after each plan, on each part of the log; written into RUN."""
-    trace, observation = training.trace, training.observation
-    done: list[Replayed] = []
-    rows: list[tuple[Any, ...]] = []
+    """Before and after each plan, on each part of the log."""
+    trace, done = task.trace, list[Replayed]()
     for part, (window, follows) in traffic.items():
-        messages, doubles = follows.rows(), _doubles(trace, window, training.known)
-        requests = read_requests(trace, window, training.known)
-        overlays = {"": follows.overlay(observation.overlay)}
-        for name, plan in plans.items():
-            overlays[name] = follows.overlay(plan.after)
+        messages, doubles = follows.rows(), _doubles(trace, window, task.known)
+        requests = read_requests(trace, window, task.known)
+        overlays = {"": follows.overlay(task.observation.overlay)}
+        overlays |= {name: follows.overlay(plan.after) for name, plan in plans.items()}
         for name, overlay in overlays.items():
             began = time.perf_counter()
             metrics = fold_newcomers(measure(follows.stage, overlay, messages, trace.unit, doubles, requests), follows)
-            each = Replayed(f"{name or 'before'}/{part}", name, "after" if name else "before", part, metrics)
-            done.append(each)
-            rows.append(_row(each, plans[name] if name else None, window, time.perf_counter() - began))
+            about = {
+                "run": f"{name or 'before'}/{part}",
+                **_made_by(plans.get(name)),
+                "plan": name or None,
+                "overlay": "after" if name else "before",
+                "part": part,
+                "since": window[0],
+                "until": window[1],
+                "version": __version__,
+                "seconds": time.perf_counter() - began,
+            }
+            done.append(Replayed(about["run"], name, about["overlay"], part, metrics, about))
             if progress:
                 progress(len(done) / ((1 + len(plans)) * len(traffic)), f"{name or 'as it was'}, {part}")
-    _write(run, done, rows)
     return done
+
+
+def _made_by(plan: Plan | None) -> dict[str, Any]:
+    """What made a plan, for the table runs."""
+    if plan is None:
+        return {"planner": "", "parameters": "{}", "seed": 0}
+    parameters = json.dumps(parameters_of(plan.planner))
+    return {"planner": planner_name(plan.planner), "parameters": parameters, "seed": plan.seed}
 
 
 def fold_newcomers(metrics: Metrics, traffic: Later) -> Metrics:
@@ -119,17 +128,6 @@ def fold_newcomers(metrics: Metrics, traffic: Later) -> Metrics:
     return Metrics.join([rest, tally.metrics()])
 
 
-def _plans_in(run: Path, observation: Observation) -> dict[str, Plan]:
-    """Each plan of the run; refused if it was made from another observation."""
-    paths = sorted((run / "plans").glob("*/plan.json")) if (run / "plans").is_dir() else []
-    if not paths:
-        return {}
-    from overlace.catalog import PLANNERS
-    from overlace.trace.plans import load_plan
-
-    return {path.parent.name: load_plan(path.parent, PLANNERS, observation) for path in paths}
-
-
 def _doubles(trace: Trace, window: tuple[int, int], known: Known) -> pa.Table:
     """Second sends in the whole buckets of a window, clients as the observation numbers them."""
     rows = within(trace.read("doubles"), window, trace.bucket_us)
@@ -137,25 +135,42 @@ def _doubles(trace: Trace, window: tuple[int, int], known: Known) -> pa.Table:
     return rows.set_column(rows.column_names.index("client"), "client", arrow(client, pa.int32()))
 
 
-def _row(each: Replayed, plan: Plan | None, window: tuple[int, int], seconds: float) -> tuple[Any, ...]:
-    """A row of the table runs."""
-    planner, parameters, seed = "", {}, 0
-    if plan is not None:
-        from overlace.catalog import planner_name
-        from overlace.trace.plans import parameters_of
-
-        planner, parameters, seed = planner_name(plan.planner), parameters_of(plan.planner), plan.seed
-    about = (each.run, planner, json.dumps(parameters), seed, each.plan or None, each.overlay, each.part)
-    return (*about, *window, __version__, seconds)
-
-
-def _write(run: Path, done: list[Replayed], rows: list[tuple[Any, ...]]) -> None:
+def write_replays(done: Sequence[Replayed], run: Path) -> None:
+    """RUN/metrics.parquet and RUN/runs.parquet."""
     tables = []
-    for name, _, _, _, m in done:
+    for each in done:
+        m = each.metrics
         other = arrow(m.other, pa.int64(), m.other < 0)
-        columns = ([name] * len(m.value), m.metric.tolist(), m.scope.tolist(), m.key, other, m.value)
+        columns = ([each.run] * len(m.value), m.metric.tolist(), m.scope.tolist(), m.key, other, m.value)
         tables.append(table_of("metrics", *columns))
-    for name, table in (("metrics", pa.concat_tables(tables)), ("runs", table_of("runs", *zip(*rows, strict=True)))):
+    runs = table_of("runs", *zip(*(each.about.values() for each in done), strict=True))
+    for name, table in (("metrics", pa.concat_tables(tables)), ("runs", runs)):
         beside = run / f".{name}.part"
         pq.write_table(table, beside, compression="zstd")
         beside.replace(run / f"{name}.parquet")
+
+
+def read_requests(trace: Trace, window: Window, known: Known) -> ContentRequests | None:
+    """Content subscriptions and advertisements at the end of a window, in order of arrival; none if nobody has any."""
+    rows = trace.read("subscriptions", ["client", "filter", "dialect", "since", "until"])
+    asked = _at_end(rows.filter(arrow(is_content(rows["dialect"]), pa.bool_())), window)
+    if asked.num_rows == 0:
+        return None
+    from overlace.matching.content.syntax import parse_filter
+
+    offers = trace.read("advertisements", ["client", "filter", "since", "until"])
+    offered = _at_end(offers.filter(offers["filter"].is_valid()), window)
+    return ContentRequests(
+        known.number("client", numbers(asked["client"]).astype(np.int64)),
+        [parse_filter(text) for text in asked["filter"].to_pylist()],
+        known.number("client", numbers(offered["client"]).astype(np.int64)),
+        [parse_filter(text) for text in offered["filter"].to_pylist()],
+    )
+
+
+def _at_end(rows: pa.Table, window: Window) -> pa.Table:
+    """The rows that hold at the end of a window, those that came first in front."""
+    _, end = bounds(window)
+    since, until = numbers(rows["since"], ALWAYS), numbers(rows["until"], STILL)
+    kept = np.flatnonzero((since < end) & (until >= end))
+    return rows.take(arrow(kept[np.argsort(since[kept], kind="stable")], pa.int64()))

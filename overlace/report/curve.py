@@ -14,18 +14,13 @@ import altair as alt
 import numpy as np
 from markupsafe import Markup
 
+from overlace.optimize.words import PARTS, clipped_ratio, flattens, label_of, objective_metric, own_cost_unit
 from overlace.report.charts import inline_svg, round_step, rows_chart, share_axis
-from overlace.report.naming import PARTS, Naming, label_of, own_cost_unit
+from overlace.report.naming import Naming
 from overlace.report.sheets import Amount, Change, amount, change, shown
+from overlace.report.tables import MOST_STEPS
 from overlace.trace.judgement import Judgement, Point
 from overlace.trace.plan_file import PlanFile
-
-MOST_STEPS = 300
-"""Steps of a plan that the page lists; without a judged curve the slider goes over these."""
-MOST_TIMES = 1e6
-"""How many times the first point a later one may be to be drawn where it is."""
-ENOUGH = 0.9
-"""The share of what a plan saves at which its curve is called flat."""
 
 Line = Sequence[tuple[float, float]]
 """Points from left to right: after so many steps, the share that is left."""
@@ -67,49 +62,16 @@ def gain_curve(name: str, document: PlanFile, naming: Naming) -> Curve | None:
     judged = document.judged
     if judged and len(judged.curve) > 2:
         first = judged.curve[0]
-        if first.metrics[_objective(judged)] > 0 and first.own_cost > 0:
+        if first.metrics[objective_metric(judged)] > 0 and first.own_cost > 0:
             return _measured_curve(name, document, judged, naming)
     return _own_curve(name, document, naming)
 
 
-def flattens(judged: Judgement) -> str:
-    """After how many steps most of the saving is there, as a sentence; nothing where there is none to speak of."""
-    saved = _savings(judged) if len(judged.curve) > 2 else []
-    if not saved or saved[-1] <= 1e-9 * abs(judged.curve[0].metrics[_objective(judged)]):
-        return ""
-    steps, total = [point.steps for point in judged.curve], judged.curve[-1].steps
-    where = PARTS[judged.metrics[-1].part]
-    i = next(i for i, each in enumerate(saved) if each >= ENOUGH * saved[-1])
-    if i == len(saved) - 1:
-        return f"{ENOUGH:.0%} of what the plan saves {where} takes more than {steps[-2]:,} of its {total:,} steps"
-    share = int(100 * _clipped_ratio(saved[i], saved[-1]) + 1e-9)
-    first = "the first of {:,} steps brings" if steps[i] == 1 else f"the first {steps[i]:,} of {{:,}} steps bring"
-    return f"{first.format(total)} {share}% of what all of them save {where}"
-
-
-def _objective(judged: Judgement) -> str:
-    """The metric of the objective."""
-    return judged.metrics[0].metric
-
-
-def _clipped_ratio(value: float, whole: float) -> float:
-    """value / whole; where they lie too far apart, the nearest that can be drawn."""
-    return max(-MOST_TIMES, min(MOST_TIMES, value / whole))
-
-
-def _savings(judged: Judgement) -> list[float]:
-    """What each point of the curve saves of what counts; all objectives are the better the lower."""
-    metric = _objective(judged)
-    return [judged.curve[0].metrics[metric] - point.metrics[metric] for point in judged.curve]
-
-
 def _measured_curve(name: str, document: PlanFile, judged: Judgement, naming: Naming) -> Curve:
     """Measured on the traffic that judges; a slider that stops where it was measured."""
-    first, last, metric = judged.curve[0], judged.curve[-1], _objective(judged)
-    left = [
-        (float(point.steps), _clipped_ratio(point.metrics[metric], first.metrics[metric])) for point in judged.curve
-    ]
-    own = [(float(point.steps), _clipped_ratio(point.own_cost, first.own_cost)) for point in judged.curve]
+    first, last, metric = judged.curve[0], judged.curve[-1], objective_metric(judged)
+    left = [(float(point.steps), clipped_ratio(point.metrics[metric], first.metrics[metric])) for point in judged.curve]
+    own = [(float(point.steps), clipped_ratio(point.own_cost, first.own_cost)) for point in judged.curve]
     where, flat, unit = (
         PARTS[judged.metrics[-1].part],
         flattens(judged),
@@ -129,7 +91,7 @@ def _measured_curve(name: str, document: PlanFile, judged: Judgement, naming: Na
 
 def _describe_stop(judged: Judgement, point: Point, naming: Naming) -> str:
     """A stop in a sentence."""
-    metric, first, total = _objective(judged), judged.curve[0], judged.curve[-1].steps
+    metric, first, total = objective_metric(judged), judged.curve[0], judged.curve[-1].steps
     before, after = first.metrics[metric], point.metrics[metric]
     values = f"{naming.metric(metric)} {amount(metric, before)} → {amount(metric, after)}"
     return f"Measured after {point.steps:,} of {total:,} steps: {values} ({change(metric, before, after).text})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import altair as alt
@@ -17,6 +17,12 @@ from overlace.report.sheets import Sheets
 
 MOST_BARS = 14
 """Bars that a histogram shows."""
+DRAWN = {
+    "hops": ("Links per delivery", "links, both client links counted", 1.0),
+    "latency_us": ("Latency per delivery", "milliseconds", 1000.0),
+    "degree": ("Links per client", "links of a client", 1.0),
+}
+"""Metrics with bins: title, axis, and what a unit of the axis is in the metric's."""
 COLOURS = ("var(--today)", "var(--after)")
 """The page's own, so that they change with its scheme."""
 
@@ -33,6 +39,15 @@ class Histogram(NamedTuple):
     def bin_name(self, i: int) -> str:
         """What a bar stands for."""
         return f"{self.labels[i]} to {self.labels[i + 1]}" if self.at_edges else self.labels[i]
+
+
+def draw_histograms(sheets: Sheets, metrics: Iterable[str] = DRAWN) -> list[tuple[str, Markup]]:
+    """(title, picture) of each metric of which there is something to draw."""
+    found = []
+    for title, axis, scale, metric in ((*DRAWN[metric], metric) for metric in metrics):
+        if histogram := read_histogram(sheets, metric, axis, scale=scale):
+            found.append((title, histogram_svg(histogram, title)))
+    return found
 
 
 def histogram_svg(histogram: Histogram, title: str) -> Markup:

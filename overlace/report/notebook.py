@@ -14,16 +14,25 @@ from overlace.arrays.jit import Ints
 from overlace.errors import BadOverlay
 from overlace.metrics import Metrics
 from overlace.model import Names, Network, Observation, Overlay, Plan, name_of
+from overlace.optimize.result import Result
+from overlace.optimize.words import own_cost_unit
 from overlace.replay.definitions import METRICS
-from overlace.report.comparison import metric_table
-from overlace.report.drawing import overlay_svg
-from overlace.report.histograms import histogram_svg, read_histogram
-from overlace.report.layout import lay_out, link_loads
-from overlace.report.naming import Naming, own_cost_unit
+from overlace.report.histograms import draw_histograms
+from overlace.report.layout import lay_out, link_loads, overlay_svg
+from overlace.report.naming import Naming
 from overlace.report.provenance import window_text
-from overlace.report.sheets import Amount, Sheet, sheet_of, visible
-from overlace.report.steps import list_plan_steps
-from overlace.report.tables import MOST_ROWS, Row, Table, largest, more_of, pair_table, ratio
+from overlace.report.sheets import Amount, sheet_of, visible
+from overlace.report.tables import (
+    MOST_ROWS,
+    Row,
+    Table,
+    largest,
+    list_plan_steps,
+    metric_table,
+    more_of,
+    pair_table,
+    ratio,
+)
 from overlace.report.templates import render_template
 from overlace.trace.plan_tables import count_changes
 from overlace.wording import counted
@@ -48,6 +57,8 @@ def noun_html(noun: object, names: Names | None = None) -> str | None:
             return overlay_html(noun, names)
         case Metrics():
             return metrics_html(noun, names)
+        case Result():
+            return result_html(noun)
     return None
 
 
@@ -71,6 +82,20 @@ def plan_html(plan: Plan, names: Names) -> str:
     more = more_of(len(plan.steps) - len(steps), "steps")
     title = f"Plan of {counted(len(plan.steps), 'step', 'steps')}"
     return _render(title, text, [], pictures, plan_steps=steps, unit=unit, more=more)
+
+
+def result_html(result: Result) -> str:
+    """What to do and what it saves, a table a plan, the tree before and after, and what a reader must know."""
+    tables = [
+        Table(each.headline, ("", each.name), [Row((what,), (text,)) for what, text in each.lines])
+        for each in result.verdicts
+    ]
+    notes = [*([f"No change recommended: {result.why_not}"] if result.why_not else []), *result.notes]
+    pictures: Pictures = []
+    for each in result.verdicts[:1]:
+        if len(each.plan.after.tree):
+            pictures = _draw_tree(each.plan.after, result.names, result.observation.network, before=each.plan.before)
+    return _render("Result", ". ".join(notes) or "nothing to note", tables, pictures)
 
 
 def observation_html(observation: Observation, names: Names) -> str:
@@ -133,7 +158,7 @@ def metrics_html(metrics: Metrics, names: Names) -> str:
     scopes = sorted({scope for _, scope in sheet.columns if apart or "region" not in scope} - {"overall"})
     text = f"{len(metrics.value):,} values" + (f"; also by {', '.join(scopes)}" if scopes else "")
     tables = [Table(table.caption, table.heads, table.rows, more)]
-    return _render("Metrics", text, tables, _draw_histograms(sheet))
+    return _render("Metrics", text, tables, draw_histograms([("value", sheet)]))
 
 
 def _count_table(caption: str, kind: str, columns: Mapping[str, Ints], names: Names) -> Table:
@@ -183,16 +208,3 @@ def _draw_tree(
     title = "The broker tree" + (" after the plan" if before else "")
     caption = title + (": new links in green, old ones dotted" if before else "")
     return [(caption, overlay_svg(layout, drawn, most, title, old))]
-
-
-def _draw_histograms(sheet: Sheet) -> Pictures:
-    pictures: Pictures = []
-    for metric, title, axis, scale in (
-        ("hops", "Links per delivery", "links, both client links counted", 1.0),
-        ("latency_us", "Latency per delivery", "milliseconds", 1000.0),
-        ("degree", "Links per client", "links of a client", 1.0),
-    ):
-        found = read_histogram([("value", sheet)], metric, axis, scale=scale)
-        if found:
-            pictures.append((title, histogram_svg(found, title)))
-    return pictures

@@ -1,6 +1,6 @@
 """The report: one HTML file that opens anywhere, offline.
 
-    write_report(run)       RUN/report.html
+    write_report(result)       RUN/report.html, of a result in hand or of a run folder
 
 It explains the trace even without a plan: what the traffic costs, what crosses each link, who sends it, what a failure
 costs. Where there are plans, each is shown before and after on held-out traffic. The file asks for nothing from
@@ -17,40 +17,53 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from overlace.optimize.result import Result, read_result
+from overlace.optimize.words import PARTS
 from overlace.replay.definitions import METRICS
-from overlace.report.comparison import broker_table, channel_table, failure_table, link_load_table, metric_table
 from overlace.report.curve import Curve, gain_curve
-from overlace.report.dissemination import kind_table, tree_table
-from overlace.report.drawing import overlay_svg
-from overlace.report.histograms import histogram_svg, read_histogram
-from overlace.report.layout import lay_out
-from overlace.report.naming import PARTS
+from overlace.report.histograms import draw_histograms
+from overlace.report.layout import lay_out, overlay_svg
 from overlace.report.provenance import describe_origin
-from overlace.report.run_data import CHANNELS, FAMILIES, MESH, ROUTING, Family, MeasuredPlan, RunData, load
-from overlace.report.sheets import Amount, Sheets, amount, shown, visible
-from overlace.report.steps import StepRow, list_steps
-from overlace.report.summary import (
+from overlace.report.sheets import Amount, amount, shown, visible
+from overlace.report.tables import (
+    Matrix,
+    Row,
+    StepRow,
+    Table,
+    broker_table,
+    channel_table,
+    failure_table,
+    kind_table,
+    link_load_table,
+    link_table,
+    list_steps,
+    metric_table,
+    pair_table,
+    region_matrix,
+    region_table,
+    sender_table,
+    tree_table,
+)
+from overlace.report.templates import read_text, render_template
+from overlace.report.view import (
+    CHANNELS,
+    FAMILIES,
+    MESH,
+    ROUTING,
+    Family,
+    MeasuredPlan,
+    View,
     export_of,
     list_alternatives,
     list_answers,
     list_forecasts,
     list_missing,
     list_savings,
+    list_summaries,
     list_tiles,
-    list_verdicts,
     plan_table,
+    view_of,
 )
-from overlace.report.tables import (
-    Matrix,
-    Row,
-    Table,
-    link_table,
-    pair_table,
-    region_matrix,
-    region_table,
-    sender_table,
-)
-from overlace.report.templates import read_text, render_template
 from overlace.trace.address import name_of
 from overlace.trace.plan_file import PlanFile
 
@@ -61,28 +74,29 @@ Section = Mapping[str, object]
 """What a section of the page shows, by the template's names."""
 
 
-def write_report(run: Path) -> Path:
+def write_report(result: Result | Path) -> Path:
     """RUN/report.html: one self-contained page, written under another name and renamed."""
-    page = render(load(run))
-    part, path = run / ".report.html.part", run / "report.html"
+    result = read_result(result) if isinstance(result, Path) else result
+    page = render(view_of(result))
+    part, path = result.run / ".report.html.part", result.report
     part.write_text(page, encoding="utf-8")
     part.replace(path)
     return path
 
 
-def render(data: RunData) -> str:
+def render(data: View) -> str:
     """The page as HTML."""
     return render_template("report.html.j2", _list_sections(data))
 
 
-def _list_sections(data: RunData) -> Section:
-    about, outcome, routed = data.about, data.outcome, data.today.of("deliveries") is not None
+def _list_sections(data: View) -> Section:
+    about, outcome, routed = data.result.about, data.result, data.today.of("deliveries") is not None
     best, script = data.best(ROUTING), read_text("slider.js")
     return {
         "shown": shown,
         "script": Markup(script),
         "script_hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "title": name_of(str(about.get("trace", ""))) or data.run.name,
+        "title": name_of(str(about.get("trace", ""))) or data.result.run.name,
         "part": data.part,
         "where": PARTS[data.part],
         "timeless": list(about["train"]) == [0, 0],
@@ -93,7 +107,7 @@ def _list_sections(data: RunData) -> Section:
         "tiles": list_tiles(data),
         "answers": list_answers(data),
         "outcome": outcome,
-        "verdicts": list_verdicts(data),
+        "summaries": list_summaries(data),
         "comparisons": [table for family in FAMILIES if (table := plan_table(data, family))],
         "savings": list_savings(data),
         "forecasts": list_forecasts(data),
@@ -103,7 +117,7 @@ def _list_sections(data: RunData) -> Section:
         "best": best.id if best else "",
         "traffic": _show_traffic(data) if routed else None,
         "loads": _show_loads(data),
-        "picture": draw_network(data) if data.observation.network.brokers else None,
+        "picture": draw_network(data) if data.result.observation.network.brokers else None,
         "regions": list_regions(data),
         "channels": _show_channels(data),
         "mesh": _show_mesh(data),
@@ -112,11 +126,11 @@ def _list_sections(data: RunData) -> Section:
     }
 
 
-def _count(data: RunData) -> dict[str, int]:
-    network = data.observation.network
+def _count(data: View) -> dict[str, int]:
+    network = data.result.observation.network
     return {
-        "clients": data.observation.clients,
-        "topics": data.observation.topics,
+        "clients": data.result.observation.clients,
+        "topics": data.result.observation.topics,
         "brokers": network.brokers,
         "regions": len(set(network.region.tolist())),
         "regions_given": int(data.naming.regions_given),
@@ -126,12 +140,12 @@ def _count(data: RunData) -> dict[str, int]:
 # --- today's traffic ---------------------------------------------------------------------------------
 
 
-def _show_traffic(data: RunData) -> Section:
+def _show_traffic(data: View) -> Section:
     today, naming = data.today, data.naming
     tables = (
-        sender_table(today, "client", data.names),
-        sender_table(today, "topic", data.names),
-        pair_table(data.observation, data.names),
+        sender_table(today, "client", data.result.names),
+        sender_table(today, "topic", data.result.names),
+        pair_table(data.result.observation, data.result.names),
     )
     return {
         "matrices": list(_list_matrices(data)),
@@ -141,9 +155,9 @@ def _show_traffic(data: RunData) -> Section:
     }
 
 
-def _list_matrices(data: RunData) -> list[Matrix]:
+def _list_matrices(data: View) -> list[Matrix]:
     today, naming = data.today, data.naming
-    if len(set(data.observation.network.region.tolist())) < 2:
+    if len(set(data.result.observation.network.region.tolist())) < 2:
         return []
     if not naming.regions_given:  # each broker is its own, and what crosses is in the table of links
         return [region_matrix(today, "deliveries", "Deliveries between brokers", naming)]
@@ -157,38 +171,27 @@ def _list_matrices(data: RunData) -> list[Matrix]:
 # --- before and after --------------------------------------------------------------------------------
 
 
-def _show_loads(data: RunData) -> Section | None:
+def _show_loads(data: View) -> Section | None:
     sheets, naming = data.sheets(ROUTING), data.naming
     if not any(sheet.of("deliveries") is not None for _, sheet in sheets):
         return None
-    charts = (
-        _draw_histogram(sheets, "hops", "Links per delivery", "links, both client links counted"),
-        _draw_histogram(sheets, "latency_us", "Latency per delivery", "milliseconds", scale=1000.0),
-    )
     limits = list_limits(data)
     return {
         "metrics": metric_table(sheets, ROUTING.details, "Traffic cost in numbers", naming),
         "brokers": broker_table(sheets, naming, limits),
         "links": link_load_table(sheets, naming),
-        "charts": [chart for chart in charts if chart],
+        "charts": draw_histograms(sheets, ("hops", "latency_us")),
         "failures": [table for scope in ("broker", "link") if (table := failure_table(sheets, scope, naming)).rows],
         "compared": len(sheets) > 1,
         "limited": bool(limits),
     }
 
 
-def _draw_histogram(
-    sheets: Sheets, metric: str, title: str, axis: str, *, scale: float = 1.0
-) -> tuple[str, Markup] | None:
-    """(title, picture); None where there is nothing to draw."""
-    found = read_histogram(sheets, metric, axis, scale=scale)
-    return (title, histogram_svg(found, title)) if found else None
-
-
-def list_limits(data: RunData) -> dict[int, float]:
+def list_limits(data: View) -> dict[int, float]:
     """What each broker may handle in the part that is shown: the plan's limit as a share of the messages."""
     total = data.today.of("messages") or 0.0
-    return {broker: share * total for broker, share in enumerate(data.outcome.handled_shares) if share is not None}
+    shares = data.result.load_limits.get("handled", ())
+    return {broker: share * total for broker, share in enumerate(shares) if share is not None}
 
 
 class Picture(NamedTuple):
@@ -200,7 +203,7 @@ class Picture(NamedTuple):
     most: float
 
 
-def draw_network(data: RunData) -> Picture | None:
+def draw_network(data: View) -> Picture | None:
     """The overlay today and after the best plan, on one map; loads are the metrics'."""
     sheets = data.sheets(ROUTING)
     links = [sheet.by_pair("messages", "link") for _, sheet in sheets]
@@ -218,9 +221,9 @@ def draw_network(data: RunData) -> Picture | None:
     return Picture(panels, layout.drawn, layout.near, most)
 
 
-def list_regions(data: RunData) -> list[Table]:
+def list_regions(data: View) -> list[Table]:
     """The brokers of each region that has several, to be opened."""
-    region, naming, sheets = data.observation.network.region.tolist(), data.naming, data.sheets(ROUTING)
+    region, naming, sheets = data.result.observation.network.region.tolist(), data.naming, data.sheets(ROUTING)
     if not naming.regions_given or not any(sheet.by("handled", "broker") for _, sheet in sheets):
         return []
     limits = list_limits(data)
@@ -231,7 +234,7 @@ def list_regions(data: RunData) -> list[Table]:
 # --- channels and meshes -----------------------------------------------------------------------------
 
 
-def _show_family(data: RunData, family: Family) -> dict[str, object] | None:
+def _show_family(data: View, family: Family) -> dict[str, object] | None:
     """The metrics before and after."""
     sheets, best = data.sheets(family), data.best(family)
     if all(sheet.of(family.metrics[0]) is None for _, sheet in sheets):
@@ -243,22 +246,22 @@ def _show_family(data: RunData, family: Family) -> dict[str, object] | None:
     }
 
 
-def _show_channels(data: RunData) -> Section | None:
+def _show_channels(data: View) -> Section | None:
     section = _show_family(data, CHANNELS)
-    trees = data.outcome.trees
-    tables = [kind_table(trees), tree_table(data)] if trees and (data.run / "trees.parquet").exists() else []
-    return section and section | {"table": channel_table(data.sheets(CHANNELS), data.names), "trees": tables}
+    trees, rows = next((each.trees for each in data.result.verdicts if each.trees), None), data.result.trees
+    tables = [kind_table(trees), tree_table(rows, data.result.names)] if trees and rows is not None else []
+    return section and section | {"table": channel_table(data.sheets(CHANNELS), data.result.names), "trees": tables}
 
 
-def _show_mesh(data: RunData) -> Section | None:
+def _show_mesh(data: View) -> Section | None:
     section = _show_family(data, MESH)
-    chart = section and _draw_histogram(data.sheets(MESH), "degree", "Links per client", "links of a client")
-    return section and section | {"charts": [chart] if chart else [], "frontier": frontier_table(data)}
+    charts = draw_histograms(data.sheets(MESH), ("degree",)) if section else []
+    return section and section | {"charts": charts, "frontier": frontier_table(data)}
 
 
-def frontier_table(data: RunData) -> Table | None:
+def frontier_table(data: View) -> Table | None:
     """What a mesh was chosen from, as optimize wrote it down."""
-    frontier = data.outcome.frontier
+    frontier = next((each.frontier for each in data.result.verdicts if each.frontier), None)
     if not frontier:
         return None
     rows = []
@@ -288,7 +291,7 @@ class PlanSection(NamedTuple):
     export: str
 
 
-def _show_plan(plan: MeasuredPlan, data: RunData) -> PlanSection:
+def _show_plan(plan: MeasuredPlan, data: View) -> PlanSection:
     curve = gain_curve(plan.id, plan.document, data.naming)
     unit, export = plan.cost_unit(data.naming.priced), export_of(plan, data)
     return PlanSection(plan.id, plan.document, unit, list_steps(plan.document), curve, export)

@@ -6,23 +6,29 @@ import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any
 
 from overlace import __version__
-from overlace.report.run_data import COUNTS, Json, RunData
+from overlace.optimize.result import Json
 from overlace.report.sheets import Amount
 from overlace.report.tables import more_of
+from overlace.report.view import COUNTS, View
 
 MOST_SOURCES = 15
 
 
-def describe_origin(data: RunData) -> Json:
+def describe_origin(data: View) -> Json:
     """All that the last section of the page says."""
-    about, account = data.about, data.account
+    about, account = data.result.about, data.account
+    replays: dict[str, Any] = {}  # of each overlay: its parameters, its seed, and how long each part took
+    for each in data.result.replays:
+        plan = each["plan"] or ""
+        row = {"plan": plan, "parameters": each["parameters"], "seed": each["seed"], "seconds": {}}
+        replays.setdefault(plan, row)["seconds"][each["part"]] = each["seconds"]
     return {
         "trace": str(about.get("trace", "")),
         "digest": str(about.get("trace_digest", "")),
-        "observation": data.observation.digest(),
+        "observation": data.result.observation.digest(),
         "train": window_text(about["train"]),
         "held_out": window_text(about["held_out"]),
         "share": Amount(float(about.get("share", 0)), "share"),
@@ -36,42 +42,23 @@ def describe_origin(data: RunData) -> Json:
         "ignored": account.ignored[:MOST_SOURCES],
         "quarantine": account.quarantine[:MOST_SOURCES],
         "quarantine_more": more_of(len(account.quarantine) - MOST_SOURCES, "reasons"),
-        "replays": list_replays(data.runs),
-        "versions": sorted({str(each["version"]) for each in data.runs}),
+        "replays": list(replays.values()),
+        "versions": sorted({str(each["version"]) for each in data.result.replays}),
         "version": __version__,
         "python": platform.python_version(),
         "commands": list_commands(data),
     }
 
 
-class Replay(NamedTuple):
-    """An overlay: its parameters, its seed, and how long each part took."""
-
-    plan: str
-    parameters: str
-    seed: int
-    seconds: dict[str, float]
-
-
-def list_replays(runs: Sequence[Json]) -> list[Replay]:
-    """One row an overlay."""
-    rows: dict[str, Replay] = {}
-    for each in runs:
-        plan = each["plan"] or ""
-        row = rows.setdefault(plan, Replay(plan, each["parameters"], each["seed"], {}))
-        row.seconds[each["part"]] = each["seconds"]
-    return list(rows.values())
-
-
-def list_commands(data: RunData) -> list[str]:
+def list_commands(data: View) -> list[str]:
     """What to type to make the page again."""
-    run, trace = shlex.quote(str(data.run)), shlex.quote(str(data.about.get("trace", "TRACE")))
-    if options := data.outcome.options:
+    run, trace = shlex.quote(str(data.result.run)), shlex.quote(str(data.result.about.get("trace", "TRACE")))
+    if options := data.result.options:
         unused = {"train"} if options.get("train_until") else set()
         given = _flags({name: value for name, value in options.items() if value is not None and name not in unused})
         return [f"overlace optimize {trace} --out {run} {' '.join(given)}"]
-    until = data.about.get("train_until")
-    cut = f"--train-until {shlex.quote(until)}" if until else f"--train {data.about.get('share', 0.7)!r}"
+    until = data.result.about.get("train_until")
+    cut = f"--train-until {shlex.quote(until)}" if until else f"--train {data.result.about.get('share', 0.7)!r}"
     lines = [f"overlace observe {trace} --out {run} {cut}"]
     for plan in data.plans:
         document = plan.document

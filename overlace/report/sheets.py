@@ -6,18 +6,13 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Floats, Ints
-from overlace.errors import BadTrace
 from overlace.metrics import Metrics
 from overlace.replay.definitions import METRICS
-from overlace.trace.tables import conform
 
 
 class Column(NamedTuple):
@@ -64,33 +59,16 @@ Sheets = Sequence[tuple[str, Sheet]]
 """What is compared: (heading, sheet), today first."""
 
 
-def read_sheets(path: Path) -> dict[str, Sheet]:
-    """metrics.parquet, one sheet a run."""
-    try:
-        table = conform(pq.read_table(path), "metrics").combine_chunks()
-    except (OSError, pa.ArrowException) as error:
-        raise BadTrace(f"{path} cannot be read: {error}. Replay again.") from None
-    if table.num_rows == 0:
-        return {}
-    coded = [table[name].chunk(0).dictionary_encode() for name in ("run", "metric", "scope")]
-    code = np.zeros(table.num_rows, dtype=np.int64)
-    for each in coded:
-        code = code * len(each.dictionary) + each.indices.to_numpy()
-    order = np.argsort(code, kind="stable")
-    columns = [table["key"].to_numpy(), table["other"].fill_null(-1).to_numpy(), table["value"].to_numpy()]
-    found: dict[str, dict[tuple[str, str], Column]] = {}
-    for rows in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
-        run, metric, scope = (each.dictionary[each.indices[int(rows[0])].as_py()].as_py() for each in coded)
-        found.setdefault(run, {})[metric, scope] = Column(*(each[rows] for each in columns))
-    return {run: Sheet(parts) for run, parts in found.items()}
-
-
 def sheet_of(metrics: Metrics) -> Sheet:
     """What one replay measured, still in memory."""
+    (named, which), (scopes, where) = (np.unique(each, return_inverse=True) for each in (metrics.metric, metrics.scope))
+    code = which * len(scopes) + where
+    order = np.argsort(code, kind="stable")
     found = {}
-    for metric, scope in sorted(set(zip(metrics.metric.tolist(), metrics.scope.tolist(), strict=True))):
-        rows = np.flatnonzero((metrics.metric == metric) & (metrics.scope == scope))
-        found[metric, scope] = Column(metrics.key[rows], metrics.other[rows], metrics.value[rows])
+    for rows in np.split(order, np.flatnonzero(np.diff(code[order])) + 1) if len(order) else ():
+        metric, scope = divmod(int(code[rows[0]]), len(scopes))
+        column = Column(metrics.key[rows], metrics.other[rows], metrics.value[rows])
+        found[str(named[metric]), str(scopes[scope])] = column
     return Sheet(found)
 
 

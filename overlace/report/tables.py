@@ -1,7 +1,7 @@
-"""The tables of today's traffic: every one is a filter and a pivot of `metrics`.
+"""The tables of the page: today's traffic, comparisons with a plan, trees of channels, and the steps of a plan.
 
-A table shows the largest rows and says how many it leaves out. Nothing here knows HTML; numbers keep their value
-beside the text that is shown for it.
+Those of traffic are filters and pivots of `metrics`. A table shows the largest rows and says how many it leaves out.
+Nothing here knows HTML; numbers keep their value beside the text that is shown for it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from overlace.arrays.trees import hops_between
-from overlace.model import Names, Observation, name_of
+from overlace.model import Names, Observation, Plan, name_of
+from overlace.optimize.result import Json
 from overlace.report.naming import Naming
-from overlace.report.sheets import Amount, Sheet
+from overlace.report.sheets import Amount, Sheet, Sheets, amount, change
+from overlace.trace.plan_file import ChangeLine, PlanFile, change_lines
 
 K = TypeVar("K", int, tuple[int, int])
 
@@ -203,3 +206,187 @@ def _keep_largest(weight: Mapping[int, float]) -> tuple[list[int], int]:
     if len(ranked) <= MOST_REGIONS + 1:
         return sorted(ranked), 0
     return sorted(ranked[:MOST_REGIONS]), len(ranked) - MOST_REGIONS
+
+
+# --- today and after a plan ------------------------------------------------------------------------------------------
+
+
+def _compare(
+    values: Sequence[Mapping[K, float]], name: Callable[[K], tuple[str, ...]], unit: str, most: int = MOST_ROWS
+) -> tuple[list[K], list[Row], int]:
+    """(keys, rows, how many more), by the larger of before and after; a dash where it is not there."""
+    either: dict[K, float] = {}
+    for each in values:
+        for key, value in each.items():
+            either[key] = max(value, either.get(key, 0.0))
+    chosen, more = largest(either, most)
+    top = max(either.values(), default=0.0)
+    rows = [
+        Row(
+            name(key),
+            tuple(Amount(each.get(key), unit) for each in values),
+            tuple(ratio(each.get(key, 0.0), top) for each in values),
+        )
+        for key in chosen
+    ]
+    return chosen, rows, more
+
+
+def _heads(first: str, what: str, sheets: Sheets) -> tuple[str, ...]:
+    if len(sheets) == 1:
+        return first, what
+    return first, *(f"{what}, {heading}" for heading, _ in sheets)
+
+
+def broker_table(
+    sheets: Sheets, naming: Naming, limits: Mapping[int, float], region: int | None = None, most: int = MOST_ROWS
+) -> Table:
+    """Who is at home at each broker (of one region, or of all), what they send, what it handles, and what it may."""
+    handled = [
+        {b: load for b, load in sheet.by("handled", "broker").items() if region in (None, naming.network.region[b])}
+        for _, sheet in sheets
+    ]
+    chosen, rows, more = _compare(handled, lambda b: (naming.broker(b),), "messages", most)
+    clients, sent = (sheets[0][1].by(metric, "broker") for metric in ("clients", "sent"))
+    full = [
+        row._replace(
+            cells=(
+                Amount(clients.get(b), "clients"),
+                Amount(sent.get(b), "messages"),
+                *row.cells,
+                *([Amount(limits.get(b), "messages")] if limits else []),
+            )
+        )
+        for b, row in zip(chosen, rows, strict=True)
+    ]
+    heads = ("broker", "clients", "sent", *_heads("", "handled", sheets)[1:], *(["at most"] if limits else []))
+    caption = "Brokers" if region is None else naming.region(region)
+    return Table(caption, heads, full, more_of(more, "brokers"))
+
+
+def link_load_table(sheets: Sheets, naming: Naming) -> Table:
+    """Messages over each link, before and after."""
+    _, rows, more = _compare([s.by_pair("messages", "link") for _, s in sheets], naming.link, "messages")
+    return Table("Links", _heads("link", "messages", sheets), rows, more_of(more, "links"))
+
+
+def failure_table(sheets: Sheets, scope: str, naming: Naming) -> Table:
+    """The share of deliveries that is lost if a broker or link fails."""
+    if scope == "broker":
+        brokers = [sheet.by("cut_share", scope) for _, sheet in sheets]
+        _, rows, more = _compare(brokers, lambda b: (naming.broker(b),), "share", MOST_SENDERS)
+    else:
+        links = [sheet.by_pair("cut_share", scope) for _, sheet in sheets]
+        _, rows, more = _compare(links, naming.link, "share", MOST_SENDERS)
+    heads = _heads(scope, "deliveries lost", sheets)
+    return Table(f"If one {scope} fails", heads, rows, more_of(more, f"{scope}s"))
+
+
+def channel_table(sheets: Sheets, names: Names) -> Table:
+    """Messages received over each channel, before and after."""
+
+    def name(channel: int) -> tuple[str]:
+        return ("in no channel" if channel < 0 else name_of("channel", channel, names),)
+
+    _, rows, more = _compare([sheet.by("received", "channel") for _, sheet in sheets], name, "messages")
+    return Table("Channels", _heads("channel", "received", sheets), rows, more_of(more, "channels"))
+
+
+def metric_table(sheets: Sheets, metrics: Sequence[str], caption: str, naming: Naming) -> Table:
+    """Metrics overall, one a row: today, after, and the change; nothing about regions where there are none."""
+    rows = []
+    for metric in metrics:
+        values = [sheet.of(metric) for _, sheet in sheets]
+        if all(value is None for value in values) or ("region" in naming.metric(metric) and not naming.regions_given):
+            continue
+        cells: tuple[Amount | str, ...] = tuple(amount(metric, value) for value in values)
+        if len(values) > 1:
+            cells += (change(metric, values[0], values[-1]).text,)
+        rows.append(Row((naming.metric(metric),), cells))
+    heads = ("metric", *(heading for heading, _ in sheets), *(("change",) if len(sheets) > 1 else ()))
+    return Table(caption, heads, rows)
+
+
+# --- trees of channels -----------------------------------------------------------------------------------------------
+
+
+def kind_table(found: Json) -> Table:
+    """Our trees beside others within the same limits, and the star."""
+    rows = []
+    for each in found["kinds"]:
+        figures = (f"{each['share_met']:.1%}", *(f"{each[name]:.4g} ms" for name in ("mean_ms", "p95_ms")))
+        rows.append(Row((str(each["label"]),), (*figures, *map(Amount, (each["max_degree"], each["over_degree"])))))
+    most = f"{found['share_met_at_most']:.1%} or less for any trees within the degree limits: proven"
+    heads = ("tree", "bounds met", "mean delay", "95th percentile", "most children", "limits broken")
+    return Table(f"Latency bounds met: {most}", heads, rows)
+
+
+def tree_table(rows: pa.Table, names: Names) -> Table:
+    """The channels in which most bounds are missed, and the largest."""
+    channel, at = np.unique(rows["channel"].to_numpy(), return_inverse=True)
+    bounded = np.array([each is not None for each in rows["met"].to_pylist()])
+    met = np.array([bool(each) for each in rows["met"].to_pylist()])
+    below = np.array([each is not None for each in rows["parent"].to_pylist()])
+    delay = rows["delay_ms"].to_numpy()
+    peers, bounds, kept = (np.bincount(at, weights=each) for each in (below, bounded, met & bounded))
+    worst = np.zeros(len(channel))
+    np.maximum.at(worst, at, delay)
+    root = [name for name, up in zip(rows["client"].to_pylist(), below.tolist(), strict=True) if not up]
+    order = np.lexsort((channel, -peers, kept - bounds))
+    found = []
+    for i in order[:MOST_ROWS].tolist():
+        name = "in no channel" if channel[i] < 0 else name_of("channel", int(channel[i]), names)
+        share = f"{kept[i] / bounds[i]:.1%}" if bounds[i] else ""
+        cells = (root[i], Amount(peers[i]), Amount(bounds[i]), share)
+        found.append(Row((name,), (*cells, f"{worst[i]:.4g} ms")))
+    heads = ("channel", "root", "subscribers", "with a bound", "met", "longest delay")
+    return Table("Trees by channel", heads, found, more_of(len(channel) - len(found), "channels"))
+
+
+# --- steps of a plan -------------------------------------------------------------------------------------------------
+
+MOST_STEPS = 300
+"""Steps of a plan that the page lists; without a judged curve the slider of its gain curve goes over these."""
+MOST_CHANGES = 6
+"""Changes of a step that are listed."""
+MOST_NAMED = 100
+"""Changes of a step that are looked at to list some: the first step of a mesh has as many as it has links."""
+
+
+class StepRow(NamedTuple):
+    """A step: what it saves, why, what it changes, and how many more changes it has."""
+
+    step: int
+    gain: Amount
+    share: Amount  # of the cost before; of what all steps save, where that cost is not known
+    why: str
+    changes: Sequence[str]
+    more: int
+
+
+def list_steps(document: PlanFile) -> list[StepRow]:
+    """The first steps of a plan file."""
+    found = []
+    for step in document.steps[:MOST_STEPS]:
+        lines = change_lines(step.changes)
+        more = max(0, len(lines) - MOST_CHANGES) + step.more
+        saved = (Amount(step.gain), _share(step.gain, document.cost_before))
+        found.append(StepRow(step.step, *saved, step.why, lines[:MOST_CHANGES], more))
+    return found
+
+
+def list_plan_steps(plan: Plan, names: Names | None, most: int) -> list[StepRow]:
+    """The first steps of a plan in memory."""
+    found = []
+    for i in range(min(most, len(plan.steps))):
+        step = plan.step(i)
+        kept = step.changes.between(0, MOST_NAMED)
+        lines = change_lines([ChangeLine.of(*row, names) for row in kept.rows()])
+        more = max(0, len(lines) - MOST_CHANGES) + len(step.changes) - len(kept)
+        saved = (Amount(step.gain), _share(step.gain, plan.gain))
+        found.append(StepRow(i + 1, *saved, plan.why(i, names), lines[:MOST_CHANGES], more))
+    return found
+
+
+def _share(gain: float, whole: float) -> Amount:
+    return Amount(gain / whole if whole else None, "share")

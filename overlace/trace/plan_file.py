@@ -105,7 +105,7 @@ class Newcomers(Strict):
         return self
 
 
-class Forecast(Strict):
+class ForecastModel(Strict):
     """The traffic that a plan is made for: an estimate of what follows, from what was observed."""
 
     half_life_days: float | None = Field(default=None, gt=0, description="after which traffic counts half; null: never")
@@ -118,7 +118,7 @@ class Forecast(Strict):
         return f"{age}, {self.blocks:.0%} community blocks"
 
 
-PLAIN_SUMS = Forecast()
+PLAIN_SUMS = ForecastModel()
 """What was is what comes."""
 
 
@@ -149,7 +149,7 @@ class PlanFile(Strict):
         "another's place counts once), combinations that change their channel, links between clients that come and go"
     )
     peak_reconnects: Count = Field(description="the most that must connect anew in one step")
-    forecast: Forecast | None = Field(
+    forecast: ForecastModel | None = Field(
         default=None, description="what the plan was made for; null: the observed traffic as it was, plain sums"
     )
     newcomers: Newcomers | None = Field(

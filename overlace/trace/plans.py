@@ -22,7 +22,7 @@ from overlace.errors import BadParameter, BadPlan, Unknown
 from overlace.model import Changes, Names, Observation, Overlay, Plan, Planner
 from overlace.trace.judgement import Judgement
 from overlace.trace.plan_checks import check_document, check_ids, check_reasons, listed_steps
-from overlace.trace.plan_file import MOST_LISTED, MOVES, ChangeLine, Forecast, Newcomers, PlanFile
+from overlace.trace.plan_file import MOST_LISTED, MOVES, ChangeLine, ForecastModel, Newcomers, PlanFile
 from overlace.trace.plan_tables import Columns, count_changes, read_tables, reconnects, write_tables
 from overlace.trace.runs import read_json, whole_folder, write_json
 from overlace.trace.tables import SCHEMA_VERSION
@@ -47,7 +47,7 @@ def plan_id(
     parameters: Mapping[str, object],
     seed: int,
     observation: str,
-    forecast: Forecast | None = None,
+    forecast: ForecastModel | None = None,
     rule: Sequence[str] = (),
 ) -> str:
     """The planner's name and 8 hex digits of all that decides the plan: solving again is a no-op."""
@@ -60,7 +60,7 @@ class Provenance(NamedTuple):
     """What a plan was made from and for, beside the observation."""
 
     trace: str = ""  # the digest of the trace
-    forecast: Forecast | None = None
+    forecast: ForecastModel | None = None
     newcomers: Newcomers | None = None
     stopped: bool = False  # whether the search was ended early
 
@@ -77,17 +77,20 @@ def write_plan(
 ) -> PlanFile:
     """Write a plan that the planner of that name made from this observation."""
     document = describe(plan, name, observation, names, provenance)
+    save_plan(plan, document, folder, force=force)
+    return document
+
+
+def save_plan(plan: Plan, document: PlanFile, folder: Path, *, force: bool = False) -> None:
+    """Write a plan that is described already."""
     columns = Columns(plan.changes, plan.steps)
     check_document(document, plan.before, plan.after, columns, MOST_LISTED)
     _write(folder, document, plan.after, columns, force=force)
-    return document
 
 
-def judge(folder: Path, judged: Judgement) -> PlanFile:
-    """Write into a plan how it was judged."""
-    document = _seal(read_plan(folder).model_dump() | {"judged": judged})
-    write_json(folder / "plan.json", document.model_dump())
-    return document
+def with_judgement(document: PlanFile, judged: Judgement) -> PlanFile:
+    """plan.json with how the plan was judged."""
+    return _seal(document.model_dump() | {"judged": judged})
 
 
 def describe(

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from overlace.model import Overlay
-from overlace.optimize.job import optimize
 from overlace.planners.tree.mst import Mst
 from overlace.replay.delivery import delivery
 from overlace.report.notebook import noun_html
 from overlace.report.page import write_report
 from overlace.testing import three_publishers
 from overlace.trace.plans import read_plan
+from overlace.verbs import optimize
 from overlace.workloads.square import square
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log

@@ -4,6 +4,7 @@ from typing import ClassVar, Literal, get_type_hints
 
 import pytest
 
+from overlace.catalog import PLANNERS
 from overlace.cli.options import ids_of, make_planner, parameters_of, type_name
 from overlace.errors import BadParameter, Unknown
 
@@ -99,3 +100,9 @@ def test_typer_takes_every_kind_of_field(capsys):
     shown = capsys.readouterr().out
     assert "lowest|random" in shown
     assert "clients by name" in shown
+
+
+def test_an_old_name_of_a_planner_s_field_works_until_it_goes():
+    kind = PLANNERS["channels.k-means"]
+    assert make_planner(kind, {"limits": "ignore"}, {}, {}) == kind(connections="ignore")
+    assert make_planner(kind, {"connections": "keep", "limits": "ignore"}, {}, {}) == kind()

@@ -19,7 +19,7 @@ from overlace.ingest.tables import add_tables
 from overlace.live.subscribed import _asked
 from overlace.matching.content.filters import matches, parse_filter
 from overlace.observe.subscribers import read_subscribers
-from overlace.optimize.groups import members_of
+from overlace.optimize.scope import members_of
 from overlace.trace.store import Trace
 from tests.engine import ingest_sources
 from tests.ingest.logs import ingested

@@ -15,7 +15,7 @@ import pytest
 from overlace.errors import BadTrace, Busy
 from overlace.ingest.files import find_files, log_of
 from overlace.ingest.store import Files
-from overlace.optimize.observe import observe
+from overlace.optimize.task import observe
 from overlace.trace.address import inside, name_of, options_of_s3a, place
 from overlace.trace.lock import locked
 from overlace.trace.store import Trace

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from overlace.ingest.tables import add_tables
-from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
+from overlace.optimize.task import observe
 from overlace.trace.store import Trace
 from tests.engine import ingest_sources
 from tests.jvm.cluster import ROOT, cluster, python_without
@@ -41,7 +41,7 @@ import json, os, resource, sys, time
 from pathlib import Path
 from overlace.ingest import run, source
 from overlace.ingest.tables import add_tables
-from overlace.optimize.observe import observe
+from overlace.optimize.task import observe
 from overlace.optimize.replay import replay
 from overlace.spark.ingest import ingest
 from overlace.spark.reduction import OnEngine

@@ -16,7 +16,7 @@ from pathlib import Path
 from overlace.spark.engines import Engine, session
 from overlace.spark.ingest import ingest
 from overlace.spark.reduction import OnEngine
-from overlace.optimize.observe import observe
+from overlace.optimize.task import observe
 from overlace.optimize.replay import replay
 from overlace.ingest.tables import add_tables
 folder, master, log, links = Path(sys.argv[1]), *sys.argv[2:]

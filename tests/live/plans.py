@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from overlace.limits import Split
 from overlace.model import Changes, Overlay, Plan, Steps
-from overlace.optimize.observe import observe
+from overlace.optimize.task import observe
 from overlace.trace.plans import Provenance, write_plan
 from tests.traces import trace_of
 

@@ -12,7 +12,7 @@ from overlace.live.options import LocalOptions, TrafficOptions
 from overlace.live.servers import read_processes, require_program
 from overlace.live.traffic import Load
 from overlace.live.wiring import links_of
-from overlace.optimize.observe import observe
+from overlace.optimize.task import observe
 from tests.live.appliers import Appliers
 from tests.live.plans import make_plan
 

@@ -30,7 +30,7 @@ from overlace.live.simulated import SimulatedSite
 from overlace.live.windows import Window, join_spans, join_windows, likeness, of_one_pattern, read_window
 from overlace.observe.observation import observe_with_names
 from overlace.optimize import forecast
-from overlace.optimize.job import Refused
+from overlace.optimize.result import NoChangeRecommended
 from overlace.optimize.scope import by_kind, matches
 from tests.live.servers import free_port
 
@@ -180,7 +180,7 @@ def test_what_optimize_would_not_recommend_is_not_carried_out(site, monkeypatch)
     def refuse(*args, **options):
         found = adapted(*args, **options)
         object.__setattr__(found, "why_not", "no plan was found that keeps --max-degree.")
-        raise Refused(found)
+        raise NoChangeRecommended(found)
 
     adapted = adapting.optimize
     monkeypatch.setattr(adapting, "optimize", refuse)

@@ -11,7 +11,7 @@ from overlace.observe.forecast import PLAIN, expect_traffic, half_life_of, read_
 from overlace.observe.forecast import slices_of as added
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe
-from overlace.trace.plan_file import Forecast
+from overlace.trace.plan_file import ForecastModel
 from overlace.trace.store import DAY_US, HOUR_US
 from overlace.trace.traffic import Traffic
 from tests.traces import trace_of
@@ -62,7 +62,7 @@ def by_members(classes):
 
 @given(days)
 def test_without_ageing_and_blocks_it_is_the_traffic_itself_in_thousandths(talks):
-    plain, made = whole(talks), expect_traffic(whole(talks), slices_of(talks), Forecast())
+    plain, made = whole(talks), expect_traffic(whole(talks), slices_of(talks), ForecastModel())
     assert by_members(made.classes) == {k: PARTS * v for k, v in by_members(plain.classes).items()}
     assert made.flows.messages.tolist() == (PARTS * plain.flows.messages).tolist()
     assert made.flows.bytes.tolist() == (PARTS * plain.flows.bytes).tolist()
@@ -72,8 +72,8 @@ def test_without_ageing_and_blocks_it_is_the_traffic_itself_in_thousandths(talks
 @given(days, st.sampled_from([None, 7, 1]), st.sampled_from([0.0, 0.2, 0.5]), st.integers(0, 3))
 def test_there_is_as_much_traffic_as_there_was_and_the_same_seed_gives_the_same(talks, half_life, blocks, seed):
     plain, slices = whole(talks), slices_of(talks)
-    made = expect_traffic(plain, slices, Forecast(half_life_days=half_life, blocks=blocks), seed)
-    again = expect_traffic(plain, slices, Forecast(half_life_days=half_life, blocks=blocks), seed)
+    made = expect_traffic(plain, slices, ForecastModel(half_life_days=half_life, blocks=blocks), seed)
+    again = expect_traffic(plain, slices, ForecastModel(half_life_days=half_life, blocks=blocks), seed)
     assert made.digest() == again.digest()
     rounding = len(made.classes) + 4 * len(plain.flows.sender) * len(talks) + 1
     assert abs(int(made.classes.demand.sum()) - PARTS * int(plain.classes.demand.sum())) <= rounding
@@ -88,7 +88,7 @@ def test_each_class_counts_by_its_age_and_a_part_of_it_plainly(talks, half_life)
     assert age.tolist() == pytest.approx([0.5 ** ((len(talks) - 1 - i) / half_life) for i in range(len(talks))])
     total = sum(sum(talk.values()) for talk in talks)
     aged = sum(age[i] * sum(talk.values()) for i, talk in enumerate(talks))
-    found = by_members(expect_traffic(plain, slices, Forecast(half_life_days=half_life)).classes)
+    found = by_members(expect_traffic(plain, slices, ForecastModel(half_life_days=half_life)).classes)
     for pair in found:
         said = [talk.get(pair, 0) + talk.get(pair[::-1], 0) for talk in talks]
         wanted = (1 - PLAIN) * (age @ said) * total / aged + PLAIN * sum(said)
@@ -107,7 +107,7 @@ def test_what_stays_the_same_does_not_age_and_what_changes_ages_fast():
 def test_partners_are_drawn_from_the_community_of_the_real_one():
     """Two groups that talk among themselves: what is drawn joins clients of one group that have never talked."""
     talk = {(0, 1): 90, (1, 2): 90, (3, 4): 90, (4, 5): 90}
-    made = expect_traffic(whole([talk]), slices_of([talk]), Forecast(blocks=0.5))
+    made = expect_traffic(whole([talk]), slices_of([talk]), ForecastModel(blocks=0.5))
     found = by_members(made.classes)
     assert {(0, 2), (3, 5)} <= set(found)
     assert not [pair for pair in found if (pair[0] < 3) != (pair[1] < 3)]
@@ -124,7 +124,7 @@ def test_the_days_of_a_trace_are_all_of_its_traffic(tmp_path):
     slices = read_slices(trace, window, known)
     assert slices.begin.tolist() == [HOUR_US, 24 * HOUR_US, 48 * HOUR_US]
     assert slices.end.tolist() == [24 * HOUR_US, 48 * HOUR_US, 72 * HOUR_US]
-    made = expect_traffic(observation, slices, Forecast())
+    made = expect_traffic(observation, slices, ForecastModel())
     assert by_members(made.classes) == {k: PARTS * v for k, v in by_members(observation.classes).items()}
     assert made.flows.messages.sum() == PARTS * observation.flows.messages.sum()
 
@@ -132,10 +132,10 @@ def test_the_days_of_a_trace_are_all_of_its_traffic(tmp_path):
 @pytest.mark.parametrize("given_", [{"half_life_days": 0}, {"half_life_days": -1.0}, {"blocks": 1.0}, {"blocks": -0.1}])
 def test_values_out_of_range_are_refused(given_):
     with pytest.raises(ValidationError, match=next(iter(given_))):
-        Forecast(**given_)
+        ForecastModel(**given_)
 
 
 def test_it_says_what_it_is():
-    assert str(Forecast(half_life_days=7, blocks=0.2)) == "half-life 7 days, 20% community blocks"
-    assert str(Forecast()) == "plain sums"
-    assert str(Forecast(blocks=0.5)) == "no ageing, 50% community blocks"
+    assert str(ForecastModel(half_life_days=7, blocks=0.2)) == "half-life 7 days, 20% community blocks"
+    assert str(ForecastModel()) == "plain sums"
+    assert str(ForecastModel(blocks=0.5)) == "no ageing, 50% community blocks"

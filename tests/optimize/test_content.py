@@ -10,9 +10,8 @@ from overlace.ingest.options import Options
 from overlace.ingest.tables import add_tables
 from overlace.observe.known import known_in
 from overlace.observe.observation import observe
-from overlace.optimize.content import read_requests
-from overlace.optimize.observe import observe as observe_run
-from overlace.optimize.replay import replay
+from overlace.optimize.replay import read_requests, replay
+from overlace.optimize.task import observe as observe_run
 from overlace.trace.store import Trace
 from tests.engine import ingest_sources
 

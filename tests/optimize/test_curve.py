@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from overlace.catalog import PLANNERS
 from overlace.model import Steps
 from overlace.observe.traffic import traffic_of
-from overlace.optimize.curve import KEPT, LEAST, MOST, WORK, how_many, points_of
-from overlace.optimize.job import optimize
-from overlace.optimize.observe import trace_of as trace_of_run
+from overlace.optimize.judge import KEPT, LEAST, MOST, WORK, how_many, points_of
+from overlace.optimize.task import trace_of as trace_of_run
 from overlace.replay.measure import measure
 from overlace.trace.plans import load_plan, read_plan
 from overlace.trace.runs import read_json, read_observation
 from overlace.trace.traffic import TRAFFIC
+from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.traces import trace_of
@@ -26,7 +26,7 @@ def optimized(folder, **options):
     trace_of(folder / "trace", log(), NAMES, **TABLES)
     asked = {"placement": "anywhere", "allow_link": ("plant*:*",), "sent_cap": 0, "handled_cap": 0, "effort": 1}
     found = optimize(str(folder / "trace"), folder / "run", *options_of(**asked | options))
-    return found, found.parts[0], read_plan(found.parts[0].solved.folder)
+    return found, found.verdicts[0], read_plan(found.verdicts[0].folder)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_the_curve_goes_from_today_to_the_whole_plan(made):
 
 def test_every_point_is_what_an_independent_replay_of_the_first_steps_measures(made):
     found, part, document = made
-    plan = load_plan(part.solved.folder, PLANNERS)
+    plan = load_plan(part.folder, PLANNERS)
     observation, _ = read_observation(found.run)
     trace, cut = trace_of_run(found.run)
     rows = traffic_of(trace, cut.held_out)
@@ -64,15 +64,15 @@ def test_every_point_is_what_an_independent_replay_of_the_first_steps_measures(m
 
 
 def test_a_long_plan_is_measured_at_few_points(monkeypatch, tmp_path):
-    monkeypatch.setattr("overlace.optimize.curve.MOST", 5)
-    monkeypatch.setattr("overlace.optimize.curve.LEAST", 5)
+    monkeypatch.setattr("overlace.optimize.judge.MOST", 5)
+    monkeypatch.setattr("overlace.optimize.judge.LEAST", 5)
     found, part, document = optimized(tmp_path)
     curve = document.judged.curve
     assert len(curve) <= 5 < document.steps_total
     assert (curve[0].steps, curve[-1].steps) == (0, document.steps_total)
     observation, _ = read_observation(found.run)
     trace, cut = trace_of_run(found.run)
-    stopped = load_plan(part.solved.folder, PLANNERS).first(curve[2].steps).after
+    stopped = load_plan(part.folder, PLANNERS).first(curve[2].steps).after
     assert curve[2].metrics["cost"] == measure(observation, stopped, traffic_of(trace, cut.held_out), trace.unit).of(
         "cost"
     )

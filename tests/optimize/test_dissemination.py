@@ -10,7 +10,7 @@ import pytest
 
 from overlace.cli.commands import run
 from overlace.limits import Goal, Limits
-from overlace.optimize.job import as_document, optimize
+from overlace.verbs import optimize
 from tests.traces import trace_of
 
 BROKERS, PUBLISHERS, SUBSCRIBERS = 5, 4, 30
@@ -72,7 +72,7 @@ def test_trees_are_recounted(tmp_path, seed):
     for us in tables["links"]["latency_us"]:
         place.append(place[-1] + us / 1000)
     at = [place[broker] for broker in tables["sessions"]["broker"]]
-    channel_of = dict(found.parts[0].solved.plan.after.channels.tolist())
+    channel_of = dict(found.verdicts[0].plan.after.channels.tolist())
     offers, asked = tables["advertisements"]["attributes"], defaultdict(dict)
     rows_asked = (tables["subscriptions"][name] for name in ("client", "attributes", "bound_ms"))
     for client, mask, bound in zip(*rows_asked, strict=True):
@@ -104,12 +104,13 @@ def test_trees_are_recounted(tmp_path, seed):
         children.update(each for each in parent.values() if each is not None)
     for client, limit in enumerate(tables["clients"]["max_degree"]):
         assert limit is None or children[client] <= limit  # over all channels together
-    ours = found.trees.kinds[0]
-    assert (ours.met, found.trees.bounds, ours.over_degree) == (met, bounded, 0)
-    assert met <= found.trees.most_met <= bounded
-    assert all(each.met <= ours.met for each in found.trees.kinds[2:])  # those that keep the limits
-    document = json.loads(json.dumps(as_document(found)))
-    assert document["trees"]["share_met"] == met / bounded
+    document = json.loads(json.dumps(found.as_document()))["trees"]
+    ours, _, *rivals = document["kinds"]
+    assert (ours["met"], document["bounds"], ours["over_degree"]) == (met, bounded, 0)
+    assert met <= round(document["share_met_at_most"] * bounded) <= bounded
+    assert all(each["met"] <= met for each in rivals)  # those that keep the limits
+    assert document["share_met"] == met / bounded
+    assert found.trees.num_rows == len(rows)
 
 
 def test_without_bounds_or_latencies_it_is_said_why_there_are_no_trees(tmp_path, capsys):

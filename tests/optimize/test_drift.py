@@ -17,13 +17,13 @@ from overlace.cli import main
 from overlace.errors import BadTrace, Unknown
 from overlace.limits import Split
 from overlace.optimize.drift import drift
-from overlace.optimize.job import optimize
-from overlace.optimize.observe import observe
-from overlace.optimize.solve import solve
+from overlace.optimize.plan import solve
+from overlace.optimize.task import observe
 from overlace.planners.joint.joint import Joint
 from overlace.trace.plans import load_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import HOUR_US
+from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.processes import LONGEST, command, until
 from tests.traces import trace_of
@@ -150,8 +150,8 @@ def test_links_that_are_in_place(tmp_path, newer):
     """All clients are kept: the plan wires a-b in place of a-hub or hub-b, which saves a link to each message."""
     trace = make(tmp_path / "trace", THEN)
     options = options_of(train=1, max_moves=0, allow_link=("a:b",), sent_cap=0, handled_cap=0, effort=0)
-    (part,) = optimize(trace, tmp_path / "run", *options).parts
-    after = load_plan(part.solved.folder, {"joint": Joint}).after.tree.tolist()
+    (part,) = optimize(trace, tmp_path / "run", *options).verdicts
+    after = load_plan(part.folder, {"joint": Joint}).after.tree.tolist()
     assert [A, B] in after
     other = [A, HUB] if [B, HUB] in after else [B, HUB]
     shown = {

@@ -3,7 +3,7 @@
 import numpy as np
 
 from overlace.model import Network, Observation
-from overlace.optimize.earlier import by_then
+from overlace.optimize.forecast import by_then
 from overlace.planners.joint.joint import Joint
 
 

@@ -8,18 +8,18 @@ import pyarrow as pa
 import pytest
 
 from overlace.cli.main_job import answer_text
-from overlace.optimize.forecast import Outlook
+from overlace.optimize.forecast import Forecast
 from overlace.optimize.interval import expect_saving
-from overlace.optimize.job import Refused, optimize
-from overlace.optimize.judge import worth
-from overlace.optimize.newcomers import Placing, describe_rule
+from overlace.optimize.newcomers import NewClientRule, describe_rule
 from overlace.optimize.replay import replay
+from overlace.optimize.result import NoChangeRecommended
 from overlace.planners.joint.joint import Joint
 from overlace.trace.plan_file import PLAIN_SUMS
 from overlace.trace.plans import read_columns, read_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US
 from overlace.trace.tables import TIME
+from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.traces import FROM_LOGS, trace_of
 
@@ -54,20 +54,20 @@ def turning(day, rng):
 def test_what_was_said_lately_counts_more_where_traffic_has_changed(tmp_path):
     trace = system(tmp_path / "t", turning, 12, homes=ENDS)
     found = {
-        kind: optimize(trace, tmp_path / kind, *options_of(**FREE, max_moves=3, forecast=kind)).parts[0]
+        kind: optimize(trace, tmp_path / kind, *options_of(**FREE, max_moves=3, forecast=kind)).verdicts[0]
         for kind in ("chosen", "plain")
     }
     chosen, plain = found["chosen"], found["plain"]
-    assert chosen.solved.document.forecast.half_life_days is not None
-    assert plain.solved.document.forecast is None
+    assert chosen.document.forecast.half_life_days is not None
+    assert plain.document.forecast is None
     assert chosen.after < plain.after
-    assert chosen.solved.folder.name != plain.solved.folder.name
+    assert chosen.folder.name != plain.folder.name
     assert chosen.train < plain.train  # it is not fitted to what was
 
 
 def test_steps_say_what_they_would_have_saved_and_the_file_holds(tmp_path):
-    (part,) = optimize(system(tmp_path / "t", turning, 12, homes=ENDS), tmp_path / "run", *options_of(**FREE)).parts
-    document = read_plan(part.solved.folder)
+    (part,) = optimize(system(tmp_path / "t", turning, 12, homes=ENDS), tmp_path / "run", *options_of(**FREE)).verdicts
+    document = read_plan(part.folder)
     assert document.cost_before - sum(step.gain for step in document.steps) == pytest.approx(document.cost_after)
     judged = document.judged
     share = 1 - document.cost_after / document.cost_before
@@ -88,8 +88,8 @@ WRONG = [0, 0, 0, 0, 3, 3, 3, 3, *[3, 0] * 4]
 def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
     found = optimize(trace, tmp_path / "run", *options_of(**FREE))
-    (part,) = found.parts
-    rule, judged = part.solved.document.newcomers, part.solved.document.judged
+    (part,) = found.verdicts
+    rule, judged = part.document.newcomers, part.document.judged
     assert rule.rule in ("first-contact", "community")
     known, new = judged.apart
     assert (known.before, known.after) == (7 * 4 * 12 * 3, 0)  # those that came early have moved
@@ -105,7 +105,7 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     assert f"the nearest with room: {judged.newcomers.share:.1%} more is saved; 4 of 4 would have been" in lines
     assert "known clients: 100.0% less" in lines
     assert "forecast: " in lines
-    chosen = Outlook(PLAIN_SUMS, 24, 2, 0.29, "", None, [])
+    chosen = Forecast(PLAIN_SUMS, tried=24, share=0.29, sums=[np.ones((3, 2))] * 2)
     assert str(chosen) == (
         "plain sums; chosen from 8 half-lives (earlier client totals most like later ones) and 3 shares of community "
         "blocks (best in trial plans on the last 29% of the training window)"
@@ -118,10 +118,10 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
 
 def test_replaying_the_run_gives_what_the_plan_was_judged_by(tmp_path):
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
-    (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE)).parts
+    (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE)).verdicts
     done = {(each.plan, each.part): each.metrics for each in replay(tmp_path / "run")}
     assert done["", "held-out"].of("cost") == part.before
-    assert done[part.solved.folder.name, "held-out"].of("cost") == part.after
+    assert done[part.folder.name, "held-out"].of("cost") == part.after
     observation, _ = read_observation(tmp_path / "run")
     metrics = done["", "held-out"]
     assert metrics.key[metrics.scope == "client"].max() < observation.clients
@@ -129,12 +129,12 @@ def test_replaying_the_run_gives_what_the_plan_was_judged_by(tmp_path):
 
 def test_the_rule_in_the_file_is_the_one_that_follows_from_the_run(tmp_path):
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
-    (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE)).parts
+    (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE)).verdicts
     observation, names = read_observation(tmp_path / "run")
-    document = part.solved.document
-    after, _ = read_columns(part.solved.folder, document)
+    document = part.document
+    after, _ = read_columns(part.folder, document)
     rules = {
-        name: describe_rule(Placing(Joint(), observation, name, document.seed), after, names)
+        name: describe_rule(NewClientRule(Joint(), observation, name, document.seed), after, names)
         for name in ("first-contact", "community", "region")
     }
     assert [each.rule for each in rules.values()] == list(rules)
@@ -154,21 +154,21 @@ def test_what_is_held_out_changes_nothing_that_was_chosen(tmp_path):
         trace = system(tmp_path / name, talk, 12, homes=ENDS)
         options = options_of(**FREE, train_until="1970-01-15")
         try:
-            (part,) = optimize(trace, tmp_path / f"run-{name}", *options).parts
-        except Refused as error:
-            (part,) = error.answer.parts
-        document = part.solved.document
+            (part,) = optimize(trace, tmp_path / f"run-{name}", *options).verdicts
+        except NoChangeRecommended as error:
+            (part,) = error.result.verdicts
+        document = part.document
         chosen.append((document.forecast, document.newcomers, document.judged.expected, document.after, document.steps))
     assert chosen[0] == chosen[1]
 
 
 def test_where_nothing_is_held_out_what_is_expected_counts(tmp_path):
     trace = system(tmp_path / "t", turning, 12, homes=ENDS)
-    (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE, train=1, max_moves=2)).parts
-    expected = part.solved.document.judged.expected
-    assert worth(part) == expected.share != part.saving.share
+    (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE, train=1, max_moves=2)).verdicts
+    expected = part.document.judged.expected
+    assert part.worth == expected.share != part.saving.share
     least = options_of(**{**FREE, "min_gain": min(1.0, expected.share + 0.01)}, train=1, max_moves=2)
-    with pytest.raises(Refused, match="as far as plans from earlier times tell"):
+    with pytest.raises(NoChangeRecommended, match="as far as plans from earlier times tell"):
         optimize(trace, tmp_path / "more", *least)
 
 
@@ -180,8 +180,8 @@ def test_a_gap_is_named_with_its_likely_cause(tmp_path):
     options = options_of(**FREE, only=("c00", "c01"))
     try:
         found = optimize(trace, tmp_path / "run", *options)
-    except Refused as error:
-        found = error.answer
+    except NoChangeRecommended as error:
+        found = error.result
     (note,) = [each for each in found.notes if "Likely why" in each]
     assert note.startswith("700.0% more is paid on held-out traffic where 100.0% less was in the training window")
     assert "for messages with a client that had no traffic then" in note
@@ -219,10 +219,10 @@ def test_who_stays_stays_known_or_not(asked, tmp_path):
     """Newcomers whom the user keeps, or who may not move, are paid for as today."""
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
     try:
-        (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE | asked)).parts
-    except Refused as error:
-        (part,) = error.answer.parts
-    judged = part.solved.document.judged
+        (part,) = optimize(trace, tmp_path / "run", *options_of(**FREE | asked)).verdicts
+    except NoChangeRecommended as error:
+        (part,) = error.result.verdicts
+    judged = part.document.judged
     assert judged.newcomers is None or (judged.newcomers.share, judged.newcomers.elsewhere) == (0, 0)
     assert judged.apart[1].before > 0
 
@@ -241,9 +241,9 @@ def test_a_cut_in_mid_bucket_and_a_short_log_are_judged_by_all_that_was_heard(tm
     for name, days, until in (("mid", 14, "1970-01-11T06:30"), ("short", 1, "1970-01-01T17:00")):
         trace = system(tmp_path / name, turning, 12, days=days, homes=ENDS)
         try:
-            (part,) = optimize(trace, tmp_path / f"{name}-run", *options_of(**FREE, train_until=until)).parts
-        except Refused as error:
-            (part,) = error.answer.parts
+            (part,) = optimize(trace, tmp_path / f"{name}-run", *options_of(**FREE, train_until=until)).verdicts
+        except NoChangeRecommended as error:
+            (part,) = error.result.verdicts
         assert part.saving.share == pytest.approx(1 - part.after / part.before)
         assert part.saving.slices > 3
 
@@ -257,9 +257,9 @@ def test_an_earlier_time_at_which_the_system_was_not_whole_is_left_out(tmp_path)
     sessions = {"client": range(8), "broker": [c % 4 for c in range(8)]}
     links = {**TABLES["links"], "since": day}
     trace_of(path, messages, names, brokers=TABLES["brokers"], links=links, sessions=sessions)
-    (part,) = optimize(str(path), tmp_path / "run", *options_of(**FREE)).parts
+    (part,) = optimize(str(path), tmp_path / "run", *options_of(**FREE)).verdicts
     assert part.saving.share > 0.5
-    assert part.solved.document.judged.expected.origins == 1
+    assert part.document.judged.expected.origins == 1
 
 
 def test_ids_say_nothing(tmp_path):
@@ -281,9 +281,9 @@ def test_ids_say_nothing(tmp_path):
         )  # fmt: skip
         options = options_of(**FREE | {"sent_cap": 1.1, "handled_cap": 1.0})
         try:
-            (part,) = optimize(str(trace.path), tmp_path / f"run-{name}", *options).parts
-        except Refused as error:
-            (part,) = error.answer.parts
-        document = part.solved.document
+            (part,) = optimize(str(trace.path), tmp_path / f"run-{name}", *options).verdicts
+        except NoChangeRecommended as error:
+            (part,) = error.result.verdicts
+        document = part.document
         found.append((document.newcomers, document.judged.expected, document.steps, part.after))
     assert found[0] == found[1]

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from overlace.catalog import PLANNERS
 from overlace.errors import NothingBetter
-from overlace.optimize.groups import grouped_in, members_of
-from overlace.optimize.job import optimize
+from overlace.optimize.scope import grouped_in, members_of
 from overlace.trace.plans import read_columns, read_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
+from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.traces import trace_of
 
@@ -58,9 +58,9 @@ def moved(path, run, **options):
     try:
         answer = optimize(str(path), run, limits, goal)
     except NothingBetter as error:
-        answer = error.answer
+        answer = error.result
     observation, names = read_observation(run)
-    folder = answer.parts[0].solved.folder
+    folder = answer.verdicts[0].folder
     after, _ = read_columns(folder, read_plan(folder, PLANNERS))
     before, now = (each.homes(observation.clients) for each in (observation.overlay, after))
     return {names["client"][i] for i in np.flatnonzero(before != now)}, answer.notes

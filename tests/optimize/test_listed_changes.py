@@ -8,8 +8,8 @@ import pytest
 from overlace.errors import NothingBetter
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal, Limits
-from overlace.optimize.job import optimize
-from overlace.report.answer import headline
+from overlace.optimize.words import headline
+from overlace.verbs import optimize
 from tests.engine import ingest_sources
 
 HOUR, START = 3600, 1_767_571_200
@@ -67,11 +67,11 @@ def test_the_headline_is_what_the_listed_changes_save(tmp_path, seed):
     add_tables([str(table)], "links", str(tmp_path / "trace"), {})
     limits = Limits(budget=8, sent_cap=0.0, handled_cap=0.0)
     try:
-        (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", limits, Goal(effort=0)).parts
+        (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", limits, Goal(effort=0)).verdicts
     except NothingBetter as error:
-        (part,) = error.answer.parts
+        (part,) = error.result.verdicts
 
-    document = json.loads((part.solved.folder / "plan.json").read_text())
+    document = json.loads((part.folder / "plan.json").read_text())
     then, wired = dict(home), {(a, b) for a, b, _ in LINKS}
     for step in document["steps"]:
         for change in step["changes"]:
@@ -87,7 +87,7 @@ def test_the_headline_is_what_the_listed_changes_save(tmp_path, seed):
     assert part.saving.share == pytest.approx(1 - left / before)
     assert before != left
     moves, links = sum(then[c] != home[c] for c in home), len(wired - {link[:2] for link in LINKS})
-    said = headline(part.solved.document)
+    said = headline(part.document)
     assert f"move {moves} client" in said or not moves
     assert f"change {links} link" in said or not links
     assert f": {abs(1 - left / before):.1%} {'less' if left < before else 'more'} on held-out traffic" in said

@@ -6,10 +6,10 @@ from overlace.cli.main_job import answer_text
 from overlace.errors import NotObserved
 from overlace.model import NOT_MEASURED
 from overlace.observe.observation import observe as observation_of
-from overlace.optimize.job import optimize
 from overlace.planners.joint.joint import Joint
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
+from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import LINKS, NAMES, TABLES, log
 from tests.traces import trace_of
@@ -33,18 +33,18 @@ def test_a_link_that_was_not_measured_is_never_wired_for_latency_and_may_be_for_
     path = with_latencies(tmp_path / "trace", [10_000] * 4 + [None, 1000, 1000])
     options = {"max_moves": 0, "effort": 2, "sent_cap": 0, "handled_cap": 0}
     found = optimize(path, tmp_path / "latency", *options_of(objective="latency", **options))
-    (part,) = found.parts
-    assert [0, 1] not in part.solved.plan.after.tree.tolist()
+    (part,) = found.verdicts
+    assert [0, 1] not in part.plan.after.tree.tolist()
     assert "1 link is no candidate: the latency was not measured" in found.notes
     assert any(note.startswith("2 links could be new") for note in found.notes)
     assert read_observation(tmp_path / "latency")[0].network.latency_us.tolist().count(NOT_MEASURED) == 1
     found = optimize(path, tmp_path / "cost", *options_of(objective="cost", **options))
-    (part,) = found.parts
-    assert [0, 1] in part.solved.plan.after.tree.tolist()
+    (part,) = found.verdicts
+    assert [0, 1] in part.plan.after.tree.tolist()
     assert "latency" not in " ".join(each.metric for each in part.judged.metrics)
     assert "latency" not in "\n".join(answer_text(found))
     page = found.report.read_text()
-    assert f"No latency is known after {part.solved.folder.name}" in page
+    assert f"No latency is known after {part.folder.name}" in page
 
 
 def test_a_wired_link_that_was_not_measured_is_named(tmp_path):

@@ -21,14 +21,15 @@ from overlace.observe.known import known_as, known_in
 from overlace.observe.later import later
 from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
-from overlace.optimize.bounds import broken_later, within_cut
 from overlace.optimize.drift import Joined, drift
 from overlace.optimize.interval import saving, slices_of, sums_of
-from overlace.optimize.job import Refused, as_document, optimize, to_try
-from overlace.optimize.observe import observe
-from overlace.optimize.observe import trace_of as trace_of_run
+from overlace.optimize.job import suggest_relaxation
+from overlace.optimize.limits import broken_later
+from overlace.optimize.plan import solve, within_cut
+from overlace.optimize.result import NoChangeRecommended
 from overlace.optimize.scope import link_rows
-from overlace.optimize.solve import solve
+from overlace.optimize.task import observe
+from overlace.optimize.task import trace_of as trace_of_run
 from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
 from overlace.replay.tally import Tally
@@ -36,6 +37,7 @@ from overlace.stopping import asked, listening, received
 from overlace.trace.plans import load_plan, read_columns, read_plan
 from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US, Trace
+from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.traces import trace_of
 
@@ -79,7 +81,7 @@ def trace(tmp_path):
 def test_a_plan_is_judged_on_held_out_traffic(trace, tmp_path):
     options = options_of(placement="anywhere", allow_link=("plant*:*",), sent_cap=None, handled_cap=None, effort=5)
     found = optimize(trace, tmp_path / "run", *options)
-    (part,) = found.parts
+    (part,) = found.verdicts
     assert part.after < part.before
     assert part.saving.low <= part.saving.share <= part.saving.high
     assert part.saving.share == pytest.approx(1 - part.after / part.before)
@@ -88,14 +90,14 @@ def test_a_plan_is_judged_on_held_out_traffic(trace, tmp_path):
     assert found.bounds == []
     assert found.report.exists()
     document = json.loads((tmp_path / "run" / "answer.json").read_text())
-    assert document["parts"][0]["plan"] == part.solved.folder.name
+    assert document["parts"][0]["plan"] == part.folder.name
 
 
 def test_the_plan_file_says_how_it_was_judged(trace, tmp_path):
     options = options_of(placement="anywhere", sent_cap=None, effort=2, budget=5)
-    (part,) = optimize(trace, tmp_path / "run", *options).parts
-    document = read_plan(part.solved.folder)
-    assert document == part.solved.document
+    (part,) = optimize(trace, tmp_path / "run", *options).verdicts
+    document = read_plan(part.folder)
+    assert document == part.document
     assert document.trace == json.loads((tmp_path / "run" / "run.json").read_text())["trace_digest"]
     judged = document.judged
     assert judged.limits["budget"] == 5
@@ -114,11 +116,11 @@ def test_on_a_long_log_plans_from_earlier_times_are_judged_too(trace, tmp_path):
     long = log(hours=20 * 24)
     trace_of(tmp_path / "long", long, NAMES, **TABLES)
     options = options_of(placement="anywhere", sent_cap=None, effort=1)
-    (part,) = optimize(str(tmp_path / "long"), tmp_path / "run", *options).parts
+    (part,) = optimize(str(tmp_path / "long"), tmp_path / "run", *options).verdicts
     assert part.saving.origins > 1
     assert part.saving.slices > 6
     assert part.saving.low <= part.saving.share <= part.saving.high
-    (short,) = optimize(trace, tmp_path / "short", *options).parts
+    (short,) = optimize(trace, tmp_path / "short", *options).verdicts
     assert short.saving.origins > 1  # there too, at hours instead of days
 
 
@@ -150,7 +152,7 @@ def test_without_places_nobody_leaves_its_region_and_it_says_what_that_costs(tra
     found = optimize(trace, tmp_path / "run", *options)
     region = np.array(TABLES["brokers"]["region"])
     observation, _ = read_observation(tmp_path / "run")
-    after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
+    after, _ = read_columns(found.verdicts[0].folder, read_plan(found.verdicts[0].folder))
     homes = [overlay.homes(16) for overlay in (observation.overlay, after)]
     assert (region[homes[0]] == region[homes[1]]).all()
     assert (observation.overlay.tree == after.tree).all()
@@ -239,8 +241,8 @@ def test_clients_that_appear_only_later_stay_where_they_are(tmp_path):
     names = {**NAMES, "client": [*NAMES["client"], "late"]}
     tables = {**TABLES, "sessions": {"client": range(17), "broker": [*(i % 4 for i in range(16)), 2]}}
     trace_of(tmp_path / "trace", log() + late, names, **tables)
-    (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(placement="anywhere", effort=1)).parts
-    after, _ = read_columns(part.solved.folder, read_plan(part.solved.folder))
+    (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(placement="anywhere", effort=1)).verdicts
+    after, _ = read_columns(part.folder, read_plan(part.folder))
     assert after.homes(17)[16] in (2, -1)
 
 
@@ -258,14 +260,14 @@ def test_limits_are_checked_in_what_the_planner_counts(objective, trace, tmp_pat
 
 def test_nothing_held_out_is_not_called_unseen(trace, tmp_path):
     found = optimize(trace, tmp_path / "run", *options_of(train=1, placement="anywhere", effort=1))
-    (part,) = found.parts
+    (part,) = found.verdicts
     assert part.part == "train"
     assert part.before > part.after > 0 or part.after == 0 < part.before
     lines = " ".join(answer_text(found))
     assert "in the training window" in lines
     assert "held out" not in lines
     assert "held-out traffic" not in lines
-    assert {each.part for each in read_plan(part.solved.folder).judged.metrics} == {"train"}
+    assert {each.part for each in read_plan(part.folder).judged.metrics} == {"train"}
 
 
 def test_links_are_named_either_way_round_and_by_names_with_colons():
@@ -284,7 +286,7 @@ def test_clients_without_a_home_are_left_out_and_that_is_said(tmp_path):
     trace_of(tmp_path / "trace", log(), NAMES, **{**TABLES, "sessions": sessions})
     found = optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(placement="anywhere", effort=1))
     assert [note for note in found.notes if "of the deliveries that judge are not counted" in note]
-    after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
+    after, _ = read_columns(found.verdicts[0].folder, read_plan(found.verdicts[0].folder))
     assert len(after.placement) == 15
 
 
@@ -306,7 +308,7 @@ def test_what_stays_stays(trace, tmp_path):
     options = options_of(placement="anywhere", allow_link=("*:*",), keep=keep, sent_cap=None, effort=3)
     found = optimize(trace, tmp_path / "run", *options)
     observation, _ = read_observation(tmp_path / "run")
-    after, _ = read_columns(found.parts[0].solved.folder, read_plan(found.parts[0].solved.folder))
+    after, _ = read_columns(found.verdicts[0].folder, read_plan(found.verdicts[0].folder))
     homes = [overlay.homes(16) for overlay in (observation.overlay, after)]
     assert (homes[0][:10] == homes[1][:10]).all()
     assert ((homes[0] == 3) == (homes[1] == 3)).all()
@@ -326,9 +328,9 @@ def test_a_trace_from_which_nothing_can_be_planned_says_what_is_missing(tmp_path
 
 
 def test_a_refusal_brings_what_was_found(trace, tmp_path):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(NoChangeRecommended) as refused:
         optimize(trace, tmp_path / "run", *options_of(budget=0))
-    assert refused.value.answer.parts[0].after == refused.value.answer.parts[0].before
+    assert refused.value.result.verdicts[0].after == refused.value.result.verdicts[0].before
 
 
 def test_drift_on_the_same_traffic_sees_what_was_promised_whatever_is_paid_for(trace, tmp_path):
@@ -444,7 +446,7 @@ def test_a_judging_part_in_which_nobody_has_a_home_is_reported(tmp_path):
     late = [(hour * HOUR_US, 16, 9, 100, [17]) for hour in range(84, 120) for _ in range(6)]
     names = {**NAMES, "client": [f"c{i:02d}" for i in range(18)]}
     trace_of(tmp_path / "trace", early + late, names, **TABLES)
-    with pytest.raises(Refused, match="the best plan found saves 0.0%"):
+    with pytest.raises(NoChangeRecommended, match="the best plan found saves 0.0%"):
         optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(placement="anywhere", sent_cap=0, effort=1))
     assert "does not show where their sender or receiver was" in (tmp_path / "run" / "answer.json").read_text()
     assert (tmp_path / "run" / "report.html").exists()
@@ -456,7 +458,7 @@ def test_a_capacity_that_today_exceeds_is_said_and_refused_only_if_it_was_asked_
     given = {"placement": "anywhere", "sent_cap": 0, "effort": 1}
     answer = optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(**given))
     assert any("above --head-room 0.2, as today: " in line for line in answer.bounds), answer.bounds
-    with pytest.raises(Refused, match="keeps --head-room"):
+    with pytest.raises(NoChangeRecommended, match="keeps --head-room"):
         optimize(str(tmp_path / "trace"), tmp_path / "asked", *options_of(**given, head_room=0.1))
 
 
@@ -464,7 +466,7 @@ def test_where_nobody_said_where_clients_are_any_broker_serves_them_and_that_is_
     bare = {**TABLES, "brokers": {"broker": range(5), "region": pa.nulls(5, pa.int32()), "cost": [1.0] * 5}}
     trace_of(tmp_path / "trace", log(), NAMES, **bare)
     found = optimize(str(tmp_path / "trace"), tmp_path / "run", *options_of(sent_cap=0, handled_cap=0, effort=1))
-    assert found.parts[0].saving.share > 0.9
+    assert found.verdicts[0].saving.share > 0.9
     assert found.notes[0].startswith("any broker is taken to serve any client equally well")
     assert "any broker is taken" in (tmp_path / "run" / "answer.json").read_text()
     told_of = optimize(str(tmp_path / "trace"), tmp_path / "default", *options_of(effort=0)).notes
@@ -480,23 +482,23 @@ def test_a_link_that_is_listed_with_a_cost_could_be_wired_and_one_without_could_
     options = options_of(placement="anywhere", **given)
     try:
         found = optimize(str(tmp_path / "trace"), tmp_path / "run", *options)
-    except Refused as error:
-        found = error.answer
+    except NoChangeRecommended as error:
+        found = error.result
     new = len(LINKS["left"]) - sum(LINKS["wired"])
     said = f"{new} links could be new, those that are listed with a cost" if priced else "no link could be new: none"
     assert [note for note in found.notes if note.startswith(said)], found.notes
-    assert found.parts[0].solved.document.parameters["wired_only"] is not priced
+    assert found.verdicts[0].document.parameters["wired_only"] is not priced
     if priced:
         named = optimize(
             str(tmp_path / "trace"), tmp_path / "all", *options_of(placement="anywhere", **given, allow_link=("*:*",))
         )
         assert f"{new} links could be new, those that --allow-link names" in named.notes
     unit = "messages × cost of links" if priced else "messages × links; no link has a cost: each counts 1"
-    assert any(f"({unit})" in what for what in as_document(found)["parts"][0]["lines"])
+    assert any(f"({unit})" in what for what in found.as_document()["parts"][0]["lines"])
     assert ("no link has a cost: each counts 1" in found.notes) is not priced
     assert f"traffic cost ({unit})" in (tmp_path / "run" / "report.html").read_text()
     if not priced:
-        assert found.parts[0].solved.document.counts.links == 0
+        assert found.verdicts[0].document.counts.links == 0
         assert [line for line in found.bounds if line.startswith("existing links only: no other has a cost")]
 
 
@@ -518,8 +520,8 @@ def test_limits_that_do_not_hold_on_later_traffic_are_said(tmp_path):
     )
     try:
         found = optimize(str(tmp_path / "trace"), tmp_path / "run", *options)
-    except Refused as error:
-        found = error.answer
+    except NoChangeRecommended as error:
+        found = error.result
     said = [note for note in found.notes if note.startswith("on held-out traffic, clients of ")]
     assert len(said) == 1
     assert "more than --sent-cap 1.5 times the mean" in said[0]
@@ -563,8 +565,8 @@ def test_what_could_be_lifted_is_named_whole():
     loads = "what a broker handles (--handled-cap 1; 0: unlimited)"
     none = f"{loads}; without it: nothing more was found"
     some = f"{loads}; without it: 33.0% less instead of 30.0% in the training window"
-    assert to_try([none]) == ""
-    assert to_try([none, some]) == f" To try: lift {loads}."
+    assert suggest_relaxation([none]) == ""
+    assert suggest_relaxation([none, some]) == f" To try: lift {loads}."
 
 
 @pytest.mark.parametrize("moment", ["choosing a forecast", "planning placement and tree", "judging", "asking what"])
@@ -580,8 +582,8 @@ def test_ctrl_c_leaves_the_best_plan_so_far_judged_and_says_so(trace, tmp_path, 
         found = optimize(trace, tmp_path / "run", *options, progress=press)
         assert received() is None
     assert found.stopped
-    (part,) = found.parts
-    document = read_plan(part.solved.folder)
+    (part,) = found.verdicts
+    document = read_plan(part.folder)
     assert document.judged.saving.share == pytest.approx(1 - part.after / part.before)
     assert document.counts.moves + document.counts.links <= 3
     assert found.notes[0].startswith("stopped early by Ctrl-C")
@@ -589,7 +591,7 @@ def test_ctrl_c_leaves_the_best_plan_so_far_judged_and_says_so(trace, tmp_path, 
     assert "stopped early by Ctrl-C" in found.report.read_text()
     if document.stopped:  # the search itself was cut short, so solving again searches on
         observation, names = read_observation(tmp_path / "run")
-        again = solve(part.solved.plan.planner, observation, tmp_path / "run", names)
+        again = solve(part.plan.planner, observation, tmp_path / "run", names)
         assert not again.again
         assert not read_plan(again.folder).stopped
 
@@ -625,14 +627,14 @@ def test_all_say_the_same_and_count_alike(trace, tmp_path, overlace):
 
 def test_the_greedy_baseline_is_what_a_replay_of_its_overlay_saves(trace, tmp_path):
     options = options_of(placement="anywhere", effort=3, budget=5, sent_cap=None, handled_cap=None)
-    (part,) = optimize(trace, tmp_path / "run", *options).parts
+    (part,) = optimize(trace, tmp_path / "run", *options).verdicts
     observation, names = read_observation(tmp_path / "run")
     opened, parts = trace_of_run(tmp_path / "run")
     follows = later(opened, parts.held_out, known_as(opened, names), observation)
     for each in part.judged.baselines:
-        tree = part.solved.plan.after.tree if each.links == "planned" else observation.overlay.tree
-        moves = part.solved.document.counts.moves if each.links == "planned" else each.changes
-        overlay = part.solved.plan.planner.greedy(observation, tree, moves)
+        tree = part.plan.after.tree if each.links == "planned" else observation.overlay.tree
+        moves = part.document.counts.moves if each.links == "planned" else each.changes
+        overlay = part.plan.planner.greedy(observation, tree, moves)
         costs = [
             measure(follows.stage, follows.overlay(one), follows.rows(), opened.unit).of("cost")
             for one in (observation.overlay, overlay)
@@ -650,7 +652,7 @@ def test_a_plan_that_costs_more_or_changes_nothing_is_never_recommended(tmp_path
     trace_of(tmp_path / "trace", far + near, names, links=links, sessions=sessions)
     for what, given in (("harms", {"handled_cap": 0, "keep": ("c1", "c2")}), ("nothing", {"budget": 0})):
         options = options_of(effort=0, min_gain=0, forecast="plain", **given)
-        with pytest.raises(Refused) as raised:
+        with pytest.raises(NoChangeRecommended) as raised:
             optimize(str(tmp_path / "trace"), tmp_path / what, *options)
         said = str(raised.value)
         assert ("costs something where nothing is paid today" if what == "harms" else "changes nothing") in said, said

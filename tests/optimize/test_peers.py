@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.model import Network, Observation, Offers, Overlay
-from overlace.observe.bounds import Bounds
-from overlace.optimize.peers import delays_of_links, peers_of
+from overlace.optimize.trees import Bounds, delays_of_links, peers_of
 
 BROKERS, CLIENTS = 4, 7
 

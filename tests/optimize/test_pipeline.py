@@ -13,10 +13,10 @@ from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.ingest.tables import add_tables, add_topology
 from overlace.limits import Split
 from overlace.observe.observation import observe as observation_of
-from overlace.optimize.observe import observe
-from overlace.optimize.observe import trace_of as trace_of_run
+from overlace.optimize.plan import solve
 from overlace.optimize.replay import replay
-from overlace.optimize.solve import solve
+from overlace.optimize.task import observe
+from overlace.optimize.task import trace_of as trace_of_run
 from overlace.peek.peek import peek
 from overlace.planners.placement import cost as placement_cost
 from overlace.planners.placement.stay import Stay
@@ -76,7 +76,7 @@ def test_a_small_observe_and_replay_import_neither_numba_nor_pandas(run, tmp_pat
     code = f"""
 import sys
 from pathlib import Path
-from overlace.optimize.observe import observe
+from overlace.optimize.task import observe
 from overlace.optimize.replay import replay
 observe({str(tmp_path / "trace")!r}, Path({str(tmp_path / "again")!r}))
 replay(Path({str(tmp_path / "again")!r}))

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from overlace.cli.main_job import answer_text
-from overlace.optimize.job import optimize
-from overlace.optimize.observe import observe
 from overlace.optimize.replay import replay
+from overlace.optimize.task import observe
 from overlace.report.page import write_report
 from overlace.trace.recorded import describe_recording
+from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.processes import LONGEST, command

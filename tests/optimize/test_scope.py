@@ -7,10 +7,10 @@ from overlace.arrays.pairs import difference
 from overlace.errors import BadParameter, Unknown
 from overlace.limits import Limits
 from overlace.model import Classes, Network, Observation, Overlay
-from overlace.optimize.choose import joint_planner
-from overlace.optimize.job import optimize
+from overlace.optimize.plan import joint_planner
 from overlace.optimize.scope import Scope, check_names, scope_of
 from overlace.planners.joint.joint import Joint
+from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.traces import trace_of
 
@@ -137,8 +137,8 @@ def test_optimize_takes_only_by_brokers_and_links(tmp_path):
     options = options_of(
         only=("broker:plant-[01]", "link:plant-0:hub"), placement="anywhere", sent_cap=0, handled_cap=0, effort=1
     )
-    (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", *options).parts
-    document = part.solved.document
+    (part,) = optimize(str(tmp_path / "trace"), tmp_path / "run", *options).verdicts
+    document = part.document
     planner = Joint(**{k: tuple(v) if isinstance(v, list) else v for k, v in document.parameters.items()})
     assert planner.keep_brokers == (2, 3)
     assert planner.keep_links == (2, 3)  # rows of (0,1) (0,3) (1,3) (2,3)

@@ -6,10 +6,11 @@ from html import unescape
 
 import pytest
 
-from overlace.optimize.job import optimize
-from overlace.report.curve import flattens, gain_svg
+from overlace.optimize.words import flattens
+from overlace.report.curve import gain_svg
 from overlace.trace.judgement import Judgement, Measure, Point
 from overlace.trace.plans import read_plan
+from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
 from tests.report.test_page import Page, page_of, run_of_sites
@@ -24,7 +25,7 @@ def judged(tmp_path_factory):
     options = options_of(placement="anywhere", allow_link=("plant*:*",), sent_cap=0, handled_cap=0, effort=1)
     found = optimize(str(folder / "trace"), folder / "run", *options)
     text = found.report.read_text(encoding="utf-8")
-    return read_plan(found.parts[0].solved.folder), Page(text), text
+    return read_plan(found.verdicts[0].folder), Page(text), text
 
 
 def dots_of(svg):

@@ -2,8 +2,9 @@ import pytest
 
 from overlace.catalog import PLANNERS
 from overlace.model import Network
+from overlace.optimize.words import COSTS, LABELS, own_cost_unit
 from overlace.replay.definitions import METRICS
-from overlace.report.naming import COSTS, LABELS, Naming, own_cost_unit
+from overlace.report.naming import Naming
 
 
 @pytest.mark.parametrize("name", sorted(PLANNERS))

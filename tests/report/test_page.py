@@ -15,13 +15,14 @@ import overlace.report
 from overlace.errors import BadTrace
 from overlace.limits import Split
 from overlace.model import Names, Observation
-from overlace.optimize.observe import observe
+from overlace.optimize.plan import solve
 from overlace.optimize.replay import replay
-from overlace.optimize.solve import solve
+from overlace.optimize.result import read_metrics
+from overlace.optimize.task import observe
 from overlace.planners.tree.mst import Mst
 from overlace.report.layout import MOST_MARKS
 from overlace.report.page import write_report
-from overlace.report.sheets import change, read_sheets, shown
+from overlace.report.sheets import change, sheet_of, shown
 from overlace.report.tables import MOST_ROWS
 from overlace.testing import linked_clients, three_publishers
 from overlace.trace.runs import read_observation, write_json, write_observation
@@ -181,7 +182,7 @@ def sites(tmp_path_factory):
 
 
 def measured(run, name="before/held-out"):
-    return read_sheets(run / "metrics.parquet")[name]
+    return sheet_of(read_metrics(run / "metrics.parquet")[name])
 
 
 def plan_of(run):

@@ -4,7 +4,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from overlace.metrics import Metrics
-from overlace.report.sheets import Amount, change, read_sheets, sheet_of
+from overlace.optimize.result import read_metrics
+from overlace.report.sheets import Amount, change, sheet_of
 from tests.report.test_page import sites
 
 __all__ = ["sites"]
@@ -13,7 +14,7 @@ __all__ = ["sites"]
 def test_a_sheet_holds_what_the_replay_measured(sites):
     run, _, _ = sites
     rows = pq.read_table(run / "metrics.parquet").to_pylist()
-    sheets = read_sheets(run / "metrics.parquet")
+    sheets = {name: sheet_of(each) for name, each in read_metrics(run / "metrics.parquet").items()}
     assert len(rows) == sum(len(column.key) for sheet in sheets.values() for column in sheet.columns.values())
     for row in rows:
         found = sheets[row["run"]].by_pair(row["metric"], row["scope"])
@@ -54,7 +55,7 @@ def test_a_sheet_is_the_same_from_memory(sites):
     rows = [each for each in table if each["run"] == "before/held-out"]
     columns = {name: [each[name] for each in rows] for name in ("metric", "scope", "key", "value")}
     metrics = Metrics(**columns, other=[-1 if each["other"] is None else each["other"] for each in rows])
-    there = read_sheets(run / "metrics.parquet")["before/held-out"]
+    there = sheet_of(read_metrics(run / "metrics.parquet")["before/held-out"])
     here = sheet_of(metrics)
     assert here.columns.keys() == there.columns.keys()
     for metric, scope in there.columns:

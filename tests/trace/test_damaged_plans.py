@@ -14,20 +14,21 @@ from hypothesis import strategies as st
 from overlace.catalog import PLANNERS
 from overlace.cli.plans import plan_lines
 from overlace.errors import BadPlan, OverlaceError
+from overlace.optimize.words import Units, lines
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.joint.joint import Joint
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.tree.mst import Mst
-from overlace.report.answer import answer_lines
 from overlace.report.curve import gain_curve
 from overlace.report.naming import Naming
 from overlace.testing import three_publishers
 from overlace.trace.judgement import Judgement, Measure, Point
 from overlace.trace.plan_tables import read_tables
-from overlace.trace.plans import cut_plan, judge, load_plan, plan_difference, read_plan
+from overlace.trace.plans import cut_plan, load_plan, plan_difference, read_plan
 from overlace.trace.plans import write_plan as write
 from overlace.workloads.square import square
 from overlace.workloads.uniform_interests import uniform_interests
+from tests.trace.test_plans import judge
 
 SQUARE = square(9, 20, 30, seed=1)
 TABLES = ("after.parquet", "changes.parquet", "steps.parquet")
@@ -68,7 +69,7 @@ def use(folder, steps=1):
     plan = load_plan(folder, PLANNERS)
     assert all(plan.why(i) for i in range(len(plan.steps)))
     assert plan_lines(document)
-    assert answer_lines(document, "message")
+    assert lines(document, Units())
     gain_curve("plan", document, Naming())
     plan_difference(folder, folder)
     cut_plan(folder, min(steps, document.steps_total), folder.with_name("cut"), force=True)

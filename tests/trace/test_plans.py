@@ -17,13 +17,14 @@ from overlace.trace.plan_file import MOST_LISTED, PlanFile
 from overlace.trace.plans import (
     cut_plan,
     describe,
-    judge,
     load_plan,
     parameters_of,
     plan_difference,
     plan_id,
     read_columns,
     read_plan,
+    save_plan,
+    with_judgement,
     write_plan,
 )
 from overlace.trace.runs import read_json, write_json
@@ -88,6 +89,11 @@ def test_people_read_names_and_reasons(tmp_path):
 def test_the_json_schema_holds_for_what_is_written(tmp_path):
     written(tmp_path / "a")
     jsonschema.validate(read_json(tmp_path / "a/plan.json"), PlanFile.model_json_schema())
+
+
+def judge(folder, judged):
+    """Judge a plan that is written already."""
+    save_plan(load_plan(folder, PLANNERS), with_judgement(read_plan(folder), judged), folder, force=True)
 
 
 def test_a_judged_curve_is_kept_documented_and_under_the_digest(tmp_path):

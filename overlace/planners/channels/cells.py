@@ -99,7 +99,7 @@ class CellPlanner(Planner, ABC):
     connections: Literal["keep", "ignore"] = option(
         "keep",
         "limits on connections: keep (relieve whoever is beyond after the grouping) or ignore",
-        flag="--limits",
+        formerly="limits",
     )
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = "PART10 §2.2"

@@ -47,7 +47,7 @@ class SemCast(Planner):
     connections: Literal["keep", "ignore"] = option(
         "keep",
         "limits on connections: keep (relieve whoever is beyond after the merging) or ignore",
-        flag="--limits",
+        formerly="limits",
     )
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = "PART10 §2.3"

@@ -107,6 +107,11 @@ class Joint(JointLimits, Planner):
                 beside[name] = search.cost
         return _plan(self, seed, observation, problem, path, beside)
 
+    @property
+    def router(self) -> Joint:
+        """It plans for a forecast, and its limits say where there is room for new clients."""
+        return self
+
     def problem(self, observation: Observation, plain: Observation | None = None) -> Problem:
         """What is searched: demand, costs and limits; of a forecast, limits count the plain traffic."""
         seen, carried, caps = apply_objective(observation, self.objective), None, cast(JointLimits, self)

@@ -1,18 +1,168 @@
-"""The first section of the page: the key figures, what each plan saves, what limits it, what is not known."""
+"""A result as the page shows it: key figures, what each plan saves, what is not known, and the accounts of the log."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
-from overlace.report.answer import answer_lines, headline
-from overlace.report.curve import flattens
-from overlace.report.naming import COSTS, PARTS, label_of
-from overlace.report.run_data import FAMILIES, ROUTING, Family, MeasuredPlan, RunData
-from overlace.report.sheets import Amount, Change, Sheet, amount, change, shown
+import pyarrow as pa
+
+from overlace.errors import BadTrace
+from overlace.optimize.result import Json, Result, Verdict
+from overlace.optimize.words import COSTS, PARTS, flattens, label_of, own_cost_unit
+from overlace.report.naming import Naming
+from overlace.report.sheets import Amount, Change, Sheet, Sheets, amount, change, sheet_of, shown
 from overlace.report.tables import Row, Table, more_of, ratio
 from overlace.trace.judgement import Interval
+from overlace.trace.plan_file import PlanFile
+from overlace.trace.store import Trace
+
+
+class Family(NamedTuple):
+    """Facets that are judged by the same metrics."""
+
+    name: str
+    facets: tuple[str, ...]
+    metrics: list[str]  # on top of the page; the first is what counts
+    details: list[str]
+
+
+ROUTING = Family(
+    "traffic",
+    ("placement", "tree"),
+    "cost crossings mean_hops mean_latency_us local_share".split(),
+    "cost access_cost total_cost crossings mean_hops mean_latency_us local_share p95_latency_us region_local_share "
+    "crossing_messages max_broker_load max_link_load cut_share_max".split(),
+)
+CHANNELS = Family(
+    "channels",
+    ("channels",),
+    "received false_positive_rate mean_connections over_limit channels".split(),
+    "channels publishers subscribers received true_positives false_positives false_positive_rate mean_connections "
+    "max_connections over_limit".split(),
+)
+MESH = Family(
+    "mesh",
+    ("mesh",),
+    "average_degree max_degree topic_connected links max_diameter".split(),
+    "links average_degree max_degree topic_connected components_too_many max_diameter mean_diameter shared_topics "
+    "flood_messages".split(),
+)
+FAMILIES = (ROUTING, CHANNELS, MESH)
+
+
+@dataclass(frozen=True)
+class MeasuredPlan:
+    """A plan of the run and what its overlay measured; empty sheets if it was not replayed."""
+
+    id: str
+    document: PlanFile
+    train: Sheet
+    judged: Sheet
+
+    def cost_unit(self, priced: bool) -> str:
+        """What the planner's own cost counts; `priced`: some link has a cost."""
+        return own_cost_unit(self.document.facets, self.document.parameters, priced)
+
+    def within(self, family: Family) -> bool:
+        """Whether the plan is about this family, and was measured."""
+        mine = any(facet in family.facets for facet in self.document.facets)
+        return mine and self.judged.of(family.metrics[0]) is not None
+
+
+@dataclass(frozen=True)
+class View:
+    """A result as the page shows it."""
+
+    result: Result
+    part: str  # what judges: held-out, or train where nothing is held out
+    today: Sheet  # what the overlay as it was measured on that part
+    today_train: Sheet  # and in the training window
+    plans: Sequence[MeasuredPlan]
+    account: Account
+
+    @cached_property
+    def naming(self) -> Naming:
+        """What things are called."""
+        return Naming(self.result.names, self.result.observation.network, *self.result.units)
+
+    def best(self, family: Family) -> MeasuredPlan | None:
+        """The plan that does best by what counts in its family."""
+        return next(iter(self.ranked(family)), None)
+
+    def ranked(self, family: Family) -> list[MeasuredPlan]:
+        """The plans of a family that were measured, the best first."""
+        return sorted((plan for plan in self.plans if plan.within(family)), key=lambda plan: rank(plan, family))
+
+    def sheets(self, family: Family) -> Sheets:
+        """What the family's tables compare: today, and after the best plan."""
+        best = self.best(family)
+        return [("today", self.today), *([("after", best.judged)] if best else [])]
+
+
+def rank(plan: MeasuredPlan, family: Family) -> tuple[float, float, str]:
+    """What sorts plans of a family, the best first."""
+    broken = 1 - (plan.judged.of("topic_connected") or 0) if family is MESH else 0.0
+    return broken, plan.judged.of(family.metrics[0]) or 0.0, plan.id
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where the lines of the log went; or why that is not known."""
+
+    problem: str = ""
+    sources: Sequence[Json] = ()
+    quarantine: Sequence[Json] = ()
+    totals: Mapping[str, int] = field(default_factory=dict)
+    ignored: Sequence[tuple[str, int]] = ()  # by kind of line, most first
+
+
+COUNTS = ("lines", "kept", "ignored", "quarantined", "duplicates")
+
+
+def view_of(result: Result) -> View:
+    """A result as the page shows it, with the accounts of its trace."""
+    sheets = {name: sheet_of(metrics) for name, metrics in result.measured.items()}
+    today = {part: sheets.get(f"before/{part}", Sheet()) for part in ("held-out", "train")}
+    routed = {name.rpartition("/")[2] for name, sheet in sheets.items() if sheet.of("messages") is not None}
+    since, until = result.about["held_out"]
+    part = "train" if routed == {"train"} or since >= until else "held-out"
+    plans = [
+        MeasuredPlan(name, document, *(sheets.get(f"{name}/{each}", Sheet()) for each in ("train", part)))
+        for name, document in result.plans.items()
+    ]
+    return View(result, part, today[part], today["train"], plans, read_account(result.about))
+
+
+def read_account(about: Json) -> Account:
+    """The trace's own accounts, or why they cannot be had."""
+    path = str(about.get("trace", ""))
+    try:
+        trace = Trace.open(path)
+        if trace.digest() != about.get("trace_digest"):
+            return Account(f"The trace {path} has changed since this run was observed, so its accounts are not shown.")
+        sources, quarantine = (trace.read(table).to_pylist() for table in ("sources", "quarantine"))
+    except (BadTrace, OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        return Account(f"The trace {path} cannot be read any more, so its accounts are not shown: {error}")
+    totals = {name: sum(source[name] for source in sources) for name in COUNTS}
+    if not sources and "recorded" in trace.notes:
+        return Account("The trace was recorded from a running network, so there is no log to account for.")
+    if not sources:
+        return Account("The trace holds no accounts of a log: it was generated, or made from tables.")
+    sources.sort(key=lambda source: (-source["lines"], source["name"]))
+    quarantine.sort(key=lambda row: (-row["count"], row["source"], row["reason"]))
+    kinds: Counter[str] = Counter()
+    for source in trace.notes.get("sources", {}).values():
+        kinds.update(source["account"]["ignored"])
+    ignored = sorted(kinds.items(), key=lambda each: (-each[1], each[0]))
+    return Account("", sources, quarantine, totals, ignored)
+
+
+# --- the first section -----------------------------------------------------------------------------------------------
 
 MOST_PLANS = 12
 MOST_RULES = 8
@@ -40,7 +190,7 @@ class Tile(NamedTuple):
     change: Change
 
 
-def list_tiles(data: RunData) -> list[Tile]:
+def list_tiles(data: View) -> list[Tile]:
     """The key numbers of each family that was measured."""
     found = []
     for family in FAMILIES:
@@ -60,30 +210,24 @@ def list_tiles(data: RunData) -> list[Tile]:
 class PlanAnswer(NamedTuple):
     """A judged plan in lines."""
 
-    plan: MeasuredPlan
-    headline: str
-    lines: list[tuple[str, str]]
+    verdict: Verdict
     export: str  # the command that writes the files to carry it out; empty where there are none
 
 
-def list_answers(data: RunData) -> list[PlanAnswer]:
+def list_answers(data: View) -> list[PlanAnswer]:
     """What optimize says of its plans, line by line."""
-    mine = [plan for plan in data.plans if plan.id in data.outcome.plans]
-    unit, priced = data.naming.unit, data.naming.priced
-    return [
-        PlanAnswer(each, headline(each.document), answer_lines(each.document, unit, priced), export_of(each, data))
-        for each in mine
-    ]
+    judged = {each.id: each for each in data.result.verdicts}
+    return [PlanAnswer(judged[each.id], export_of(each, data)) for each in data.plans if each.id in judged]
 
 
-def export_of(plan: MeasuredPlan, data: RunData) -> str:
+def export_of(plan: MeasuredPlan, data: View) -> str:
     """What to type for the files that carry a plan out; only placement and links have such files."""
-    if data.outcome.why_not or not plan.document.steps_total or not {"placement", "tree"} & set(plan.document.facets):
+    if data.result.why_not or not plan.document.steps_total or not {"placement", "tree"} & set(plan.document.facets):
         return ""
-    return f"overlace live export {shlex.quote(str(data.run / 'plans' / plan.id))}"
+    return f"overlace live export {shlex.quote(str(data.result.run / 'plans' / plan.id))}"
 
 
-class Verdict(NamedTuple):
+class PlanSummary(NamedTuple):
     """A plan in one sentence: before and after by what counts for it, on both parts, and within which interval."""
 
     plan: MeasuredPlan
@@ -96,21 +240,19 @@ class Verdict(NamedTuple):
     flat: str
 
 
-def list_verdicts(data: RunData) -> list[Verdict]:
+def list_summaries(data: View) -> list[PlanSummary]:
     """Each plan that has no answer of its own by the metric that counts for its facets, best first in a family."""
+    judged = {each.id for each in data.result.verdicts}
     return [
-        _verdict(data, family, plan)
-        for family in FAMILIES
-        for plan in data.ranked(family)
-        if plan.id not in data.outcome.plans
+        _summary_of(data, family, plan) for family in FAMILIES for plan in data.ranked(family) if plan.id not in judged
     ]
 
 
-def _verdict(data: RunData, family: Family, plan: MeasuredPlan) -> Verdict:
+def _summary_of(data: View, family: Family, plan: MeasuredPlan) -> PlanSummary:
     judged = plan.document.judged
     metric = judged.metrics[0].metric if judged else family.metrics[0]
     today, then = data.today.of(metric), plan.judged.of(metric)
-    return Verdict(
+    return PlanSummary(
         plan,
         data.naming.metric(metric),
         before=amount(metric, today),
@@ -122,7 +264,7 @@ def _verdict(data: RunData, family: Family, plan: MeasuredPlan) -> Verdict:
     )
 
 
-def plan_table(data: RunData, family: Family) -> Table | None:
+def plan_table(data: View, family: Family) -> Table | None:
     """Today and every plan of a family, one a row; nothing of a single plan, which the sentence says already."""
     plans = data.ranked(family)
     if len(plans) < 2:
@@ -146,7 +288,7 @@ def plan_table(data: RunData, family: Family) -> Table | None:
     return Table("Today and every plan", tuple(heads), rows, more_of(len(plans) - MOST_PLANS, "plans"))
 
 
-def list_alternatives(data: RunData) -> list[Table]:
+def list_alternatives(data: View) -> list[Table]:
     """What other searches reach within a plan's limits, by the planner's own cost in the training window."""
     plans = [plan for plan in data.plans if len(plan.document.beside) > 1]
     tables = []
@@ -163,7 +305,7 @@ def list_alternatives(data: RunData) -> list[Table]:
     return tables
 
 
-def list_savings(data: RunData) -> list[Table]:
+def list_savings(data: View) -> list[Table]:
     """What each judged plan was expected to save, what it saves in the training window, and what on later traffic."""
     judged = [(plan, plan.document.judged) for plan in data.plans if plan.document.judged]
     judged = [(plan, judgement) for plan, judgement in judged if judgement.saving]
@@ -193,40 +335,40 @@ def _interval_cells(interval: Interval | None) -> tuple[Amount | str, ...]:
     return tuple(Amount(each, "share") for each in (interval.share, interval.low, interval.high))
 
 
-def list_forecasts(data: RunData) -> list[str]:
+def list_forecasts(data: View) -> list[str]:
     """What plans were made for, and where newcomers go, a sentence each."""
-    lines = [f"Planned for: {data.outcome.forecast}."] if data.outcome.forecast else []
+    found = [f"Planned for: {each.forecast}." for each in data.result.verdicts if each.forecast]
     for plan in data.plans:
         if rule := plan.document.newcomers:
             named = ", ".join(f"{who}: {broker}" for who, broker in list(rule.brokers.items())[:MOST_RULES])
             more = f" ({named}{', ...' if len(rule.brokers) > MOST_RULES else ''})" if named else ""
-            lines.append(f"Clients that are not in the training window: {rule}{more}.")
-    return lines
+            found.append(f"Clients that are not in the training window: {rule}{more}.")
+    return found
 
 
-def list_missing(data: RunData) -> list[str]:
+def list_missing(data: View) -> list[str]:
     """What the page cannot show, and what would bring it."""
-    today, lines = data.today, []
-    if data.observation.network.brokers == 0:
-        lines.append(
+    today, found = data.today, list[str]()
+    if data.result.observation.network.brokers == 0:
+        found.append(
             "No brokers were observed, so nobody has a home and no link is crossed: there are no routes, loads or "
             "failures to show. The tables sessions, brokers and links would bring them."
         )
     elif today.of("deliveries") is None and not any(plan.judged.of("deliveries") for plan in data.plans):
-        lines.append(
+        found.append(
             "There are brokers, but no links that join them or no traffic between their clients, so there are no "
             "routes and no traffic cost. The tables links and messages would bring them."
         )
     if today.of("deliveries") is not None:
-        lines += _missing_of_traffic(data)
+        found += _missing_of_traffic(data)
     unmeasured = [plan.id for plan in data.plans if not plan.judged]
     if unmeasured:
-        again = f"overlace replay {shlex.quote(str(data.run))}"
-        lines.append(f"Not measured yet: {', '.join(unmeasured[:8])}. Run: {again}")
-    return lines
+        again = f"overlace replay {shlex.quote(str(data.result.run))}"
+        found.append(f"Not measured yet: {', '.join(unmeasured[:8])}. Run: {again}")
+    return found
 
 
-def _missing_of_traffic(data: RunData) -> Iterator[str]:
+def _missing_of_traffic(data: View) -> Iterator[str]:
     today = data.today
     homeless, made = today.of("homeless") or 0.0, today.of("deliveries") or 0.0
     if homeless:
