@@ -349,3 +349,19 @@ def test_permuting_the_flows_changes_nothing():
     f, order = observation.flows, np.random.default_rng(0).permutation(len(observation.flows.sender))
     shuffled = Flows(f.sender[order], f.receiver[order], f.messages[order], f.bytes[order])
     assert QUICK.solve(replace(observation, flows=shuffled)).after == QUICK.solve(observation).after
+
+
+@settings(max_examples=25)
+@given(placements(), st.floats(0.3, 3.0), st.sampled_from(["broker", "region"]), st.sampled_from(["sent", "handled"]))
+def test_an_absolute_cap_is_the_share_that_comes_to_as_much_and_the_tighter_of_both_holds(observation, share, at, what):
+    """A cap of so many messages is that of so many fair shares, or times the largest load at the start."""
+    free = Leiden(region_sent=None, broker_sent=None, region_handled=None, broker_handled=None)
+    named, field = f"{at}_{what}", f"max_{at}_{what}"
+    of_share = getattr(replace(free, **{named: share}).problem(observation), named)
+    one = float(of_share.max())
+    if not one > 0:
+        return
+    absolute = getattr(replace(free, **{field: one}).problem(observation), named)
+    assert absolute.tolist() == [one] * len(of_share)
+    both = getattr(replace(free, **{named: share, field: one / 2}).problem(observation), named)
+    assert both.tolist() == np.minimum(of_share, one / 2).tolist()
