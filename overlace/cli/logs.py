@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,6 +48,7 @@ def ingest_command(
     from overlace.spark.ingest import ingest_on
 
     seconds, opened = following.read_seconds(every), list[tuple[Any, int]]()
+    options = replace(options, whole_lines=follow)
     with ExitStack() as stack:
 
         def batch() -> Ingested:

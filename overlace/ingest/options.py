@@ -95,6 +95,7 @@ class Options:
         None, "the broker that wrote the log (Mosquitto; default: the file's name), or that senders are at"
     )
     bridges: tuple[str, ...] = option((), "bridges, found by a first look at the logs", hidden=True)
+    whole_lines: bool = option(False, "a last line without an end waits for it, whatever it says", hidden=True)
     identity: str | None = option(
         None, "who is one client: client, broker/client, user or a pattern (default: by format)"
     )
