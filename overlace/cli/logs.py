@@ -157,7 +157,7 @@ def _account_line(name: str, lines: int, kept: int, ignored: int, bad: int, dupl
 def refuse_for_tables(options: Options) -> None:
     """Options of logs mean nothing for tables and topologies."""
     for each in fields(options):
-        of_tables = each.name in ("map", "delimiter", "header", "break_lock")
+        of_tables = each.name in ("map", "delimiter", "header", "pseudonymise", "break_lock")
         unset = (each.default, read_share(each.metadata["typed"])) if "typed" in each.metadata else (each.default,)
         if not of_tables and getattr(options, each.name) not in unset:
             raise BadParameter(f"{flag_of(each.name)} works on logs, not on tables and topologies. Leave it out.")

@@ -198,13 +198,13 @@ def keep_settings(options: Options, base: Trace | None) -> Options:
     """The options with those that hold for all logs of the trace as they were; refused if they were others."""
     if base and base.notes.get("check") and not options.pseudonymise:
         raise BadParameter(f"the names in the trace at {base.path} are hidden: give --pseudonymise with the same key")
+    if base and options.pseudonymise and not base.notes.get("check") and base.rows("names"):
+        raise BadParameter(f"--pseudonymise: the trace at {base.path} was made without. Ingest into a new trace.")
     how = base.notes.get("how") if base else None
     if not how or not base:
         return options
-    for name in ("pseudonymise", "reduce_only"):
-        if getattr(options, name) and not how[name]:
-            flag = name.replace("_", "-")
-            raise BadParameter(f"--{flag}: the trace at {base.path} was made without. Ingest into a new trace.")
+    if options.reduce_only and not how["reduce_only"]:
+        raise BadParameter(f"--reduce-only: the trace at {base.path} was made without. Ingest into a new trace.")
     identity = options.identity or how["identity"]
     if identity != (how["identity"] or identity):
         raise BadParameter(
