@@ -126,6 +126,8 @@ class Options:
                 raise BadParameter(f"{flag_of(each.name)}: expected a text, found nothing")
         if self.unit is not None and self.unit not in UNITS:
             raise BadParameter(f"--time-unit {self.unit!r}: expected one of {', '.join(UNITS)}")
+        if self.identity not in (None, "client", "broker/client", "user"):
+            check_pattern(self.identity)
         if self.bucket is not None and self.bucket not in BUCKETS:
             raise BadParameter(f"--bucket {self.bucket!r}: expected hour or minute")
 
@@ -187,6 +189,21 @@ class TableOptions:
             raise BadParameter("--table and --topology: files are one or the other")
         if self.both_ways and self.table != "interests":
             raise BadParameter("--both-ways goes with --table interests")
+
+
+def check_pattern(pattern: str | None) -> None:
+    """Refuse a pattern of --identity that cannot be used, before anything is read."""
+    import pyarrow as pa
+
+    from overlace.ingest.identity import extract_client
+
+    try:
+        extract_client(pa.array([""]), pattern or "")
+    except pa.ArrowInvalid as error:
+        raise BadParameter(
+            f"--identity {pattern!r}: {error}. Expected client, broker/client, user, or a pattern in which the part "
+            "that is the client is (?P<client>...) and other groups are (?:...)"
+        ) from None
 
 
 def flag_of(name: str) -> str:
