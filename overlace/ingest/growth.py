@@ -14,6 +14,7 @@ only by their rotation are one log, in which a key names one message.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -86,6 +87,8 @@ def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[li
             known.append(f"{path} was named twice: read once")
         elif info.type == pafs.FileType.File and info.size == 0:
             known.append(f"{name_of(path)}: empty")
+        elif info.type == pafs.FileType.NotFound and os.path.islink(at):
+            known.append(f"{name_of(path)} is left out: a link to what is not there")
         else:
             try:
                 looked.append(look_at(path, options.format, options, key))

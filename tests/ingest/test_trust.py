@@ -228,3 +228,12 @@ def test_sixty_three_attributes_are_each_a_bit_of_their_own(tmp_path):
 def test_a_pattern_that_cannot_be_used_is_refused_before_anything_is_read(pattern):
     with pytest.raises(BadParameter, match=r"--identity .*\(\?P<client>\.\.\.\)"):
         Options(identity=pattern)
+
+
+def test_a_link_to_what_is_not_there_does_not_stop_its_folder(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/a.jsonl").write_text(row(1) + row(2))
+    (tmp_path / "logs/latest.jsonl").symlink_to(tmp_path / "gone.jsonl")
+    done = ingest_sources([str(tmp_path / "logs")], str(tmp_path / "t"))
+    assert done.known == ["latest.jsonl is left out: a link to what is not there"]
+    assert done.trace.rows("messages") == 2

@@ -45,6 +45,7 @@ def logged(tmp_path):
             "spark.eventLog.dir": folder.as_uri(),
             "spark.eventLog.compress": "false",
             "spark.sql.shuffle.partitions": "2",
+            "spark.sql.autoBroadcastJoinThreshold": "-1",  # no small side of a join passes through the driver
         }
         path, out = tmp_path / f"{messages}.csv", tmp_path / f"trace{messages}"
         path.write_text(deliveries(messages))
