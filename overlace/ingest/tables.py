@@ -96,7 +96,7 @@ def add_tables(
         key = key_of(base, pseudonymise, out)
         if table == "subscriptions" and (base is not None or key):
             for piece in pieces:
-                _refuse_content(base, piece, key)
+                _refuse_content(base, piece, key, out)
         trace, counts, _ = _put(writer, pieces, key, both_ways=both_ways)
     if table == "subscriptions" and base is not None and (note := _late_filters(base, trace)):
         tell(note)
@@ -127,7 +127,7 @@ def _typed_logs(base: Trace) -> list[tuple[str, Mapping[str, str]]]:
     return [(each["name"], types) for each in sources if (types := (each.get("settled") or {}).get("types"))]
 
 
-def _refuse_content(base: Trace | None, piece: Piece, key: bytes) -> None:
+def _refuse_content(base: Trace | None, piece: Piece, key: bytes, out: str) -> None:
     """Refuse content subscriptions where names are hidden, or of other types than the logs that are there have.
 
     No log could be ingested after filters that show names and values as they are.
@@ -136,8 +136,8 @@ def _refuse_content(base: Trace | None, piece: Piece, key: bytes) -> None:
     content = is_content(piece.rows["dialect"]) if "dialect" in columns else np.zeros(0, bool)
     if content.any() and key:
         raise BadTrace(
-            f"{piece.where}: filters on content hold names and values as they are, and the names in the trace are "
-            "hidden. Ingest them and the logs into a new trace, without --pseudonymise."
+            f"{piece.where}: filters on content hold names and values as they are, and the names in the trace at {out} "
+            "are hidden. Ingest them and the logs into a new trace, without --pseudonymise."
         )
     if base is None:
         return
