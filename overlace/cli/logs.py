@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,6 +48,7 @@ def ingest_command(
     from overlace.spark.ingest import ingest_on
 
     seconds, opened = following.read_seconds(every), list[tuple[Any, int]]()
+    options = replace(options, whole_lines=follow)
     with ExitStack() as stack:
 
         def batch() -> Ingested:
@@ -156,7 +157,7 @@ def _account_line(name: str, lines: int, kept: int, ignored: int, bad: int, dupl
 def refuse_for_tables(options: Options) -> None:
     """Options of logs mean nothing for tables and topologies."""
     for each in fields(options):
-        of_tables = each.name in ("map", "delimiter", "header", "break_lock")
+        of_tables = each.name in ("map", "delimiter", "header", "pseudonymise", "break_lock")
         unset = (each.default, read_share(each.metadata["typed"])) if "typed" in each.metadata else (each.default,)
         if not of_tables and getattr(options, each.name) not in unset:
             raise BadParameter(f"{flag_of(each.name)} works on logs, not on tables and topologies. Leave it out.")

@@ -184,7 +184,12 @@ def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, in
         nothing = account.format == "parquet" and account.bad == lines  # most often another column was meant
         if account.bad and (options.strict or nothing or account.bad > options.max_bad * lines):
             reason, (count, sample) = max(account.quarantined.items(), key=lambda item: item[1][0])
-            limit = "none is allowed with --strict" if options.strict else f"--max-bad allows {options.max_bad:.1%}"
+            limit = (
+                f"--max-bad allows {options.max_bad:.1%}"
+                if account.bad > options.max_bad * lines
+                else "so nothing is left"
+            )
+            limit = "none is allowed with --strict" if options.strict else limit
             about = HINTS.get(reason, f"; for example {sample[:90]!r}.")
             raise BadTrace(
                 f"{account.source}: {account.bad:,} of {lines:,} lines cannot be read and {limit}. "

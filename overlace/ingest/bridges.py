@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -183,7 +182,7 @@ def _by_dialling_name(bridges: Sequence[Bridge]) -> Column:
     """The topic of a line by the name that the broker that dials logs."""
     topic, name = F.coalesce("filter", F.lit("")), F.col("name")
     sent = F.expr("members is null and message is not null and name not like 'local.%'")
-    cases = []
+    found = F.when(F.lit(False), topic)  # branches beside one another: servers of Connect limit how deep they are
     for bridge in bridges:
         if bridge.remote_clientid is None:  # HOST.CONNECTION; several brokers may call a connection alike
             named = name.eqNullSafe(bridge.connection) | name.endswith("." + bridge.connection)
@@ -194,8 +193,8 @@ def _by_dialling_name(bridges: Sequence[Bridge]) -> Column:
             if pattern.direction != "out":
                 fits = topic.rlike(_regex(pattern.remote_prefix + pattern.pattern))
                 rest = F.substr(topic, F.lit(len(pattern.remote_prefix) + 1))
-                cases.append((sent & mine & fits, F.concat(F.lit(pattern.local_prefix), rest)))
-    return reduce(lambda rest, case: F.when(*case).otherwise(rest), reversed(cases), topic)
+                found = found.when(sent & mine & fits, F.concat(F.lit(pattern.local_prefix), rest))
+    return found.otherwise(topic)
 
 
 def _regex(pattern: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
-from overlace.errors import BadParameter, Unknown
+from overlace.errors import BadParameter, BadTrace, Unknown
 from overlace.ingest.events import Settled
 
 COMMON: Mapping[str, tuple[str, ...]] = {
@@ -129,6 +129,20 @@ def settle_mapping(
     unit = options.get("unit") or unit_of(samples)
     zoneless = any(ZONELESS.match(each) for each in samples if isinstance(each, str))
     return {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless}
+
+
+def refuse_missing(name: str, settled: Settled) -> None:
+    """Refuse a table without a column that each of its rows needs."""
+    found = settled["mapping"]
+    for field, what in (("at", "time"), ("client", "sender")):
+        if field not in found:
+            listed = ", ".join(
+                dict.fromkeys([*(each for names in found.values() for each in names), *settled["unused"]])
+            )
+            raise BadTrace(
+                f"{name}: no column is the {what} of a message. "
+                f"Name one: --map {field}=COLUMN (found: {listed or 'none'})."
+            )
 
 
 def default_group(settled: Settled) -> tuple[str, ...]:

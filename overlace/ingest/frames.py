@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, cast
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from overlace.errors import BadParameter
+from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.events import Settled, in_one_piece
 from overlace.ingest.files import hash_of
 from overlace.ingest.formats import parquet
@@ -20,6 +20,8 @@ from overlace.ingest.job import Job
 from overlace.ingest.options import Options
 from overlace.ingest.source import SCHEMA, together
 from overlace.ingest.sources import Source
+from overlace.ingest.store import functions_for
+from overlace.ingest.values import is_list
 
 NAME = "DataFrame"
 PLACE = "overlace row"
@@ -32,11 +34,11 @@ def settle(frame: Any, options: Options) -> Settled:
     schema = table.schema if table is not None else to_arrow_schema(frame.schema, timezone="UTC")
 
     def first(names: list[str]) -> pa.RecordBatch | None:
-        head = (
-            table.select(names).slice(0, 1000)
-            if table is not None
-            else frame.select(*map(quoted, names)).limit(1000).toArrow()
-        )
+        if table is not None:
+            head = table.select(names).slice(0, 1000)
+        else:
+            with functions_for(frame.sparkSession):
+                head = frame.select(*map(quoted, names)).limit(1000).toArrow()
         return next(iter(head.combine_chunks().to_batches()), None)
 
     return parquet.settle_columns(NAME, schema, first, options.for_format(parquet.FORMAT))
@@ -48,10 +50,14 @@ def as_arrow(frame: Any) -> pa.Table | None:
         return frame
     if hasattr(frame, "sparkSession"):
         return None
-    if hasattr(frame, "to_arrow"):  # Polars
-        return frame.to_arrow()
-    if hasattr(frame, "iloc"):
-        return pa.Table.from_pandas(frame, preserve_index=False)
+    try:
+        if hasattr(frame, "to_arrow") and hasattr(frame, "columns"):  # Polars
+            return frame.to_arrow()
+        if hasattr(frame, "iloc") and hasattr(frame, "columns"):
+            return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, ValueError) as error:
+        why = "; ".join(map(str, error.args))
+        raise BadTrace(f"Arrow has no type for what the frame holds: {why}. Drop or cast such columns.") from None
     raise BadParameter(f"expected paths or a frame of Spark, pandas, Arrow or Polars, found {type(frame).__name__}")
 
 
@@ -62,21 +68,30 @@ def as_spark(frame: Any, spark: SparkSession, settled: Settled) -> DataFrame:
     if table is None:
         return cast(DataFrame, frame.select(*map(quoted, columns)))
     plain = pa.table({name: _plain(in_one_piece(table[name])) for name in columns})
-    return spark.createDataFrame(plain)
+    return (
+        spark.createDataFrame(plain) if plain.num_rows else spark.createDataFrame([], from_arrow_schema(plain.schema))
+    )
+
+
+ODD_TYPES = (
+    (pa.types.is_large_string, pa.string()), (pa.types.is_string_view, pa.string()), (pa.types.is_uint64, pa.string()),
+    (pa.types.is_time, pa.string()), (pa.types.is_decimal256, pa.string()), (pa.types.is_float16, pa.float32()),
+    (pa.types.is_date64, pa.date32()), (pa.types.is_binary_view, pa.binary()),
+    (pa.types.is_unsigned_integer, pa.int64()),
+)  # fmt: skip
+"""Types that Spark or Sail lacks, and what is read as the same."""
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """A column in a type that engines take: no dictionaries, views or wide text."""
+    """A column in a type that engines take: no dictionaries, views, wide text or lists."""
     kind = values.type
     if pa.types.is_dictionary(kind):
-        return _plain(values.cast(kind.value_type))
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return values.cast(pa.string())
-    if pa.types.is_large_list(kind):
-        inner = kind.value_type
-        return values.cast(
-            pa.list_(pa.string() if pa.types.is_large_string(inner) or pa.types.is_string_view(inner) else inner)
-        )
+        return _plain(values.dictionary).take(values.indices)
+    if is_list(kind):
+        return pa.ListArray.from_arrays(values.offsets.cast(pa.int32()), _plain(values.values), mask=values.is_null())
+    for is_odd, plain in ODD_TYPES:
+        if is_odd(kind):
+            return values.cast(plain)
     return values
 
 

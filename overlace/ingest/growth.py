@@ -14,6 +14,7 @@ only by their rotation are one log, in which a key names one message.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +30,7 @@ from overlace.ingest.options import Options
 from overlace.ingest.sources import SAMPLE, Source, bytes_waiting, hide, look_at
 from overlace.trace.address import is_text, name_of, place, readable
 from overlace.trace.notes import Note
+from overlace.trace.store import DAY_US
 
 Looked = tuple[Source, bytes]
 """A file and its first bytes."""
@@ -63,13 +65,14 @@ def new_sources(
             own = f"{source.digest}-{alike}" if alike else source.digest
             found[own] = replace(source, digest=own)
     again = _find_rereads(found, same, noted)
+    again |= _find_parts({**found, **again}, same, noted)
     for digest, source in same.items():
         if digest not in again:
             before = noted[digest]["name"]
             renamed = f" ({before}, which was read before)" if before != source.label else ""
             waits = ", its last line is unfinished" if bytes_waiting(source) else ""
             known.append(f"{source.name}{renamed}: nothing new{waits}")
-    return [*found.values(), *again.values()], known
+    return [*{**found, **again}.values()], known
 
 
 def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[list[Looked], list[str]]:
@@ -84,6 +87,8 @@ def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[li
             known.append(f"{path} was named twice: read once")
         elif info.type == pafs.FileType.File and info.size == 0:
             known.append(f"{name_of(path)}: empty")
+        elif info.type == pafs.FileType.NotFound and os.path.islink(at):
+            known.append(f"{name_of(path)} is left out: a link to what is not there")
         else:
             try:
                 looked.append(look_at(path, options.format, options, key))
@@ -321,6 +326,35 @@ def _find_rereads(
             )
         again |= {each: replace(same[each], begin=0) for each in near if each in same}
     return again
+
+
+def _find_parts(
+    found: Mapping[str, Source], same: Mapping[str, Source], noted: Mapping[str, Note]
+) -> dict[str, Source]:
+    """Parts of logs that are read again: messages have rows in them and in a part that is read anew."""
+    again: dict[str, Source] = {}
+    anew = [(digest, each) for digest, each in found.items() if digest in noted and not each.begin]
+    left = [(digest, each) for digest, each in anew if each.keyed or each.form.one_log]
+    while left:
+        digest, source = left.pop()
+        parts = {each for each, part in noted.items() if part["log"] == source.log and _are_near(part, noted[digest])}
+        missing = sorted(noted[each]["name"] for each in parts - {*found, *same})
+        if missing:
+            raise BadTrace(
+                f"{source.path} is read anew, and rows of its messages may be in {', '.join(missing)}, ingested "
+                "before. Name all parts of the log together, or ingest what there is into a new trace."
+            )
+        new = {each: replace(found.get(each) or same[each], begin=0) for each in parts - {*again, digest}}
+        left += [(each, part) for each, part in new.items() if each in same or found[each].begin]
+        again |= new
+    return again
+
+
+def _are_near(one: Note, other: Note) -> bool:
+    """Whether some messages of two sources are at most a day apart; of those without any nothing is known."""
+    if "first" not in one or "first" not in other:
+        return True
+    return one["first"] <= other["last"] + DAY_US and other["first"] <= one["last"] + DAY_US
 
 
 def _first(source: Source, noted: Mapping[str, Note]) -> int:

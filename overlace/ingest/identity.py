@@ -23,7 +23,7 @@ def identify(events: Events, identity: str, crossing: Bools) -> Coded | None:
     elif identity == "user":
         found = _users(events, before, at_broker, rows)
     else:
-        found = rename(before, lambda names: _extract(names, identity))
+        found = rename(before, lambda names: extract_client(names, identity))
     _set_clients(events, found, crossing)
     return None if identity == "broker/client" else Coded(at_broker.codes[: events.rows], at_broker.names)
 
@@ -80,7 +80,7 @@ def _users(events: Events, clients: Coded, otherwise: Coded, rows: Ints) -> Code
     return _choose(codes >= 0, Coded(codes, user.names), otherwise)
 
 
-def _extract(names: pa.Array, pattern: str) -> pa.Array:
+def extract_client(names: pa.Array, pattern: str) -> pa.Array:
     """The part of each name that the pattern names `client`, or the whole name where it does not match."""
     found = pc.extract_regex(names, pattern if "(?P<" in pattern else f"(?P<client>{pattern})")
     part = found.field("client") if found.type.get_field_index("client") >= 0 else found.field(0)

@@ -95,6 +95,7 @@ class Options:
         None, "the broker that wrote the log (Mosquitto; default: the file's name), or that senders are at"
     )
     bridges: tuple[str, ...] = option((), "bridges, found by a first look at the logs", hidden=True)
+    whole_lines: bool = option(False, "a last line without an end waits for it, whatever it says", hidden=True)
     identity: str | None = option(
         None, "who is one client: client, broker/client, user or a pattern (default: by format)"
     )
@@ -125,6 +126,8 @@ class Options:
                 raise BadParameter(f"{flag_of(each.name)}: expected a text, found nothing")
         if self.unit is not None and self.unit not in UNITS:
             raise BadParameter(f"--time-unit {self.unit!r}: expected one of {', '.join(UNITS)}")
+        if self.identity not in (None, "client", "broker/client", "user"):
+            check_pattern(self.identity)
         if self.bucket is not None and self.bucket not in BUCKETS:
             raise BadParameter(f"--bucket {self.bucket!r}: expected hour or minute")
 
@@ -188,6 +191,21 @@ class TableOptions:
             raise BadParameter("--both-ways goes with --table interests")
 
 
+def check_pattern(pattern: str | None) -> None:
+    """Refuse a pattern of --identity that cannot be used, before anything is read."""
+    import pyarrow as pa
+
+    from overlace.ingest.identity import extract_client
+
+    try:
+        extract_client(pa.array([""]), pattern or "")
+    except pa.ArrowInvalid as error:
+        raise BadParameter(
+            f"--identity {pattern!r}: {error}. Expected client, broker/client, user, or a pattern in which the part "
+            "that is the client is (?P<client>...) and other groups are (?:...)"
+        ) from None
+
+
 def flag_of(name: str) -> str:
     """An option of a log as it is typed."""
     return next(str(each.metadata.get("flag", as_flag(name))) for each in fields(Options) if each.name == name)
@@ -197,13 +215,13 @@ def keep_settings(options: Options, base: Trace | None) -> Options:
     """The options with those that hold for all logs of the trace as they were; refused if they were others."""
     if base and base.notes.get("check") and not options.pseudonymise:
         raise BadParameter(f"the names in the trace at {base.path} are hidden: give --pseudonymise with the same key")
+    if base and options.pseudonymise and not base.notes.get("check") and base.rows("names"):
+        raise BadParameter(f"--pseudonymise: the trace at {base.path} was made without. Ingest into a new trace.")
     how = base.notes.get("how") if base else None
     if not how or not base:
         return options
-    for name in ("pseudonymise", "reduce_only"):
-        if getattr(options, name) and not how[name]:
-            flag = name.replace("_", "-")
-            raise BadParameter(f"--{flag}: the trace at {base.path} was made without. Ingest into a new trace.")
+    if options.reduce_only and not how["reduce_only"]:
+        raise BadParameter(f"--reduce-only: the trace at {base.path} was made without. Ingest into a new trace.")
     identity = options.identity or how["identity"]
     if identity != (how["identity"] or identity):
         raise BadParameter(

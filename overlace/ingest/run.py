@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from overlace.errors import Absent, BadParameter, BadTrace
 from overlace.ingest import bridges, frames, history, merge, stages
 from overlace.ingest.accounts import Account, Book, sources_table
+from overlace.ingest.fields import refuse_missing
 from overlace.ingest.frames import Batch
 from overlace.ingest.growth import new_sources
 from overlace.ingest.job import EVENT, Job, id_of
@@ -70,6 +71,9 @@ def ingest_sources(
         chosen, key, notes = settle(chosen, writer.base, out)
         new, known = new_sources(logs, chosen, notes.get("sources", {}), key)
         sources = settle_together(new)
+        for source in sources:  # before an engine starts
+            if source.format == "parquet" or (source.options.get("columns") and chosen.max_bad < 1):
+                refuse_missing(source.name, source.options)
         if not sources:
             if writer.base is None:
                 raise Absent(f"nothing to ingest: {'; '.join(known) or 'no file was found'}")
@@ -94,14 +98,16 @@ def ingest_frame(
     with writing(out, break_lock=chosen.break_lock) as writer:
         chosen, key, notes = settle(chosen, writer.base, out)
         settled = frames.settle(frame, chosen)  # before an engine starts
+        refuse_missing(frames.NAME, settled)
         with settings(spark(0) if callable(spark) else spark) as session:
             rows = frames.as_spark(frame, session, settled)
             source = frames.source_of(rows, settled, key) if batch is None else frames.batch_of(batch, settled, key)
             before = notes.get("sources", {}).get(source.digest)
-            if writer.base is not None and before and before["end"] >= source.size:
-                return Ingested(
-                    writer.base, [], [f"{source.name}: nothing new"], 0, warn_of_kept(writer.base, chosen.attributes)
-                )
+            if not source.size or (writer.base is not None and before and before["end"] >= source.size):
+                known = f"{source.name}: {'nothing new' if source.size else 'empty'}"
+                if writer.base is None:
+                    raise Absent(f"nothing to ingest: {known}")
+                return Ingested(writer.base, [], [known], 0, warn_of_kept(writer.base, chosen.attributes))
             if batch and before:
                 source = replace(
                     source, begin=before["end"], options={**settled, "unit": before["settled"].get("unit")}

@@ -173,10 +173,11 @@ def look_at(
     if not head.startswith(parquet.MAGIC):
         _refuse_encoding(path, head)
 
-    chosen, settled = _settle(path, form, sample, packed, options or Options())
+    asked = options or Options()
+    chosen, settled = _settle(path, form, sample, packed, asked)
     size, is_open = info.size, False
     if not packed and chosen is not parquet.FORMAT and not chosen.lines and not end.endswith(b"\n"):
-        size, is_open = _end_of(path, info.size, chosen, settled)
+        size, is_open = _end_of(path, info.size, chosen, settled, asked.whole_lines)
     tail = hash_of(end, key) if size == info.size else tail_at(files, at, size, key)
     source = Source(
         path,
@@ -220,8 +221,8 @@ def _settle(path: str, form: str | None, sample: bytes, packed: bool, asked: Opt
     return chosen, settled
 
 
-def _end_of(path: str, size: int, form: Format, settled: Settled) -> tuple[int, bool]:
-    """(bytes to read, open): a last line without an end is read if that gives an event, and else left to wait."""
+def _end_of(path: str, size: int, form: Format, settled: Settled, waits: bool) -> tuple[int, bool]:
+    """(bytes to read, open): a last line without an end waits, unless it gives an event and need not wait."""
     with open_file(path) as file:
         first = size
         while first > 0:
@@ -233,6 +234,8 @@ def _end_of(path: str, size: int, form: Format, settled: Settled) -> tuple[int, 
                 break
         file.seek(first)
         line = file.read(size - first)
+    if waits:
+        return first, False
     try:
         batches = list(form.read(iter([(first, line)]), settled))
     except BadTrace:

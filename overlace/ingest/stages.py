@@ -162,9 +162,9 @@ def same(value: str, other: str, clash: Column) -> Column:
 def masks_of(events: DataFrame, bits: Sequence[int]) -> DataFrame:
     """(attributes, mask) of the sets of attributes, whose ids are given in order of their bits."""
     each = audiences_of(events, "set").select("audience", F.explode_outer("members").alias("one"))
-    mask = F.lit(0).cast("long")
-    for place, bit in enumerate(bits):
-        mask = F.when(F.col("one") == F.lit(bit), F.lit(1 << place)).otherwise(mask)
+    mask = F.when(F.col("one").isNull(), F.lit(0).cast("long"))
+    for place, bit in enumerate(bits):  # branches beside one another: servers of Connect limit how deep they are
+        mask = mask.when(F.col("one") == F.lit(bit), F.lit(1 << place))
     return each.groupBy(F.col("audience").alias("attributes")).agg(F.bit_or(mask).alias("mask"))
 
 

@@ -249,7 +249,7 @@ def _interests(rows: pa.Table, where: str, both_ways: bool) -> pa.Table:
     if not {"client", "topic"} <= set(rows.column_names):
         raise _other_columns(rows, "client topic", where)
     cells = [Cell(where, name) for name in ("client", "topic")]
-    client, topic = (_texts(in_one_piece(rows[cell.column]), cell) for cell in cells)
+    client, topic = (read_texts(in_one_piece(rows[cell.column]), cell) for cell in cells)
     for cell, values in zip(cells, (client, topic), strict=True):
         cell.refuse(numbers(values.is_null()), values, "a value")
     if both_ways:
@@ -300,14 +300,14 @@ def _encode_column(
 ) -> pa.Array:
     """A column as its table holds it."""
     if kind_of and not (cell.column == "region" and pa.types.is_integer(values.type)):
-        text, known = _texts(values, cell), names.setdefault(kind_of, [])
+        text, known = read_texts(values, cell), names.setdefault(kind_of, [])
         known += sorted(set(pc.unique(text).drop_null().to_pylist()) - set(known))
         return pc.index_in(text, value_set=pa.array(known, pa.string())).cast(pa.int64())
     if cell.column == "attributes":
         return _masks(values, names.setdefault("attribute", []), cell)
     if not (pa.types.is_timestamp(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind)):
         return _amounts(values, kind, cell)
-    text = _texts(values, cell)
+    text = read_texts(values, cell)
     if pa.types.is_timestamp(kind):
         found, readable = times(text)
         cell.refuse(~readable & numbers(text.is_valid()), text, "a time, such as 2026-01-05T00:00Z")
@@ -333,7 +333,7 @@ def _each(values: pa.Array, convert: Callable[[pa.Array], pa.Array], cell: Cell,
         raise
 
 
-def _texts(values: pa.Array, cell: Cell) -> pa.Array:
+def read_texts(values: pa.Array, cell: Cell) -> pa.Array:
     """Text, blank cells being empty."""
     text = _each(values, lambda part: part.cast(pa.string()), cell, "text")
     return pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
@@ -353,7 +353,7 @@ def _amounts(values: pa.Array, kind: pa.DataType, cell: Cell) -> pa.Array:
 def _cast(values: pa.Array, kind: pa.DataType, cell: Cell) -> pa.Array:
     """Numbers from text or other numbers; 12.0 is a whole number."""
     if not pa.types.is_primitive(values.type):
-        values = pc.utf8_trim_whitespace(_texts(values, cell))
+        values = pc.utf8_trim_whitespace(read_texts(values, cell))
         if pa.types.is_integer(kind):
             dotted = pc.match_substring_regex(values, r"^[-+]?\d{1,15}\.0*$")
             values = pc.if_else(dotted, pc.replace_substring_regex(values, r"\..*", ""), values)
@@ -362,7 +362,7 @@ def _cast(values: pa.Array, kind: pa.DataType, cell: Cell) -> pa.Array:
 
 def _masks(values: pa.Array, names: list[str], cell: Cell) -> pa.Array:
     """Masks of attributes that are given as a number, as names that are known between ;, or between ; | + or spaces."""
-    text = _texts(values, cell)
+    text = read_texts(values, cell)
     digits = pc.all(pc.match_substring_regex(text, r"^\s*\d+\s*$")).as_py()
     if pa.types.is_integer(values.type) or digits:
         return _each(text, lambda part: _cast(part, pa.int64(), cell), cell, "a mask of at most 63 attributes")

@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlace.errors import BadTrace
+from overlace.errors import BadParameter, BadTrace
+from overlace.ingest.events import in_one_piece
+from overlace.ingest.options import Options
 from overlace.ingest.receivers import check_filters
 from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
-from overlace.ingest.table_rows import encode_rows, read_table_file
+from overlace.ingest.table_rows import Cell, encode_rows, read_table_file, read_texts
 from overlace.ingest.topologies import read_topology
-from overlace.ingest.wiring import MST, Wanted, among, pairs_of, wire
+from overlace.ingest.wiring import ALL, MST, Wanted, among, pairs_of, wire
+from overlace.matching.names import check_value, pseudonyms
 from overlace.trace.address import local
 from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import CONTENT, TIME, arrow, is_content, numbers, schema_of
@@ -29,6 +32,10 @@ LOOKS_LIKE_CONTENT = re.compile(r"\S (?:=|!=|<|<=|>|>=|prefix|suffix|contains) \
 
 LOGGED = ("sessions", "subscriptions")
 """Tables that logs fill: their rows stay with the log that they came from, which may be read on."""
+
+
+HIDDEN = {**dict.fromkeys(("client", "broker", "left", "right", "dials", "group"), ""), "topic": "/.", "filter": "/."}
+"""Columns of names that can be hidden, and what parts their levels."""
 
 
 class Piece(NamedTuple):
@@ -45,6 +52,29 @@ class Piece(NamedTuple):
         return rows[column].to_pylist() if column in rows.column_names else [None] * rows.num_rows
 
 
+def key_of(base: Trace | None, asked: bool, out: str) -> bytes:
+    """The key that names are hidden with: where that is asked for, or those of the trace are."""
+    hidden = base is not None and base.notes.get("check")
+    key = Options(pseudonymise=bool(asked or hidden)).key()
+    if base is not None and key and base.rows("names") and hidden != check_value(key):
+        wrong = (
+            "hidden with another key than that in OVERLACE_KEY" if hidden else "not hidden: leave --pseudonymise out"
+        )
+        raise BadParameter(f"the names in the trace at {out} are {wrong}")
+    return key
+
+
+def hide_names(piece: Piece, key: bytes) -> Piece:
+    """A piece with pseudonyms for names, as logs have them."""
+    rows = piece.rows
+    if key and "attributes" in rows.column_names:
+        raise BadTrace(f"{piece.where}: attributes cannot be hidden. Ingest them without --pseudonymise.")
+    for name in [each for each in HIDDEN if key and each in rows.column_names]:
+        texts = read_texts(in_one_piece(rows[name]), Cell(piece.where, name))
+        rows = rows.set_column(rows.column_names.index(name), name, pseudonyms(texts, key, HIDDEN[name]))
+    return piece._replace(rows=rows)
+
+
 def add_tables(
     paths: Sequence[str],
     table: str,
@@ -52,6 +82,7 @@ def add_tables(
     options: Mapping[str, Any],
     *,
     both_ways: bool = False,
+    pseudonymise: bool = False,
     break_lock: bool = False,
     tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Trace, Counts]:
@@ -62,10 +93,11 @@ def add_tables(
             tell(note)
     with writing(out, break_lock=break_lock) as writer:
         base = writer.base
-        if table == "subscriptions" and base is not None:
+        key = key_of(base, pseudonymise, out)
+        if table == "subscriptions" and (base is not None or key):
             for piece in pieces:
-                _refuse_content(base, piece)
-        trace, counts, _ = _put(writer, pieces, both_ways=both_ways)
+                _refuse_content(base, piece, key, out)
+        trace, counts, _ = _put(writer, pieces, key, both_ways=both_ways)
     if table == "subscriptions" and base is not None and (note := _late_filters(base, trace)):
         tell(note)
     return trace, next(iter(counts.values()))
@@ -95,18 +127,20 @@ def _typed_logs(base: Trace) -> list[tuple[str, Mapping[str, str]]]:
     return [(each["name"], types) for each in sources if (types := (each.get("settled") or {}).get("types"))]
 
 
-def _refuse_content(base: Trace, piece: Piece) -> None:
+def _refuse_content(base: Trace | None, piece: Piece, key: bytes, out: str) -> None:
     """Refuse content subscriptions where names are hidden, or of other types than the logs that are there have.
 
     No log could be ingested after filters that show names and values as they are.
     """
     columns = piece.rows.column_names
     content = is_content(piece.rows["dialect"]) if "dialect" in columns else np.zeros(0, bool)
-    if content.any() and (base.notes.get("how") or {}).get("pseudonymise"):
+    if content.any() and key:
         raise BadTrace(
-            f"{piece.where}: filters on content hold names and values as they are, and the names in the trace at "
-            f"{base.path} are hidden. Ingest them and the logs into a new trace, without --pseudonymise."
+            f"{piece.where}: filters on content hold names and values as they are, and the names in the trace at {out} "
+            "are hidden. Ingest them and the logs into a new trace, without --pseudonymise."
         )
+    if base is None:
+        return
     logs = _typed_logs(base)
     if content.any() and logs and {"client", "filter"} <= set(columns):
         encode_rows(piece.rows, piece.table, base.names, where=piece.where)  # one that cannot be read has its row
@@ -135,7 +169,12 @@ def _late_filters(base: Trace, trace: Trace) -> str:
 
 
 def add_topology(
-    paths: Sequence[str], out: str, *, wired: Wanted | None = None, break_lock: bool = False
+    paths: Sequence[str],
+    out: str,
+    *,
+    wired: Wanted | None = None,
+    pseudonymise: bool = False,
+    break_lock: bool = False,
 ) -> tuple[Trace, dict[str, Counts], list[str]]:
     """The brokers and links of topology files merged into the trace, and what is wired of them.
 
@@ -147,9 +186,12 @@ def add_topology(
         links = links.drop_columns(["wired"])
     brokers = pa.table({"broker": pa.array(topology.brokers, pa.string())})
     pieces = [Piece("brokers", brokers, paths[0]), Piece("links", links, paths[0], {"wired": False})]
-    bridges = {"bridges": [asdict(bridge) for bridge in topology.bridges]} if topology.bridges else {}
     with writing(out, break_lock=break_lock) as writer:
-        trace, counts, wiring = _put(writer, pieces, notes=bridges, wanted=wired)
+        key = key_of(writer.base, pseudonymise, out)
+        if key and wired and wired.how not in (MST, ALL):
+            raise BadParameter(f"--wired {wired.how}: the trace's names are hidden. Use mst or all, or --table links.")
+        bridges = [] if key else [asdict(bridge) for bridge in topology.bridges]
+        trace, counts, wiring = _put(writer, pieces, key, notes={"bridges": bridges} if bridges else {}, wanted=wired)
     notes = [*topology.notes, *wiring]
     if links.num_rows and not any(trace.read("links", ["wired"])["wired"].to_pylist()):
         command = shlex.join(["overlace", "ingest", *paths, "--topology", "--wired", MST, "--out", out])
@@ -160,6 +202,7 @@ def add_topology(
 def _put(
     writer: Writer,
     pieces: Sequence[Piece],
+    key: bytes = b"",
     *,
     both_ways: bool = False,
     notes: Mapping[str, object] | None = None,
@@ -174,7 +217,7 @@ def _put(
     old: dict[str, pa.Table] = {}
     merged: dict[str, pa.Table] = {}
     wiring: list[str] = []
-    for piece in pieces:
+    for piece in (hide_names(each, key) for each in pieces):
         table, rows, names = encode_rows(piece.rows, piece.table, names, where=piece.where, both_ways=both_ways)
         if table not in old:
             held = base.read(table) if base else schema_of(table).empty_table()
@@ -190,7 +233,7 @@ def _put(
     trace = writer.commit(
         bucket_us=base.bucket_us if base else HOUR_US,
         unit=base.unit if base else "message",
-        notes={**(base.notes if base else {}), **(notes or {})},
+        notes={**(base.notes if base else {}), **(notes or {}), **({"check": check_value(key)} if key else {})},
     )
     return trace, {table: counts_of(old[table], rows) for table, rows in merged.items()}, wiring
 

@@ -138,7 +138,7 @@ def _watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progr
 def _signature() -> Signature:
     """The signature with every option by name: each is declared once, in Options."""
     own = signature(ingest)
-    names = [each for each in fields(Options) if each.name not in ("map", "bridges")]
+    names = [each for each in fields(Options) if each.name != "map" and not each.metadata.get("hidden")]
     keyword = Parameter.KEYWORD_ONLY
     more = [Parameter(each.name, keyword, default=each.default, annotation=each.type) for each in names]
     kept = [each for each in own.parameters.values() if each.kind != Parameter.VAR_KEYWORD]

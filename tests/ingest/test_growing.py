@@ -15,6 +15,7 @@ from overlace.errors import BadTrace
 from overlace.ingest import sources
 from overlace.ingest.files import strip_rotation
 from overlace.ingest.options import Options
+from overlace.trace.store import Trace
 from tests.engine import ingest_sources
 from tests.ingest.logs import START, ingested
 from tests.ingest.test_together import folder, ingest, json_logs, messages, tables, traffic, written
@@ -172,6 +173,37 @@ def test_whatever_logrotate_does_each_message_counts_once(steps, drawn, how):
                 shutil.rmtree(at / f"whole{i}")
             else:
                 getattr(logs, step)()
+
+
+@ingested(40)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(10, 99)), min_size=9, max_size=30),
+    st.integers(0, 2),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_part_of_a_log_that_is_read_anew_takes_nothing_from_the_other_parts(drawn, which, torn, reduce_only):
+    """Rows of one key lie in all three files of a log; one of them goes on within its last cell, or is replaced."""
+    lines = [f"m{key},{START + key},c{key},t,r{to}" for key, to in drawn]
+    head = "id,at,client,topic,receiver"
+    parts = ["\n".join([head, f"part{i},{START},c0,t,r10", *lines[i::3]]).encode() for i in range(3)]
+    with folder() as at, small():
+        (at / "logs").mkdir()
+        files = [at / "logs" / name for name in ("app.log", "app.log.1", "app.log.2")]
+        for path, part in zip(files, parts, strict=True):
+            path.write_bytes(part + b"\n")
+        now = files[which].read_bytes() if torn else parts[which].rpartition(b"\n")[0] + b"\n"
+        if torn:
+            files[which].write_bytes(parts[which][:-1])
+        ingest([at / "logs"], at / "trace", format="csv", reduce_only=reduce_only)
+        files[which].write_bytes(now)
+        before = Trace.open(str(at / "trace")).digest()
+        with pytest.raises(BadTrace, match="is read anew, and rows of its messages may be in app.log"):
+            ingest([files[which]], at / "trace", format="csv", replace=not torn)
+        assert Trace.open(str(at / "trace")).digest() == before
+        found = ingest([at / "logs"], at / "trace", format="csv", replace=not torn).trace
+        whole = ingest([at / "logs"], at / "once", format="csv", reduce_only=reduce_only).trace
+        assert content_of(found) == content_of(whole)
 
 
 # --- the rows of the table in docs/formats.md -------------------------------------------------------------

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlace.errors import BadTrace
-from overlace.ingest.options import Options
+from overlace.errors import BadParameter, BadTrace
+from overlace.ingest.options import KEY_VARIABLE, Options
 from overlace.ingest.tables import add_tables, add_topology
+from overlace.matching.topics import match
 from overlace.observe.observation import observe
 from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.writer import LOGS, Writer
@@ -216,3 +217,25 @@ def test_a_trace_of_an_older_schema_is_not_added_to(add, tmp_path):
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema_version": 1}))
     with pytest.raises(BadTrace, match="Remove it and make it anew: `overlace ingest ... --out"):
         add("links", "left,right\na,b\n")
+
+
+def test_tables_of_a_trace_whose_names_are_hidden_are_hidden_like_them(tmp_path, monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, "a key of sixteen bytes or more")
+    log, asked, links, out = (tmp_path / name for name in ("a.jsonl", "asked.csv", "links.csv", "t"))
+    log.write_text('{"at": "2026-01-05T08:00:00Z", "client": "zebra", "topic": "yard/north", "broker": "hub-one"}\n')
+    asked.write_text("client,filter\nzebra,yard/+\n")
+    links.write_text("left,right\nhub-one,hub-two\n")
+    ingest_sources([str(log)], str(out), Options(pseudonymise=True))
+    add_tables([str(asked)], "subscriptions", str(out), {})
+    trace, _ = add_tables([str(links)], "links", str(out), {})
+    assert (trace.count("client"), trace.count("broker")) == (1, 2)
+    held = b"".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
+    assert not [name for name in (b"zebra", b"yard", b"north", b"hub-") if name in held]
+    filters, topics = trace.read("subscriptions")["filter"], pa.array(trace.names["topic"])
+    assert match(filters, "mqtt", topics).tolist() == [[0, 0]]
+    monkeypatch.setenv(KEY_VARIABLE, "another key of sixteen bytes")
+    with pytest.raises(BadParameter, match="hidden with another key"):
+        add_tables([str(links)], "links", str(out), {})
+    add_tables([str(links)], "links", str(tmp_path / "plain"), {})
+    with pytest.raises(BadParameter, match="made without"):
+        ingest_sources([str(log)], str(tmp_path / "plain"), Options(pseudonymise=True))

@@ -209,3 +209,31 @@ def test_an_altered_manifest_is_one_line(logs, tmp_path):
         if refused is not None:
             assert len(refused.splitlines()) == 1
             assert str(out) in refused or "quarter.csv" in refused or "--" in refused
+
+
+def test_sixty_three_attributes_are_each_a_bit_of_their_own(tmp_path):
+    """On a server of Connect too, which refuses expressions that are nested deep."""
+    log = tmp_path / "a.jsonl"
+    rows = [{"at": START + i, "client": "c", "attributes": [f"a{i:02}", "a00"]} for i in range(63)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    trace = ingest_sources([str(log)], str(tmp_path / "t")).trace
+    masks = trace.read("messages").sort_by("at")["attributes"].to_pylist()
+    assert masks == [1 | 1 << i for i in range(63)]
+    log.write_text(log.read_text() + json.dumps({**rows[0], "attributes": ["one more"]}) + "\n")
+    with pytest.raises(BadTrace, match="64 attributes; a mask holds at most 63"):
+        ingest_sources([str(log)], str(tmp_path / "t"))
+
+
+@pytest.mark.parametrize("pattern", [r"^app-(\d+)", "(", "a{2,1}"])
+def test_a_pattern_that_cannot_be_used_is_refused_before_anything_is_read(pattern):
+    with pytest.raises(BadParameter, match=r"--identity .*\(\?P<client>\.\.\.\)"):
+        Options(identity=pattern)
+
+
+def test_a_link_to_what_is_not_there_does_not_stop_its_folder(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/a.jsonl").write_text(row(1) + row(2))
+    (tmp_path / "logs/latest.jsonl").symlink_to(tmp_path / "gone.jsonl")
+    done = ingest_sources([str(tmp_path / "logs")], str(tmp_path / "t"))
+    assert done.known == ["latest.jsonl is left out: a link to what is not there"]
+    assert done.trace.rows("messages") == 2

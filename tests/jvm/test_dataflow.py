@@ -15,9 +15,9 @@ HEAD = "id,at,client,topic,bytes,receiver\n"
 
 
 def deliveries(messages):
-    """Rows of messages, three receivers each, the last of which comes far from the others."""
+    """Rows of messages, three receivers each, the last of which comes far from the others; names grow with them."""
     rows = [(i, r) for i in range(messages) for r in range(2)] + [(i, 2) for i in range(messages)]
-    return HEAD + "".join(f"m{i},{1_767_571_200 + i},c{i % 50},t{i % 7},{i % 90},r{(i + r) % 60}\n" for i, r in rows)
+    return HEAD + "".join(f"m{i},{1_767_571_200 + i},c{i},t{i},{i % 90},r{(i + r) % messages}\n" for i, r in rows)
 
 
 RUN = """
@@ -45,6 +45,7 @@ def logged(tmp_path):
             "spark.eventLog.dir": folder.as_uri(),
             "spark.eventLog.compress": "false",
             "spark.sql.shuffle.partitions": "2",
+            "spark.sql.autoBroadcastJoinThreshold": "-1",  # no small side of a join passes through the driver
         }
         path, out = tmp_path / f"{messages}.csv", tmp_path / f"trace{messages}"
         path.write_text(deliveries(messages))

@@ -57,6 +57,10 @@ def settle(path: str, options: Settled) -> Settled:
         )
 
 
+UNREAD = (pa.types.is_boolean, pa.types.is_duration, pa.types.is_interval)
+"""Types that no field is read from."""
+
+
 def settle_columns(
     name: str, schema: pa.Schema, first: Callable[[list[str]], pa.RecordBatch | None], options: Settled
 ) -> Settled:
@@ -64,8 +68,11 @@ def settle_columns(
     found = match_columns(schema.names, options["map"])
     types = {each.name: each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in schema}
     for each in (each for each in found if each):
+        if schema.names.count(each.name) > 1:
+            raise BadTrace(f"{name}: several columns are called {each.name}. Rename all but one.")
         listed = is_list(types[each.name]) and each.field in ("receivers", "attributes")
-        if (pa.types.is_nested(types[each.name]) and not listed) or pa.types.is_boolean(types[each.name]):
+        odd = any(is_kind(types[each.name]) for is_kind in UNREAD)
+        if (pa.types.is_nested(types[each.name]) and not listed) or odd:
             raise BadTrace(
                 f"{name}: column {each.name} is {schema.field(each.name).type} and cannot be read as {each.field}. "
                 f"Map another with --map {each.field}=COLUMN."
