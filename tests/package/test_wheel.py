@@ -182,7 +182,7 @@ def test_the_demo_runs_where_only_the_wheel_was_installed_and_comes_to_the_same(
         assert page.count("pip install &#39;overlace[report]&#39;") > 0
 
         run(env / "python", "-m", "pip", "install", "-q", *PINS, f"{built[0]}[report]", at=at)
-        run(env / "overlace", "report", "run", "--force", at=at)
+        run(env / "overlace", "report", "run", at=at)
         page = (at / "run/report.html").read_text()
         assert "overlace[report]" not in page
         assert page.count('<svg class="chart"') > 0
