@@ -60,6 +60,14 @@ def turned(text: str, source: str, place: str) -> str:
     return CODE_OR_LINK.sub(turn, text)
 
 
+def on_config(config: Any) -> Any:
+    """List each command in the navigation."""
+    (parts,) = (each["Reference"] for each in config.nav if "Reference" in each)
+    (commands,) = (each["Commands"] for each in parts if "Commands" in each)
+    commands += [{name: f"reference/commands/{name}.md"} for name in reference.children(reference.ROOT)]
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages outside of docs/, the generated ones, and the reports of the gallery that were made."""
     for name, place in SINGLE.items():

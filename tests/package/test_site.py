@@ -10,6 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlace.demo import MESSAGES
+from overlace.workloads.logs import write_logs, write_tables
+from overlace.workloads.sites import Sites
+from reproductions.cc12.mail import logs_folder
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import gallery  # noqa: E402
@@ -60,8 +65,12 @@ def test_words_after_a_command_are_none_of_its_own():
     assert reference.check_commands("`from overlace import Plan`, `overlace.toml`, `overlace solve PLANNER RUN`") == []
 
 
-def test_the_reference_lists_every_command_option_planner_metric_and_table():
-    pages = reference.pages()
+@pytest.fixture(scope="module")
+def pages():
+    return reference.pages()
+
+
+def test_the_reference_lists_every_command_option_planner_metric_and_table(pages):
     for path, command in COMMANDS[1:]:
         if path[0] == "solve" and len(path) == 2:
             assert f"## {path[1]}\n" in pages["reference/planners.md"]
@@ -75,10 +84,10 @@ def test_the_reference_lists_every_command_option_planner_metric_and_table():
     assert "## trace: traffic" in pages["reference/tables.md"]
 
 
-def test_what_the_package_exports_is_on_the_page_of_python():
+def test_what_the_package_exports_is_on_the_page_of_python(pages):
     import overlace
 
-    text = reference.pages()["reference/python.md"]
+    text = pages["reference/python.md"]
     for name in set(overlace.__all__) - {"PLANNERS"}:
         assert re.search(rf"^::: overlace\..*\b{name}$", text, re.MULTILINE), name
 
@@ -203,3 +212,20 @@ def test_the_example_for_spark_runs(sail, tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "1000 rows kept" in out
     assert "press-" in out
+
+
+def test_what_start_shows_of_peek_is_what_it_prints(tmp_path):
+    mail = ROOT / logs_folder() / "email-Eu-core-temporal.txt.gz"
+    if not mail.exists():
+        pytest.skip(f"no {mail}: set OVERLACE_DATA to the folder of the public logs")
+    (tmp_path / "mail.txt.gz").symlink_to(mail.resolve())
+    assert outputs.check(ROOT / "docs/start.md", tmp_path, only="peek") == []
+
+
+@pytest.mark.long
+def test_what_the_readme_shows_is_what_the_commands_print(tmp_path):
+    """`python scripts/outputs.py README.md FOLDER --write` puts in what they print now."""
+    workload = Sites(messages=MESSAGES, seed=0)
+    write_logs(workload, tmp_path / "demo-run/logs")
+    write_tables(workload, tmp_path / "demo-run/tables")
+    assert outputs.check(ROOT / "README.md", tmp_path) == []
