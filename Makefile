@@ -10,7 +10,7 @@ PLAIN  := tests/arrays tests/observe tests/ingest
 test test-fast test-long cover mutate: export PYTHONHASHSEED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help live live-demo demo test test-fast test-long cover mutate check hooks format docs bench reproduce pins clean
+.PHONY: help live live-demo demo test test-fast test-long cover mutate check hooks format docs site bench reproduce pins clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,13 +72,14 @@ cover: $(VENV)/.ready-dev ## line and branch coverage of the fast tests, kernels
 mutate: $(VENV)/.ready-dev ## plant known faults, one at a time: do the fast tests notice?
 	@$(BIN)/python scripts/mutate.py --jobs 2
 
-check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, generated docs
+check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, generated docs, the site with its links and commands
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/concordance.py --check
 	@$(BIN)/python scripts/network_file.py --check
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
 hooks: $(VENV)/.ready-dev ## run `make check` before every commit (pre-commit)
 	@$(BIN)/pre-commit install
@@ -92,6 +93,11 @@ docs: $(VENV)/.ready-dev ## write the generated pages and pictures anew
 	@$(BIN)/python scripts/network_file.py
 	@$(BIN)/python scripts/picture.py
 
+site: $(VENV)/.ready-dev ## build the documentation as a site into build/site, with its gallery of reports (minutes, once)
+	@$(BIN)/python scripts/gallery.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "== build/site/index.html"
+
 bench: $(VENV)/.ready-dev ## run the benchmarks; each writes its .md in benchmarks/
 	@for each in $(filter-out benchmarks/protocol.py benchmarks/instances.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$each || exit 1; done
 
@@ -102,5 +108,5 @@ pins: $(VENV)/.ready-dev ## write requirements*.txt from what is installed
 	@$(BIN)/python scripts/pins.py
 
 clean: ## remove the environment and caches
-	@rm -rf $(VENV) $(RUN) live-demo .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(RUN) live-demo build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

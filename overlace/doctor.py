@@ -14,11 +14,12 @@ import numba
 
 from overlace import __version__
 from overlace.errors import OverlaceError
+from overlace.extras import EXTRAS, USES, installing, missing_of
 from overlace.live.deployment import Substrate
 from overlace.live.servers import HAD_FROM, find_program, is_new_enough, needed
 from overlace.live.servers import PROGRAMS as PROGRAM_OF
 from overlace.places import describe_cache
-from overlace.spark.engines import CONNECT, Engine, missing_of, session
+from overlace.spark.engines import Engine, session
 from overlace.spark.java import find_java
 
 State = Literal["ok", "optional", "missing"]
@@ -33,14 +34,7 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-NEEDED = (
-    "numpy numba scipy pyarrow pyspark pandas msgspec xxhash networkit typer rich pydantic jinja2 altair "
-    "vl-convert-python"
-)
-OPTIONAL = {
-    "nats-py": "pip install 'overlace[live]' to drive NATS brokers",
-    "paho-mqtt": "pip install 'overlace[live]' to drive MQTT brokers",
-}
+NEEDED = "numpy numba scipy pyarrow pyspark pandas msgspec xxhash networkit typer rich pydantic jinja2 altair"
 PROGRAMS = {"chromium": "needed only by the project's own browser tests"}
 
 
@@ -54,10 +48,8 @@ def examine(engine: Engine | None = None) -> tuple[list[Finding], Sequence[Mappi
         Finding("overlace", "ok", __version__),
         _python(),
         *(_package(name) for name in NEEDED.split()),
-        *(_package(name, advice) for name, advice in OPTIONAL.items()),
         _java(),
-        _engine("spark connect", "connect", "sc://... as --remote", *CONNECT),
-        _engine("sail", "sail", "--engine sail", "pysail", *CONNECT),
+        *(_extra(name) for name in EXTRAS if name != "java"),
         _machine(),
         _kernels(),
         *(_server(substrate) for substrate in get_args(Substrate)),
@@ -74,11 +66,11 @@ def _python() -> Finding:
     return Finding("python", "ok" if new else "missing", platform.python_version(), "" if new else "3.11 or newer")
 
 
-def _package(name: str, advice: str = "") -> Finding:
+def _package(name: str) -> Finding:
     try:
         return Finding(name, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, "optional" if advice else "missing", "not installed", advice or f"pip install {name}")
+        return Finding(name, "missing", "not installed", f"pip install {name}")
 
 
 def _java() -> Finding:
@@ -122,11 +114,11 @@ def _server(substrate: Substrate) -> Finding:
     return Finding(name, "optional" if old else "ok", said, advice)
 
 
-def _engine(what: str, extra: str, how: str, *modules: str) -> Finding:
-    """Whether the packages of an engine are there."""
-    if missing := missing_of(*modules):
-        return Finding(what, "optional", f"not installed: {', '.join(missing)}", f"pip install 'overlace[{extra}]'")
-    return Finding(what, "ok", f"can be used: {how}")
+def _extra(extra: str) -> Finding:
+    """Whether the packages of an extra are there."""
+    if missing := missing_of(*EXTRAS[extra]):
+        return Finding(f"overlace[{extra}]", "optional", f"not installed: {', '.join(missing)}", installing(extra))
+    return Finding(f"overlace[{extra}]", "ok", f"can be used: {USES[extra]}")
 
 
 def _executors(engine: Engine) -> tuple[Finding, Sequence[Mapping[str, Any]]]:

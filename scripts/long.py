@@ -4,7 +4,7 @@
 
 * killed: tests marked `long`: a kill -9 at every moment of an ingest, clusters with executors that lack something
 * runs: the fast tests several times in a row, each time with other random examples
-* wheel: the package built, installed into an empty environment elsewhere, and its demo run there
+* wheel: the package built, installed into empty environments elsewhere on each Python, and its demo run there
 * mutations: scripts/mutate.py
 
 A part that is not run keeps its rows. Exits with 1 if something failed.
@@ -17,7 +17,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "benchmarks/long.md"
+WHEEL = "tests/package/test_wheel.py"
 FAST = "not jvm and not browser and not live and not long"
 HEAD = """# What takes long
 
@@ -49,13 +49,13 @@ class Row(NamedTuple):
         return f"| {self.part} | `{self.command}` | {self.seconds} | {self.outcome} |"
 
 
-def run(part: str, words: Sequence[str], shown: str, env: Mapping[str, str] | None = None, at: Path = ROOT) -> Row:
+def run(part: str, words: Sequence[str], shown: str, env: Mapping[str, str] | None = None) -> Row:
     """Run a command, its output as it comes; the last line that counts something is the outcome."""
     print(f"== {part}: {shown}", flush=True)
     begin, lines = time.monotonic(), []
     process = subprocess.Popen(
         list(words),
-        cwd=at,
+        cwd=ROOT,
         env={**os.environ, **(env or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -80,7 +80,7 @@ def pytest(part: str, shown: str, *words: str, **env: str) -> Row:
 
 def killed(_: int) -> Iterator[Row]:
     """Every moment to be killed, and clusters."""
-    yield pytest("killed", "pytest -m long", "-m", "long")
+    yield pytest("killed", f"pytest -m long --ignore {WHEEL}", "-m", "long", "--ignore", WHEEL)
 
 
 def runs(count: int) -> Iterator[Row]:
@@ -92,20 +92,8 @@ def runs(count: int) -> Iterator[Row]:
 
 
 def wheel(_: int) -> Iterator[Row]:
-    """The package from nothing, outside of the checkout."""
-    with tempfile.TemporaryDirectory() as folder:
-        at, quiet = Path(folder), ("--disable-pip-version-check", "-q")
-        python, pip = at / "env/bin/python", (str(at / "env/bin/python"), "-m", "pip", "install", *quiet)
-        make = [sys.executable, "-m", "pip", "wheel", *quiet, "--no-deps", "--no-build-isolation", "-w", folder, "."]
-        yield run("wheel", make, "pip wheel .")
-        yield run("wheel", [sys.executable, "-m", "venv", str(at / "env")], "python -m venv env", at=at)
-        listed = ["-r", str(ROOT / "requirements.txt"), "-r", str(ROOT / "requirements-java.txt")]
-        yield run("wheel", [*pip, *listed], "pip install -r requirements.txt -r requirements-java.txt", at=at)
-        built = str(next(at.glob("*.whl")))
-        yield run("wheel", [*pip, "--no-deps", built], "pip install overlace-*.whl", at=at)
-        command = str(python.parent / "overlace")
-        yield run("wheel", [command, "doctor"], "overlace doctor", at=at)
-        yield run("wheel", [command, "demo", "--out", str(at / "run")], "overlace demo --out run", at=at)
+    """The package from nothing, outside of the checkout, on every Python."""
+    yield pytest("wheel", f"pytest -m long {WHEEL}", "-m", "long", "-rs", WHEEL)
 
 
 def mutations(_: int) -> Iterator[Row]:

@@ -43,15 +43,15 @@ def closure(extra: str) -> dict[str, str]:
 
 def main() -> None:
     """One file for running, one for tests and checks, one for live networks, one for Java."""
-    run = closure("")
+    run = closure("") | closure("report")
     texts = {
-        "": "What the package needs to run, every version pinned. `make pins` writes it anew.",
+        "": "What the package and its pages need to run, every version pinned. `make pins` writes it anew.",
         "dev": "What the tests and checks need beyond requirements.txt.",
         "live": "What `overlace live` needs beyond requirements.txt: clients for NATS and MQTT, and a NATS server.",
         "java": "A Java runtime, for machines that have none or one older than 17.",
     }
     for extra, text in texts.items():
-        pins = {k: v for k, v in closure(extra).items() if not extra or k not in run}
+        pins = {k: v for k, v in closure(extra).items() if k not in run} if extra else run
         name = f"requirements{'-' + extra if extra else ''}.txt"
         if pins:
             lines = "".join(f"{k}=={v}\n" for k, v in sorted(pins.items()))

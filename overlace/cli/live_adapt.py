@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from overlace.cli.console import IN_JSON, NETWORK, AsJson, NetworkPath, bar, err, out, shown
 from overlace.cli.options import options_from
+from overlace.extras import require
 from overlace.live.options import AdaptOptions
 from overlace.stopping import asked
 from overlace.wording import counted
@@ -24,6 +25,7 @@ def adapt_command(options: AdaptOptions, network: NetworkPath = NETWORK, as_json
     from overlace.live.deployment import read_deployment
 
     if options.metrics:
+        require("live", "prometheus_client")
         from overlace.live.exposed import Exposed
 
     adaptation = Adaptation(RunningSite(read_deployment(network)), options)

@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from overlace.errors import BadNetwork, Unknown
+from overlace.extras import require
 from overlace.live.client import CONTROL as CONTROL
 from overlace.live.client import ClientError, login_of
 
@@ -140,6 +141,7 @@ class Login(NamedTuple):
 
     def public_key(self) -> str:
         """The public part of an NKEY."""
+        require("live", "nkeys")
         import nkeys
 
         try:

@@ -7,13 +7,10 @@ import time
 from types import TracebackType
 from wsgiref.simple_server import WSGIServer
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+
 from overlace.errors import BadNetwork
 from overlace.live.adapt import Outcome
-
-try:
-    from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
-except ImportError:
-    raise BadNetwork("--metrics needs prometheus_client: pip install 'overlace[live]'.") from None
 
 ADDRESS = "127.0.0.1"
 

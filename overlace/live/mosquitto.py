@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from overlace.errors import BadNetwork, Busy
+from overlace.extras import require
 from overlace.live import local, mosquitto_files
 from overlace.live.adapter import Answer, Answers, Order, Seen, Shown, await_links, retained_text
 from overlace.live.client import ClientError, client_address, hash_name, mqtt_client
@@ -166,6 +167,7 @@ class MosquittoNetwork:
     """A Mosquitto network."""
 
     def __init__(self, deployment: Deployment) -> None:
+        require("live", "paho")
         self.deployment = deployment
         self.lines: dict[tuple[str, int], Line] = {}
         self.waiting: dict[str, Answers] = {}  # by the token that answers carry

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from overlace.errors import BadNetwork, Busy
+from overlace.extras import require
 from overlace.live import nats_files
 from overlace.live.adapter import Answer, Answers, Order, Seen, Shown, await_links
 from overlace.live.client import ClientError, client_address, connect_nats, hash_name, nats_options
@@ -39,6 +40,7 @@ class NatsNetwork:
     """A NATS network."""
 
     def __init__(self, deployment: Deployment) -> None:
+        require("live", "nats")
         self.deployment = deployment
         self.connected: dict[tuple[str, str, int], Client] = {}
         self.farewells: list[bytes] = []

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from overlace.errors import BadNetwork
+from overlace.extras import installing
 from overlace.live.deployment import Substrate
 
 OLDEST = {"nats": (2, 14), "mosquitto": (2, 0)}
 """Versions that will do: NATS changes links at run time from 2.14 on."""
 
 PROGRAMS = {"nats": "nats-server", "mosquitto": "mosquitto"}
-HAD_FROM = {"nats": "pip install 'overlace[live]', or `make live`", "mosquitto": "your system's package mosquitto"}
+HAD_FROM = {"nats": f"{installing('live')}, or `make live`", "mosquitto": "your system's package mosquitto"}
 HOST = "127.0.0.1"
 PORTS = range(14_000, 32_000)
 """Where free ports are looked for: from 32768 on they are the system's own."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import altair as alt
-import vl_convert
 from markupsafe import Markup
+
+from overlace.extras import installing, missing_of, require
 
 COLOURS = ("#30638e", "#d1495b", "#edae49", "#00798c", "#7b4b94", "#8d99ae", "#6a994e", "#bc6c25", "#1b2733")
 WIDE, HIGH, PANEL = 460, 300, 250
@@ -44,7 +45,15 @@ class Chart:
 
 def chart_svg(chart: Chart) -> str:
     """The chart as an SVG document."""
-    return str(vl_convert.vegalite_to_svg(specification(chart).to_json()))
+    require("report")
+    return draw_svg(specification(chart))
+
+
+def draw_svg(chart: AltairChart) -> str:
+    """A chart drawn by Vega as an SVG document."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(chart.to_json()))
 
 
 def specification(chart: Chart) -> AltairChart:
@@ -103,7 +112,14 @@ def _distinct(chart: Chart, column: str) -> list[str]:
 
 
 def inline_svg(chart: AltairChart, wide: int, high: int, text: str) -> Markup:
-    """A chart as an element of a page, with its text alternative; what a mark says of itself becomes its tip."""
+    """A chart as an element of a page, with its text alternative; what a mark says of itself becomes its tip.
+
+    Where the extra that draws is not installed, a line says what would.
+    """
+    if missing_of("vl_convert"):
+        return Markup('<p class="note">A chart is missing here: <code>{}</code> and write the report anew.</p>').format(
+            installing("report")
+        )
     sized = chart.properties(width=wide, height=high, autosize=alt.AutoSizeParams(type="fit", contains="padding"))
     axis = alt.AxisConfig(
         domain=False,
@@ -118,7 +134,7 @@ def inline_svg(chart: AltairChart, wide: int, high: int, text: str) -> Markup:
     )
     view = alt.ViewConfig(stroke=None)
     made = sized.configure(background="transparent", font="system-ui, sans-serif", view=view, axis=axis)
-    drawn = vl_convert.vegalite_to_svg(made.to_json()).partition(">")[2]
+    drawn = draw_svg(made).partition(">")[2]
     drawn = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", drawn)
     drawn = re.sub(r'(<path aria-label="([^"]*)"[^>]*)/>', r"\1><title>\2</title></path>", drawn)
     head = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(wide, high, text)

