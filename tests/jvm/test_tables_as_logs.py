@@ -123,9 +123,7 @@ def test_rows_without_an_id_topics_or_receivers_are_messages_too(sail, tmp_path)
     assert done.accounts[0].duplicates == 1
     with pytest.raises(Unknown, match="no column is called 'x'"):
         ingest(frame, str(tmp_path / "u"), topic="x", spark=sail)
-    with pytest.raises(
-        BadTrace, match="3 of 3 lines cannot be read.*no client|3 of 3 lines cannot be read.*client: empty"
-    ):
+    with pytest.raises(BadTrace, match="no column is the sender of a message"):
         ingest(frame.drop("client"), str(tmp_path / "u"), spark=sail, options=Options(max_bad=0.1))
     assert not (tmp_path / "u").exists()
 
