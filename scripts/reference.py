@@ -228,16 +228,13 @@ MORE = {
 """Modules that users import from, beyond what `overlace` itself has."""
 
 
-FIELDS = "{heading_level: 2, show_if_no_docstring: true}"
-
-
 def python_page() -> str:
     """What `overlace` exports, from docstrings and types."""
     parts = ["# Python\n", "```python\nimport overlace\n```\n"]
     for name in sorted(set(overlace.__all__) - {"PLANNERS"}, key=str.lower):
         found = getattr(overlace, name)
         found = getattr(found, "_verb", found)
-        parts += [f"::: {found.__module__}.{found.__qualname__}\n    options: {FIELDS}\n"]
+        parts += [f"::: {found.__module__}.{found.__qualname__}\n    options: {{heading_level: 2}}\n"]
     parts += ["Planners are classes of `overlace` too: [all of them](planners.md), in `overlace.PLANNERS` by name.\n"]
     return "\n".join(parts)
 

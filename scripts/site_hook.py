@@ -84,6 +84,16 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+FETCHED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\s\">]+")
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """A page fetches nothing from elsewhere."""
+    for found in FETCHED.findall(output):
+        LOG.warning("%s: fetches %s", page.file.src_uri, found)
+    return output
+
+
 SOURCES = {place: source for source, place in SINGLE.items()}
 
 

@@ -131,12 +131,24 @@ def test_a_link_to_code_shows_its_text_alone_and_code_is_left_as_it_is():
     assert site_hook.turned("[s](docs/start.md)", "README.md", "index.md") == "[s](start.md)"
 
 
+def test_what_a_page_would_fetch_from_elsewhere_is_noticed():
+    for tag in (
+        '<script src="https://x.org/a.js">',
+        '<link rel="s" href="//x.org/a.css">',
+        "<img alt='' src=https://x.org/p>",
+    ):
+        assert site_hook.FETCHED.search(tag)
+    for tag in ('<a href="https://x.org">', '<script src="assets/a.js">', '<img src="data:image/png;base64,//">'):
+        assert not site_hook.FETCHED.search(tag)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("planted", "said"),
     [
         ("[gone](nowhere.md)", "nowhere.md"),
         ("[gone](live.md#no-such-part)", "no-such-part"),
+        ('<img alt="" src="https://x.org/p.png">', "fetches"),
         ("`overlace ingest --no-such`", "overlace ingest has no option --no-such"),
     ],
 )

@@ -190,8 +190,12 @@ def test_the_demo_runs_where_only_the_wheel_was_installed_and_comes_to_the_same(
     assert ANSWERS[version] == next(iter(ANSWERS.values())), "plans and figures depend on the version of Python"
 
 
+OF_A_RUN = ("seconds", "trace", "version")
+"""What a machine, a moment or a folder brings."""
+
+
 def comparable(answer):
-    """An answer without what a machine or a moment brings."""
+    """An answer without what is of one run alone."""
     if isinstance(answer, dict):
-        return {name: comparable(each) for name, each in answer.items() if name not in ("seconds", "version", "report")}
+        return {name: comparable(each) for name, each in answer.items() if name not in OF_A_RUN}
     return [comparable(each) for each in answer] if isinstance(answer, list) else answer
