@@ -61,10 +61,10 @@ def answer_text(found: Answer) -> list[str | Table]:
     for part in found.parts:
         document = part.solved.document
         lines.append(f"[bold]{part.name}: {headline(document)}[/bold] ({shown(part.solved.folder)})")
-        if part.judged.saving is not None:
-            lines.append(f"  forecast: {shown(found.outlook)}")
         figures = answer_lines(document, found.unit, found.links_priced)
         lines += [f"  {shown(what)}: {shown(text)}" for what, text in figures]
+        if part.judged.saving is not None:
+            lines.append(f"  forecast: {shown(found.outlook)}")
         if part.name == "mesh" and found.mesh:
             lines += [frontier_table(found.mesh.rows), f"  taken: {shown(found.mesh.why)}"]
     if found.trees:

@@ -26,6 +26,7 @@ from overlace.stopping import asked
 from overlace.trace.judgement import Baseline, GroupCost, Interval, Judgement, Measure, Point, RuleSaving
 from overlace.trace.plan_tables import Columns, count_changes
 from overlace.trace.plans import judge
+from overlace.wording import percent
 
 LOADS = "local_share max_broker_load max_link_load cut_share_max deliveries homeless"
 ALSO = {
@@ -104,6 +105,7 @@ def judge_plan(name: str, solved: Solved, evidence: Evidence) -> Part:
     judged = Judgement(
         train=list(case.cut.train),
         held_out=list(case.cut.held_out),
+        train_share=case.cut.share,
         objective=case.goal.objective,
         limits=as_document(case.limits, case.goal),
         **found._asdict(),
@@ -205,10 +207,12 @@ def notes_of(parts: list[Part], evidence: Evidence) -> list[str]:
 
 
 def explain_gap(part: Part, follows: Later) -> str:
-    """Why a plan saves far less than it did in the training window, as a sentence; nothing where it does not."""
+    """Why a plan saves far less than in the training window, or another share than expected, as a sentence."""
     if part.part != "held-out" or part.saving is None or part.train <= 0:
         return ""
-    if part.saving.share >= (1 - GAP) * part.train:
+    saved, expected = part.saving.share, part.judged.expected
+    surprises = expected is not None and not expected.low <= saved <= expected.high
+    if saved >= (1 - GAP) * part.train and not surprises:
         return ""
     causes = []
     paid = {each.clients: each.before for each in part.judged.apart}
@@ -217,12 +221,10 @@ def explain_gap(part: Part, follows: Later) -> str:
         causes.append(f"{share:.0%} of it is for messages with a client that had no traffic then")
     if met := strangers(follows):
         causes.append(f"{met:.0%} of the deliveries between known clients are between two that had not talked then")
-    why = f". Likely why: {'; '.join(causes)}" if causes else ""
-    saved = part.saving.share
-    return (
-        f"{abs(saved):.1%} {'less' if saved >= 0 else 'more'} is paid on held-out traffic where {part.train:.1%} less "
-        f"was in the training window{why}"
-    )
+    why = f". Likely why: {'; '.join(causes)}" if causes and saved < part.train else ""
+    known = f" and {percent(expected.share)} was expected ({expected})" if expected and surprises else ""
+    trained = f"{percent(part.train)} was in the training window"
+    return f"{percent(saved)} is paid on held-out traffic where {trained}{known}{why}"
 
 
 def worth(part: Part) -> float:
