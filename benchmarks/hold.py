@@ -1,4 +1,4 @@
-"""What plans save on later traffic: plain sums, a forecast, a greedy mover, and the plan made on that traffic itself.
+"""What the listed changes of plans save on later traffic, beside two baselines and a greedy mover of our own.
 
 python benchmarks/hold.py [--data FOLDER] [--effort N] [--seeds N] [--show] [email-Eu Enron sites turns newcomers]
 """
@@ -9,17 +9,19 @@ import argparse
 import math
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from time import process_time as clock
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from instances import ZOO, ends_of, number_people, random_tree, unpack_topology
 from protocol import table, write
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 from overlace.limits import Goal, Limits
 from overlace.model import Observation, Overlay
@@ -27,28 +29,21 @@ from overlace.observe.cut import cut
 from overlace.observe.known import known_as
 from overlace.observe.later import later
 from overlace.observe.observation import observe_with_names
-from overlace.optimize.forecast import choose_forecast
 from overlace.optimize.interval import total
-from overlace.optimize.newcomers import NewClientRule, split_clients
-from overlace.optimize.plan import joint_planner
-from overlace.optimize.task import Task, metric_of
-from overlace.planners.joint.joint import Joint
-from overlace.planners.search.system import prices, try_settle
-from overlace.planners.search.walk import Search
+from overlace.optimize.result import NoChangeRecommended
 from overlace.trace.store import DAY_US, HOUR_US, Trace
 from overlace.trace.tables import TIME, numbers
 from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
 from overlace.trace.writer import Writer
+from overlace.verbs import optimize
 from overlace.workloads.sites import Sites
 from reproductions.cc12.mail import Mail, read_logs
 
 DATA = Path("../shared/data")
+LOGS = ("email-Eu", "Enron", "sites", "turns", "newcomers")
 CHANGES: dict[str, dict[str, int]] = {
-    "moves only, 50": {"max_moves": 50, "max_swaps": 0},
-    "moves only, 200": {"max_moves": 200, "max_swaps": 0},
-    "both, 20": {"budget": 20},
-    "both, 50": {"budget": 50},
-    "both, 200": {"budget": 200},
+    **{f"moves only, {most}": {"max_moves": most, "max_swaps": 0} for most in (20, 50, 200)},
+    **{f"both, {most}": {"budget": most} for most in (20, 50, 200)},
 }
 LATE = 1 / 3
 """Share of the clients that appear after the cut, where newcomers are what is asked about."""
@@ -183,145 +178,141 @@ def written(folder: Path, messages: Messages, net: Net, seed: int) -> Trace:
     return writer.commit(bucket_us=HOUR_US, unit="message", notes={})
 
 
-def greedy(planner: Joint, observation: Observation, moves: int) -> Overlay:
-    """The rival of thirty lines: the client that saves most goes where it saves most, if the brokers have room."""
-    problem = planner.problem(observation)
-    search = Search(problem)
-    system, demand = search.system, problem.demand
-    out = np.empty(len(problem.node))
-    gain, to = np.full(observation.clients, -np.inf), np.zeros(observation.clients, dtype=int)
-    movable = np.zeros(observation.clients, dtype=bool)
-    movable[problem.movable] = True
+def greedy(observation: Observation, moves: int) -> Overlay:
+    """A rival without limits, by itself: whoever saves most of what was observed goes where that is, then the next."""
+    network, classes, tree = observation.network, observation.classes, observation.overlay.tree
+    home, demand = observation.overlay.homes(observation.clients), classes.demand.tolist()
+    links = csr_array((network.costs_of(tree), tree.T), shape=(network.brokers, network.brokers))
+    far = shortest_path(links, directed=False)
+    members = [classes.members[a:b].tolist() for a, b in pairwise(classes.start.tolist())]
+    of: list[list[int]] = [[] for _ in home]
+    for k, each in enumerate(members):
+        for c in each:
+            of[c].append(k)
 
-    def look(c: int) -> None:
-        prices(system, c, 0.0, out)
-        to[c] = int(np.argmin(out))
-        gain[c] = out[search.home[c]] - out[to[c]]
+    @cache
+    def way(there: tuple[int, ...]) -> np.ndarray:
+        """How far each broker is from the subtree that joins these."""
+        legs = far[list(there)]
+        return (legs[:, None] + legs[None] - legs[:, list(there), None]).min(axis=(0, 1)) / 2
 
-    for c in problem.movable.tolist():
-        look(c)
-    done = 0
-    while done < moves:
-        c = int(np.argmax(gain))
-        if gain[c] <= 0:
+    def pays(k: int, c: int) -> np.ndarray | float:
+        """What a class pays for a member at each broker."""
+        there = tuple(sorted({int(home[m]) for m in members[k] if m != c}))
+        return demand[k] * way(there) if there else 0.0
+
+    cost = np.zeros((len(home), network.brokers))
+    if network.access_cost.size:
+        amount = np.bincount(observation.flows.receiver, observation.flows.messages, len(home)) + observation.sent
+        cost += amount[:, None] * network.access_cost[network.client_region]
+    for c, mine in enumerate(of):
+        cost[c] += sum(pays(k, c) for k in mine)
+    waits = np.ones(len(home), dtype=bool)
+    for _ in range(moves):
+        gain = np.where(waits, cost[np.arange(len(home)), home] - cost.min(axis=1), 0.0)
+        c = int(gain.argmax())
+        if not gain[c] > 1e-9:
             break
-        went = bool(try_settle(system, c, int(to[c])))
-        gain[c], movable[c] = -np.inf, False
-        done += went
-        near = demand.of_class[demand.of_start[c] : demand.of_start[c + 1]].tolist() if went else []
-        met = {m for k in near for m in demand.member[demand.start[k] : demand.start[k + 1]].tolist()}
-        for other in sorted(met):  # those it talks with may gain more or less now
-            if movable[other]:
-                look(other)
-    placement = np.column_stack([np.arange(observation.clients), search.home])
-    return replace(observation.overlay, placement=placement)
+        near = [(k, m) for k in of[c] for m in members[k] if m != c and waits[m]]
+        for k, m in near:
+            cost[m] -= pays(k, m)
+        home[c], waits[c] = int(cost[c].argmin()), False
+        for k, m in near:
+            cost[m] += pays(k, m)
+    return replace(observation.overlay, placement=np.column_stack([np.arange(len(home)), home]))
 
 
 class Held(NamedTuple):
-    """What one way to plan for one system saved on later traffic."""
+    """What one plan saved on later traffic, and what simpler ways did; shares of today's cost."""
 
-    plain: float
-    forecast: float
-    ruled: float
-    bound: float
-    greedy: float
+    listed: float  # the plan's listed changes
+    rule: float  # more by the rule for newcomers
+    same: float  # the baseline under the plan's links
+    today: float  # and under today's
+    greedy: float  # our own mover: no limits, today's links
     expected: tuple[float, float, float]
-    covered: bool
-    known: float  # saved of the messages of known clients
+    train: float
+    known: float  # saved of the messages of known clients,
     new: float  # and of those with a newcomer, by the rule
-    new_bound: float  # and by the plan made on the later traffic
     new_share: float  # of what later traffic costs today
     chosen: str
-    planning: float  # CPU seconds
-    choosing: float
+    searching: float  # CPU seconds: choosing and planning
+    asking: float
 
 
 def held(trace: Trace, limits: Limits, goal: Goal) -> Held:
-    """Plan on the first part as optimize does, and judge on the rest."""
-    parts, unit = cut(trace, goal.train), trace.unit
+    """Optimize as a user would, and move greedily beside that."""
+    seen: list[tuple[str, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            answer = optimize(
+                trace.path, Path(folder) / "run", limits, goal, progress=lambda _, what: seen.append((what, clock()))
+            )
+        except NoChangeRecommended as error:
+            answer = error.result
+    spent: dict[str, float] = {}
+    for (what, begin), (_, end) in pairwise(seen):
+        spent[what.split()[0]] = spent.get(what.split()[0], 0.0) + end - begin
+    part = answer.verdicts[0]
+    assert part.saving is not None
+    judged, made, parts = part.judged, part.document, cut(trace, goal.train)
+    saved = {each.links: each.share for each in judged.baselines}
     observation, names = observe_with_names(trace, parts.train)
-    known = known_as(trace, names)
-    planner = joint_planner(observation, names, limits, goal, unit)
-    metric = metric_of(goal.objective, observation.network)
-    clock = time.process_time()
-    looked = choose_forecast(Task(trace, parts, observation, names, known, limits, goal), planner, metric)
-    ahead = looked.ahead
-    choosing = time.process_time() - clock
-    clock = time.process_time()
-    planned = looked.planner(planner).overlay(ahead or observation, goal.seed, plain=observation if ahead else None)
-    planning = time.process_time() - clock
-    follows = later(trace, parts.held_out, known, observation)
-    rows, before = follows.rows(), follows.overlay(observation.overlay)
-    today = total(follows.stage, before, rows, unit, metric)
-
-    def saved(overlay: Overlay) -> float:
-        return 1 - total(follows.stage, overlay, rows, unit, metric) / today
-
-    plain = saved(follows.overlay(planner.overlay(observation, goal.seed)))
-    ruled = NewClientRule(planner, observation, looked.rule, goal.seed).overlay(follows, planned)
-    old, new = ((each.before, each.after) for each in split_clients(follows, before, ruled, unit, metric))
-    other, other_names = observe_with_names(trace, parts.held_out)
-    for_it = joint_planner(other, other_names, limits, goal, unit)
-    best = for_it.overlay(other, goal.seed)
-    theirs = known_as(trace, other_names)
-    homes = np.full(follows.stage.clients, -1)
-    homes[known.number("client", theirs.ids("client"))] = best.homes(other.clients)
-    homes[follows.clients :] = homes[follows.arrivals.client]
-    placement = np.column_stack([np.flatnonzero(homes >= 0), homes[homes >= 0]])
-    bound = replace(before, placement=placement, tree=best.tree)
-    fresh = follows.rows(np.flatnonzero(follows.fresh))
-    for_new = [total(follows.stage, each, fresh, unit, metric) if fresh.num_rows else 0.0 for each in (before, bound)]
-    simple = greedy(planner, observation, limits.max_moves or 0) if limits.max_swaps == 0 else None
-    listed, sure = saved(follows.overlay(planned)), looked.expected
-
-    def share(pair: Sequence[float]) -> float:
-        return 1 - pair[1] / pair[0] if pair[0] else math.nan
-
+    follows = later(trace, parts.held_out, known_as(trace, names), observation)
+    moves = min(each for each in (limits.max_moves, limits.budget, observation.clients) if each is not None)
+    paid = [
+        total(follows.stage, follows.overlay(each), follows.rows(), trace.unit, part.metric)
+        for each in (observation.overlay, greedy(observation, moves))
+    ]
+    rule, sure = judged.newcomers.share if judged.newcomers else 0.0, judged.expected
+    known, new = judged.apart or (None, None)
+    all_paid = known.before + new.before if known and new else 0.0
     return Held(
-        plain,
-        listed,
-        saved(ruled),
-        saved(bound),
-        saved(follows.overlay(simple)) if simple else math.nan,
+        part.saving.share,
+        rule,
+        saved.get("planned", saved.get("today", 0.0)),
+        saved.get("today", 0.0),
+        1 - paid[1] / paid[0],
         (sure.share, sure.low, sure.high) if sure else (math.nan,) * 3,
-        bool(sure and sure.low - 1e-9 <= listed <= sure.high + 1e-9),
-        share(old),
-        share(new),
-        share(for_new),
-        new[0] / today,
-        f"{looked.model}; {looked.rule or 'stay'}{'; greedy' if looked.way else ''}",
-        planning,
-        choosing,
+        part.train,
+        known.saved if known else part.saving.share,
+        new.saved + rule * all_paid / new.before if new and new.before else math.nan,
+        new.before / all_paid if new else 0.0,
+        f"{made.forecast or 'plain sums'}; {made.newcomers.rule if made.newcomers else 'stay'}"
+        + ("; moved greedily" if made.parameters.get("homes") == "greedy" else ""),
+        spent.get("choosing", 0.0) + spent.get("planning", 0.0),
+        spent.get("asking", 0.0),
     )
+
+
+Cases = dict[tuple[str, str], list[Held]]
+"""By log and changes: one for each seed."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*", default=[])
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--effort", type=int, nargs="+", default=[0, 100])
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--effort", type=int, default=100)
+    parser.add_argument("--forecast", default="chosen")
+    parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--changes", nargs="*", default=list(CHANGES))
+    parser.add_argument("--messages", type=int, default=200_000, help="of generated logs")
     parser.add_argument("--show", action="store_true", help="print only")
     asked = parser.parse_args()
     cases: Cases = {}
-    with tempfile.TemporaryDirectory() as folder:  # compile what is timed
-        held(
-            written(Path(folder) / "trace", *case("sites", asked.data, 9), 9),
-            Limits(placement="anywhere", budget=9),
-            Goal(),
-        )
-    for name in asked.parts or ["email-Eu", "Enron", "sites", "turns", "newcomers"]:
+    for name in asked.parts or LOGS:
         for seed in range(asked.seeds):
-            messages, net = case(name, asked.data, seed)
+            messages, net = case(name, asked.data, seed, asked.messages)
             with tempfile.TemporaryDirectory() as folder:
                 trace = written(Path(folder) / "trace", messages, net, seed)
                 for what in asked.changes:
-                    for effort in asked.effort:
-                        limits = Limits(placement="anywhere", allow_link=("*:*",), **CHANGES[what])
-                        goal = Goal(effort=effort, seed=seed)
-                        cases.setdefault((name, what, effort), []).append(held(trace, limits, goal))
-                        print(name, seed, what, effort, cases[name, what, effort][-1], flush=True)
+                    limits = Limits(placement="anywhere", allow_link=("*:*",), **CHANGES[what])
+                    goal = Goal(effort=asked.effort, seed=seed, forecast=asked.forecast)
+                    if not cases:  # compile what is timed
+                        held(trace, limits, goal)
+                    cases.setdefault((name, what), []).append(held(trace, limits, goal))
+                    print(name, seed, what, cases[name, what][-1], flush=True)
     pages = tables(cases)
     if asked.show:
         print("\n\n".join(pages))
@@ -329,78 +320,68 @@ def main() -> None:
         write(__file__, "Hold", pages)
 
 
-Cases = dict[tuple[str, str, int], list[Held]]
-"""By log, changes and effort: one for each seed."""
-
-
 def tables(cases: Cases) -> list[str]:
-    """The page: savings, what was expected and what became of newcomers."""
+    """The page: savings beside those of simpler ways, what was expected, and what became of newcomers."""
 
     def mean(each: list[Held], name: str) -> str:
         values = [getattr(one, name) for one in each]
         return "-" if np.isnan(values).any() else f"{np.mean(values):.1%}"
 
+    def points(each: list[Held]) -> str:
+        return f"{100 * np.mean([one.listed - max(one.same, one.today) for one in each]):+.1f}"
+
+    def covered(each: list[Held]) -> str:
+        return f"{sum(one.expected[1] - 1e-9 <= one.listed <= one.expected[2] + 1e-9 for one in each)} of {len(each)}"
+
     saved, sure, new = [], [], []
-    for key, each in cases.items():
-        ways = [mean(each, way) for way in ("plain", "forecast", "ruled", "bound", "greedy")]
-        ratio = sum(one.choosing for one in each) / sum(one.planning for one in each)
-        saved.append((*key, *ways, each[0].chosen, f"{ratio:.1f}"))
+    for (name, what), each in cases.items():
+        ways = [mean(each, way) for way in ("listed", "same", "today", "greedy")]
+        ratio = sum(one.asking for one in each) / sum(one.searching for one in each)
+        cpu = f"{np.mean([one.searching for one in each]):.1f} s"
+        saved.append((name, what, *ways, points(each), mean(each, "rule"), each[0].chosen, cpu, f"{ratio:.0%}"))
         expects = "{:.1%} ({:.1%} to {:.1%})".format(*np.mean([one.expected for one in each], axis=0))
-        sure.append((*key, expects, mean(each, "forecast"), f"{sum(one.covered for one in each)} of {len(each)}"))
+        sure.append((name, what, expects, mean(each, "train"), mean(each, "listed"), covered(each)))
         if each[0].new_share:
-            new.append((*key, *(mean(each, name) for name in ("new_share", "known", "new", "new_bound"))))
-    logs_of = {name: [one for key, each in cases.items() if key[0] == name for one in each] for name, _, _ in cases}
-    said = [f"{name} {sum(one.covered for one in each)} of {len(each)}" for name, each in logs_of.items()]
-    first = ("log", "changes", "effort")
+            new.append((name, what, *(mean(each, which) for which in ("new_share", "known", "new"))))
+    logs = {name: [one for key, each in cases.items() if key[0] == name for one in each] for name, _ in cases}
+    means = [(name, *(mean(each, way) for way in ("listed", "same", "today", "greedy")), points(each), covered(each))
+             for name, each in logs.items()]  # fmt: skip
     seeds = max(len(each) for each in cases.values())
+    ways = (
+        "the plan's listed changes",
+        "baseline, the plan's links",
+        "baseline, today's links",
+        "our mover, no limits",
+    )
     return [
         f"Seeds 0 to {seeds - 1}: homes uniform at random, today's tree a random spanning tree of the network's links; "
         "objective cost, default limits. *email-Eu* is on Bellcanada of the Topology Zoo (48 brokers, great-"
         "circle milliseconds), *Enron* (from 1990 on) on the 12 of its brokers that are first reached breadth "
         "first, *sites* and *turns* are `generate sites` over 28 days without and with turns, *newcomers* is "
-        "*sites* with a third of the clients silent until the cut. The greedy mover moves the client that saves "
-        "most to where it saves most, within the same limits; a plan is greedy itself where that was better in "
-        "the trial plans. What is planned on that traffic itself is the bound: the same search with the same "
-        "budget, which newcomers' moves count against, while a rule has none. What is expected is of the listed "
-        "changes, without the rule.",
-        "## Saved on traffic that the plan has not seen, mean over seeds",
-        table(
-            (
-                *first,
-                "plain sums",
-                "forecast",
-                "and newcomers by rule",
-                "planned on that traffic itself",
-                "greedy mover",
-                "forecast and rule, seed 0",
-                "choosing / planning, CPU",
-            ),
-            saved,
-        ),
+        "*sites* with a third of the clients silent until the cut. The baselines are those that `overlace optimize` "
+        "prints: as many changes within the same limits, clients moved greedily. Our mover is a script of its own "
+        "here: moves only, no limits on brokers, whoever saves most of the training window first. Points are what the "
+        "plan saves beyond the better baseline of each case.",
+        "## Mean of each log",
+        table(("log", *ways, "points", "within the interval expected"), means),
+        "## Saved on held-out traffic, by changes",
+        table(("log", "changes", *ways, "points", "more by the rule for newcomers", "planned for, seed 0",
+               "choosing and planning, CPU", "asking what limits it, of that"), saved),
         "## What was expected, before that traffic was looked at",
-        f"The interval holds what was saved in: {', '.join(said)} cases.",
-        table((*first, "expected (mean of the intervals)", "saved", "within the interval"), sure),
+        table(("log", "changes", "expected (mean of the intervals)", "training window", "held out",
+               "within the interval"), sure),
         "## Newcomers: clients without traffic before the cut",
-        table(
-            (
-                *first,
-                "their share of what is paid",
-                "saved for known clients",
-                "for newcomers",
-                "for newcomers, planned on that traffic itself",
-            ),
-            new,
-        ),
-    ]
+        table(("log", "changes", "their share of what is paid", "saved for known clients", "for them, by rule"), new),
+    ]  # fmt: skip
 
 
-def case(name: str, data: Path, seed: int) -> tuple[Messages, Net]:
+def case(name: str, data: Path, seed: int, most: int = 200_000) -> tuple[Messages, Net]:
     """Messages and network of an instance."""
     if name in ("email-Eu", "Enron"):
         mail = read_logs(data)[name]
         brokers = None if name == "email-Eu" else 12
         return of_mails(mail if name == "email-Eu" else after_1990(mail)), bellcanada(data, brokers)
-    messages, net = of_sites(Sites(days=28, seed=seed, turns=1.0 if name == "turns" else 0.0))
+    messages, net = of_sites(Sites(most, days=28, seed=seed, turns=1.0 if name == "turns" else 0.0))
     if name == "newcomers":
         late = np.zeros(600, dtype=bool)
         late[np.random.default_rng([seed, 7]).permutation(600)[: int(LATE * 600)]] = True

@@ -33,7 +33,11 @@ def test_every_benchmark_can_be_loaded(run):
 
 @pytest.mark.parametrize(
     "words",
-    [["optimize.py", "3000:40"], ["pipeline.py", "--engine", "sail", "20000"]],
+    [
+        ["optimize.py", "3000:40"],
+        ["pipeline.py", "--engine", "sail", "20000"],
+        ["hold.py", "--messages", "5000", "--seeds", "1", "--effort", "0", "--changes", "both, 20", "--", "newcomers"],
+    ],
     ids=lambda words: words[0],
 )
 def test_a_benchmark_runs_with_a_tiny_size_and_writes_its_page(run, tmp_path, words):

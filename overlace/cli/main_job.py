@@ -57,9 +57,9 @@ def answer_text(found: Result) -> list[str | Table]:
     lines: list[str | Table] = []
     for each in found.verdicts:
         lines.append(f"[bold]{each.name}: {each.headline}[/bold] ({shown(each.folder)})")
+        lines += [f"  {shown(what)}: {shown(text)}" for what, text in each.lines]
         if each.forecast:
             lines.append(f"  forecast: {shown(each.forecast)}")
-        lines += [f"  {shown(what)}: {shown(text)}" for what, text in each.lines]
         if each.frontier:
             lines += [frontier_table(each.frontier["rows"]), f"  taken: {shown(each.frontier['why'])}"]
     lines += [line for each in found.verdicts if each.trees for line in trees_text(each.trees, found.run)]

@@ -227,15 +227,25 @@ def _put(
         merged[table] = merge(merged[table], rows, table, where=piece.where, defaults=piece.defaults)
         if table == "links" and wanted:
             merged[table], wiring = wire(merged[table], names["broker"], pairs_of(rows), wanted)
+    unit = base.unit if base else "message"
+    if "links" in merged and unit != "gb":
+        unit = "ms" if _are_milliseconds(merged["links"]) else "message"
     writer.name(names)
     for table, rows in merged.items():
         write_changed(writer, table, old[table], rows)
     trace = writer.commit(
         bucket_us=base.bucket_us if base else HOUR_US,
-        unit=base.unit if base else "message",
+        unit=unit,
         notes={**(base.notes if base else {}), **(notes or {}), **({"check": check_value(key)} if key else {})},
     )
     return trace, {table: counts_of(old[table], rows) for table, rows in merged.items()}, wiring
+
+
+def _are_milliseconds(links: pa.Table) -> bool:
+    """Whether every cost is the latency of its link, as where a topology has coordinates and no costs."""
+    priced = links.filter(links["cost"].is_valid())
+    cost, latency = (numbers(priced[name].fill_null(-1)) for name in ("cost", "latency_us"))
+    return len(cost) > 0 and bool((np.abs(1000 * cost - latency) < 1).all())
 
 
 def _without_shown_times(held: pa.Table, given: pa.Table, base: Trace) -> pa.Table:

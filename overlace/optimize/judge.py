@@ -37,6 +37,7 @@ from overlace.trace.judgement import Baseline, GroupCost, Judgement, Measure, Po
 from overlace.trace.plan_tables import Columns, count_changes
 from overlace.trace.plans import with_judgement
 from overlace.trace.tables import groups
+from overlace.wording import percent
 
 LOADS = "local_share max_broker_load max_link_load cut_share_max deliveries homeless"
 ALSO = {
@@ -80,6 +81,7 @@ def judge(family: str, solved: Solved, by: Evaluation, joint: Joint | None = Non
     judged = Judgement(
         train=list(task.cut.train),
         held_out=list(task.cut.held_out),
+        train_share=task.cut.share,
         objective=task.goal.objective,
         limits=as_document(task.limits, task.goal),
         **followed,
@@ -178,10 +180,12 @@ def _notes_of(family: str, judged: Judgement, metrics: Metrics, task: Task) -> l
 
 
 def explain_gap(verdict: Verdict, follows: Later) -> str:
-    """Why a plan saves far less than it did in the training window, as a sentence; nothing where it does not."""
+    """Why a plan saves far less than in the training window, or another share than expected, as a sentence."""
     if verdict.part != "held-out" or verdict.saving is None or verdict.train <= 0:
         return ""
-    if verdict.saving.share >= (1 - GAP) * verdict.train:
+    saved, expected = verdict.saving.share, verdict.judged.expected
+    surprises = expected is not None and not expected.low <= saved <= expected.high
+    if saved >= (1 - GAP) * verdict.train and not surprises:
         return ""
     causes = []
     paid = {each.clients: each.before for each in verdict.judged.apart}
@@ -190,12 +194,10 @@ def explain_gap(verdict: Verdict, follows: Later) -> str:
         causes.append(f"{share:.0%} of it is for messages with a client that had no traffic then")
     if met := strangers(follows):
         causes.append(f"{met:.0%} of the deliveries between known clients are between two that had not talked then")
-    why = f". Likely why: {'; '.join(causes)}" if causes else ""
-    saved = verdict.saving.share
-    return (
-        f"{abs(saved):.1%} {'less' if saved >= 0 else 'more'} is paid on held-out traffic where {verdict.train:.1%} "
-        f"less was in the training window{why}"
-    )
+    why = f". Likely why: {'; '.join(causes)}" if causes and saved < verdict.train else ""
+    known = f" and {percent(expected.share)} was expected ({expected})" if expected and surprises else ""
+    trained = f"{percent(verdict.train)} was in the training window"
+    return f"{percent(saved)} is paid on held-out traffic where {trained}{known}{why}"
 
 
 # --- the gain curve --------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def limits_in_force(
 ) -> list[str]:
     """Every limit in force with its price: what the plan would save without it, and what that would put at risk.
 
-    The search goes on from the plan, and begins again from today, without drawing: what is found is the least there is.
+    Descent goes on from the plan, in a small part of the search's time: what is found is the least there is.
     """
     observation, lines = task.observation, []
     traffic, plain = (observation, None) if ahead is None else (ahead, observation)

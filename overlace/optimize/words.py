@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from overlace.observe.cut import format_time
 from overlace.trace.judgement import LEAST_SLICES, Judgement, Measure
 from overlace.trace.plan_file import PlanFile
 from overlace.wording import amount, counted, percent
@@ -137,6 +138,7 @@ def _routed_lines(
     """Of placement and tree."""
     part, saving = judged.metrics[-1].part, judged.saving
     assert saving is not None
+    yield "windows", windows_line(judged)
     counts = found.get(judged.metrics[0].metric, judged.metrics[-1])
     scale = 1000.0 if counts.metric == "mean_latency_us" else 1.0
     values = f"{amount(counts.before / scale)} -> {amount(counts.after / scale)}"
@@ -148,6 +150,8 @@ def _routed_lines(
     if expected := judged.expected:
         saved.append(f"expected {percent(expected.share)} ({expected.low:.1%} to {expected.high:.1%})")
     yield "saved", ", ".join(saved)
+    if judged.baselines and max(each.share for each in judged.baselines) > saving.share + BEATEN:
+        yield "beaten by a baseline", f"{_baselines_line(judged)}: in trial plans inside the training window it was not"
     yield "changes", changes_line(document)
     yield from _client_lines(document, judged)
     mean, most = found.get("mean_latency_us"), found.get("p95_latency_us")
@@ -159,14 +163,33 @@ def _routed_lines(
     if cut := found.get("cut_share_max"):
         yield "worst single failure", f"{cut.before:.1%} -> {cut.after:.1%} of deliveries lost"
     if judged.baselines:
-        shares = [
-            f"{percent(each.share)} {LINKS[each.links]} with {counted(each.changes, 'change', 'changes')}"
-            for each in judged.baselines
-        ]
-        yield "greedy baseline", f"{', '.join(shares)}: whoever saves most moves first"
+        yield "greedy baseline", f"{_baselines_line(judged)}: whoever saves most moves first"
 
 
 LINKS = {"planned": "on the same links", "today": "on today's links"}
+BEATEN = 0.005
+"""What a baseline must save more, as a share of today's cost, for the first lines to say so."""
+
+
+def windows_line(judged: Judgement) -> str:
+    """What was planned on and what judges, by date and share of the messages."""
+
+    def dates(window: Sequence[int]) -> str:
+        return " to ".join(map(format_time, window))
+
+    share = judged.train_share
+    train, rest = ("", "") if share is None else (f" ({share:.0%} of the messages)", f" ({1 - share:.0%})")
+    if judged.metrics[-1].part == "train":
+        return f"planned and judged on {dates(judged.train)}{train}, UTC"
+    return f"planned on {dates(judged.train)}{train}, judged on {dates(judged.held_out)}{rest}, UTC"
+
+
+def _baselines_line(judged: Judgement) -> str:
+    """What the baselines save, with how many changes."""
+    return ", ".join(
+        f"{percent(each.share)} {LINKS[each.links]} with {counted(each.changes, 'change', 'changes')}"
+        for each in judged.baselines
+    )
 
 
 def _client_lines(document: PlanFile, judged: Judgement) -> Iterator[tuple[str, str]]:

@@ -79,7 +79,7 @@ class RuleSaving(Strict):
 
     def __str__(self) -> str:
         which = f"{self.elsewhere:,} of {self.newcomers:,} would have been placed elsewhere"
-        return f"{abs(self.share):.1%} {'more' if self.share >= 0 else 'less'} is saved; {which}"
+        return f"{abs(self.share):.1%} {'more' if self.share >= 0 else 'less'} of today's cost is saved; {which}"
 
 
 class Baseline(Strict):
@@ -109,6 +109,7 @@ class Judgement(Strict):
 
     train: Window = Field(description="first and last microsecond (UTC) of the training window; half-open")
     held_out: Window = Field(description="and of held-out traffic")
+    train_share: float | None = Field(default=None, description="share of the messages that the training window holds")
     objective: str
     limits: dict[str, object] = Field(description="what the user asked for")
     metrics: list[Measure]

@@ -174,12 +174,12 @@ def _document(path: Path) -> PlanFile:
     document = read_json(file, _REMEDY)
     try:
         plan = PlanFile.model_validate(document)
-        sealed = _seal({**document, "digest": ""})
+        digest = _digest_of(document)
     except ValidationError as error:
         raise BadPlan(f"{file}: {_first(error)}. Is it a plan file?") from None
     except (ValueError, RecursionError) as error:
         raise BadPlan(f"{file}: {' '.join(str(error).split())}. Is it a plan file?") from None
-    if sealed.digest != plan.digest:
+    if digest != plan.digest:
         raise BadPlan(f"{file}: digest: its content does not have the digest it names: it was altered. Solve again.")
     return plan
 
@@ -326,9 +326,13 @@ def _change_lines(changes: Changes, names: Names | None) -> list[ChangeLine]:
 def _seal(document: Mapping[str, object]) -> PlanFile:
     """The document with the digest of all else, taken after it has its final form."""
     unsealed = PlanFile.model_validate({**document, "digest": ""})
-    plain = json.dumps(unsealed.model_dump(), sort_keys=True, allow_nan=False)
-    digest = hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
-    return unsealed.model_copy(update={"digest": digest})
+    return unsealed.model_copy(update={"digest": _digest_of(unsealed.model_dump())})
+
+
+def _digest_of(document: Mapping[str, object]) -> str:
+    """The digest of what is written, so that a file without a field that came later keeps its own."""
+    plain = json.dumps({**document, "digest": ""}, sort_keys=True, allow_nan=False)
+    return hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
 
 
 def _write(folder: Path, document: PlanFile, after: Overlay, columns: Columns, *, force: bool) -> None:

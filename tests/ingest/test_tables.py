@@ -53,6 +53,15 @@ def links(trace, *columns):
     return found
 
 
+def test_costs_that_are_latencies_are_milliseconds_until_a_link_has_another_cost(add):
+    graph = REPETITA.replace(" 5 1000 200", " 0.2 1000 200").replace(" 7 1000 300", " 0.3 1000 300")
+    assert add("topology", graph, "x.graph")[0].unit == "ms"
+    trace, _ = add("sessions", "client,broker\nc1,a\n")
+    assert trace.unit == "ms"
+    assert add("links", "left,right,wired\na,c,true\n")[0].unit == "ms"
+    assert add("links", "left,right,cost\na,c,9\n")[0].unit == "message"
+
+
 def test_a_table_of_links_after_a_topology_keeps_what_it_does_not_name(add):
     trace, counts = add("topology", REPETITA, "x.graph")
     assert counts == {"brokers": (3, 0, 0), "links": (2, 0, 0)}

@@ -102,7 +102,8 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     assert (judged.newcomers.newcomers, judged.newcomers.elsewhere) == (4, 4)
     lines = "\n".join(answer_text(found))
     assert "newcomers: 0.0% less (46% of today's cost), left where they connect" in lines
-    assert f"the nearest with room: {judged.newcomers.share:.1%} more is saved; 4 of 4 would have been" in lines
+    saved = f"{judged.newcomers.share:.1%} more of today's cost is saved"
+    assert f"the nearest with room: {saved}; 4 of 4 would have been" in lines
     assert "known clients: 100.0% less" in lines
     assert "forecast: " in lines
     chosen = Forecast(PLAIN_SUMS, tried=24, share=0.29, sums=[np.ones((3, 2))] * 2)

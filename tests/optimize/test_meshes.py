@@ -75,6 +75,13 @@ def test_nobody_is_linked_to_everybody_where_others_do_with_less(degrees, taken)
     assert take(found, Limits(), others=11).diameter == 2
 
 
+@given(st.lists(st.tuples(st.integers(2, 20), st.integers(1, 12)), min_size=1, max_size=6), st.integers(1, 12))
+def test_whoever_is_linked_to_everybody_is_so_in_every_mesh_of_short_paths(rows, others):
+    taken = take([candidate(*row) for row in sorted(rows)], Limits(), others)
+    shorter = [degree for diameter, degree in rows if diameter <= 8]
+    assert taken.max_degree < others or taken.max_degree <= min(shorter, default=taken.max_degree)
+
+
 def test_what_was_asked_for_and_binds_nothing_is_said(tmp_path, overlace):
     wants = {"client": [c for c in range(6) for _ in range(2)], "topic": [t for c in range(6) for t in (0, 1 + c % 2)]}
     names = {"client": [f"c{i}" for i in range(6)], "topic": ["a", "b", "c"]}

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from dataclasses import replace
 
@@ -111,6 +112,19 @@ def test_a_judged_curve_is_kept_documented_and_under_the_digest(tmp_path):
     write_json(tmp_path / "a/plan.json", document)
     with pytest.raises(BadPlan, match="it was altered"):
         read_plan(tmp_path / "a")
+
+
+def test_a_plan_file_without_a_field_that_came_later_can_be_read(tmp_path):
+    """As an earlier version wrote it: the digest is of what is in the file."""
+    written(tmp_path / "a")
+    judge(tmp_path / "a", Judgement(**JUDGED))
+    document = read_json(tmp_path / "a/plan.json")
+    del document["judged"]["train_share"]
+    plain = json.dumps({**document, "digest": ""}, sort_keys=True)
+    write_json(
+        tmp_path / "a/plan.json", document | {"digest": hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()}
+    )
+    assert read_plan(tmp_path / "a").judged == Judgement(**JUDGED)
 
 
 @pytest.mark.parametrize(

@@ -139,14 +139,20 @@ class Joint(JointLimits, Planner):
         return move_greedily(problem, best.links, moves)
 
     def go_on(self, observation: Observation, begin: Overlay, plain: Observation | None = None) -> Overlay:
-        """What a short search comes to that goes on from a known overlay: from there, and from today."""
+        """What descent comes to from a known overlay, around the price of a change where the budget is used up.
+
+        Where moves are free, also by descent from today, links first.
+        """
         problem = self.problem(observation, plain)
         known = State(np.maximum(begin.homes(observation.clients), 0), np.sort(begin.tree, axis=1).reshape(-1, 2))
         search = Search(replace(problem, least=self.min_step * Search(problem).first.cost))
-        best = search.improve(known, self._budget(), BOTH)
-        if not search.huge:  # a budget that is used up hides what other changes would bring
+        budget = self._budget()
+        best = search.improve(known, budget, BOTH)
+        if min(budget.moves, budget.both) == NO_LIMIT:
             search.goto(search.first)
-            best = min(best, search.path(self._budget(), BOTH), key=by_cost)
+            for kinds in (("links",), BOTH):  # with homes as the plan has them no single link may pay
+                search.descend(0.0, budget, kinds, trade=True)
+            best = min(best, search.state(), key=by_cost)
         return _overlay_of(observation, best)
 
     def greedy(self, observation: Observation, links: Pairs, moves: int, plain: Observation | None = None) -> Overlay:
