@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overlace import __version__
-from overlace.catalog import PLANNERS, planner_name
 from overlace.metrics import Metrics
 from overlace.model import Plan, Progress
 from overlace.observe.known import Known
@@ -28,7 +27,6 @@ from overlace.optimize.task import Task, read_task
 from overlace.replay.forwarding import ContentRequests
 from overlace.replay.measure import measure, within
 from overlace.replay.tally import Tally
-from overlace.trace.plans import load_plan, parameters_of
 from overlace.trace.store import Trace
 from overlace.trace.tables import arrow, is_content, numbers, table_of
 
@@ -54,7 +52,12 @@ class Replayed(NamedTuple):
 def replay(run: Path, *, reader: Reader = IN_PROCESS, progress: Progress | None = None) -> list[Replayed]:
     """Before and after each plan of a run folder, on both parts of its trace; written into RUN."""
     task, folders = read_task(run), sorted(path.parent for path in (run / "plans").glob("*/plan.json"))
-    plans = {folder.name: load_plan(folder, PLANNERS, task.observation) for folder in folders}
+    plans: dict[str, Plan] = {}
+    if folders:  # a run without plans loads no planners
+        from overlace.catalog import PLANNERS
+        from overlace.trace.plans import load_plan
+
+        plans = {folder.name: load_plan(folder, PLANNERS, task.observation) for folder in folders}
     done = replay_plans(task, plans, read_traffic(task, reader), progress)
     write_replays(done, run)
     return done
@@ -103,6 +106,9 @@ def _made_by(plan: Plan | None) -> dict[str, Any]:
     """What made a plan, for the table runs."""
     if plan is None:
         return {"planner": "", "parameters": "{}", "seed": 0}
+    from overlace.catalog import planner_name
+    from overlace.trace.plans import parameters_of
+
     parameters = json.dumps(parameters_of(plan.planner))
     return {"planner": planner_name(plan.planner), "parameters": parameters, "seed": plan.seed}
 
