@@ -12,8 +12,9 @@ from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
 from overlace.planners.placement.stay import Stay
 from overlace.planners.tree.mst import Mst
+from overlace.report.answer import answer_lines
 from overlace.testing import small_observations
-from overlace.trace.judgement import Judgement, Measure, Point
+from overlace.trace.judgement import Baseline, Interval, Judgement, Measure, Point
 from overlace.trace.plan_file import MOST_LISTED, PlanFile
 from overlace.trace.plans import (
     cut_plan,
@@ -253,3 +254,15 @@ def test_a_rule_for_newcomers_is_part_of_the_plan_and_of_its_digest(tmp_path):
         with pytest.raises(BadPlan, match="newcomers"):
             read_plan(tmp_path / "a")
     jsonschema.validate({**plain, "newcomers": rule}, PlanFile.model_json_schema())
+
+
+@pytest.mark.parametrize(("greedy", "said"), [(0.2, False), (0.304, False), (0.31, True)])
+def test_the_first_lines_say_where_a_baseline_does_better(tmp_path, greedy, said):
+    written(tmp_path / "a")
+    saving = Interval(share=0.3, low=0.2, high=0.4, slices=9, origins=3)
+    given = JUDGED | {"saving": saving, "baselines": [Baseline(links="today", changes=5, share=greedy)]}
+    judge(tmp_path / "a", Judgement(**given, train_share=0.7))
+    lines = answer_lines(read_plan(tmp_path / "a"), "message")
+    assert lines[0][0] == "windows"
+    assert "(70% of the messages)" in lines[0][1]
+    assert ("beaten by a baseline" in [what for what, _ in lines[:4]]) == said
