@@ -30,13 +30,16 @@ settings.load_profile("overlace")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests that start a JVM share one worker, and with it one session. What takes long is asked for with `-m long`."""
+    """Tests of one file share a worker, with their fixtures and kernels, and all that start a JVM share a session.
+
+    What takes long is asked for with `-m long`.
+    """
     if "long" not in config.getoption("-m"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
         items[:] = [item for item in items if not item.get_closest_marker("long")]
     for item in items:
-        if item.get_closest_marker("jvm"):
-            item.add_marker(pytest.mark.xdist_group("jvm"))
+        if item.get_closest_marker("jvm") or not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group("jvm" if item.get_closest_marker("jvm") else str(item.path)))
 
 
 @pytest.fixture(autouse=True)
