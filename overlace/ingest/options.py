@@ -140,7 +140,7 @@ class Options:
             "bridges": list(self.bridges),
         }
         asked = {name for name, value in given.items() if value not in (None, {}, (), [])}
-        wrong = sorted(asked - set(form.options))
+        wrong = sorted(asked - form.options)
         if wrong:
             raise BadParameter(
                 f"{flag_of(wrong[0])} means nothing for the format {form.name}. Leave it out, or name another --format."

@@ -46,7 +46,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     settle=settle,
-    options={
-        name: text for name, text in csv.FORMAT.options.items() if name not in ("group", "list_separator", "content")
-    },
+    options=csv.FORMAT.options - {"group", "list_separator", "content"},
 )

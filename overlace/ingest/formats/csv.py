@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadParameter
-from overlace.ingest.content import Content, add_content, settle_content
+from overlace.ingest.content import Content, add_content, settle_content, type_of
 from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import COMMON, OPTIONS, default_group, match_columns, settle_mapping
+from overlace.ingest.fields import COMMON, OPTIONS, match_columns, settle_mapping
 from overlace.ingest.lines import MARK, Faults, TextLines, bad, read_lines, text_between
 from overlace.ingest.rows import LARGEST, read_rows
 from overlace.ingest.values import empty_as_null
@@ -92,10 +92,9 @@ def settle(sample: bytes, options: Settled) -> Settled:
     rows = [sample_cells(line, layout.delimiter) for line in lines if not (layout.comments and line.startswith("#"))]
     cells = [[row[i].strip(" ") for row in rows if i < len(row)] for i in range(len(found))]
     times = [cell for each, own in zip(found, cells, strict=True) if each and each.field == "at" for cell in own]
-    settled = settle_mapping(cast(Settled, {**options, **layout._asdict()}), layout.columns, times, found)
-    settle_content(settled, dict(zip(layout.columns, cells, strict=True)))
-    settled["group"] = settled.get("group") or default_group(settled)
-    return settled
+    settled = settle_mapping(cast(Settled, {**options, **layout._asdict()}), layout.columns, times, found, table=True)
+    named = dict(zip(layout.columns, cells, strict=True))
+    return settle_content(settled, named, lambda name: type_of(named[name]))
 
 
 def sample_cells(line: str, delimiter: str) -> list[str]:
@@ -210,9 +209,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     settle=settle,
-    options={
-        **OPTIONS,
-        "delimiter": "column delimiter (default: detected)",
-        "header": "whether the first line names the columns (default: detected)",
-    },
+    options=OPTIONS | {"delimiter", "header"},
 )

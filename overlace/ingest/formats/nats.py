@@ -266,5 +266,5 @@ FORMAT = Format(
     at_home=True,
     finished=jsonl.is_finished,
     one_log=True,
-    options={"map": "id=HEADER: a header that tells which message an event is of, beside " + " and ".join(ID_HEADERS)},
+    options=frozenset({"map"}),
 )

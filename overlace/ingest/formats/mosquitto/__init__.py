@@ -93,7 +93,11 @@ def sniff(head: bytes) -> float:
 
 
 def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
-    """Events of one broker's log, from its beginning; options as in `FORMAT.options`."""
+    """Events of one broker's log, from its beginning.
+
+    Options are the `broker`, names or client ids of `bridges` that the log does not show as such, and the `timezone` of
+    ISO times without an offset.
+    """
     parts = [parse_lines(offset, block, options.get("timezone") or "UTC") for offset, block in blocks if block]
     if parts:
         log, bridges = Log(parts), options.get("bridges") or ()
@@ -204,9 +208,5 @@ FORMAT = Format(
     one_broker=True,
     sniff=sniff,
     read=read,
-    options={
-        "broker": "the broker whose log it is; its lines do not say",
-        "bridges": "names or client ids of bridges that the log does not show as such (connection in mosquitto.conf)",
-        "timezone": "of ISO times without an offset (log_timestamp_format); UTC unless given",
-    },
+    options=frozenset({"broker", "bridges", "timezone"}),
 )
