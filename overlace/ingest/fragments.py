@@ -18,12 +18,23 @@ import pyarrow.compute as pc
 from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Bools, Ints
-from overlace.ingest.columns import Coded, Events, Once, decode, first_of, keys_of, rename, runs_of
+from overlace.ingest.columns import (
+    Coded,
+    Events,
+    Once,
+    decode,
+    first_of,
+    hide_names,
+    identify,
+    keys_of,
+    rename,
+    runs_of,
+)  # fmt: skip
 from overlace.ingest.events import TIME
-from overlace.ingest.identity import hide_names, identify
-from overlace.ingest.job import ABSENT, EVENT, Job, id_of, lists_of, message_ids, nullable, place_ids, rows
+from overlace.ingest.job import ABSENT, EVENT, Job, id_of, message_ids, nullable, place_ids, rows
 from overlace.ingest.receivers import add_receivers, describe_messages, subscriptions_at
 from overlace.ingest.sources import Source
+from overlace.ingest.values import list_column
 from overlace.matching.names import collapse, pseudonyms
 from overlace.trace.ids import audience_of, hashed, identities
 
@@ -108,7 +119,7 @@ class Split:
         if broker and not source.form.one_broker:
             filled = np.where(events.broker.codes < 0, len(events.broker.names), events.broker.codes)
             names = pa.concat_arrays([events.broker.names, pa.array([broker], pa.string())])
-            events.broker = rename(Coded(filled.astype(np.int32), names), lambda each: each)
+            events.broker = rename(Coded(filled.astype(np.int32), names))
 
         # keys are made of names as they are logged
         grouping = source.options.get("group") or ()
@@ -172,7 +183,7 @@ class Split:
         }
         for name, values in least.items() if mere.any() else ():
             least[name] = np.where(mere, ABSENT, values)
-        start, members = take_groups(events.start, events.receivers.codes.astype(np.int64), chosen)
+        start, members = events.receivers_of(chosen)
         sizes, lines = np.diff(start), events.lines[chosen]
         least["attributes"] = yield from self._sets(events, chosen, ids)
         least["offset"] = events.offset[chosen]
@@ -236,7 +247,7 @@ class Split:
         new = places[first[listed.fresh(own, np.zeros(len(own), np.int64))]]
         if len(new):
             audience, (bounds, chosen) = pa.array(hashes[new]), take_groups(start, members, new)
-            yield rows(kind, len(new), audience=audience, members=lists_of(bounds, chosen), **self.about)
+            yield rows(kind, len(new), audience=audience, members=list_column(bounds, pa.array(chosen)), **self.about)
 
     def _life(
         self, events: Events, message: Ints, crossing: Bools, connection: Coded | None, ids: Ids
@@ -269,7 +280,7 @@ class Split:
         carried = pc.if_else(pa.array(crossed), table["key"].combine_chunks(), None).cast(pa.int64())
         carries, sent = place_ids(carried.fill_null(0).to_numpy(), self.about["source"]), carried.is_valid()
         logged = events.logged[chosen]
-        bounds, members = take_groups(events.start, events.receivers.codes.astype(np.int64), chosen)
+        bounds, members = events.receivers_of(chosen)
         bounds, members = sort_groups(bounds, ids.client[members])
         topic = Coded(events.topic.codes[chosen], events.topic.names)
         client = Coded(events.client.codes[chosen], events.client.names)
@@ -286,7 +297,7 @@ class Split:
             topic=nullable(ids.topic[topic.codes]),
             bytes=nullable(sizes),
             message=pc.if_else(pa.array(logged), pa.array(message[chosen]), pc.if_else(sent, pa.array(carries), None)),
-            members=lists_of(bounds, members, logged),
+            members=list_column(bounds, pa.array(members), pa.array(~logged)),
             other=ids_of(pc.coalesce(far, own)),
             name=pc.if_else(pa.array(crossed), decode(client), None),
             filter=pc.if_else(pa.array(crossed), decode(topic), filters),
@@ -347,7 +358,7 @@ class Split:
         if self.source.form.at_home:
             arrived = crossing & events.is_kind("follows") & events.logged
             heard = np.flatnonzero(arrived | (of_messages & ~events.is_kind("counts")))
-            start, codes = take_groups(events.start, events.receivers.codes.astype(np.int64), heard)
+            start, codes = events.receivers_of(heard)
             who, at = np.append(who, codes), np.append(at, np.repeat(heard, np.diff(start)))
         where = events.broker.codes[at].astype(np.int64)
         known = (where >= 0) & (who >= 0)

@@ -32,12 +32,8 @@ def settle(frame: Any, options: Options) -> Settled:
     schema = table.schema if table is not None else to_arrow_schema(frame.schema, timezone="UTC")
 
     def first(names: list[str]) -> pa.RecordBatch | None:
-        head = (
-            table.select(names).slice(0, 1000)
-            if table is not None
-            else frame.select(*map(quoted, names)).limit(1000).toArrow()
-        )
-        return next(iter(head.combine_chunks().to_batches()), None)
+        head = frame.select(*map(quoted, names)).limit(1000).toArrow() if table is None else table.select(names)
+        return next(iter(head.slice(0, 1000).combine_chunks().to_batches()), None)
 
     return parquet.settle_columns(NAME, schema, first, options.for_format(parquet.FORMAT))
 
@@ -67,17 +63,12 @@ def as_spark(frame: Any, spark: SparkSession, settled: Settled) -> DataFrame:
 
 def _plain(values: pa.Array) -> pa.Array:
     """A column in a type that engines take: no dictionaries, views or wide text."""
-    kind = values.type
+    kind, text = values.type, dict.fromkeys((pa.large_string(), pa.string_view()), pa.string())
     if pa.types.is_dictionary(kind):
         return _plain(values.cast(kind.value_type))
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return values.cast(pa.string())
     if pa.types.is_large_list(kind):
-        inner = kind.value_type
-        return values.cast(
-            pa.list_(pa.string() if pa.types.is_large_string(inner) or pa.types.is_string_view(inner) else inner)
-        )
-    return values
+        return values.cast(pa.list_(text.get(kind.value_type, kind.value_type)))
+    return values.cast(text[kind]) if kind in text else values
 
 
 def source_of(rows: DataFrame, settled: Settled, key: bytes) -> Source:

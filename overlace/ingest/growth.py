@@ -17,6 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import pyarrow as pa
@@ -257,13 +258,9 @@ def _differs(source: Source, before: Note, options: Options) -> bool:
     settled: Mapping[str, object] = before["settled"]
     asked = options.for_format(source.form)
     given = {name: value for name, value in asked.items() if value is not None and value not in ({}, (), [])}
-    other = any(name in settled and _plain(settled[name]) != _plain(value) for name, value in given.items())
+    as_kept = partial(json.dumps, sort_keys=True)
+    other = any(name in settled and as_kept(settled[name]) != as_kept(value) for name, value in given.items())
     return other or not before["account"]["kept"]
-
-
-def _plain(value: object) -> object:
-    """A value as it is after a trip through JSON."""
-    return json.loads(json.dumps(value))
 
 
 def _new_part(source: Source, before: Note, options: Options) -> int | None:

@@ -155,7 +155,8 @@ def write_history(
     life, seen = (stages.rows_of(events, kind) for kind in ("life", "seen"))
     mine = [id_of(source.digest) for source in sources]
     grown = F.col("source").isin([id_of(source.digest) for source in sources if source.begin])
-    held = {table: held_by_logs(store, table) for table in HAVE}
+    logged = {table: [part.path for part in store.held(table) if part.source == LOGS] for table in HAVE}
+    held = {table: store.parts(table, paths) if paths else None for table, paths in logged.items()}
     if (before := held["sessions"]) is not None:
         known = before.where(grown).withColumnRenamed("since", "at")
         seen = seen.unionByName(known.select("source", "client", "broker", "at"), allowMissingColumns=True)
@@ -172,14 +173,6 @@ def write_history(
         if (other := held[table]) is not None:
             own = own.unionByName(without(other, mine).select(*schema_of(table).names, "source"))
         store.write(table, own)
-    parts = store.base.parts.get("links", ()) if store.base else ()
-    if shown and all(part.source == LOGS for part in parts):
+    if shown and all(part.source == LOGS for part in store.held("links")):
         links = links_of(life, dialled, held["links"])
         store.write("links", links.select(*columns_of("links", HAVE["links"])))
-
-
-def held_by_logs(store: Store, table: str) -> DataFrame | None:
-    """What the trace has of a table from logs."""
-    parts = store.base.parts.get(table, ()) if store.base else ()
-    paths = [part.path for part in parts if part.source == LOGS]
-    return store.parts(table, paths) if paths else None

@@ -211,10 +211,7 @@ def add_receivers(events: Events, asked: Subscriptions) -> None:
     start, order = group(np.concatenate([old[kept], row]), events.rows)
     codes = np.concatenate([events.receivers.codes[kept].astype(np.int64), client + len(events.client.names)])[order]
     names = pa.concat_arrays([events.client.names, asked.names.cast(pa.string())])
-    both = Coded(np.concatenate([events.client.codes, codes]).astype(np.int32), names)
-    both = rename(both, lambda each: each)
-    events.client = Coded(both.codes[: events.rows], both.names)
-    events.receivers = Coded(both.codes[events.rows :], both.names)
+    events.clients = rename(Coded(np.concatenate([events.client.codes, codes]).astype(np.int32), names))
     events.start, events.logged = start, events.logged | matched
 
 

@@ -17,16 +17,7 @@ import pyarrow.fs as pafs
 
 from overlace.errors import Absent, BadTrace, Busy, Unfinished, Unknown
 from overlace.ingest.events import Format, Settled
-from overlace.ingest.files import (
-    HEAD,
-    _refuse_encoding,
-    _refuse_packed,
-    hash_of,
-    log_of,
-    open_file,
-    strip_rotation,
-    tail_at,
-)
+from overlace.ingest.files import HEAD, PACKED, hash_of, log_of, open_file, strip_rotation, tail_at
 from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, nats, padres, padres_quotes, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
@@ -166,12 +157,16 @@ def look_at(
         raw.seek(max(0, info.size - HEAD))
         end = raw.read(min(HEAD, info.size))
 
-    packed = _refuse_packed(path, magic)
+    kind = next((kind for mark, kind in PACKED.items() if magic.startswith(mark)), "")
+    if kind not in ("", "gzip"):
+        raise BadTrace(f"{path} is packed by {kind}, and only gzip is read. Unpack it first.")
+    packed = bool(kind)
     with open_file(path) as stream:
         sample = stream.read(SAMPLE) if info.size else b""
-    head = sample[:HEAD]
-    if not head.startswith(parquet.MAGIC):
-        _refuse_encoding(path, head)
+    head, text = sample[:HEAD], sample[:200]
+    wide = text.startswith((b"\xff\xfe", b"\xfe\xff")) or (len(text) > 20 and text.count(0) > len(text) // 4)
+    if wide and not head.startswith(parquet.MAGIC):
+        raise BadTrace(f"{path} is UTF-16 or not text. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
 
     chosen, settled = _settle(path, form, sample, packed, options or Options())
     size, is_open = info.size, False
@@ -187,7 +182,7 @@ def look_at(
         options=settled,
         packed=packed,
         start=(len(head), hash_of(head, key)),
-        marks=marks_of(head, key),
+        marks=tuple((str(n), hash_of(head[:n], key)) for n in (256, 512, 1024, 2048, 4096) if n <= len(head)),
         disk=(info.size, hash_of(end, key)),
         tail=tail,
         open=is_open,
@@ -240,11 +235,6 @@ def _end_of(path: str, size: int, form: Format, settled: Settled) -> tuple[int, 
     kinds = {kind for batch in batches for kind in batch["kind"].cast(pa.string()).to_pylist()}
     whole = kinds and not kinds & {"bad", "ignored"}
     return (size, True) if whole or form.finished(line) else (first, False)
-
-
-def marks_of(head: bytes, key: bytes) -> tuple[tuple[str, str], ...]:
-    """Hashes of the first bytes of a file, of 256 on by doubling."""
-    return tuple((str(n), hash_of(head[:n], key)) for n in (256, 512, 1024, 2048, 4096) if n <= len(head))
 
 
 def refuse_changed(source: Source) -> None:

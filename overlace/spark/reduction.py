@@ -123,8 +123,7 @@ class OnEngine:
         return rows.withColumn("bucket", F.timestamp_micros(at - F.pmod(at, F.lit(trace.bucket_us))))
 
     def _table(self, trace: Trace, table: str) -> DataFrame:
-        paths = dict.fromkeys(part.path for part in trace.parts.get(table, ()))
-        return Files(self.spark, trace.path).read(schema_of(table), *paths)
+        return Files(self.spark, trace.path).table(table, trace.parts)
 
     def _gathered(self, trace: Trace, rows: DataFrame) -> Traffic:
         """Rows and the audiences that they name, with the numbers of this process for ids."""

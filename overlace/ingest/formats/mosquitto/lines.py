@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.formats.mosquitto import kinds
 from overlace.ingest.lines import BLANK, SAMPLE, text_lines
+from overlace.ingest.lines import REASONS as UNREADABLE
 from overlace.ingest.values import NONE, mask_of, times_in
 
 Numbers = NDArray[Any]  # of whatever width
@@ -53,12 +54,12 @@ def parse_lines(offset: int, block: bytes, timezone: str) -> pa.RecordBatch:
     code[at == NONE], reason[at == NONE] = kinds.BAD, kinds.REASON[kinds.NO_TIME]
     blank = state == BLANK
     code[blank], reason[blank] = kinds.OTHER, kinds.REASON["blank"]
-    for wrong, why in kinds.UNREADABLE.items():
+    for wrong, why in UNREADABLE.items():
         code[state == wrong], reason[state == wrong] = kinds.BAD, kinds.REASON[why]
     # A line that no shape knows may be the echo of a filter above it: only then its text is kept.
     echo = np.flatnonzero((reason == kinds.REASON["notice"]) & np.append(True, code[:-1] == kinds.TAB))
     names["topic"].append((echo, rest.take(pa.array(echo))))
-    bad, broken = np.flatnonzero(is_any(code, kinds.BAD, kinds.TAB)), np.flatnonzero(is_any(state, *kinds.UNREADABLE))
+    bad, broken = np.flatnonzero(is_any(code, kinds.BAD, kinds.TAB)), np.flatnonzero(is_any(state, *UNREADABLE))
     names["sample"].append((bad, pc.utf8_slice_codeunits(text.take(pa.array(bad)), 0, SAMPLE)))
     shown = [block[i : i + 4 * SAMPLE].partition(b"\n")[0] for i in (offsets[broken] - offset).tolist()]
     samples = [each.decode(errors="replace")[:SAMPLE] for each in shown]
