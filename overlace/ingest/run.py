@@ -25,11 +25,18 @@ from overlace.ingest.job import EVENT, Job, id_of
 from overlace.ingest.merge import Facts, Scope
 from overlace.ingest.notes import notes_of
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
-from overlace.ingest.predicates import NOTE, find_predicates, warn_of_kept, write_requests
-from overlace.ingest.receivers import check_filters, content_notes, read_subscriptions
+from overlace.ingest.receivers import (
+    NOTE,
+    check_filters,
+    content_notes,
+    find_predicates,
+    read_subscriptions,
+    warn_of_kept,
+)  # fmt: skip
 from overlace.ingest.source import read_events
 from overlace.ingest.sources import Source, identity_of, refuse_changed, settle_together
 from overlace.ingest.store import Store, columns_of, settings, union
+from overlace.ingest.tables import write_requests
 from overlace.ingest.topologies import Bridge
 from overlace.matching.names import check_value
 from overlace.model import Progress

@@ -18,15 +18,18 @@ import pyarrow.fs as pafs
 from overlace.errors import Absent, BadTrace, Busy, Unfinished, Unknown
 from overlace.ingest.events import Format, Settled
 from overlace.ingest.files import HEAD, PACKED, hash_of, log_of, open_file, strip_rotation, tail_at
-from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, nats, padres, padres_quotes, parquet
+from overlace.ingest.formats import csv, json, jsonl, mosquitto, nats, padres, padres_quotes, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
 from overlace.matching.names import pseudonyms
 from overlace.trace.address import name_of, place
 
 FORMATS: Mapping[str, Format] = {
-    each.FORMAT.name: each.FORMAT
-    for each in (jsonl, csv, counts, mosquitto, nats, padres, padres_quotes, parquet, json)
+    form.name: form
+    for form in (
+        *(jsonl.FORMAT, csv.FORMAT, csv.COUNTS, mosquitto.FORMAT, nats.FORMAT),
+        *(padres.FORMAT, padres_quotes.FORMAT, parquet.FORMAT, json.FORMAT),
+    )
 }
 SAMPLE = 256 << 10
 """Bytes from which what holds for a source is settled."""

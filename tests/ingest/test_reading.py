@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.ingest.formats import counts, csv, jsonl
+from overlace.ingest.formats import csv, jsonl
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
 from tests.ingest import oracles
@@ -127,7 +127,7 @@ def test_tables_without_a_header_have_numbers_for_names(log, size):
 @given(st.sampled_from(["hour,client,topic,messages,bytes", "hour,broker,messages,bytes,topic"]), st.data(), sizes)
 def test_counts_are_read_as_a_plain_reader_reads_them(head, data, size):
     log = data.draw(files(rows_of(head.split(","), ","), head.encode()))
-    check(counts.FORMAT, oracles.counts, log, settled(counts.FORMAT, head.encode()), size)
+    check(csv.COUNTS, oracles.counts, log, settled(csv.COUNTS, head.encode()), size)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

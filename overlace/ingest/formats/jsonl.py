@@ -26,7 +26,7 @@ from overlace.ingest.content import asked_types, settle_content, types_in
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, OPTIONS, Column, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TextLines, read_lines
-from overlace.ingest.members import HALF, Number, columns_of, read_parts
+from overlace.ingest.rows import HALF, Number, columns_of, read_parts
 
 AT_ONCE = 1000
 """Lines that are read at once: they and what they say fit into a processor's cache."""

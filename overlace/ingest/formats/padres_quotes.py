@@ -22,7 +22,7 @@ from overlace.ingest.content import TRUTHS, TYPES, asked_types
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, OPTIONS, match_columns, settle_mapping
 from overlace.ingest.lines import CLEAN, Faults, TextLines, find_lines, read_lines
-from overlace.ingest.members import OF_TYPE, Number, columns_of, read_parts
+from overlace.ingest.rows import OF_TYPE, Number, columns_of, read_parts
 from overlace.ingest.values import NUMBER
 
 NAME = "padres-quotes"
