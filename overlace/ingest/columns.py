@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from overlace.arrays.csr import take_groups
 from overlace.arrays.hashing import hash_groups, mix
 from overlace.arrays.jit import Bools, Ints, kernel, size
-from overlace.ingest.events import EVENT, NAME
+from overlace.ingest.events import EVENT, NAME, in_one_piece
 from overlace.ingest.job import ABSENT
 from overlace.matching.names import pseudonyms
 
@@ -26,6 +26,15 @@ class Coded(NamedTuple):
 
     codes: Codes
     names: pa.Array
+
+    def at(self, rows: Ints | slice) -> Coded:
+        """Those of some rows."""
+        return Coded(self.codes[rows], self.names)
+
+    def text(self) -> pa.Array:
+        """The names of the codes, null for -1."""
+        missing = self.codes < 0
+        return self.names.take(pa.array(self.codes, mask=missing) if missing.any() else pa.array(self.codes))
 
 
 def unite_dictionaries(chunks: Sequence[pa.Array]) -> Coded:
@@ -51,13 +60,6 @@ def rename(column: Coded, change: Callable[[pa.Array], pa.Array] = lambda names:
     return Coded(np.append(to, -1).astype(np.int32)[column.codes], names)
 
 
-def decode(column: Coded) -> pa.Array:
-    """The names of the codes, null for -1."""
-    mask = column.codes < 0
-    indices = pa.array(column.codes, mask=mask) if mask.any() else pa.array(column.codes)
-    return pa.DictionaryArray.from_arrays(indices, column.names).cast(pa.string())
-
-
 class Events:
     """The events of a split as columns, names as codes."""
 
@@ -80,12 +82,12 @@ class Events:
     @property
     def client(self) -> Coded:
         """Of `clients`, who are the senders and then all receivers, the senders."""
-        return Coded(self.clients.codes[: self.rows], self.clients.names)
+        return self.clients.at(slice(self.rows))
 
     @property
     def receivers(self) -> Coded:
         """Those of row i are at start[i]:start[i + 1]."""
-        return Coded(self.clients.codes[self.rows :], self.clients.names)
+        return self.clients.at(slice(self.rows, None))
 
     def receivers_of(self, rows: Ints) -> tuple[Ints, Ints]:
         """(start, codes) of the receivers of some rows."""
@@ -147,13 +149,14 @@ class Events:
             at += len(reason)
         return flags
 
-    def table(self, rows: Ints) -> pa.Table:
-        """Some rows as a table, as they came."""
-        whole = pa.Table.from_batches([batch.select(_TEXT) for batch in self.batches]) if self.batches else None
-        return whole.take(pa.array(rows)) if whole is not None else EVENT.empty_table().select(_TEXT)
+    def table(self, rows: Ints) -> dict[str, pa.Array]:
+        """The columns of some rows that are no names, as they came."""
+        batches = [batch.select(_TEXT.names) for batch in self.batches]
+        whole = pa.Table.from_batches(batches, _TEXT).take(pa.array(rows))
+        return {name: in_one_piece(whole[name]) for name in _TEXT.names}
 
 
-_TEXT = [each.name for each in EVENT if each.type != NAME and each.type != pa.list_(NAME)]
+_TEXT = pa.schema([each for each in EVENT if each.type not in (NAME, pa.list_(NAME))])
 
 
 def keys_of(events: Events, fields: Sequence[str]) -> tuple[Ints, Bools]:
@@ -209,7 +212,7 @@ def identify(events: Events, identity: str, crossing: Bools) -> Coded | None:
     else:
         found = rename(events.clients, lambda names: _extract(names, identity))
     _set_clients(events, found, crossing)
-    return None if identity == "broker/client" else Coded(at_broker.codes[: events.rows], at_broker.names)
+    return None if identity == "broker/client" else at_broker.at(slice(events.rows))
 
 
 def _set_clients(events: Events, found: Coded, crossing: Bools) -> None:
@@ -244,7 +247,7 @@ def _users(events: Events, otherwise: Coded, rows: Ints) -> Coded:
     A client of whom no user is logged stays the client that it is at its broker.
     """
     connects = np.flatnonzero(events.is_kind("connect"))
-    user = unite_dictionaries([events.table(connects)["user"].combine_chunks().dictionary_encode()])
+    user = unite_dictionaries([events.table(connects)["user"].dictionary_encode()])
     keys = (events.client.codes[connects].astype(np.int64) << 40) | events.offset[connects]
     order = np.argsort(keys, kind="stable")
     keys, named = keys[order], user.codes[order]

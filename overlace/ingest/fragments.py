@@ -22,7 +22,6 @@ from overlace.ingest.columns import (
     Coded,
     Events,
     Once,
-    decode,
     first_of,
     hide_names,
     identify,
@@ -253,7 +252,7 @@ class Split:
         self, events: Events, message: Ints, crossing: Bools, connection: Coded | None, ids: Ids
     ) -> Iterator[pa.RecordBatch]:
         """Events of sessions, subscriptions, links and bridges."""
-        kind = decode(events.kind)
+        kind = events.kind.text()
         reason = pa.concat_arrays([batch["reason"] for batch in events.batches])
         follows = pc.and_(pc.equal(kind, "follows"), pc.is_in(reason, pa.array(list(FOLLOWS))))
         wanted = pc.or_(pc.is_in(kind, pa.array(LIFE)), pc.fill_null(follows, False))
@@ -261,29 +260,26 @@ class Split:
         if len(chosen) == 0:
             return
         table = events.table(chosen)
-        kind, reason = (each.take(pa.array(chosen)) for each in (kind, reason))
+        kind, reason = kind.take(pa.array(chosen)), table["reason"]
         what = pc.if_else(pc.equal(kind, "follows"), pc.if_else(pc.equal(reason, "double"), "double", "crossing"), kind)
         crossed = crossing[chosen]
-        text = table["key"].combine_chunks()
-        filters = table["filter"].combine_chunks()
-        groups = table["group"].combine_chunks()
+        text, filters, groups = table["key"], table["filter"], table["group"]
         if not self.job.keep_topics:
             filters = collapse(filters)
         far = pc.if_else(pc.equal(kind, "link"), text, None)
         sessions = pc.is_in(kind, pa.array(SESSIONS))
         if connection is not None:
-            text = decode(Coded(connection.codes[chosen], connection.names))
+            text = connection.at(chosen).text()
         own = pc.if_else(sessions, text, None)
         if self.job.key:
             far, own, groups = (pseudonyms(each, self.job.key) for each in (far, own, groups))
             filters = pseudonyms(filters, self.job.key, "/.")
-        carried = pc.if_else(pa.array(crossed), table["key"].combine_chunks(), None).cast(pa.int64())
+        carried = pc.if_else(pa.array(crossed), table["key"], None).cast(pa.int64())
         carries, sent = place_ids(carried.fill_null(0).to_numpy(), self.about["source"]), carried.is_valid()
         logged = events.logged[chosen]
         bounds, members = events.receivers_of(chosen)
         bounds, members = sort_groups(bounds, ids.client[members])
-        topic = Coded(events.topic.codes[chosen], events.topic.names)
-        client = Coded(events.client.codes[chosen], events.client.names)
+        topic, client = events.topic.at(chosen), events.client.at(chosen)
         plain = np.where(crossed, ABSENT, ids.client[client.codes])
         sizes = events.integers("bytes", ABSENT)[chosen]
         yield rows(
@@ -291,7 +287,7 @@ class Split:
             len(chosen),
             what=what,
             offset=pa.array(events.offset[chosen]),
-            at=table["at"].combine_chunks(),
+            at=table["at"],
             client=nullable(plain),
             broker=nullable(ids.broker[events.broker.codes[chosen]]),
             topic=nullable(ids.topic[topic.codes]),
@@ -299,11 +295,11 @@ class Split:
             message=pc.if_else(pa.array(logged), pa.array(message[chosen]), pc.if_else(sent, pa.array(carries), None)),
             members=list_column(bounds, pa.array(members), pa.array(~logged)),
             other=ids_of(pc.coalesce(far, own)),
-            name=pc.if_else(pa.array(crossed), decode(client), None),
-            filter=pc.if_else(pa.array(crossed), decode(topic), filters),
-            dialect=table["dialect"].combine_chunks(),
+            name=pc.if_else(pa.array(crossed), client.text(), None),
+            filter=pc.if_else(pa.array(crossed), topic.text(), filters),
+            dialect=table["dialect"],
             group=groups,
-            ends=table["ends"].combine_chunks(),
+            ends=table["ends"],
             **self.about,
         )
         links = pc.is_valid(far).to_numpy(zero_copy_only=False)
