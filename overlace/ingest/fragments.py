@@ -36,15 +36,13 @@ from overlace.ingest.sources import Source
 from overlace.ingest.values import list_column
 from overlace.matching.names import collapse, pseudonyms
 from overlace.trace.ids import audience_of, hashed, identities
+from overlace.trace.store import HOUR_US
 
 MESSAGES = ("message", "counts", "delivery")
 LIFE = ("connect", "disconnect", "subscribe", "unsubscribe", "bridge", "link")
 SESSIONS = ("connect", "disconnect", "subscribe", "unsubscribe")
 FOLLOWS = {"bridge": "crossing", "double": "double"}
 """Lines that belong to another one and say more, by their reason."""
-
-SIGHTING_US = 3_600_000_000
-"""A client is seen at a broker at most once in so long."""
 
 MANY, CONTENT, WHOLE = 1 << 17, 1 << 14, 1 << 60
 """Rows that are encoded at once: with content fewer, as those who receive it may be many; all where state runs on."""
@@ -361,9 +359,9 @@ class Split:
         who, where, when = who[known], where[known], events.at[at[known]]
         if len(who) == 0:
             return
-        order = np.lexsort((when, when // SIGHTING_US, where, who))
+        order = np.lexsort((when, when // HOUR_US, where, who))
         who, where, when = who[order], where[order], when[order]
-        head = runs_of(who, where, when // SIGHTING_US)
+        head = runs_of(who, where, when // HOUR_US)
         yield rows(
             "seen",
             len(head),

@@ -1,14 +1,9 @@
 """What was read before, and what is new: logs that grow, are renamed, copied, packed and rotated.
 
-A log is known by its fingerprint, the hash of its first 4 KB, and by the last 4 KB that were read of it, both unpacked.
-
-    the same fingerprint, nothing more     nothing is read, under whatever name
-    the same fingerprint, more bytes       the new ones are read; where state runs through the file, all of it
-    shorter, or its last bytes differ      refused, unless it is to replace what was read
-    another fingerprint                    another log
-
-Files that are named together and begin alike are copies: the longest is read. Files of one folder whose names differ
-only by their rotation are one log, in which a key names one message.
+A log is known by its fingerprint, the hash of its first 4 KB, and by the last 4 KB that were read of it, both unpacked;
+what happens to it then stands in docs/formats.md ("Logs that grow"). Of files that are named together and begin alike,
+which are copies, the longest is read. Files of one folder whose names differ only by their rotation are one log, in
+which a key names one message.
 """
 
 from __future__ import annotations

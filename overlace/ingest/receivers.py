@@ -117,11 +117,8 @@ def content_notes(
 NOTE = "predicates"
 """Under which the notes of a trace keep them."""
 
-LOOKED_AT = 1 << 18
-"""Bytes of each log from which predicates are chosen."""
-
-MOST_MESSAGES = 20_000
-"""Messages of each log from which they are chosen."""
+LOOKED_AT, MOST_MESSAGES = 1 << 18, 20_000
+"""Bytes and messages of each log from which predicates are chosen."""
 
 
 def find_predicates(

@@ -28,17 +28,12 @@ from overlace.ingest.fields import COMMON, OPTIONS, Column, in_lower_case, match
 from overlace.ingest.lines import Faults, TextLines, read_lines
 from overlace.ingest.rows import HALF, Number, columns_of, read_parts
 
-AT_ONCE = 1000
-"""Lines that are read at once: they and what they say fit into a processor's cache."""
+AT_ONCE, LOOKED_AT, MOST = 1000, 2000, 200
+"""Lines that are read at once (they and what they say fit into a processor's cache), lines that are looked at to settle
+what holds for all, and members that are decoded at once."""
 
 DEPTH = 64
 """Lists and objects inside one another, at most."""
-
-LOOKED_AT = 2000
-"""Lines that are looked at to settle what holds for all."""
-
-MOST = 200
-"""Members that are decoded at once."""
 
 NOT_UNICODE = "not Unicode: half of a surrogate pair"
 NO_OBJECT, TOO_DEEP = "not one JSON object", f"nested deeper than {DEPTH} levels"
