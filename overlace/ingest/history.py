@@ -126,8 +126,6 @@ def links_of(life: DataFrame, dialled: DataFrame, earlier: DataFrame | None = No
     )
 
 
-# --- what is written ----------------------------------------------------------------------------------------
-
 ASKED = ("client", "topic", "filter", "dialect", "group")
 HAVE = {
     "sessions": ("client", "broker", "since", "until"),

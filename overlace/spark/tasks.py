@@ -57,9 +57,6 @@ def runs_this_python(spark: SparkSession) -> bool:
     return is_local(str(spark.sparkContext.master)) and spark.sparkContext.pythonExec == sys.executable
 
 
-# --- in a task -----------------------------------------------------------------------------------------------
-
-
 def describe_python(version: str) -> About:
     """What this Python has and lacks; another version of Overlace than this one counts as lacking."""
     found, lacks = {}, {}
@@ -73,9 +70,6 @@ def describe_python(version: str) -> About:
     if found.get("overlace", version) != version:
         lacks["overlace"] = f"{found['overlace']} there, {version} here"
     return {"host": gethostname(), "path": sys.executable, "python": python_version(), "found": found, "lacks": lacks}
-
-
-# --- executors -----------------------------------------------------------------------------------------------
 
 
 def probe(spark: SparkSession) -> list[About]:

@@ -217,9 +217,6 @@ FORMAT = Format(
 )
 
 
-# --- counts -----------------------------------------------------------------------------------------------
-
-
 def settle_counts(sample: bytes, options: Settled) -> Settled:
     """As for other rows; a log without clients counts by broker."""
     asked = dict(options["map"])

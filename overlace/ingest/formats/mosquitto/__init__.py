@@ -84,10 +84,10 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """
     parts = [parse_lines(offset, block, options.get("timezone") or "UTC") for offset, block in blocks if block]
     if parts:
-        log, bridges = Log(parts), options.get("bridges") or ()
+        log = Log(parts)
         del parts
         continue_lines(log)
-        find_bridges(log, bridges.split(",") if isinstance(bridges, str) else bridges)
+        find_bridges(log, options.get("bridges") or ())
         yield from _events(log, *match_sends(log), options.get("broker"))
 
 

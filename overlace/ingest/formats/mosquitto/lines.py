@@ -30,8 +30,6 @@ def last_marked(marked: Bools) -> Ints:
     return np.maximum.accumulate(np.where(marked, np.arange(len(marked)), -1))
 
 
-# --- a block ----------------------------------------------------------------------------------------------
-
 _NUMBERS = {
     **dict.fromkeys("code dup qos retain present version clean step".split(), np.int8),
     **dict.fromkeys("mid size reason".split(), np.int32),
@@ -108,9 +106,6 @@ def _encode(found: Sequence[tuple[Ints, pa.Array]], lines: int) -> pa.Array:
     codes = np.full(lines, -1, np.int32)
     codes[np.concatenate([np.empty(0, np.int64), *(where for where, _ in found)])] = coded.indices.to_numpy()
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), coded.dictionary)
-
-
-# --- a log ------------------------------------------------------------------------------------------------
 
 
 class Log:

@@ -182,13 +182,12 @@ def take_waiting(sends: Sends, waiting: Ints, entries: Entries, carried: Ints) -
                 break
 
 
-def _settle_work(sessions: Sessions, evidence: Evidence, *_: object) -> int:
-    """Each session looks at its sends, its filters and topics, and the messages that entered."""
-    each = sum(map(len, (evidence.entries.line, evidence.filters.line, evidence.filters.of_topic)))
-    return 10 * len(sessions.sends) + len(sessions.over) * each
-
-
-@kernel(work=_settle_work)
+@kernel(
+    work=lambda sessions, evidence, *_: (
+        10 * len(sessions.sends)
+        + len(sessions.over) * sum(map(len, (evidence.entries.line, evidence.filters.line, evidence.filters.of_topic)))
+    )
+)
 def settle(sessions: Sessions, evidence: Evidence, carried: Ints) -> None:
     """Write into `carried` what the sends of sessions with queues carry."""
     sends = evidence.sends
