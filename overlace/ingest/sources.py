@@ -54,6 +54,7 @@ class Source:
     log: str = ""  # which log it is a part of: the files of one that is rotated have it in common
     begin: int = 0  # bytes below are known
     key: bytes = field(default=b"", repr=False)  # under which its hashes are made, where names are hidden
+    head: bytes = field(default=b"", repr=False)  # its first 4 KB, until it is known what is new of it
 
     @property
     def label(self) -> str:
@@ -139,17 +140,11 @@ def hide(name: str, key: bytes) -> str:
     return str(pseudonyms(pa.array([name]), key)[0]) if key else name
 
 
-def look(path: str, form: str | None = None, options: Options | None = None) -> Source:
+def look(path: str, options: Options | None = None, key: bytes = b"") -> Source:
     """What a file is: its identity, its format (detected unless named) and what holds for all of it."""
-    return look_at(path, form, options)[0]
-
-
-def look_at(
-    path: str, form: str | None = None, options: Options | None = None, key: bytes = b""
-) -> tuple[Source, bytes]:
-    """(source, first bytes) of a file."""
-    if form is not None and form not in FORMATS:
-        raise Unknown("format", form, FORMATS)
+    asked = options or Options()
+    if asked.format is not None and asked.format not in FORMATS:
+        raise Unknown("format", asked.format, FORMATS)
     files, at = place(path)
     info = files.get_file_info(at)
     if info.type != pafs.FileType.File:
@@ -171,12 +166,12 @@ def look_at(
     if wide and not head.startswith(parquet.MAGIC):
         raise BadTrace(f"{path} is UTF-16 or not text. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
 
-    chosen, settled = _settle(path, form, sample, packed, options or Options())
+    chosen, settled = _settle(path, sample, packed, asked)
     size, is_open = info.size, False
     if not packed and chosen is not parquet.FORMAT and not chosen.lines and not end.endswith(b"\n"):
         size, is_open = _end_of(path, info.size, chosen, settled)
     tail = hash_of(end, key) if size == info.size else tail_at(files, at, size, key)
-    source = Source(
+    return Source(
         path,
         name_of(path),
         digest=hash_of(head, key),
@@ -191,13 +186,13 @@ def look_at(
         open=is_open,
         log=chosen.name if chosen.one_log else log_of(path, key),
         key=key,
+        head=head,
     )
-    return source, head
 
 
-def _settle(path: str, form: str | None, sample: bytes, packed: bool, asked: Options) -> tuple[Format, Settled]:
+def _settle(path: str, sample: bytes, packed: bool, asked: Options) -> tuple[Format, Settled]:
     """The format of a file, detected unless named, and what its first bytes settle for all of it."""
-    name = form or guess(sample[:HEAD].removeprefix(MARK))
+    name = asked.format or guess(sample[:HEAD].removeprefix(MARK))
     if name is None and b"\n" not in sample and not packed:
         raise Unfinished(f"{name_of(path)}: its only line is unfinished, and waits for its end")
     if name is None:
@@ -275,7 +270,7 @@ def settle_together(sources: Sequence[Source]) -> list[Source]:
             "Ingest them one by one with --broker."
         )
     tables = min((s.digest for s in sources if s.format == "parquet"), default="")
-    return [replace(s, log=tables) if s.format == "parquet" else s for s in sources]
+    return [replace(s, head=b"", log=tables if s.format == "parquet" else s.log) for s in sources]
 
 
 def identity_of(sources: Sequence[Source]) -> str:

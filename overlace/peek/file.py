@@ -204,7 +204,7 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
     """A text or Parquet file: as a log by the names that logs have, as a table, or either by guess."""
     form, reasons, found = "", list[str](), list[Recipe]()
     try:
-        form = look(file.path, asked.format, asked).format
+        form = look(file.path, asked).format
     except (BadParameter, Unknown):  # what was asked for, not the file, is wrong
         raise
     except OverlaceError as error:
