@@ -67,11 +67,6 @@ class Source:
         return FORMATS[self.format]
 
     @property
-    def keyed(self) -> bool:
-        """Whether rows of one key are one message."""
-        return bool(self.options.get("group") or "key" in self.options.get("mapping", ())) or self.form.keys == "call"
-
-    @property
     def has_content(self) -> bool:
         """Whether what its messages say is read, and tells who receives them."""
         return self.form.content or bool(self.options.get("types"))
@@ -96,15 +91,13 @@ class Source:
             if self.form.lines:
                 stop = None if self.packed else self.size
                 parts = self.form.lines(count.bytes_of(raw_blocks(file, stop=stop)))
-                yield from self.form.read(count.lines_of(parts), self.options)
-                return
-            if self.packed:
+            elif self.packed:
                 file.seek(max(0, begin - HEAD))
                 count.last = file.read(begin - max(0, begin - HEAD))
-                parts = blocks(file, begin)
+                parts = count.bytes_of(blocks(file, begin))
             else:
-                parts = blocks(file, begin, end, stop=self.size)
-            yield from self.form.read(count.lines_of(count.bytes_of(parts)), self.options)
+                parts = count.bytes_of(blocks(file, begin, end, stop=self.size))
+            yield from self.form.read(count.lines_of(parts), self.options)
 
 
 class Count:
