@@ -78,7 +78,6 @@ class Settled(Kept, total=False):
 
     broker: str | None
     bridges: Sequence[str]
-    timezone: str  # of times without an offset
 
 
 @dataclass(frozen=True)

@@ -79,10 +79,9 @@ def sniff(head: bytes) -> float:
 def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of one broker's log, from its beginning.
 
-    Options are the `broker`, names or client ids of `bridges` that the log does not show as such, and the `timezone` of
-    ISO times without an offset.
+    Options are the `broker`, and names or client ids of `bridges` that the log does not show as such.
     """
-    parts = [parse_lines(offset, block, options.get("timezone") or "UTC") for offset, block in blocks if block]
+    parts = [parse_lines(offset, block) for offset, block in blocks if block]
     if parts:
         log = Log(parts)
         del parts
@@ -268,5 +267,5 @@ FORMAT = Format(
     one_broker=True,
     sniff=sniff,
     read=read,
-    options=frozenset({"broker", "bridges", "timezone"}),
+    options=frozenset({"broker", "bridges"}),
 )

@@ -37,11 +37,11 @@ _NUMBERS = {
 _NAMES = ("client", "topic", "user", "address", "sample")
 
 
-def parse_lines(offset: int, block: bytes, timezone: str) -> pa.RecordBatch:
+def parse_lines(offset: int, block: bytes) -> pa.RecordBatch:
     """The lines of a block that begins at an offset: numbers, and names as dictionaries, null where there is none."""
     text, offsets, state = text_lines(offset, block)
     head = pc.extract_regex(text, kinds.TIMED)
-    at = _times(pc.struct_field(head, "at"), timezone)
+    at = _times(pc.struct_field(head, "at"))
     rest = pc.fill_null(pc.if_else(pa.array(at != NONE), pc.struct_field(head, "rest"), ""), "")
     numbers: dict[str, Numbers] = {name: np.zeros(len(offsets), kind) for name, kind in _NUMBERS.items()}
     names: dict[str, list[tuple[Ints, pa.Array]]] = {name: [] for name in _NAMES}
@@ -89,13 +89,10 @@ def _find(
     numbers["code"][where], numbers["reason"][where] = shape.code, kinds.REASON[shape.reason]
 
 
-def _times(text: pa.Array, timezone: str) -> Ints:
+def _times(text: pa.Array) -> Ints:
     """Microseconds since 1970 of epoch seconds and ISO times; NONE where there is none."""
     coded = text.dictionary_encode()  # a second holds many lines
-    at = np.array(times_in(coded.dictionary, "s"))
-    local = (at > NONE + 1) & mask_of(pc.equal(pc.binary_length(coded.dictionary), len("2000-01-01T00:00:00")))
-    naive = pa.array(at[local]).cast(pa.timestamp("us"))
-    at[local] = pc.assume_timezone(naive, timezone, ambiguous="earliest", nonexistent="earliest").cast(pa.int64())
+    at = times_in(coded.dictionary, "s")
     codes = pc.fill_null(coded.indices, len(at)).to_numpy(zero_copy_only=False)
     return cast(Ints, np.append(np.where(at > NONE + 1, at, NONE), NONE)[codes])
 
