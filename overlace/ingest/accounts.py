@@ -126,7 +126,6 @@ class Book:
         return list(final.values())
 
     def _note(self, source: Source, account: Account, bridges: set[str]) -> Note:
-        """What the next ingest must have of a source."""
         before = self.noted[source.digest] if source.begin else None
         total = account.add(before["account"]) if before else account
         end, tail, is_open = source.size, source.tail, source.open

@@ -117,7 +117,6 @@ def _fields(columns: Columns, rows: int, options: Settled, faults: Faults, large
 
 
 def _first_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.Array:
-    """Of each row the first value that there is."""
     if len(columns) < 2:
         return columns[0] if columns else pa.nulls(rows, kind)
     return pc.coalesce(*(each.cast(kind) for each in columns))
@@ -228,7 +227,6 @@ def _name(value: Number) -> str:
 
 
 def _name_lists(values: list[list[Any] | None], faults: Faults, name: str) -> pa.Array:
-    """Lists of names."""
     if set(map(type, chain.from_iterable(filter(None, values)))) - {str, type(None)}:
         more = [not SCALARS.issuperset(map(type, each or ())) for each in values]
         values = [

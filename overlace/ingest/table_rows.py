@@ -292,7 +292,6 @@ def _parse_filters(filters: pa.Array, own: Bools, where: str) -> None:
 def _encode_column(
     values: pa.Array, kind: pa.DataType, kind_of: str | None, names: dict[str, list[str]], cell: Cell
 ) -> pa.Array:
-    """A column as its table holds it."""
     if kind_of and not (cell.column == "region" and pa.types.is_integer(values.type)):
         text, known = _texts(values, cell), names.setdefault(kind_of, [])
         known += sorted(set(pc.unique(text).drop_null().to_pylist()) - set(known))

@@ -195,7 +195,6 @@ def _connected(url: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
 
 @contextmanager
 def _client(url: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session of a server of Spark Connect."""
     from pyspark.sql.connect.session import SparkSession as Remote
 
     spark = Remote.builder.remote(url).config(map=dict(conf)).create()
@@ -212,6 +211,5 @@ def missing_of(*modules: str) -> list[str]:
 
 
 def _need(extra: str, *modules: str) -> None:
-    """Refuse an engine whose packages are not there."""
     if missing := missing_of(*modules):
         raise NoEngine(f"{', '.join(missing)} is not installed: pip install 'overlace[{extra}]'")

@@ -160,7 +160,6 @@ def _changes(values: pa.Array) -> Bools:
 
 
 def _content_of(columns: Mapping[str, pa.Array], types: Mapping[str, str], faults: Faults) -> Content:
-    """The columns of what messages say."""
     content = Content()
     for name, kind in types.items():
         values = columns[name]

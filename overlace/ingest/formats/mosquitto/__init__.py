@@ -91,7 +91,6 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
 
 
 def _events(log: Log, start: Ints, receivers: Ints, key: Ints, broker: str | None) -> Iterator[pa.RecordBatch]:
-    """One event a line, in batches."""
     kind, reason = KIND_OF[log.code], log.reason
     kind[(log.code == kinds.SEND) & (reason == kinds.SYS)] = IGNORED
     of_bridge = log.bridge[log.client] & is_any(
