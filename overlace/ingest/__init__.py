@@ -7,7 +7,7 @@ On the way of a log, module by module:
     source                   logs as a Spark data source, which reads splits in tasks: bytes to EVENT
       lines, formats/        blocks of bytes as lines, lines as events of a format
       rows                   rows of CSV, JSON, Parquet and frames as events: fields, values, members, content
-      fragments              events as EVENT (job), names as hashes: columns, identity, receivers
+      fragments              events as EVENT (job), names as hashes: columns; who receives by content: receivers
     frames                   rows of a user's own frame as EVENT
     stages                   EVENT to messages, traffic, audiences and names, from DataFrame to DataFrame
     history, bridges         sessions, subscriptions and links; messages that crossed bridges
@@ -16,5 +16,5 @@ On the way of a log, module by module:
     run                      the story: events are written once, tables are made of them, a manifest makes them count
 
 The other door, for small files: `tables` merges tables and topologies (table_rows, table_merging;
-topologies/, wiring); predicates are the attributes that content subscriptions ask for, delays those between clients.
+topologies/, wiring); delays are those between clients.
 """

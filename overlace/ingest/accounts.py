@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -52,18 +53,13 @@ class Account(NamedTuple):
 
     def add(self, other: Mapping[str, Any]) -> Account:
         """This account with what the trace had of the source before."""
-        ignored = {name: self.ignored.get(name, 0) for name in {*self.ignored, *other["ignored"]}}
-        ignored = {name: count + other["ignored"].get(name, 0) for name, count in sorted(ignored.items())}
-        bad = {name: (count, sample) for name, (count, sample) in other["quarantined"].items()}
+        ignored = Counter(self.ignored) + Counter(other["ignored"])
+        bad = dict(other["quarantined"])
         for name, (count, sample) in self.quarantined.items():
             before = bad.get(name, (0, sample))
             bad[name] = (before[0] + count, before[1] or sample)
         sums = {name: getattr(self, name) + other[name] for name in ("lines", "kept", "duplicates")}
-        return self._replace(ignored=ignored, quarantined=dict(sorted(bad.items())), **sums)
-
-    def numbers(self) -> dict[str, Any]:
-        """As the notes of a trace keep it."""
-        return {name: getattr(self, name) for name in NUMBERS}
+        return self._replace(ignored=dict(sorted(ignored.items())), quarantined=dict(sorted(bad.items())), **sums)
 
     def without_pending(self, orphans: int, incomplete: int) -> Account:
         """The account where so many of the lines that it has as kept are of messages that are not whole yet."""
@@ -90,7 +86,8 @@ class Book:
         for row in sorted(counted, key=lambda row: (row["what"], row["reason"] or "")):  # engines have no order
             self.rows[row["source"]].append(row)
         self.accounts = {s.digest: account_of(s, self.rows[id_of(s.digest)], bytes_waiting(s)) for s in sources}
-        self._judge(self.accounts.values())
+        self.before = {s.digest: noted[s.digest]["account"]["lines"] for s in sources if s.begin}
+        judge(self.accounts.values(), options, self.before)
 
     def total(self, what: str) -> int:
         """The sum of what was counted under a word over all sources."""
@@ -100,10 +97,6 @@ class Book:
     def spans(self) -> dict[int, tuple[int, int]]:
         """First and last time of each source that has any."""
         return {n: (row["first"], row["last"]) for n, own in self.rows.items() for row in own if row["what"] == "span"}
-
-    def _judge(self, accounts: Iterable[Account]) -> None:
-        before = {s.digest: self.noted[s.digest]["account"]["lines"] for s in self.sources if s.begin}
-        judge(accounts, self.options, before)
 
     def close(
         self,
@@ -123,7 +116,7 @@ class Book:
                 old = self.noted[digest]["account"]  # rows of an earlier ingest that were not joined then
                 old["kept"], old["duplicates"] = old["kept"] - rows, old["duplicates"] + rows
         final = {digest: account.without_pending(*waiting[digest]) for digest, account in self.accounts.items()}
-        self._judge(final.values())
+        judge(final.values(), self.options, self.before)
         kept = not self.options.reduce_only
         for source in self.sources:
             account = (self.accounts if kept else final)[source.digest]
@@ -133,8 +126,8 @@ class Book:
         return list(final.values())
 
     def _note(self, source: Source, account: Account, bridges: set[str]) -> Note:
-        """What the next ingest must have of a source."""
         before = self.noted[source.digest] if source.begin else None
+        total = account.add(before["account"]) if before else account
         end, tail, is_open = source.size, source.tail, source.open
         for row in self.rows[id_of(source.digest)]:
             if row["what"] == "end":  # of what is packed only reading shows it
@@ -154,7 +147,7 @@ class Book:
             "disk": source.disk,
             "open": is_open,
             "bridges": [""] * bool(named) if source.key else sorted(named),
-            "account": cast(Lines, (account.add(before["account"]) if before else account).numbers()),
+            "account": cast(Lines, {name: getattr(total, name) for name in NUMBERS}),
             "pending": (0, 0),
         }
         spans = [self.spans[id_of(source.digest)]] if id_of(source.digest) in self.spans else []

@@ -67,15 +67,11 @@ def learned(sources: Sequence[Source], shown: Mapping[int, set[str]], noted: Map
 
 def fragments_of(crossed: DataFrame) -> DataFrame:
     """Who got messages over bridges (message, audience, heard), as fragments of these messages."""
-    only = ("message", "audience", "heard")
-    nothing = ("rows", "publishes", "most", "balance", "new", "extra")
-    columns = [
-        F.col(name) if name in only
-        else F.lit(None).cast("timestamp").alias(name) if name == "at"
-        else F.lit(0 if name in nothing else None).cast("long").alias(name)
-        for name in stages.FRAGMENT
-    ]  # fmt: skip
-    return crossed.select(*columns, F.lit(True).alias("keyed"))
+    known, none = ("message", "audience", "heard", "at"), ("rows", "publishes", "most", "balance", "new", "extra")
+    found = crossed.withColumns({"at": F.lit(None).cast("timestamp"), "keyed": F.lit(True)})
+    others = [name for name in stages.FRAGMENT if name not in known]
+    found = found.withColumns({name: F.lit(0 if name in none else None).cast("long") for name in others})
+    return found.select(*stages.FRAGMENT, "keyed")
 
 
 def crossings_of(life: DataFrame, bridges: Sequence[Bridge] = ()) -> DataFrame:

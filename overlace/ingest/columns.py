@@ -1,4 +1,4 @@
-"""Events of a split as columns, names as codes into dictionaries; keys of messages as two words a row."""
+"""Events of a split as columns, names as codes: who is one client, pseudonyms, and keys as two words a row."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from overlace.arrays.csr import take_groups
 from overlace.arrays.hashing import hash_groups, mix
 from overlace.arrays.jit import Bools, Ints, kernel, size
-from overlace.ingest.events import EVENT, NAME
+from overlace.ingest.events import EVENT, NAME, in_one_piece
 from overlace.ingest.job import ABSENT
+from overlace.matching.names import pseudonyms
 
 Codes = NDArray[np.int32]
 
@@ -24,6 +26,15 @@ class Coded(NamedTuple):
 
     codes: Codes
     names: pa.Array
+
+    def at(self, rows: Ints | slice) -> Coded:
+        """Those of some rows."""
+        return Coded(self.codes[rows], self.names)
+
+    def text(self) -> pa.Array:
+        """The names of the codes, null for -1."""
+        missing = self.codes < 0
+        return self.names.take(pa.array(self.codes, mask=missing) if missing.any() else pa.array(self.codes))
 
 
 def unite_dictionaries(chunks: Sequence[pa.Array]) -> Coded:
@@ -41,19 +52,12 @@ def unite_dictionaries(chunks: Sequence[pa.Array]) -> Coded:
     return Coded(np.concatenate(parts), names)
 
 
-def rename(column: Coded, change: Callable[[pa.Array], pa.Array]) -> Coded:
-    """The same column with names changed by a rule; names that become equal are one."""
+def rename(column: Coded, change: Callable[[pa.Array], pa.Array] = lambda names: names) -> Coded:
+    """The same column with names changed by a rule; names that are then equal are one."""
     changed = change(column.names)
     names = pc.unique(changed).drop_null()
     to = pc.index_in(changed, value_set=names).fill_null(-1).to_numpy(zero_copy_only=False)
     return Coded(np.append(to, -1).astype(np.int32)[column.codes], names)
-
-
-def decode(column: Coded) -> pa.Array:
-    """The names of the codes, null for -1."""
-    mask = column.codes < 0
-    indices = pa.array(column.codes, mask=mask) if mask.any() else pa.array(column.codes)
-    return pa.DictionaryArray.from_arrays(indices, column.names).cast(pa.string())
 
 
 class Events:
@@ -69,13 +73,25 @@ class Events:
             unite_dictionaries(self._chunks(name)) for name in ("kind", "topic", "broker")
         )
         lists = self._chunks("receivers")
-        both = unite_dictionaries([*self._chunks("client"), *(each.flatten() for each in lists)])
-        self.client = Coded(both.codes[: self.rows], both.names)
-        self.receivers = Coded(both.codes[self.rows :], both.names)
+        self.clients = unite_dictionaries([*self._chunks("client"), *(each.flatten() for each in lists)])
         self.logged, self.start = self._lists(lists)
         sets = self._chunks("attributes")
         self.attribute = unite_dictionaries([each.flatten() for each in sets])
         self.described, self.sets_start = self._lists(sets)
+
+    @property
+    def client(self) -> Coded:
+        """Of `clients`, who are the senders and then all receivers, the senders."""
+        return self.clients.at(slice(self.rows))
+
+    @property
+    def receivers(self) -> Coded:
+        """Those of row i are at start[i]:start[i + 1]."""
+        return self.clients.at(slice(self.rows, None))
+
+    def receivers_of(self, rows: Ints) -> tuple[Ints, Ints]:
+        """(start, codes) of the receivers of some rows."""
+        return take_groups(self.start, self.receivers.codes.astype(np.int64), rows)
 
     def _chunks(self, name: str) -> list[pa.Array]:
         return [batch[name] for batch in self.batches]
@@ -93,7 +109,6 @@ class Events:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def _lists(self, lists: Sequence[pa.Array]) -> tuple[Bools, Ints]:
-        """(there, start) of lists, one after the other."""
         there = [~np.asarray(each.is_null().to_numpy(zero_copy_only=False), bool) for each in lists]
         sizes = [pc.fill_null(pc.list_value_length(each), 0).to_numpy(zero_copy_only=False) for each in lists]
         start = np.zeros(self.rows + 1, np.int64)
@@ -134,13 +149,14 @@ class Events:
             at += len(reason)
         return flags
 
-    def table(self, rows: Ints) -> pa.Table:
-        """Some rows as a table, as they came."""
-        whole = pa.Table.from_batches([batch.select(_TEXT) for batch in self.batches]) if self.batches else None
-        return whole.take(pa.array(rows)) if whole is not None else EVENT.empty_table().select(_TEXT)
+    def table(self, rows: Ints) -> dict[str, pa.Array]:
+        """The columns of some rows that are no names, as they came."""
+        batches = [batch.select(_TEXT.names) for batch in self.batches]
+        whole = pa.Table.from_batches(batches, _TEXT).take(pa.array(rows))
+        return {name: in_one_piece(whole[name]) for name in _TEXT.names}
 
 
-_TEXT = [each.name for each in EVENT if each.type != NAME and each.type != pa.list_(NAME)]
+_TEXT = pa.schema([each for each in EVENT if each.type not in (NAME, pa.list_(NAME))])
 
 
 def keys_of(events: Events, fields: Sequence[str]) -> tuple[Ints, Bools]:
@@ -178,6 +194,87 @@ def fold(state: Ints, words: Ints) -> None:
 def _name_hashes(names: pa.Array) -> Ints:
     each = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names.to_pylist()]
     return np.frombuffer(b"".join(each), dtype=np.int64)
+
+
+# --- who is one client -------------------------------------------------------------------------------------
+
+
+def identify(events: Events, identity: str, crossing: Bools) -> Coded | None:
+    """Settle who is one client; the connections that the rows are of, where several may be one client."""
+    if identity == "client":
+        return None
+    rows = np.concatenate([np.arange(events.rows), np.repeat(np.arange(events.rows), np.diff(events.start))])
+    at_broker = _at_broker(events.clients, events.broker, rows)
+    if identity == "broker/client":
+        found = at_broker
+    elif identity == "user":
+        found = _users(events, at_broker, rows)
+    else:
+        found = rename(events.clients, lambda names: extract_client(names, identity))
+    _set_clients(events, found, crossing)
+    return None if identity == "broker/client" else at_broker.at(slice(events.rows))
+
+
+def _set_clients(events: Events, found: Coded, crossing: Bools) -> None:
+    """Put senders and receivers in their places; those of rows about bridges keep their names."""
+    kept = np.append(crossing, np.zeros(len(events.receivers.codes), bool))
+    events.clients = _choose(kept, events.clients, found)
+
+
+def _at_broker(clients: Coded, broker: Coded, rows: Ints) -> Coded:
+    """Names of clients that are their own only at the broker of their row."""
+    if len(clients.names) == 0:
+        return clients
+    where = broker.codes[rows].astype(np.int64)
+    pair = np.where(clients.codes < 0, -1, (where + 1) * len(clients.names) + clients.codes)
+    used, codes = np.unique(pair, return_inverse=True)
+    at, client = np.divmod(np.maximum(used, 0), len(clients.names))
+    names = clients.names.take(pa.array(client))
+    brokers = broker.names.take(pa.array(at - 1, mask=at < 1))
+    joined = pc.coalesce(pc.binary_join_element_wise(brokers, names, "/"), names).cast(pa.string())
+    return rename(Coded(np.where(clients.codes < 0, -1, codes).astype(np.int32), joined))
+
+
+def _choose(kept: Bools, left: Coded, right: Coded) -> Coded:
+    """Of some rows the names in one column, of the others those in another."""
+    codes = np.where(kept, left.codes, np.where(right.codes < 0, -1, right.codes + len(left.names)))
+    return rename(Coded(codes.astype(np.int32), pa.concat_arrays([left.names, right.names])))
+
+
+def _users(events: Events, otherwise: Coded, rows: Ints) -> Coded:
+    """The users that clients were in some rows: as of their last connect, before the first as of that one.
+
+    A client of whom no user is logged stays the client that it is at its broker.
+    """
+    connects = np.flatnonzero(events.is_kind("connect"))
+    user = unite_dictionaries([events.table(connects)["user"].dictionary_encode()])
+    keys = (events.client.codes[connects].astype(np.int64) << 40) | events.offset[connects]
+    order = np.argsort(keys, kind="stable")
+    keys, named = keys[order], user.codes[order]
+    client = events.clients.codes.astype(np.int64)
+    last = np.searchsorted(keys, (client << 40) | events.offset[rows], side="right") - 1
+    owner = np.append(keys >> 40, -2)
+    place = np.where(owner[last] == client, last, last + 1)
+    codes = np.where(owner[place] == client, np.append(named, -1)[place], -1).astype(np.int32)
+    return _choose(codes >= 0, Coded(codes, user.names), otherwise)
+
+
+def extract_client(names: pa.Array, pattern: str) -> pa.Array:
+    """The part of each name that the pattern names `client`, or the whole name where it does not match."""
+    found = pc.extract_regex(names, pattern if "(?P<" in pattern else f"(?P<client>{pattern})")
+    part = found.field("client") if found.type.get_field_index("client") >= 0 else found.field(0)
+    return pc.if_else(found.is_valid(), part, names)
+
+
+def hide_names(events: Events, key: bytes, crossing: Bools) -> None:
+    """Put pseudonyms in the place of names."""
+    _set_clients(events, rename(events.clients, lambda names: pseudonyms(names, key)), crossing)
+    events.broker = rename(events.broker, lambda names: pseudonyms(names, key))
+    events.attribute = rename(events.attribute, lambda names: pseudonyms(names, key))
+    events.topic = rename(events.topic, lambda names: pseudonyms(names, key, "/."))
+
+
+# --- what was listed ---------------------------------------------------------------------------------------
 
 
 class Once:

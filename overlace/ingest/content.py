@@ -7,7 +7,7 @@ value of another type than usual is kept as what it is, wherever a log is cut.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -93,20 +93,16 @@ def types_in(values: Sequence[object]) -> str:
     return "|".join(each for each in TYPES if each in kinds) or "text"
 
 
-def settle_content(settled: Settled, samples: Mapping[str, Sequence[object]], typed: bool = False) -> None:
-    """Settle the types of the columns that are content, from the first values of all columns, in place.
-
-    `typed`: each value has its own type.
-    """
+def settle_content(settled: Settled, columns: Collection[str], type_in: Callable[[str], str]) -> Settled:
+    """The same with the types of the columns that are content, as they were asked for or as their values tell."""
     wanted = asked_types(settled.get("content") or ())
     for name in wanted:
-        if name not in samples:
-            raise Unknown("column", name, samples)
+        if name not in columns:
+            raise Unknown("column", name, columns)
     if wanted:
-        settled["types"] = {
-            name: kind or (types_in if typed else type_of)(samples[name]) for name, kind in wanted.items()
-        }
+        settled["types"] = {name: kind or type_in(name) for name, kind in wanted.items()}
         settled["unused"] = [name for name in settled["unused"] if name not in wanted]
+    return settled
 
 
 def add_content(content: Content, faults: Faults, attribute: str, words: pa.Array, kind: str) -> None:

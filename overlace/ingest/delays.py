@@ -64,7 +64,6 @@ def read_delays(path: str | Path) -> Delays:
 def _read_rows(
     path: str | Path, expected: str = "a matrix of delays, or rows of from, to, delay_ms"
 ) -> list[list[str]]:
-    """The lines of a file as cells."""
     try:
         text = read_unpacked(path, expected).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -97,7 +96,6 @@ def _read_number(where: str, cell: str) -> float:
 
 
 def _read_matrix(path: str | Path, rows: Sequence[Sequence[str]]) -> Delays:
-    """A square matrix, with names or without."""
     header, labelled = find_names(rows)
     body = rows[header:]
     values = [row[labelled:] for row in body]
@@ -142,7 +140,6 @@ def find_names(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
 
 
 def _read_pairs(path: str | Path, rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Delays:
-    """Rows of from, to, milliseconds, in these columns."""
     found: dict[tuple[str, str], float] = {}
     for i, row in enumerate(rows):
         if len(row) <= max(columns):

@@ -9,8 +9,8 @@ of kind `bad` with the reason and a sample. Names are dictionary-encoded, batch 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -78,7 +78,6 @@ class Settled(Kept, total=False):
 
     broker: str | None
     bridges: Sequence[str]
-    timezone: str  # of times without an offset
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,8 @@ class Format:
     sniff: Callable[[bytes], float]  # 0: surely not, 1: surely
     read: Callable[[Blocks, Settled], Iterator[pa.RecordBatch]]
     """From blocks of whole lines with the offset of each block's first byte, and options, to events."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """What it honours, with a line of help; anything else that is asked for is refused."""
+    options: frozenset[str] = frozenset()
+    """What it honours; anything else that is asked for is refused."""
     settle: Callable[[bytes, Settled], Settled] = lambda sample, options: options
     """What holds for the whole source, from its first bytes and what was asked: columns, units, delimiter."""
     keys: Literal["source", "call"] = "source"
@@ -141,29 +140,6 @@ def _column(values: Column, kind: pa.DataType, rows: int) -> pa.Array:
         missing = array.is_null() if array.null_count else None
         return pa.ListArray.from_arrays(start, array.flatten().dictionary_encode(), mask=missing)
     return array.cast(kind)
-
-
-def with_text_names(events: pa.Table) -> pa.Table:
-    """Events with names as text, for what is done row by row."""
-    columns = []
-    for each in events.schema:
-        values = events[each.name]
-        if each.type == NAME:
-            values = values.cast(pa.string())
-        elif each.type == pa.list_(NAME):
-            values = pa.chunked_array([_plain_lists(chunk) for chunk in values.chunks], pa.list_(pa.string()))
-        columns.append(values)
-    return pa.table(columns, names=events.column_names)
-
-
-def _plain_lists(lists: pa.ListArray) -> pa.Array:
-    offsets = lists.offsets
-    values = lists.values.cast(pa.string())
-    return pa.ListArray.from_arrays(offsets, values, mask=lists.is_null() if lists.null_count else None)
-
-
-PLAIN = with_text_names(EVENT.empty_table()).schema
-"""EVENT with names as text."""
 
 
 def in_one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:

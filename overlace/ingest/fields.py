@@ -34,16 +34,8 @@ FIELDS = tuple(COMMON)
 BY_NAME = {name: (field, rank) for field, names in COMMON.items() for rank, name in enumerate(names)}
 ASCII_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
-OPTIONS: Mapping[str, str] = {
-    "map": "field=column, several times; fields: " + " ".join(FIELDS),
-    "group": "rows that agree in these fields are one message: sender,at for e-mail",
-    "list_separator": "what separates names inside one cell; none: nothing does",
-    "broker": "the broker that senders are at, where rows name none",
-    "content": "columns whose values are the content of messages, each with its type if need be: code:text",
-    "unit": "of times that are numbers: s, ms, us or ns (default: by the size of the first ones)",
-}
+OPTIONS = frozenset({"map", "group", "list_separator", "broker", "content", "unit"})
 """What every format with columns honours."""
-
 
 UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """Units of times that are numbers, as digits after the point of a second."""
@@ -118,17 +110,23 @@ def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
 
 
 def settle_mapping(
-    options: Settled, columns: Sequence[str], samples: Sequence[object], found: Sequence[Column | None]
+    options: Settled, columns: Sequence[str], samples: Sequence[object], found: Sequence[Column | None], *, table: bool
 ) -> Settled:
-    """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times."""
+    """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times.
+
+    Of a table rows that agree in KEY are one message where nothing was asked; with content and no receiver each is one.
+    """
     used = mapping_of(found)
-    for name in options.get("group") or ():
+    group = tuple(options.get("group") or ())
+    for name in group:
         if name not in (*used, *used.get(name, ())):
             raise Unknown("field of this log", name, used)
     unused = list(dict.fromkeys(name for name, each in zip(columns, found, strict=True) if each is None))
     unit = options.get("unit") or unit_of(samples)
     zoneless = any(ZONELESS.match(each) for each in samples if isinstance(each, str))
-    return {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless}
+    if table and "key" not in used and (not options.get("content") or {"receiver", "receivers"} & set(used)):
+        group = group or tuple(name for name in KEY if name in used)
+    return {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless, "group": group}
 
 
 def refuse_missing(name: str, settled: Settled) -> None:
@@ -143,14 +141,6 @@ def refuse_missing(name: str, settled: Settled) -> None:
                 f"{name}: no column is the {what} of a message. "
                 f"Name one: --map {field}=COLUMN (found: {listed or 'none'})."
             )
-
-
-def default_group(settled: Settled) -> tuple[str, ...]:
-    """The fields that make rows one message where nothing was asked; with content and no receiver each row is one."""
-    mapping = settled["mapping"]
-    if "key" in mapping or (settled.get("content") and not {"receiver", "receivers"} & set(mapping)):
-        return ()
-    return tuple(name for name in KEY if name in mapping)
 
 
 def unit_of(samples: Sequence[object]) -> str | None:

@@ -70,9 +70,12 @@ def find_files(paths: Sequence[str], skip: Sequence[str] = ()) -> list[str]:
         if info.type == pafs.FileType.NotFound:
             raise Absent(f"{path} does not exist. Name the log's files or a folder with them.")
         if info.type == pafs.FileType.Directory:
-            names = [each for each in _files_in(files, at) if not _is_left_out(each.removeprefix(at), skip)]
             own = is_address(path)
-            found += sorted(inside(path, each.removeprefix(at).lstrip("/")) if own else each for each in names)
+            for each in sorted(_files_in(files, at)):
+                parts = PurePosixPath(each.removeprefix(at).lstrip("/")).parts
+                hidden = any(part.startswith((".", "_")) for part in parts)
+                if not hidden and not any(fnmatch(parts[-1], pattern) for pattern in skip):
+                    found.append(inside(path, each.removeprefix(at).lstrip("/")) if own else each)
         else:
             found.append(path)
     return found
@@ -87,12 +90,6 @@ def _files_in(files: pafs.FileSystem, folder: str) -> Iterator[str]:
     for each in files.get_file_info(pafs.FileSelector(folder, recursive=True)):
         if each.type == pafs.FileType.File:
             yield each.path
-
-
-def _is_left_out(path: str, skip: Sequence[str]) -> bool:
-    parts = PurePosixPath(path.lstrip("/")).parts
-    hidden = any(part.startswith((".", "_")) for part in parts)
-    return hidden or any(fnmatch(parts[-1], pattern) for pattern in skip)
 
 
 DATED = re.compile(r"(?<=.)[-._](\d{8}([-_T]?\d{2,6})?|\d{4}-\d\d-\d\d([-_T.]\d\d([-_:.]?\d\d){0,2})?|1\d{9})$")
@@ -124,20 +121,6 @@ def hash_of(data: bytes, key: bytes = b"") -> str:
 def hasher(key: bytes = b"") -> hashlib.blake2b:
     """What hashes bytes piece by piece."""
     return hashlib.blake2b(digest_size=8, key=hashlib.blake2b(key).digest() if key else b"")
-
-
-def _refuse_packed(path: str, start: bytes) -> bool:
-    """Whether it is gzip; other archives are refused."""
-    kind = next((kind for magic, kind in PACKED.items() if start.startswith(magic)), None)
-    if kind not in (None, "gzip"):
-        raise BadTrace(f"{path} is packed by {kind}, and only gzip is read. Unpack it first.")
-    return kind == "gzip"
-
-
-def _refuse_encoding(path: str, head: bytes) -> None:
-    """Refuse what is text in another encoding."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or (len(head) > 20 and head[:200].count(0) > len(head[:200]) // 4):
-        raise BadTrace(f"{path} is UTF-16 or not text. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
 
 
 def tail_at(files: pafs.FileSystem, at: str, end: int, key: bytes = b"") -> str:

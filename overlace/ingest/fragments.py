@@ -18,23 +18,31 @@ import pyarrow.compute as pc
 from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import hash_groups
 from overlace.arrays.jit import Bools, Ints
-from overlace.ingest.columns import Coded, Events, Once, decode, first_of, keys_of, rename, runs_of
+from overlace.ingest.columns import (
+    Coded,
+    Events,
+    Once,
+    first_of,
+    hide_names,
+    identify,
+    keys_of,
+    rename,
+    runs_of,
+)  # fmt: skip
 from overlace.ingest.events import TIME
-from overlace.ingest.identity import hide_names, identify
-from overlace.ingest.job import ABSENT, EVENT, Job, id_of, lists_of, message_ids, nullable, place_ids, rows
+from overlace.ingest.job import ABSENT, EVENT, Job, id_of, message_ids, nullable, place_ids, rows
 from overlace.ingest.receivers import add_receivers, describe_messages, subscriptions_at
 from overlace.ingest.sources import Source
+from overlace.ingest.values import list_column
 from overlace.matching.names import collapse, pseudonyms
 from overlace.trace.ids import audience_of, hashed, identities
+from overlace.trace.store import HOUR_US
 
 MESSAGES = ("message", "counts", "delivery")
 LIFE = ("connect", "disconnect", "subscribe", "unsubscribe", "bridge", "link")
 SESSIONS = ("connect", "disconnect", "subscribe", "unsubscribe")
 FOLLOWS = {"bridge": "crossing", "double": "double"}
 """Lines that belong to another one and say more, by their reason."""
-
-SIGHTING_US = 3_600_000_000
-"""A client is seen at a broker at most once in so long."""
 
 MANY, CONTENT, WHOLE = 1 << 17, 1 << 14, 1 << 60
 """Rows that are encoded at once: with content fewer, as those who receive it may be many; all where state runs on."""
@@ -108,7 +116,7 @@ class Split:
         if broker and not source.form.one_broker:
             filled = np.where(events.broker.codes < 0, len(events.broker.names), events.broker.codes)
             names = pa.concat_arrays([events.broker.names, pa.array([broker], pa.string())])
-            events.broker = rename(Coded(filled.astype(np.int32), names), lambda each: each)
+            events.broker = rename(Coded(filled.astype(np.int32), names))
 
         # keys are made of names as they are logged
         grouping = source.options.get("group") or ()
@@ -172,7 +180,7 @@ class Split:
         }
         for name, values in least.items() if mere.any() else ():
             least[name] = np.where(mere, ABSENT, values)
-        start, members = take_groups(events.start, events.receivers.codes.astype(np.int64), chosen)
+        start, members = events.receivers_of(chosen)
         sizes, lines = np.diff(start), events.lines[chosen]
         least["attributes"] = yield from self._sets(events, chosen, ids)
         least["offset"] = events.offset[chosen]
@@ -236,13 +244,13 @@ class Split:
         new = places[first[listed.fresh(own, np.zeros(len(own), np.int64))]]
         if len(new):
             audience, (bounds, chosen) = pa.array(hashes[new]), take_groups(start, members, new)
-            yield rows(kind, len(new), audience=audience, members=lists_of(bounds, chosen), **self.about)
+            yield rows(kind, len(new), audience=audience, members=list_column(bounds, pa.array(chosen)), **self.about)
 
     def _life(
         self, events: Events, message: Ints, crossing: Bools, connection: Coded | None, ids: Ids
     ) -> Iterator[pa.RecordBatch]:
         """Events of sessions, subscriptions, links and bridges."""
-        kind = decode(events.kind)
+        kind = events.kind.text()
         reason = pa.concat_arrays([batch["reason"] for batch in events.batches])
         follows = pc.and_(pc.equal(kind, "follows"), pc.is_in(reason, pa.array(list(FOLLOWS))))
         wanted = pc.or_(pc.is_in(kind, pa.array(LIFE)), pc.fill_null(follows, False))
@@ -250,29 +258,26 @@ class Split:
         if len(chosen) == 0:
             return
         table = events.table(chosen)
-        kind, reason = (each.take(pa.array(chosen)) for each in (kind, reason))
+        kind, reason = kind.take(pa.array(chosen)), table["reason"]
         what = pc.if_else(pc.equal(kind, "follows"), pc.if_else(pc.equal(reason, "double"), "double", "crossing"), kind)
         crossed = crossing[chosen]
-        text = table["key"].combine_chunks()
-        filters = table["filter"].combine_chunks()
-        groups = table["group"].combine_chunks()
+        text, filters, groups = table["key"], table["filter"], table["group"]
         if not self.job.keep_topics:
             filters = collapse(filters)
         far = pc.if_else(pc.equal(kind, "link"), text, None)
         sessions = pc.is_in(kind, pa.array(SESSIONS))
         if connection is not None:
-            text = decode(Coded(connection.codes[chosen], connection.names))
+            text = connection.at(chosen).text()
         own = pc.if_else(sessions, text, None)
         if self.job.key:
             far, own, groups = (pseudonyms(each, self.job.key) for each in (far, own, groups))
             filters = pseudonyms(filters, self.job.key, "/.")
-        carried = pc.if_else(pa.array(crossed), table["key"].combine_chunks(), None).cast(pa.int64())
+        carried = pc.if_else(pa.array(crossed), table["key"], None).cast(pa.int64())
         carries, sent = place_ids(carried.fill_null(0).to_numpy(), self.about["source"]), carried.is_valid()
         logged = events.logged[chosen]
-        bounds, members = take_groups(events.start, events.receivers.codes.astype(np.int64), chosen)
+        bounds, members = events.receivers_of(chosen)
         bounds, members = sort_groups(bounds, ids.client[members])
-        topic = Coded(events.topic.codes[chosen], events.topic.names)
-        client = Coded(events.client.codes[chosen], events.client.names)
+        topic, client = events.topic.at(chosen), events.client.at(chosen)
         plain = np.where(crossed, ABSENT, ids.client[client.codes])
         sizes = events.integers("bytes", ABSENT)[chosen]
         yield rows(
@@ -280,19 +285,19 @@ class Split:
             len(chosen),
             what=what,
             offset=pa.array(events.offset[chosen]),
-            at=table["at"].combine_chunks(),
+            at=table["at"],
             client=nullable(plain),
             broker=nullable(ids.broker[events.broker.codes[chosen]]),
             topic=nullable(ids.topic[topic.codes]),
             bytes=nullable(sizes),
             message=pc.if_else(pa.array(logged), pa.array(message[chosen]), pc.if_else(sent, pa.array(carries), None)),
-            members=lists_of(bounds, members, logged),
+            members=list_column(bounds, pa.array(members), pa.array(~logged)),
             other=ids_of(pc.coalesce(far, own)),
-            name=pc.if_else(pa.array(crossed), decode(client), None),
-            filter=pc.if_else(pa.array(crossed), decode(topic), filters),
-            dialect=table["dialect"].combine_chunks(),
+            name=pc.if_else(pa.array(crossed), client.text(), None),
+            filter=pc.if_else(pa.array(crossed), topic.text(), filters),
+            dialect=table["dialect"],
             group=groups,
-            ends=table["ends"].combine_chunks(),
+            ends=table["ends"],
             **self.about,
         )
         links = pc.is_valid(far).to_numpy(zero_copy_only=False)
@@ -347,16 +352,16 @@ class Split:
         if self.source.form.at_home:
             arrived = crossing & events.is_kind("follows") & events.logged
             heard = np.flatnonzero(arrived | (of_messages & ~events.is_kind("counts")))
-            start, codes = take_groups(events.start, events.receivers.codes.astype(np.int64), heard)
+            start, codes = events.receivers_of(heard)
             who, at = np.append(who, codes), np.append(at, np.repeat(heard, np.diff(start)))
         where = events.broker.codes[at].astype(np.int64)
         known = (where >= 0) & (who >= 0)
         who, where, when = who[known], where[known], events.at[at[known]]
         if len(who) == 0:
             return
-        order = np.lexsort((when, when // SIGHTING_US, where, who))
+        order = np.lexsort((when, when // HOUR_US, where, who))
         who, where, when = who[order], where[order], when[order]
-        head = runs_of(who, where, when // SIGHTING_US)
+        head = runs_of(who, where, when // HOUR_US)
         yield rows(
             "seen",
             len(head),

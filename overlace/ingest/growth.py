@@ -1,14 +1,9 @@
 """What was read before, and what is new: logs that grow, are renamed, copied, packed and rotated.
 
-A log is known by its fingerprint, the hash of its first 4 KB, and by the last 4 KB that were read of it, both unpacked.
-
-    the same fingerprint, nothing more     nothing is read, under whatever name
-    the same fingerprint, more bytes       the new ones are read; where state runs through the file, all of it
-    shorter, or its last bytes differ      refused, unless it is to replace what was read
-    another fingerprint                    another log
-
-Files that are named together and begin alike are copies: the longest is read. Files of one folder whose names differ
-only by their rotation are one log, in which a key names one message.
+A log is known by its fingerprint, the hash of its first 4 KB, and by the last 4 KB that were read of it, both unpacked;
+what happens to it then stands in docs/formats.md ("Logs that grow"). Of files that are named together and begin alike,
+which are copies, the longest is read. Files of one folder whose names differ only by their rotation are one log, in
+which a key names one message.
 """
 
 from __future__ import annotations
@@ -18,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import pyarrow as pa
@@ -27,13 +23,10 @@ from overlace.errors import BadTrace, Unfinished
 from overlace.ingest.events import Settled
 from overlace.ingest.files import HEAD, find_files, hash_of, hasher, open_file, tail_at
 from overlace.ingest.options import Options
-from overlace.ingest.sources import SAMPLE, Source, bytes_waiting, hide, look_at
+from overlace.ingest.sources import SAMPLE, Source, bytes_waiting, hide, look
 from overlace.trace.address import is_text, name_of, place, readable
 from overlace.trace.notes import Note
 from overlace.trace.store import DAY_US
-
-Looked = tuple[Source, bytes]
-"""A file and its first bytes."""
 
 
 def new_sources(
@@ -44,11 +37,11 @@ def new_sources(
     looked, copies = drop_copies(looked)
     known += copies
     recognised = _recognise(looked, noted, options.replace)
-    logs = {source.log: noted[digest]["log"] for (source, _), digest in zip(looked, recognised, strict=True) if digest}
+    logs = {source.log: noted[digest]["log"] for source, digest in zip(looked, recognised, strict=True) if digest}
     begins = Counter(digest.partition("-")[0] for digest in noted)
     found: dict[str, Source] = {}
     same: dict[str, Source] = {}
-    for (source, _), digest in zip(looked, recognised, strict=True):
+    for source, digest in zip(looked, recognised, strict=True):
         source = replace(source, log=logs.get(source.log, source.log))
         if digest is not None:
             begin = _new_part(source, noted[digest], options)
@@ -75,7 +68,7 @@ def new_sources(
     return [*{**found, **again}.values()], known
 
 
-def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[list[Looked], list[str]]:
+def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[list[Source], list[str]]:
     looked, known, seen = [], [], set()
     for path in find_files(paths, options.skip):
         if not is_text(path):
@@ -91,7 +84,7 @@ def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[li
             known.append(f"{name_of(path)} is left out: a link to what is not there")
         else:
             try:
-                looked.append(look_at(path, options.format, options, key))
+                looked.append(look(path, options, key))
             except Unfinished as error:
                 known.append(str(error))
         seen.add(at)
@@ -101,38 +94,38 @@ def _look_at_all(paths: Sequence[str], options: Options, key: bytes) -> tuple[li
 # --- copies ------------------------------------------------------------------------------------------------
 
 
-def drop_copies(looked: Sequence[Looked]) -> tuple[list[Looked], list[str]]:
+def drop_copies(looked: Sequence[Source]) -> tuple[list[Source], list[str]]:
     """(files, said): of files of which one is the beginning of the other, or the same, the longest."""
     alike: dict[tuple[int, str], list[int]] = {}
-    lengths = {source.start[0] for source, _ in looked}
-    for i, (source, head) in enumerate(looked):
-        for start in starts_of(head, lengths, source.key):
+    lengths = {source.start[0] for source in looked}
+    for i, source in enumerate(looked):
+        for start in starts_of(source, lengths):
             alike.setdefault(start, []).append(i)
     gone: dict[int, str] = {}
-    for i, (source, head) in enumerate(looked):
+    for i, source in enumerate(looked):
         for j in alike[source.start]:
-            if i != j and j not in gone and (word := _relation(source, looked[j][0], head, i < j)):
-                gone[i] = f"{source.name} is {word} {looked[j][0].name}: read once"
+            if i != j and j not in gone and (word := _relation(source, looked[j], i < j)):
+                gone[i] = f"{source.name} is {word} {looked[j].name}: read once"
                 break
     return [each for i, each in enumerate(looked) if i not in gone], list(gone.values())
 
 
-def starts_of(head: bytes, lengths: Iterable[int], key: bytes) -> Iterator[tuple[int, str]]:
+def starts_of(source: Source, lengths: Iterable[int]) -> Iterator[tuple[int, str]]:
     """Beginnings of a file of some lengths, as fingerprints."""
-    state, at = hasher(key), 0
+    state, at = hasher(source.key), 0
     for length in sorted(lengths):
-        if length <= len(head):
-            state.update(head[at:length])
+        if length <= len(source.head):
+            state.update(source.head[at:length])
             yield length, state.hexdigest()
             at = length
 
 
-def _relation(one: Source, other: Source, head: bytes, first: bool) -> str:
+def _relation(one: Source, other: Source, first: bool) -> str:
     """How one is contained in the other, if it is: of two that are the same the first in order counts."""
     if one.format == "parquet" or (one.packed == other.packed and one.disk == other.disk):
         same = not first and one.disk == other.disk and _are_equal(one.path, other.path)
         return "the same as" if same else ""
-    rows = head.count(b"\n") > 1 or (b"\n" not in head or not one.options.get("header"))
+    rows = one.head.count(b"\n") > 1 or b"\n" not in one.head or not one.options.get("header")
     short, long = length_of(one), length_of(other)
     if short > long or (short == long and first) or not rows or tail_hash(other, short) != tail_hash(one, short):
         return ""
@@ -172,7 +165,7 @@ def length_of(source: Source) -> int:
 # --- what was read before ---------------------------------------------------------------------------------
 
 
-def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note], replacing: bool) -> list[str | None]:
+def _recognise(looked: Sequence[Source], noted: Mapping[str, Note], replacing: bool) -> list[str | None]:
     """The source of the trace that each is, or none; none is two."""
     by_start: dict[tuple[int, str], list[str]] = {}
     for digest, before in noted.items():
@@ -181,8 +174,8 @@ def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note], replacing: b
     lengths = {length for length, _ in by_start}
     candidates: list[tuple[tuple[bool, bool, int, int], int, str]] = []
     other: dict[int, list[str]] = {}
-    for i, (source, head) in enumerate(looked):
-        for start in starts_of(head, lengths, source.key):
+    for i, source in enumerate(looked):
+        for start in starts_of(source, lengths):
             for digest in by_start.get(start, ()):
                 before = noted[digest]
                 named = before["name"] == source.label and before["log"] == source.log
@@ -202,7 +195,7 @@ def _recognise(looked: Sequence[Looked], noted: Mapping[str, Note], replacing: b
         if found[i] is None and digest not in taken:
             found[i] = digest
             taken.add(digest)
-    for i, (source, _) in enumerate(looked):
+    for i, source in enumerate(looked):
         if found[i] is None and other[i]:
             before = noted[other[i][0]]
             raise BadTrace(
@@ -262,13 +255,9 @@ def _differs(source: Source, before: Note, options: Options) -> bool:
     settled: Mapping[str, object] = before["settled"]
     asked = options.for_format(source.form)
     given = {name: value for name, value in asked.items() if value is not None and value not in ({}, (), [])}
-    other = any(name in settled and _plain(settled[name]) != _plain(value) for name, value in given.items())
+    as_kept = partial(json.dumps, sort_keys=True)
+    other = any(name in settled and as_kept(settled[name]) != as_kept(value) for name, value in given.items())
     return other or not before["account"]["kept"]
-
-
-def _plain(value: object) -> object:
-    """A value as it is after a trip through JSON."""
-    return json.loads(json.dumps(value))
 
 
 def _new_part(source: Source, before: Note, options: Options) -> int | None:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from overlace.ingest import stages
 from overlace.ingest.job import id_of
 from overlace.ingest.sources import Source
 from overlace.ingest.store import Store, columns_of, without
+from overlace.trace.store import HOUR_US
 from overlace.trace.tables import schema_of
 from overlace.trace.writer import LOGS
-
-HOUR_US = 3_600_000_000
-"""Of the sightings of a client at a broker in one hour the first counts, however a log is cut."""
 
 CLIENT = ("source", "client")
 CONNECTION = ("source", "other", "alone")
@@ -43,7 +41,8 @@ def sessions_of(life: DataFrame, seen: DataFrame) -> DataFrame:
     )
     until = F.lead("at").over(Window.partitionBy(*CONNECTION).orderBy(*ORDER))
     opened = events.withColumn("until", until).where("what = 'connect'")
-    sightings = seen.groupBy(*CLIENT, "broker", _since("at", HOUR_US).alias("hour")).agg(F.min("at").alias("at"))
+    hour = stages.begin_of("at", HOUR_US).alias("hour")  # in one the first counts, however a log is cut
+    sightings = seen.groupBy(*CLIENT, "broker", hour).agg(F.min("at").alias("at"))
     known = events.unionByName(sightings.drop("hour"), allowMissingColumns=True)
     events_first = Window.partitionBy(*CLIENT).orderBy(F.col("what").isNull(), *ORDER)
     event_at = F.when(F.col("what").isNotNull(), F.col("at"))
@@ -99,7 +98,7 @@ def first_seen_only(subscriptions: DataFrame) -> DataFrame:
 
 def doubles_of(life: DataFrame, bucket_us: int) -> DataFrame:
     """Sends of a message to a client that had it already: no flow, but a load on the client's home."""
-    twice = life.where("what = 'double'").groupBy("source", _since("at", bucket_us).alias("bucket"), "client")
+    twice = life.where("what = 'double'").groupBy("source", stages.begin_of("at", bucket_us).alias("bucket"), "client")
     return twice.agg(F.count("*").alias("messages"), F.sum(F.coalesce("bytes", F.lit(0))).alias("bytes"))
 
 
@@ -127,14 +126,6 @@ def links_of(life: DataFrame, dialled: DataFrame, earlier: DataFrame | None = No
     )
 
 
-def _since(time: str, length_us: int) -> Column:
-    """The beginning of the stretch of this length that a time falls into."""
-    micros = F.unix_micros(time)
-    return F.timestamp_micros(micros - F.pmod(micros, F.lit(length_us)))
-
-
-# --- what is written ----------------------------------------------------------------------------------------
-
 ASKED = ("client", "topic", "filter", "dialect", "group")
 HAVE = {
     "sessions": ("client", "broker", "since", "until"),
@@ -155,7 +146,8 @@ def write_history(
     life, seen = (stages.rows_of(events, kind) for kind in ("life", "seen"))
     mine = [id_of(source.digest) for source in sources]
     grown = F.col("source").isin([id_of(source.digest) for source in sources if source.begin])
-    held = {table: held_by_logs(store, table) for table in HAVE}
+    logged = {table: [part.path for part in store.held(table) if part.source == LOGS] for table in HAVE}
+    held = {table: store.parts(table, paths) if paths else None for table, paths in logged.items()}
     if (before := held["sessions"]) is not None:
         known = before.where(grown).withColumnRenamed("since", "at")
         seen = seen.unionByName(known.select("source", "client", "broker", "at"), allowMissingColumns=True)
@@ -172,14 +164,6 @@ def write_history(
         if (other := held[table]) is not None:
             own = own.unionByName(without(other, mine).select(*schema_of(table).names, "source"))
         store.write(table, own)
-    parts = store.base.parts.get("links", ()) if store.base else ()
-    if shown and all(part.source == LOGS for part in parts):
+    if shown and all(part.source == LOGS for part in store.held("links")):
         links = links_of(life, dialled, held["links"])
         store.write("links", links.select(*columns_of("links", HAVE["links"])))
-
-
-def held_by_logs(store: Store, table: str) -> DataFrame | None:
-    """What the trace has of a table from logs."""
-    parts = store.base.parts.get(table, ()) if store.base else ()
-    paths = [part.path for part in parts if part.source == LOGS]
-    return store.parts(table, paths) if paths else None

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from xxhash import xxh64_intdigest
 
-from overlace.arrays.jit import Bools, Ints
+from overlace.arrays.jit import Ints
 from overlace.ingest.events import TIME
 from overlace.ingest.sources import Source
 from overlace.trace.ids import xxhash64
@@ -96,12 +96,6 @@ def nullable(values: Ints) -> pa.Array:
     """Integers as a column, null where absent."""
     missing = values == ABSENT
     return pa.array(values, mask=missing) if missing.any() else pa.array(values)
-
-
-def lists_of(start: Ints, members: Ints, there: Bools | None = None) -> pa.Array:
-    """Groups of ids as a column of lists, null where there is none."""
-    mask = None if there is None or there.all() else pa.array(~there)
-    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), pa.array(members), mask=mask)
 
 
 def id_of(text: str) -> int:

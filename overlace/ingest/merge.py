@@ -59,14 +59,11 @@ def facts_of(store: Store, at: str) -> Facts:
                 count += group.num_rows
                 known = group.statistics or {}
                 if "at" in known:
-                    first, last = min(first, _micros(known["at"]["min"])), max(last, _micros(known["at"]["max"]))
+                    ends = [int(pa.scalar(known["at"][end], TIME).value) for end in ("min", "max")]
+                    first, last = min(first, ends[0]), max(last, ends[1])
                 flags |= set(known["keyed"].values()) if "keyed" in known else {False, True}
     kinds = frozenset(folder.rpartition("kind=")[2] for folder in folders)
     return Facts(kinds, first, last, count, True in flags, False in flags)
-
-
-def _micros(time: object) -> int:
-    return int(pa.scalar(time, TIME).value)
 
 
 def bits_of(events: DataFrame, facts: Facts, known: Sequence[str]) -> list[tuple[str, int]]:
@@ -111,10 +108,7 @@ def periods_of(
 
     Where a source has deliveries, which do not say when their message was published, all of its `new` span counts.
     """
-    parts = [
-        part for table in ("messages", "traffic") for part in (store.base.parts.get(table, ()) if store.base else ())
-    ]
-    there = sorted({_period(part) for part in parts} - {""})
+    there = sorted({_period(part) for table in ("messages", "traffic") for part in store.held(table)} - {""})
     if not there:
         return frozenset()
     own = stages.with_period(stages.rows_of(events, "message", "counts"), unit)
@@ -144,15 +138,13 @@ def unit_of(base: Trace | None, facts: Facts) -> str:
 
 def held_fragments(store: Store, scope: Scope) -> list[DataFrame]:
     """Fragments that the trace has: of messages that are made anew, and of those that nobody published yet."""
-    if store.base is None:
-        return []
     whole = {name: F.col(name).cast("long") for name in ("bytes", "weight")}
     fixed = {"offset": F.lit(None).cast("long"), "keyed": F.lit(True)}
     found = []
-    if paths := scope.of(store.base.parts.get("messages", ())):
+    if paths := scope.of(store.held("messages")):
         kept = store.parts("messages", paths).withColumns({**whole, **fixed, "new": F.lit(0).cast("long")})
         found.append(kept.withColumn("extra", stages.all_repeats()))
-    if store.base.parts.get("fragments"):
+    if store.held("fragments"):
         fresh = {"new": F.col("publishes"), "extra": F.lit(0).cast("long")}
         found.append(store.parts("fragments").withColumns({**whole, **fixed, **fresh}))
     return [without(each, scope.replaced).select(*stages.FRAGMENT, "keyed") for each in found]
@@ -160,25 +152,20 @@ def held_fragments(store: Store, scope: Scope) -> list[DataFrame]:
 
 def held_sets(store: Store) -> list[DataFrame]:
     """Sets of receivers that the trace has."""
-    held = [table for table in ("audiences", "fragments") if store.base and store.base.parts.get(table)]
-    sets = [store.parts(table).where("audience is not null") for table in held]
-    return [each.select("audience", F.col("receivers").alias("members")) for each in sets]
+    held = [store.parts(table) for table in ("audiences", "fragments") if store.held(table)]
+    return [each.where("audience is not null").selectExpr("audience", "receivers as members") for each in held]
 
 
 # --- what is written --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Made:
-    """What was made of fragments: where messages lie, and the sets of receivers that came about."""
+def write_messages(
+    store: Store, fragments: DataFrame, sets: DataFrame, facts: Facts, scope: Scope
+) -> tuple[DataFrame, list[DataFrame], DataFrame | None]:
+    """(messages, sets of receivers that came about, messages that are not whole) of fragments, written.
 
-    messages: DataFrame
-    joined: list[DataFrame]
-    pending: DataFrame | None
-
-
-def write_messages(store: Store, fragments: DataFrame, sets: DataFrame, facts: Facts, scope: Scope) -> Made:
-    """Fragments as messages, written; those that name different receivers are joined from what was written."""
+    Those whose fragments name different receivers are joined from what was written.
+    """
     frames = [stages.messages_of(fragments.where("keyed") if facts.alone else fragments)] if facts.keyed else []
     if facts.alone:
         frames.append(stages.alone_of(fragments.where("not keyed") if facts.keyed else fragments))
@@ -196,7 +183,7 @@ def write_messages(store: Store, fragments: DataFrame, sets: DataFrame, facts: F
         store.drop(f"{at}/state=cut")
     pending = store.read(WRITTEN, f"{at}/state=pending") if "pending" in states else None
     whole = store.read(pa.schema([*WRITTEN, ("state", pa.string())]), at).where(F.col("state").isin(*WHOLE))
-    return Made(whole, [each.select("audience", "members") for each in joined], pending)
+    return whole, [each.select("audience", "members") for each in joined], pending
 
 
 WRITTEN = pa.schema(
@@ -226,9 +213,10 @@ def write_traffic(store: Store, events: DataFrame, messages: DataFrame | None, f
     frames = [stages.traffic_of(messages, scope.bucket_us)] if messages is not None else []
     if "counts" in facts.kinds:
         frames.append(stages.counts_of(stages.with_period(events, scope.unit), scope.bucket_us))
-    if store.base and (paths := scope.of(store.base.parts.get("traffic", ()))):
-        schema = pa.schema([*schema_of("traffic"), ("source", pa.int64()), ("period", pa.string())])
-        held = without(union([read_period(store, schema, path) for path in paths]), scope.replaced)
+    if paths := scope.of(store.held("traffic")):
+        schema = pa.schema([*schema_of("traffic"), ("source", pa.int64())])
+        parts = [store.read(schema, path).withColumn("period", F.lit(path.rpartition("period=")[2])) for path in paths]
+        held = without(union(parts), scope.replaced)
         held = held if not scope.kept else held.where(F.col("source").isin(list(scope.added)))
         frames.append(held.withColumn("repeats", F.lit(0).cast("long")))
     made = union(frames)
@@ -238,19 +226,11 @@ def write_traffic(store: Store, events: DataFrame, messages: DataFrame | None, f
     return store.read(wide("traffic"), at)
 
 
-def read_period(store: Store, schema: pa.Schema, path: str) -> DataFrame:
-    """A part of a table with its period as a column."""
-    plain = schema.remove(schema.get_field_index("period"))
-    return store.read(plain, path).withColumn("period", F.lit(path.rpartition("period=")[2]))
-
-
 def write_audiences(store: Store, sets: DataFrame, traffic: DataFrame, scope: Scope) -> None:
     """The sets of receivers that traffic names."""
-    used = [traffic.select("audience")]
-    if store.base:
-        anew = {*scope.of(store.base.parts.get("traffic", ()))}
-        if rest := [part.path for part in store.base.parts.get("traffic", ()) if part.path not in anew]:
-            used.append(store.parts("traffic", rest).select("audience"))
+    used, anew = [traffic.select("audience")], {*scope.of(store.held("traffic"))}
+    if rest := [part.path for part in store.held("traffic") if part.path not in anew]:
+        used.append(store.parts("traffic", rest).select("audience"))
     found = stages.distinct_sets(sets).join(union(used).distinct(), "audience", "semi")
     store.write("audiences", found.select("audience", F.col("members").alias("receivers")))
 
@@ -259,10 +239,9 @@ def write_names(store: Store, events: DataFrame, bits: Sequence[str]) -> None:
     """The names of the trace with those of new events; attributes have the places of their bits as ids."""
     listed = stages.rows_of(events, "name").where("what <> 'attribute'")
     frames = [listed.select(F.col("what").alias("kind"), F.col("other").alias("id"), "name", "at")]
-    if store.base and store.base.parts.get("names"):
-        frames.append(
-            store.parts("names").where("kind <> 'attribute'").select("kind", "id", "name", F.col("since").alias("at"))
-        )
+    if store.held("names"):
+        held = store.parts("names").where("kind <> 'attribute'")
+        frames.append(held.selectExpr("kind", "id", "name", "since as at"))
     if bits:
         rows = pa.table(
             {"kind": ["attribute"] * len(bits), "id": pa.array(range(len(bits)), pa.int64()), "name": list(bits)}
@@ -271,10 +250,8 @@ def write_names(store: Store, events: DataFrame, bits: Sequence[str]) -> None:
     store.write("names", stages.distinct_names(union(frames)).select(*schema_of("names").names))
 
 
-def write_pending(store: Store, made: Made, fragments: DataFrame, sets: DataFrame) -> None:
+def write_pending(store: Store, pending: DataFrame, fragments: DataFrame, sets: DataFrame) -> None:
     """What is known of messages that nobody published yet, or of which rows are missing: their rows may come."""
-    if made.pending is None:
-        return
-    own = fragments.where("rows > 0").join(made.pending.select("message"), "message", "semi")
+    own = fragments.where("rows > 0").join(pending.select("message"), "message", "semi")
     own = own.join(stages.distinct_sets(sets).withColumnRenamed("members", "receivers"), "audience", "left")
     store.write("fragments", own.select(*schema_of("fragments").names))

@@ -143,7 +143,7 @@ class Options:
             "bridges": list(self.bridges),
         }
         asked = {name for name, value in given.items() if value not in (None, {}, (), [])}
-        wrong = sorted(asked - set(form.options))
+        wrong = sorted(asked - form.options)
         if wrong:
             raise BadParameter(
                 f"{flag_of(wrong[0])} means nothing for the format {form.name}. Leave it out, or name another --format."
@@ -195,7 +195,7 @@ def check_pattern(pattern: str | None) -> None:
     """Refuse a pattern of --identity that cannot be used, before anything is read."""
     import pyarrow as pa
 
-    from overlace.ingest.identity import extract_client
+    from overlace.ingest.columns import extract_client
 
     try:
         extract_client(pa.array([""]), pattern or "")

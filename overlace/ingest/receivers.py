@@ -11,8 +11,9 @@ TYPE.NAME; `exists`, which holds for any type, on one more that says whether the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +21,17 @@ import pyarrow.compute as pc
 
 from overlace.arrays.csr import group, sort_groups, take_groups
 from overlace.arrays.jit import Bools, Ints
-from overlace.errors import BadFilter, OverlaceError
+from overlace.errors import BadFilter, BadParameter, OverlaceError
 from overlace.ingest.columns import Coded, Events, rename
 from overlace.ingest.content import TYPES, attribute_of, column_name, content_of, is_message
 from overlace.ingest.sources import Source
 from overlace.ingest.values import mask_of
+from overlace.matching.content.attributes import choose_attributes
 from overlace.matching.content.columns import Columns
 from overlace.matching.content.constraints import Type
 from overlace.matching.content.filters import Constraint, Filter, attributes_of, check_types, parse_filter
 from overlace.matching.content.matcher import Matcher
+from overlace.matching.content.syntax import format_filter
 from overlace.trace.address import place
 from overlace.trace.store import Trace
 from overlace.trace.tables import TIME, arrow, is_content
@@ -102,6 +105,67 @@ def content_notes(
             "log have"
         )
     return notes
+
+
+# --- predicates: what content subscriptions share, as attributes for channels (PART10) --------------------
+#
+# They are chosen once, from the first lines of the logs that are ingested then, and kept in the notes of the trace: an
+# attribute is called as its predicate is written. From then on every message with content has those that it satisfies,
+# its sender advertises each set of them that one of its messages had, and a content subscription asks for those that
+# its filter implies. See `overlace.matching.content.attributes` for how they are chosen.
+
+NOTE = "predicates"
+"""Under which the notes of a trace keep them."""
+
+LOOKED_AT, MOST_MESSAGES = 1 << 18, 20_000
+"""Bytes and messages of each log from which predicates are chosen."""
+
+
+def find_predicates(
+    logs: Sequence[Source], texts: Sequence[str], base: Trace | None, notes: Mapping[str, Any], asked: int | None
+) -> tuple[str, ...]:
+    """The predicates of the trace, or new ones if so many were asked for; none else. `texts` are the filters."""
+    if notes.get(NOTE):
+        return tuple(notes[NOTE])
+    if asked is None:
+        return ()
+    sources = [source for source in logs if source.has_content]
+    if not sources or not texts:
+        missing = "no log has content (--content)" if not sources else "the trace has no content subscriptions"
+        raise BadParameter(f"--attributes: {missing}. Attributes are made of what filters on content have in common.")
+    described = [source.name for source in sources if "attributes" in source.options.get("mapping", ())]
+    if described or (base is not None and base.names.get("attribute")):
+        where = described[0] if described else "the trace"
+        raise BadParameter(f"--attributes: {where} has attributes of its own. Leave it out, or use a new trace.")
+    filters, names = parse_typed(texts)
+    chosen = choose_attributes(filters, _sample(sources, names), asked)
+    plain = (tuple(replace(each, attribute=each.attribute.partition(".")[2]) for each in filter) for filter in chosen)
+    return tuple(map(format_filter, plain))
+
+
+def warn_of_kept(base: Trace | None, asked: int | None) -> list[str]:
+    """A note that a trace keeps its predicates where others were asked for."""
+    kept = len(base.notes.get(NOTE) or ()) if base else 0
+    if asked is None or kept == 0:
+        return []
+    return [
+        f"--attributes {asked}: the trace keeps the {counted(kept, 'attribute', 'attributes')} that it has. Ingest "
+        "subscriptions and logs into a new trace to choose anew."
+    ]
+
+
+def _sample(sources: Sequence[Source], names: Sequence[str]) -> Columns:
+    """The content of the first messages of each log."""
+    tables = [pa.table(dict.fromkeys(names, pa.nulls(0)))]
+    for source in sources:
+        left = MOST_MESSAGES
+        for batch in source.read(*source.splits(LOOKED_AT)[0])[0]:
+            if is_message(batch):
+                tables.append(content_table(batch.slice(0, left), names))
+                left -= batch.num_rows
+            if left <= 0:
+                break
+    return Columns.from_batch(pa.concat_tables(tables, promote_options="permissive"))
 
 
 # --- in tasks ---------------------------------------------------------------------------------------------
@@ -211,10 +275,7 @@ def add_receivers(events: Events, asked: Subscriptions) -> None:
     start, order = group(np.concatenate([old[kept], row]), events.rows)
     codes = np.concatenate([events.receivers.codes[kept].astype(np.int64), client + len(events.client.names)])[order]
     names = pa.concat_arrays([events.client.names, asked.names.cast(pa.string())])
-    both = Coded(np.concatenate([events.client.codes, codes]).astype(np.int32), names)
-    both = rename(both, lambda each: each)
-    events.client = Coded(both.codes[: events.rows], both.names)
-    events.receivers = Coded(both.codes[events.rows :], both.names)
+    events.clients = rename(Coded(np.concatenate([events.client.codes, codes]).astype(np.int32), names))
     events.start, events.logged = start, events.logged | matched
 
 

@@ -26,11 +26,18 @@ from overlace.ingest.job import EVENT, Job, id_of
 from overlace.ingest.merge import Facts, Scope
 from overlace.ingest.notes import notes_of
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
-from overlace.ingest.predicates import NOTE, find_predicates, warn_of_kept, write_requests
-from overlace.ingest.receivers import check_filters, content_notes, read_subscriptions
+from overlace.ingest.receivers import (
+    NOTE,
+    check_filters,
+    content_notes,
+    find_predicates,
+    read_subscriptions,
+    warn_of_kept,
+)  # fmt: skip
 from overlace.ingest.source import read_events
 from overlace.ingest.sources import Source, identity_of, refuse_changed, settle_together
 from overlace.ingest.store import Store, columns_of, settings, union
+from overlace.ingest.tables import write_requests
 from overlace.ingest.topologies import Bridge
 from overlace.matching.names import check_value
 from overlace.model import Progress
@@ -168,18 +175,18 @@ class Ingest:
 
         self.report(0.5, "joining messages")
         fragments, sets, crossed = self._fragments(events, facts, scope, [each for _, each in bits])
-        made, repeats, pending = None, {}, {}
+        messages, unfinished, repeats, pending = None, None, {}, {}
         if fragments:
             whole, listed = union(fragments), union(sets)
             together = facts.keyed or len(fragments) > 1
             facts = replace(facts, keyed=together, alone=facts.alone and crossed is None)
-            made = merge.write_messages(store, whole, listed, facts, scope)
-            sets += made.joined
-            repeats = self._later_repeats(made.messages, whole) if together else {}
+            messages, joined, unfinished = merge.write_messages(store, whole, listed, facts, scope)
+            sets += joined
+            repeats = self._later_repeats(messages, whole) if together else {}
 
         self.report(0.7, "summing traffic")
-        if made or "counts" in facts.kinds:
-            traffic = merge.write_traffic(store, events, made.messages if made else None, facts, scope)
+        if messages is not None or "counts" in facts.kinds:
+            traffic = merge.write_traffic(store, events, messages, facts, scope)
             merge.write_audiences(store, union(sets), traffic, scope)
             if self.job.predicates:
                 self._write_advertisements(traffic)
@@ -191,12 +198,11 @@ class Ingest:
             merge.write_names(store, events, [name for name, _ in bits] or known)
         if {"life", "seen"} & facts.kinds:
             history.write_history(store, events, self.job.sources, self.dialled, scope.bucket_us, "life" in facts.kinds)
-        if made and made.pending is not None:
-            listed = union(sets)
-            rows = stages.pending_of(made.pending, whole).toArrow().to_pylist()
+        if unfinished is not None:
+            rows = stages.pending_of(unfinished, whole).toArrow().to_pylist()
             pending = {(row["source"], row["broken"]): row["rows"] for row in rows}
             if scope.kept:
-                merge.write_pending(store, made, whole, listed)
+                merge.write_pending(store, unfinished, whole, union(sets))
 
         self.report(0.9, "writing")
         accounts = book.close(repeats, pending, self.shown)
@@ -305,9 +311,9 @@ class Ingest:
 
     def _write_advertisements(self, traffic: DataFrame) -> None:
         """The sets of attributes that senders' messages have had, beside those that the trace has."""
-        store, parts = self.store, (self.base.parts.get("advertisements", ()) if self.base else ())
+        store, parts = self.store, self.store.held("advertisements")
         pairs = traffic.where("attributes <> 0").select("client", "attributes").distinct()
-        held = store.parts("advertisements", [part.path for part in parts])
+        held = store.parts("advertisements")
         new = pairs.join(held.where("filter is null"), ["client", "attributes"], "anti")
         shown = store.parts("advertisements", [part.path for part in parts if part.source == LOGS])
         made = new.select(*columns_of("advertisements", ("client", "attributes")))

@@ -24,7 +24,7 @@ from overlace.ingest.files import find_files, hash_of
 from overlace.ingest.fragments import Split
 from overlace.ingest.job import EVENT, Job, rows
 from overlace.ingest.options import Options, read_fields, read_mapping
-from overlace.ingest.sources import identity_of, look_at, settle_together
+from overlace.ingest.sources import identity_of, look, settle_together
 
 LEAST, MOST, SHARES = 8 << 20, 64 << 20, 16
 """Bytes of a task, at least and at most; between, so many tasks."""
@@ -146,7 +146,7 @@ def job_of(options: Mapping[str, str]) -> Job:
         raise BadParameter('expected a path, as in spark.read.format("overlace").options(path="logs/")')
     chosen = Options(**given)
     key = chosen.key()
-    looked = [look_at(path, chosen.format, chosen, key)[0] for path in find_files(paths, chosen.skip)]
+    looked = [look(path, chosen, key) for path in find_files(paths, chosen.skip)]
     sources = settle_together(looked)
     return Job(tuple(sources), chosen.identity or identity_of(sources), chosen.keep_topics, key)
 

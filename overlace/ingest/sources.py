@@ -17,25 +17,19 @@ import pyarrow.fs as pafs
 
 from overlace.errors import Absent, BadTrace, Busy, Unfinished, Unknown
 from overlace.ingest.events import Format, Settled
-from overlace.ingest.files import (
-    HEAD,
-    _refuse_encoding,
-    _refuse_packed,
-    hash_of,
-    log_of,
-    open_file,
-    strip_rotation,
-    tail_at,
-)
-from overlace.ingest.formats import counts, csv, json, jsonl, mosquitto, nats, padres, padres_quotes, parquet
+from overlace.ingest.files import HEAD, PACKED, hash_of, log_of, open_file, strip_rotation, tail_at
+from overlace.ingest.formats import csv, json, jsonl, mosquitto, nats, padres, padres_quotes, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
 from overlace.matching.names import pseudonyms
 from overlace.trace.address import name_of, place
 
 FORMATS: Mapping[str, Format] = {
-    each.FORMAT.name: each.FORMAT
-    for each in (jsonl, csv, counts, mosquitto, nats, padres, padres_quotes, parquet, json)
+    form.name: form
+    for form in (
+        *(jsonl.FORMAT, csv.FORMAT, csv.COUNTS, mosquitto.FORMAT, nats.FORMAT),
+        *(padres.FORMAT, padres_quotes.FORMAT, parquet.FORMAT, json.FORMAT),
+    )
 }
 SAMPLE = 256 << 10
 """Bytes from which what holds for a source is settled."""
@@ -60,6 +54,7 @@ class Source:
     log: str = ""  # which log it is a part of: the files of one that is rotated have it in common
     begin: int = 0  # bytes below are known
     key: bytes = field(default=b"", repr=False)  # under which its hashes are made, where names are hidden
+    head: bytes = field(default=b"", repr=False)  # its first 4 KB, until it is known what is new of it
 
     @property
     def label(self) -> str:
@@ -101,15 +96,13 @@ class Source:
             if self.form.lines:
                 stop = None if self.packed else self.size
                 parts = self.form.lines(count.bytes_of(raw_blocks(file, stop=stop)))
-                yield from self.form.read(count.lines_of(parts), self.options)
-                return
-            if self.packed:
+            elif self.packed:
                 file.seek(max(0, begin - HEAD))
                 count.last = file.read(begin - max(0, begin - HEAD))
-                parts = blocks(file, begin)
+                parts = count.bytes_of(blocks(file, begin))
             else:
-                parts = blocks(file, begin, end, stop=self.size)
-            yield from self.form.read(count.lines_of(count.bytes_of(parts)), self.options)
+                parts = count.bytes_of(blocks(file, begin, end, stop=self.size))
+            yield from self.form.read(count.lines_of(parts), self.options)
 
 
 class Count:
@@ -145,17 +138,11 @@ def hide(name: str, key: bytes) -> str:
     return str(pseudonyms(pa.array([name]), key)[0]) if key else name
 
 
-def look(path: str, form: str | None = None, options: Options | None = None) -> Source:
+def look(path: str, options: Options | None = None, key: bytes = b"") -> Source:
     """What a file is: its identity, its format (detected unless named) and what holds for all of it."""
-    return look_at(path, form, options)[0]
-
-
-def look_at(
-    path: str, form: str | None = None, options: Options | None = None, key: bytes = b""
-) -> tuple[Source, bytes]:
-    """(source, first bytes) of a file."""
-    if form is not None and form not in FORMATS:
-        raise Unknown("format", form, FORMATS)
+    asked = options or Options()
+    if asked.format is not None and asked.format not in FORMATS:
+        raise Unknown("format", asked.format, FORMATS)
     files, at = place(path)
     info = files.get_file_info(at)
     if info.type != pafs.FileType.File:
@@ -166,20 +153,23 @@ def look_at(
         raw.seek(max(0, info.size - HEAD))
         end = raw.read(min(HEAD, info.size))
 
-    packed = _refuse_packed(path, magic)
+    kind = next((kind for mark, kind in PACKED.items() if magic.startswith(mark)), "")
+    if kind not in ("", "gzip"):
+        raise BadTrace(f"{path} is packed by {kind}, and only gzip is read. Unpack it first.")
+    packed = bool(kind)
     with open_file(path) as stream:
         sample = stream.read(SAMPLE) if info.size else b""
-    head = sample[:HEAD]
-    if not head.startswith(parquet.MAGIC):
-        _refuse_encoding(path, head)
+    head, text = sample[:HEAD], sample[:200]
+    wide = text.startswith((b"\xff\xfe", b"\xfe\xff")) or (len(text) > 20 and text.count(0) > len(text) // 4)
+    if wide and not head.startswith(parquet.MAGIC):
+        raise BadTrace(f"{path} is UTF-16 or not text. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
 
-    asked = options or Options()
-    chosen, settled = _settle(path, form, sample, packed, asked)
+    chosen, settled = _settle(path, sample, packed, asked)
     size, is_open = info.size, False
     if not packed and chosen is not parquet.FORMAT and not chosen.lines and not end.endswith(b"\n"):
         size, is_open = _end_of(path, info.size, chosen, settled, asked.whole_lines)
     tail = hash_of(end, key) if size == info.size else tail_at(files, at, size, key)
-    source = Source(
+    return Source(
         path,
         name_of(path),
         digest=hash_of(head, key),
@@ -188,19 +178,19 @@ def look_at(
         options=settled,
         packed=packed,
         start=(len(head), hash_of(head, key)),
-        marks=marks_of(head, key),
+        marks=tuple((str(n), hash_of(head[:n], key)) for n in (256, 512, 1024, 2048, 4096) if n <= len(head)),
         disk=(info.size, hash_of(end, key)),
         tail=tail,
         open=is_open,
         log=chosen.name if chosen.one_log else log_of(path, key),
         key=key,
+        head=head,
     )
-    return source, head
 
 
-def _settle(path: str, form: str | None, sample: bytes, packed: bool, asked: Options) -> tuple[Format, Settled]:
+def _settle(path: str, sample: bytes, packed: bool, asked: Options) -> tuple[Format, Settled]:
     """The format of a file, detected unless named, and what its first bytes settle for all of it."""
-    name = form or guess(sample[:HEAD].removeprefix(MARK))
+    name = asked.format or guess(sample[:HEAD].removeprefix(MARK))
     if name is None and b"\n" not in sample and not packed:
         raise Unfinished(f"{name_of(path)}: its only line is unfinished, and waits for its end")
     if name is None:
@@ -245,11 +235,6 @@ def _end_of(path: str, size: int, form: Format, settled: Settled, waits: bool) -
     return (size, True) if whole or form.finished(line) else (first, False)
 
 
-def marks_of(head: bytes, key: bytes) -> tuple[tuple[str, str], ...]:
-    """Hashes of the first bytes of a file, of 256 on by doubling."""
-    return tuple((str(n), hash_of(head[:n], key)) for n in (256, 512, 1024, 2048, 4096) if n <= len(head))
-
-
 def refuse_changed(source: Source) -> None:
     """Refuse a file that is another by now: it was rotated or written anew between a look at it and its reading."""
     files, at = place(source.path)
@@ -285,7 +270,7 @@ def settle_together(sources: Sequence[Source]) -> list[Source]:
             "Ingest them one by one with --broker."
         )
     tables = min((s.digest for s in sources if s.format == "parquet"), default="")
-    return [replace(s, log=tables) if s.format == "parquet" else s for s in sources]
+    return [replace(s, head=b"", log=tables if s.format == "parquet" else s.log) for s in sources]
 
 
 def identity_of(sources: Sequence[Source]) -> str:

@@ -191,10 +191,14 @@ def counts_of(events: DataFrame, bucket_us: int) -> DataFrame:
 
 def traffic_keys(bucket_us: int) -> list[Column | str]:
     """What a row of traffic is the sum over: no two files of a trace have rows of one source and period."""
-    at = F.unix_micros("at")
-    bucket = F.timestamp_micros(at - F.pmod(at, F.lit(bucket_us))).alias("bucket")
     audience = F.coalesce("audience", F.lit(UNLOGGED)).alias("audience")
-    return ["period", "source", bucket, "client", "topic", "attributes", audience]
+    return ["period", "source", begin_of("at", bucket_us).alias("bucket"), "client", "topic", "attributes", audience]
+
+
+def begin_of(time: str, width_us: int) -> Column:
+    """The beginning of the bucket of this width that a time falls into."""
+    micros = F.unix_micros(time)
+    return F.timestamp_micros(micros - F.pmod(micros, F.lit(width_us)))
 
 
 def summed(traffic: DataFrame) -> DataFrame:

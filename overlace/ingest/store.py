@@ -6,7 +6,7 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,6 +92,10 @@ class Files:
             return union([frame, self.read(schema, *rest)]) if rest else frame
         return self.spark.read.options(**self.options).schema(types).parquet(*urls)
 
+    def table(self, table: str, parts: Mapping[str, Sequence[Part]]) -> DataFrame:
+        """The rows of a table in those of its parts that count."""
+        return self.read(schema_of(table), *dict.fromkeys(part.path for part in parts.get(table, ())))
+
     def _is_of_spark(self, path: str, column: str) -> bool:
         """Whether Apache Spark wrote the files at a path: by the name that it has for the elements of lists."""
         files, root = place(self.path)
@@ -124,16 +128,18 @@ class Store(Files):
         """Where what is new of a table lies, in the trace."""
         return f"{table}/generation={self.writer.generation + 1}"
 
+    def held(self, table: str) -> Sequence[Part]:
+        """The parts that the trace had of a table."""
+        return self.base.parts.get(table, ()) if self.base else ()
+
     def parts(self, table: str, paths: Iterable[str] | None = None) -> DataFrame:
         """What the trace had of a table, or some of its parts, with the columns beyond the table."""
-        listed = (
-            [part.path for part in self.base.parts.get(table, ())] if self.base and paths is None else list(paths or ())
-        )
+        listed = [part.path for part in self.held(table)] if paths is None else paths
         return self.read(wide(table), *dict.fromkeys(listed))
 
     def now(self, table: str) -> DataFrame:
         """A table as it will be when what was written counts."""
-        return self.read(schema_of(table), *dict.fromkeys(part.path for part in self.writer.parts.get(table, ())))
+        return self.table(table, self.writer.parts)
 
     def write(self, table: str, frame: DataFrame, *by: str, mode: str = "overwrite", counts: bool = True) -> str:
         """Write rows of a table, cut by the values of some columns; where they lie."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -157,13 +158,11 @@ def _json_rows(path: str, text: str) -> pa.Table:
 
 
 def _column(values: list[object]) -> pa.Array:
-    """Values of one kind as they are, else as text."""
+    """Values of one kind as they are, else, and where a number is too large for any column, as text."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) == 1 or kinds == {int, float}:
-        try:
+        with suppress(pa.ArrowException, OverflowError):
             return pa.array(values)
-        except (pa.ArrowException, OverflowError):
-            pass  # a number that is too large for any column
     return pa.array([value if value is None or isinstance(value, str) else json.dumps(value) for value in values])
 
 
@@ -228,7 +227,10 @@ def encode_rows(
     if table == "subscriptions" and "dialect" in columns:
         _check_filters(rows, columns, where)
     if table == "advertisements":
-        _check_advertisements(columns, rows.num_rows, where)
+        masks, filters = (columns.get(name, pa.nulls(rows.num_rows)) for name in ("attributes", "filter"))
+        nothing = numbers(pc.and_(masks.is_null(), filters.is_null()))
+        Cell(where, "attributes").refuse(nothing, masks, "attributes, or a filter on content")
+        _parse_filters(filters, numbers(filters.is_valid()), where)
     if table in ("links", "peers"):
         left, right = (numbers(columns[side]) for side in ("left", "right"))
         for row in np.flatnonzero(left == right).tolist():
@@ -274,14 +276,6 @@ def _check_filters(rows: pa.Table, columns: Mapping[str, pa.Array], where: str) 
     _parse_filters(columns.get("filter", pa.nulls(rows.num_rows)), own, where)
 
 
-def _check_advertisements(columns: Mapping[str, pa.Array], rows: int, where: str) -> None:
-    """Refuse advertisements of nothing, and filters that cannot be read."""
-    masks, filters = (columns.get(name, pa.nulls(rows)) for name in ("attributes", "filter"))
-    expected = "attributes, or a filter on content"
-    Cell(where, "attributes").refuse(numbers(pc.and_(masks.is_null(), filters.is_null())), masks, expected)
-    _parse_filters(filters, numbers(filters.is_valid()), where)
-
-
 def _parse_filters(filters: pa.Array, own: Bools, where: str) -> None:
     """Refuse filters on content that cannot be read, in the rows that have one of their own."""
     from overlace.matching.content.syntax import parse_filter
@@ -298,7 +292,6 @@ def _parse_filters(filters: pa.Array, own: Bools, where: str) -> None:
 def _encode_column(
     values: pa.Array, kind: pa.DataType, kind_of: str | None, names: dict[str, list[str]], cell: Cell
 ) -> pa.Array:
-    """A column as its table holds it."""
     if kind_of and not (cell.column == "region" and pa.types.is_integer(values.type)):
         text, known = read_texts(values, cell), names.setdefault(kind_of, [])
         known += sorted(set(pc.unique(text).drop_null().to_pylist()) - set(known))

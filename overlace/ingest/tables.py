@@ -20,6 +20,8 @@ from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge
 from overlace.ingest.table_rows import Cell, encode_rows, read_table_file, read_texts
 from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import ALL, MST, Wanted, among, pairs_of, wire
+from overlace.matching.content.attributes import mask_filters
+from overlace.matching.content.syntax import parse_filter
 from overlace.matching.names import check_value, pseudonyms
 from overlace.trace.address import local
 from overlace.trace.store import HOUR_US, Trace
@@ -275,3 +277,29 @@ def write_changed(writer: Writer, table: str, old: pa.Table, merged: pa.Table) -
         logs = writer.base.stored(table, [], extra=[log], source=LOGS) if writer.base and sources[i] == LOGS else None
         writer.drop(table, sources[i])
         writer.write(table, rows, source=sources[i], name=f"-{table}-{i}", beside=logs)
+
+
+def write_requests(writer: Writer, predicates: Sequence[str]) -> list[str]:
+    """Write what content subscriptions ask for, and tell whose filters imply no predicate: they ask for nothing."""
+    base = writer.base
+    rows = base.read("subscriptions") if base else schema_of("subscriptions").empty_table()
+    own = np.flatnonzero(is_content(rows["dialect"]))
+    if base is None or len(own) == 0:
+        return []
+    texts = rows["filter"].take(arrow(own, pa.int64())).to_pylist()
+    asked = mask_filters([parse_filter(text) for text in texts], [parse_filter(text) for text in predicates])
+    masks = numbers(rows["attributes"], 0).copy()
+    masks[own] = asked
+    column = rows.schema.get_field_index("attributes")
+    merged = rows.set_column(column, rows.schema.field(column), arrow(masks, pa.int64(), masks == 0))
+    write_changed(writer, "subscriptions", rows, merged)
+    clients = numbers(rows["client"])[own[asked == 0]]  # of subscriptions that are in no channel
+    if len(clients) == 0:
+        return []
+    few = list(dict.fromkeys(clients.tolist()))
+    called = ", ".join(base.names["client"][each] for each in few[:3]) + (", ..." if few[3:] else "")
+    return [
+        f"{len(clients):,} of {counted(len(own), 'content subscription', 'content subscriptions')} "
+        f"{'asks' if len(clients) == 1 else 'ask'} for no attribute, and so for no channel ({called}): none of the "
+        "trace's attributes holds for all that the filter matches. A new trace chooses attributes anew."
+    ]

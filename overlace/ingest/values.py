@@ -211,20 +211,19 @@ def times(text: pa.Array) -> tuple[pa.Array, Bools]:
 def whole_in(values: pa.Array) -> Ints:
     """Whole numbers of 0 or more of any type: NONE where there is none, else UNREADABLE; those above FAR are FAR."""
     kind = values.type
+
+    def quick(text: pa.Array) -> Ints:
+        try:
+            return _quick_digits(text)
+        except pa.ArrowInvalid:
+            return _quick_decimals(text, 0, exact=True)
+
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         found = integers(values)
     else:
-        if pa.types.is_floating(kind):
-            values = pc.if_else(pc.is_nan(values), None, values)
-        found = _read(as_text(values), _quick_whole, whole_of)
+        values = pc.if_else(pc.is_nan(values), None, values) if pa.types.is_floating(kind) else values
+        found = _read(as_text(values), quick, whole_of)
     return np.where((found < 0) & (found != NONE), UNREADABLE, found)
-
-
-def _quick_whole(text: pa.Array) -> Ints:
-    try:
-        return _quick_digits(text)
-    except pa.ArrowInvalid:
-        return _quick_decimals(text, 0, exact=True)
 
 
 @lru_cache(1 << 16)
@@ -276,10 +275,10 @@ def names_in_lists(values: pa.Array, single: bool = False) -> pa.ListArray:
     return list_column(np.append(0, np.cumsum(sizes)), names.drop_null(), missing)
 
 
-def list_column(start: Ints, names: pa.Array, missing: pa.Array) -> pa.ListArray:
-    """Lists of names: those of row i are names[start[i]:start[i + 1]]; null where they are missing."""
-    mask = missing if missing.true_count else None
-    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), names, mask=mask)
+def list_column(start: Ints, members: pa.Array, missing: pa.Array | None = None) -> pa.ListArray:
+    """Lists: that of row i is members[start[i]:start[i + 1]]; null where it is missing."""
+    mask = missing if missing is not None and missing.true_count else None
+    return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), members, mask=mask)
 
 
 def names_in_cells(values: pa.Array, separator: str, suspects: str, single: bool) -> tuple[pa.ListArray, Bools]:

@@ -98,7 +98,6 @@ def _named_links(pairs: Pairs, brokers: Sequence[str]) -> list[str]:
 
 
 def _shown(names: Sequence[str]) -> str:
-    """Some of the names, and how many more there are."""
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 

@@ -134,7 +134,6 @@ class Columns:
 
 
 def _numbers(values: Sequence[str]) -> list[float]:
-    """Those that are finite numbers."""
     found = []
     for each in values:
         with suppress(ValueError):

@@ -39,17 +39,12 @@ TABLE_BYTES = 16 << 20
 LINES, WIDTH = 5, 100
 """Lines that are shown, and characters of each."""
 
-FEW_ROWS = 3
-"""Rows below which two words a line are no table."""
+FEW_ROWS, FEW_BROKERS = 3, 300
+"""Rows below which two words a line are no table, and names up to which a relation between things of one kind is
+likelier links of brokers than interests."""
 
-FEW_BROKERS = 300
-"""Names up to which a relation between things of one kind is likelier links of brokers than interests."""
-
-OUT = "trace"
-"""The trace that printed commands make."""
-
-MAX_BAD = 10
-"""Percent of a file's lines that may be bad, unless the command line says otherwise."""
+OUT, MAX_BAD = "trace", 10
+"""What printed commands have: the trace, and the percentage of lines that may be bad where they do not say."""
 
 OBJECT_OF_LISTS = re.compile(rb'\s*\{\s*"((?:\\.|[^"\\])*)"\s*:\s*\[\s*("?(?:\\.|[^"\\,\]])*)')
 
@@ -209,7 +204,7 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
     """A text or Parquet file: as a log by the names that logs have, as a table, or either by guess."""
     form, reasons, found = "", list[str](), list[Recipe]()
     try:
-        form = look(file.path, asked.format, asked).format
+        form = look(file.path, asked).format
     except (BadParameter, Unknown):  # what was asked for, not the file, is wrong
         raise
     except OverlaceError as error:

@@ -33,7 +33,7 @@ class LogSample(NamedTuple):
 
 def read_log(path: str, options: Options, data: bytes, whole: bool) -> LogSample:
     """The events of the first bytes of a log."""
-    source = look(path, options.format, options)
+    source = look(path, options)
     events: list[dict[str, Any]] = []
     batches: Iterable[pa.RecordBatch]
     if source.format == "parquet":

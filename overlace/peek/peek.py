@@ -106,9 +106,6 @@ def _as_given(path: str, paths: Sequence[str]) -> str:
     return path
 
 
-# --- folders ------------------------------------------------------------------------------------------------
-
-
 def _inspect_all(files: Sequence[str], asked: Options) -> list[InspectedFile]:
     """What each file is; of many, files of one folder and ending are taken to be alike."""
     if len(files) <= MANY:
@@ -187,9 +184,6 @@ def _other_recipes(inspected: Sequence[InspectedFile]) -> Iterator[Recipe]:
             yield Recipe(configurations, topology=True, why="broker configurations belong together").of_table()
     if graphs:
         yield replace(graphs[0], why=f"one of {len(graphs)} topologies: choose" if len(graphs) > 1 else "")
-
-
-# --- facets -------------------------------------------------------------------------------------------------
 
 
 def _facets(log: Mapping[str, Any], receivers: bool, recipes: Sequence[Recipe]) -> dict[str, str]:

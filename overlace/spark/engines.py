@@ -191,7 +191,6 @@ def _connected(url: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
 
 @contextmanager
 def _client(url: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session of a server of Spark Connect."""
     from pyspark.sql.connect.session import SparkSession as Remote
 
     spark = Remote.builder.remote(url).config(map=dict(conf)).create()

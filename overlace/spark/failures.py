@@ -143,9 +143,11 @@ def _read_machine(text: str) -> OverlaceError | None:
         where = f": {_short(denied[1])}" if denied[1] else ""
         return SparkFailed(f"permission denied{where}. Change its owner or mode, or choose another path.")
     if re.search(r"S3AFileSystem not found|No FileSystem for scheme:? \"?s3", text):
+        jars = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+        version = next((each.stem.removeprefix("hadoop-client-api-") for each in jars), "VERSION")
         return SparkFailed(
             "Spark has no jars for s3 here. Add those of its own version of Hadoop: --conf "
-            f"spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version()}"
+            f"spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}"
         )
     if unmade := re.search(r"Mkdirs failed to create (?:file:)?(\S+)", text):
         return SparkFailed(f"the folder {unmade[1]} cannot be made. Check the path and its owner, or choose another.")
@@ -158,12 +160,6 @@ def _read_machine(text: str) -> OverlaceError | None:
             f"Its log: {log_to_read()}"
         )
     return None
-
-
-def hadoop_version() -> str:
-    """The version of Hadoop that PySpark brings."""
-    jars = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
-    return next((each.stem.removeprefix("hadoop-client-api-") for each in jars), "VERSION")
 
 
 def _read_cause(text: str) -> OverlaceError:

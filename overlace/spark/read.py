@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from overlace.errors import Unknown
 from overlace.ingest.store import Files, functions_for
 from overlace.trace.store import Trace
-from overlace.trace.tables import TRACE, hashed_columns, schema_of
+from overlace.trace.tables import TRACE, hashed_columns
 
 NAMED = ("region",)
 """Columns that hold small numbers of things that have names."""
@@ -25,7 +25,7 @@ def read(spark: SparkSession, trace: str, table: str, *, names: bool = True) -> 
     found = Trace.open(trace)
     files = Files(spark, found.path)
     with functions_for(spark):
-        frame, listed = _rows(files, found, table), _rows(files, found, "names")
+        frame, listed = files.table(table, found.parts), files.table("names", found.parts)
         kinds = hashed_columns(table) | {name: name for name in NAMED if name in frame.columns}
         for column, kind in kinds.items() if names else ():
             own = listed.where(F.col("kind") == kind).select(F.col("id").alias(ITS_ID), F.col("name").alias(ITS_NAME))
@@ -34,11 +34,6 @@ def read(spark: SparkSession, trace: str, table: str, *, names: bool = True) -> 
 
 
 ITS_ID, ITS_NAME = "its id", "its name"
-
-
-def _rows(files: Files, trace: Trace, table: str) -> DataFrame:
-    """The files of a table that count."""
-    return files.read(schema_of(table), *dict.fromkeys(part.path for part in trace.parts.get(table, ())))
 
 
 def _named(frame: DataFrame, column: str, names: DataFrame) -> DataFrame:

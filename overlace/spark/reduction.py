@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from overlace.arrays.jit import Ints
+from overlace.ingest.stages import begin_of
 from overlace.ingest.store import Files, settings, union
 from overlace.observe.traffic import as_traffic, inside
 from overlace.spark.failures import explained_failures
@@ -119,12 +120,10 @@ class OnEngine:
             return self._table(trace, "traffic").select(*KEYS, *SUMS)
         inner, edges = inside(trace, window)
         rows = sent_in(self._table(trace, "traffic"), self._table(trace, "messages"), inner, edges)
-        at = F.unix_micros("bucket")
-        return rows.withColumn("bucket", F.timestamp_micros(at - F.pmod(at, F.lit(trace.bucket_us))))
+        return rows.withColumn("bucket", begin_of("bucket", trace.bucket_us))
 
     def _table(self, trace: Trace, table: str) -> DataFrame:
-        paths = dict.fromkeys(part.path for part in trace.parts.get(table, ()))
-        return Files(self.spark, trace.path).read(schema_of(table), *paths)
+        return Files(self.spark, trace.path).table(table, trace.parts)
 
     def _gathered(self, trace: Trace, rows: DataFrame) -> Traffic:
         """Rows and the audiences that they name, with the numbers of this process for ids."""

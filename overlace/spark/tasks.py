@@ -2,8 +2,7 @@
 
 Small inputs never need numba, so an executor without it would pass forty lines and fail on a million; and a task that
 fails is tried again elsewhere, so that one bad executor would only be slow, or fail a job by chance. So the first job
-of a session asks the executors that are there and refuses the work if one is not fit, and every task looks at its
-Python first: one that is unfit answers with what it lacks, and the job is refused, with the host and the Python named.
+of a session asks the executors that are there, and refuses the work if one is not fit, with its host and Python named.
 
 Functions of this module are pickled by value, with what they refer to: they run where `overlace` may be missing.
 """
@@ -38,17 +37,12 @@ from overlace.spark.jvm import NoSpark
 NEEDED = ("overlace", "numpy", "pyarrow", "pandas", "numba", "msgspec", "xxhash")
 """What tasks import, or Spark for them."""
 
-FIRST, QUEUED = 30.0, 300.0
-"""Seconds until the first executor must have come: of a standalone master, and where applications queue for them."""
+FIRST, QUEUED, SETTLED = 30.0, 300.0, 5.0
+"""Seconds until the first executor must have come, of a standalone master and where applications queue for them, and
+without another one after which all have."""
 
-SETTLED = 5.0
-"""Seconds without another one after which all have come."""
-
-AT_ONCE = 16
-"""Executors that are asked at the same time."""
-
-MOST = 64
-"""Executors that are asked before the first job; the others say it when a task comes to them."""
+AT_ONCE, MOST = 16, 64
+"""Executors that are asked at the same time, and before the first job; the others say it when a task comes to them."""
 
 About: TypeAlias = dict[str, Any]
 """What a Python says of itself: `host`, `path`, `python` (its version), `found` and `lacks` by package."""
@@ -61,9 +55,6 @@ def runs_this_python(spark: SparkSession) -> bool:
     if not isinstance(spark, SparkSession):
         return spark in IN_THIS_PROCESS
     return is_local(str(spark.sparkContext.master)) and spark.sparkContext.pythonExec == sys.executable
-
-
-# --- in a task -----------------------------------------------------------------------------------------------
 
 
 def describe_python(version: str) -> About:
@@ -79,9 +70,6 @@ def describe_python(version: str) -> About:
     if found.get("overlace", version) != version:
         lacks["overlace"] = f"{found['overlace']} there, {version} here"
     return {"host": gethostname(), "path": sys.executable, "python": python_version(), "found": found, "lacks": lacks}
-
-
-# --- executors -----------------------------------------------------------------------------------------------
 
 
 def probe(spark: SparkSession) -> list[About]:

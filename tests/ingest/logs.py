@@ -3,12 +3,21 @@
 import json
 import os
 
+import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from overlace.ingest.events import EVENT, NAME
 from overlace.ingest.fields import COMMON
 
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+
+
+def with_text_names(batches):
+    """Events as a table with names as text."""
+    whole = pa.Table.from_batches(batches, EVENT)
+    text = {NAME: pa.string(), pa.list_(NAME): pa.list_(pa.string())}
+    return whole.cast(pa.schema([each.with_type(text.get(each.type, each.type)) for each in whole.schema]))
 
 
 def often(examples):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.ingest.formats.mosquitto import filter_columns
-from overlace.ingest.formats.mosquitto.lines import FILTER
+from overlace.ingest.formats.mosquitto.kinds import FILTER
 from overlace.ingest.formats.mosquitto.queues import filters_of, matches
 from tests.matching.test_topics import is_valid, names
 from tests.matching.test_topics import matches as by_the_rules

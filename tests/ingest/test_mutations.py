@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from overlace.ingest.events import with_text_names
 from overlace.ingest.formats import csv, jsonl, mosquitto, parquet
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
-from tests.ingest.logs import PLAIN, START, TEXTS, TIMES, WHOLE
+from tests.ingest.logs import PLAIN, START, TEXTS, TIMES, WHOLE, with_text_names
 
 MUTATED = 200 if PLAIN else 3000
 PIECES = [
@@ -56,7 +55,7 @@ def events_of(form, log, options, size):
     batches = list(form.read(blocks(io.BytesIO(log), size=size), options))
     for batch in batches:
         batch.validate(full=True)
-    rows = chain.from_iterable(with_text_names(pa.Table.from_batches([batch])).to_pylist() for batch in batches)
+    rows = chain.from_iterable(with_text_names([batch]).to_pylist() for batch in batches)
     found = {}
     for each in rows:
         assert each["offset"] not in found
@@ -108,7 +107,7 @@ def table_events(folder, columns):
     options = parquet.settle(path, Options(unit="s").for_format(form))
     splits = parquet.splits(path, 700)
     batches = chain.from_iterable(parquet.read_groups(path, first, last, options) for first, last in splits)
-    rows = [each for batch in batches for each in with_text_names(pa.Table.from_batches([batch])).to_pylist()]
+    rows = [each for batch in batches for each in with_text_names([batch]).to_pylist()]
     return {each["offset"]: {name: each[name] for name in FIELDS} for each in rows}
 
 

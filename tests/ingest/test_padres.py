@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from overlace.ingest.accounts import ORPHANS
-from overlace.ingest.events import EVENT, with_text_names
 from overlace.ingest.formats.padres import FORMAT
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
@@ -19,6 +18,7 @@ from overlace.ingest.sources import FORMATS, guess
 from overlace.matching.names import pseudonyms
 from overlace.peek.peek import peek
 from tests.engine import ingest_sources
+from tests.ingest.logs import with_text_names
 
 PLACE = "INFO  ca.utoronto.msrg.padres.broker.brokercore.InputQueueHandler.processMessage(InputQueueHandler.java:113) "
 ROUTER = "INFO  ca.utoronto.msrg.padres.broker.router.Router.handleMessage(Router.java:148) "
@@ -122,9 +122,7 @@ def read(log, bounds=(0,), size=1 << 20):
         for start, end in zip(bounds, ends, strict=True)
         for batch in FORMAT.read(blocks(io.BytesIO(log), start, end, size), {})
     ]
-    table = with_text_names(pa.Table.from_batches(batches, EVENT)).drop_columns(
-        ["sample"]
-    )  # of a kind only the first has one
+    table = with_text_names(batches).drop_columns(["sample"])  # of a kind only the first has one
     return table.sort_by("offset").to_pylist()
 
 

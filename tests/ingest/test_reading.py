@@ -5,17 +5,26 @@ import json
 import random
 from itertools import pairwise
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.ingest.events import with_text_names
-from overlace.ingest.formats import counts, csv, jsonl
+from overlace.ingest.formats import csv, jsonl
 from overlace.ingest.lines import blocks
 from overlace.ingest.options import Options
 from tests.ingest import oracles
-from tests.ingest.logs import START, TEXTS, TIMES, WHOLE, files, is_json_number, objects, often, rows_of
+from tests.ingest.logs import (
+    START,
+    TEXTS,
+    TIMES,
+    WHOLE,
+    files,
+    is_json_number,
+    objects,
+    often,
+    rows_of,
+    with_text_names,
+)
 from tests.ingest.oracles import Bad, Ignored, Kept
 
 sizes = st.sampled_from([1, 7, 64, 1 << 20])
@@ -31,7 +40,7 @@ def read(form, log, options, size=1 << 20):
     found = {}
     for batch in form.read(blocks(io.BytesIO(log), size=size), options):
         batch.validate(full=True)
-        for row in with_text_names(pa.Table.from_batches([batch])).to_pylist():
+        for row in with_text_names([batch]).to_pylist():
             assert row["offset"] not in found
             found[row["offset"]] = outcome(row)
     return found
@@ -118,7 +127,7 @@ def test_tables_without_a_header_have_numbers_for_names(log, size):
 @given(st.sampled_from(["hour,client,topic,messages,bytes", "hour,broker,messages,bytes,topic"]), st.data(), sizes)
 def test_counts_are_read_as_a_plain_reader_reads_them(head, data, size):
     log = data.draw(files(rows_of(head.split(","), ","), head.encode()))
-    check(counts.FORMAT, oracles.counts, log, settled(counts.FORMAT, head.encode()), size)
+    check(csv.COUNTS, oracles.counts, log, settled(csv.COUNTS, head.encode()), size)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from overlace.catalog import PLANNERS
 from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
+from overlace.optimize.words import Units
+from overlace.optimize.words import lines as lines_of
 from overlace.planners.placement.stay import Stay
 from overlace.planners.tree.mst import Mst
-from overlace.report.answer import answer_lines
 from overlace.testing import small_observations
 from overlace.trace.judgement import Baseline, Interval, Judgement, Measure, Point
 from overlace.trace.plan_file import MOST_LISTED, PlanFile
@@ -262,7 +263,7 @@ def test_the_first_lines_say_where_a_baseline_does_better(tmp_path, greedy, said
     saving = Interval(share=0.3, low=0.2, high=0.4, slices=9, origins=3)
     given = JUDGED | {"saving": saving, "baselines": [Baseline(links="today", changes=5, share=greedy)]}
     judge(tmp_path / "a", Judgement(**given, train_share=0.7))
-    lines = answer_lines(read_plan(tmp_path / "a"), "message")
+    lines = lines_of(read_plan(tmp_path / "a"), Units("message"))
     assert lines[0][0] == "windows"
     assert "(70% of the messages)" in lines[0][1]
     assert ("beaten by a baseline" in [what for what, _ in lines[:4]]) == said

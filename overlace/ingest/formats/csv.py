@@ -2,6 +2,9 @@
 
 A row is a message or, with a `receiver`, one delivery of it: rows with one key are one message. The
 key is the mapped id, else (sender, at, topic, bytes), else the fields named by `group`.
+
+Counts are rows with the messages and bytes of a client (or broker), topic and hour, as many systems can export them
+cheaply. They go straight into traffic; the receivers follow from subscriptions.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -17,9 +21,9 @@ import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints
 from overlace.errors import BadParameter
-from overlace.ingest.content import Content, add_content, settle_content
+from overlace.ingest.content import Content, add_content, settle_content, type_of
 from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import COMMON, OPTIONS, default_group, match_columns, settle_mapping
+from overlace.ingest.fields import COMMON, OPTIONS, match_columns, settle_mapping
 from overlace.ingest.lines import MARK, Faults, TextLines, bad, read_lines, text_between
 from overlace.ingest.rows import LARGEST, read_rows
 from overlace.ingest.values import empty_as_null
@@ -92,10 +96,9 @@ def settle(sample: bytes, options: Settled) -> Settled:
     rows = [sample_cells(line, layout.delimiter) for line in lines if not (layout.comments and line.startswith("#"))]
     cells = [[row[i].strip(" ") for row in rows if i < len(row)] for i in range(len(found))]
     times = [cell for each, own in zip(found, cells, strict=True) if each and each.field == "at" for cell in own]
-    settled = settle_mapping(cast(Settled, {**options, **layout._asdict()}), layout.columns, times, found)
-    settle_content(settled, dict(zip(layout.columns, cells, strict=True)))
-    settled["group"] = settled.get("group") or default_group(settled)
-    return settled
+    settled = settle_mapping(cast(Settled, {**options, **layout._asdict()}), layout.columns, times, found, table=True)
+    named = dict(zip(layout.columns, cells, strict=True))
+    return settle_content(settled, named, lambda name: type_of(named[name]))
 
 
 def sample_cells(line: str, delimiter: str) -> list[str]:
@@ -210,9 +213,32 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     settle=settle,
-    options={
-        **OPTIONS,
-        "delimiter": "column delimiter (default: detected)",
-        "header": "whether the first line names the columns (default: detected)",
-    },
+    options=OPTIONS | {"delimiter", "header"},
+)
+
+
+def settle_counts(sample: bytes, options: Settled) -> Settled:
+    """As for other rows; a log without clients counts by broker."""
+    asked = dict(options["map"])
+    columns = detect_layout(sample, options.get("delimiter"), options.get("header")).columns
+    if "client" not in asked and not any(c.strip().lower() in COMMON["client"] for c in columns):
+        named = next((c for c in columns if c.strip().lower() in ("broker", "server")), None)
+        if named:
+            asked["client"] = (named,)
+    return {**settle(sample, {**options, "map": asked}), "group": ()}
+
+
+def sniff_counts(head: bytes) -> float:
+    """A header that names messages and an hour."""
+    first = head.partition(b"\n")[0].lower()
+    return 0.9 if b"messages" in first and b"hour" in first else 0.0
+
+
+COUNTS = Format(
+    name="counts",
+    scope="line",
+    sniff=sniff_counts,
+    read=partial(read, kind="counts", largest=2**53),  # beyond, sums are no longer exact everywhere
+    settle=settle_counts,
+    options=FORMAT.options - {"group", "list_separator", "content"},
 )

@@ -22,23 +22,18 @@ import pyarrow as pa
 
 from overlace.arrays.jit import Bools
 from overlace.errors import Unknown
-from overlace.ingest.content import asked_types, settle_content
+from overlace.ingest.content import asked_types, settle_content, types_in
 from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, OPTIONS, Column, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TextLines, read_lines
-from overlace.ingest.members import HALF, Number, columns_of, read_parts
+from overlace.ingest.rows import HALF, Number, columns_of, read_parts
 
-AT_ONCE = 1000
-"""Lines that are read at once: they and what they say fit into a processor's cache."""
+AT_ONCE, LOOKED_AT, MOST = 1000, 2000, 200
+"""Lines that are read at once (they and what they say fit into a processor's cache), lines that are looked at to settle
+what holds for all, and members that are decoded at once."""
 
 DEPTH = 64
 """Lists and objects inside one another, at most."""
-
-LOOKED_AT = 2000
-"""Lines that are looked at to settle what holds for all."""
-
-MOST = 200
-"""Members that are decoded at once."""
 
 NOT_UNICODE = "not Unicode: half of a surrogate pair"
 NO_OBJECT, TOO_DEEP = "not one JSON object", f"nested deeper than {DEPTH} levels"
@@ -208,12 +203,10 @@ def settle(sample: bytes, options: Settled) -> Settled:
     folded = ({name.lower(): value for name, value in each.items()} | each for each in objects)
     samples = [next((each[name] for name in times if each.get(name) is not None), None) for each in folded]
     columns = list(dict.fromkeys(chain(members, *asked.values())))
-    settled = settle_mapping(options, columns, samples, match_columns(columns, asked, in_lower_case))
-    values = {name: [each.get(name) for each in objects] for name in columns}
-    if not objects:  # nothing to go by
-        values |= {name: [] for name in asked_types(options.get("content") or ())}
-    settle_content(settled, values, typed=True)
-    return settled
+    found = match_columns(columns, asked, in_lower_case)
+    settled = settle_mapping(options, columns, samples, found, table=False)
+    known = columns if objects else asked_types(options.get("content") or ())  # without any there is nothing to go by
+    return settle_content(settled, known, lambda name: types_in([each.get(name) for each in objects]))
 
 
 def sniff(head: bytes) -> float:

@@ -141,18 +141,15 @@ def _read(event: Mapping[str, Any], headers: Sequence[str]) -> Hop | str:
     if not any(ids):
         return NO_ID
     key = blake2b("\x1f".join([*ids, subject]).encode(), digest_size=16).digest()
-    size = int(request["msgsize"]) - _header_size(given) if first else 0
+    size = 0
+    if first:  # of the payload, without headers
+        lines = sum(len(name.encode()) + len(value.encode()) + 4 for name, values in given.items() for value in values)
+        size = int(request["msgsize"]) - (lines + len(b"NATS/1.0\r\n\r\n") if given else 0)
     if size >= LARGEST:
         return NO_EVENT
     signed = (balance + (SPAN >> 1)) % SPAN - (SPAN >> 1)
     name = _name(came, server) if first else None
     return Hop(key, at, server, name, topic, max(size, 0), signed, deliveries, neighbours)
-
-
-def _header_size(given: Mapping[str, Sequence[str]]) -> int:
-    """Bytes of headers as they are sent."""
-    lines = sum(len(name.encode()) + len(value.encode()) + 4 for name, values in given.items() for value in values)
-    return lines + len(b"NATS/1.0\r\n\r\n") if given else 0
 
 
 def _name(step: Mapping[str, Any], server: str) -> str:
@@ -266,5 +263,5 @@ FORMAT = Format(
     at_home=True,
     finished=jsonl.is_finished,
     one_log=True,
-    options={"map": "id=HEADER: a header that tells which message an event is of, beside " + " and ".join(ID_HEADERS)},
+    options=frozenset({"map"}),
 )

@@ -41,7 +41,7 @@ import pyarrow.compute as pc
 from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.events import TIME, Blocks, Format, Settled, events
 from overlace.ingest.lines import TextLines, bad, ignored, read_lines, text_between
-from overlace.ingest.values import EARLIEST, LATEST, keys_in, mask_of, times_in
+from overlace.ingest.values import EARLIEST, LATEST, keys_in, list_column, mask_of, times_in
 
 AT = r"(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) "
 GOT, SENDING = " got message from INPUTQUEUE:", " is sending message: "
@@ -147,8 +147,8 @@ def _messages(
     yield from some(~plain & ~bare & ~links, "ignored", reason=reason)
     keys = keys_in(pc.binary_join_element_wise(table["id"], pc.fill_null(pc.struct_field(content, "time"), ""), "\x1f"))
     named = hop.dictionary_encode()
-    nobody = pa.ListArray.from_arrays(pa.array(np.zeros(len(rows) + 1, np.int32)), named.slice(0, 0))
-    alone = pa.ListArray.from_arrays(pa.array(np.arange(len(rows) + 1, dtype=np.int32)), named)
+    nobody = list_column(np.zeros(len(rows) + 1, np.int64), named.slice(0, 0))
+    alone = list_column(np.arange(len(rows) + 1), named)
     yield from some(plain & came, "message", client=named, topic=topic, receivers=nobody, message=keys)
     yield from some(plain & ~came, "delivery", receivers=alone, message=keys)
 

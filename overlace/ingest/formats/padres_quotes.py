@@ -20,9 +20,9 @@ import pyarrow as pa
 from overlace.errors import BadTrace, Unknown
 from overlace.ingest.content import TRUTHS, TYPES, asked_types
 from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import COMMON, FIELDS, OPTIONS, match_columns, settle_mapping
+from overlace.ingest.fields import COMMON, OPTIONS, match_columns, settle_mapping
 from overlace.ingest.lines import CLEAN, Faults, TextLines, find_lines, read_lines
-from overlace.ingest.members import OF_TYPE, Number, columns_of, read_parts
+from overlace.ingest.rows import OF_TYPE, Number, columns_of, read_parts
 from overlace.ingest.values import NUMBER
 
 NAME = "padres-quotes"
@@ -99,7 +99,8 @@ def settle(sample: bytes, options: Settled) -> Settled:
             f"publications name no publisher. Expected an attribute that stands for one: --map client={likely} (found: "
             f"{', '.join(listed)})."
         )
-    settled = settle_mapping(options, columns, [each.get(name) for name in times for each in rows], found)
+    samples = [each.get(name) for name in times for each in rows]
+    settled = settle_mapping(options, columns, samples, found, table=False)
     wanted = asked_types(options.get("content") or ())
     for name in wanted:
         if listed and name not in listed:
@@ -138,9 +139,5 @@ FORMAT = Format(
     read=read,
     settle=settle,
     content=True,
-    options={
-        "map": "field=attribute, several times; client must be mapped. fields: " + " ".join(FIELDS),
-        **{name: OPTIONS[name] for name in ("group", "broker", "unit", "list_separator")},
-        "content": "attributes that are content (default: all), each with its type if need be: code:text",
-    },
+    options=OPTIONS,
 )

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from overlace.arrays.jit import Bools
-from overlace.errors import BadTrace, Busy, Unknown
-from overlace.ingest.content import Content, add_content, asked_types, column_name
+from overlace.errors import BadTrace, Busy
+from overlace.ingest.content import Content, add_content, column_name, settle_content
 from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import OPTIONS, default_group, match_columns, settle_mapping
+from overlace.ingest.fields import OPTIONS, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TableRows
 from overlace.ingest.rows import read_rows
 from overlace.ingest.values import as_text, integers, is_list, list_column, mask_of
@@ -82,17 +82,9 @@ def settle_columns(
     plain = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating)
     sampled = [column for column in times if any(is_plain(schema.field(column).type) for is_plain in plain)]
     samples = [value for column in sampled for value in head[column].to_pylist()] if head else []
-    settled = settle_mapping(options, schema.names, samples, found)
+    settled = settle_mapping(options, schema.names, samples, found, table=True)
     settled["zoneless"] |= any(pa.types.is_timestamp(types[each]) and types[each].tz is None for each in times)
-    wanted = asked_types(settled.get("content") or ())
-    for column in wanted:
-        if column not in types:
-            raise Unknown("column", column, schema.names)
-    if wanted:
-        settled["types"] = {c: kind or _type_of(name, c, schema.field(c).type) for c, kind in wanted.items()}
-        settled["unused"] = [column for column in settled["unused"] if column not in wanted]
-    settled["group"] = settled.get("group") or default_group(settled)
-    return settled
+    return settle_content(settled, schema.names, lambda column: _type_of(name, column, types[column]))
 
 
 def columns_read(options: Settled) -> list[str]:
@@ -103,12 +95,11 @@ def columns_read(options: Settled) -> list[str]:
 
 def _type_of(path: str, name: str, kind: pa.DataType) -> str:
     """The type of content that a column holds."""
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_boolean(inner):
+    if pa.types.is_boolean(kind):
         return "flag"
-    if pa.types.is_integer(inner) or pa.types.is_floating(inner) or pa.types.is_decimal(inner):
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "number"
-    if pa.types.is_string(inner) or pa.types.is_large_string(inner):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return "text"
     raise BadTrace(
         f"{path}: column {name} is {kind}, and content is text, numbers or flags. Leave it out of --content, or name a "
@@ -176,7 +167,6 @@ def _changes(values: pa.Array) -> Bools:
 
 
 def _content_of(columns: Mapping[str, pa.Array], types: Mapping[str, str], faults: Faults) -> Content:
-    """The columns of what messages say."""
     content = Content()
     for name, kind in types.items():
         values = columns[name]

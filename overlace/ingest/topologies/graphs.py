@@ -146,7 +146,6 @@ def _distinct(names: list[str], ids: list[str]) -> list[str]:
 
 
 def _amount(text: str, what: str, most: float = inf) -> float:
-    """A finite number from 0 to most."""
     try:
         value = float(text)
     except ValueError:
@@ -158,7 +157,6 @@ def _amount(text: str, what: str, most: float = inf) -> float:
 
 
 def _topology(kind: str, brokers: list[str], links: list[Link]) -> Topology:
-    """A topology of links that could be wired."""
     table, notes = merge_links(links)
     unknown, unpriced = table["latency_us"].null_count, table["cost"].null_count
     if unknown:

@@ -55,7 +55,6 @@ def nats(texts: dict[Path, bytes]) -> Topology:
 
 
 def _block(server: Block, *names: str) -> Block:
-    """The first of the blocks that is there, or an empty one."""
     return next((value for value in map(server.get, names) if isinstance(value, dict)), {})
 
 

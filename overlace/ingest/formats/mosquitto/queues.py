@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Ints, kernel
-from overlace.ingest.formats.mosquitto.lines import BRIDGE, FILTER, FILTER_OFF, RETAINED, Log, is_any
+from overlace.ingest.formats.mosquitto import kinds
+from overlace.ingest.formats.mosquitto.lines import Log, is_any
 from overlace.ingest.formats.mosquitto.state import OPEN, UNSEEN, Entries, Sends
 from overlace.ingest.values import mask_of
 
@@ -45,7 +46,7 @@ class Filters(NamedTuple):
 
 def filters_of(log: Log) -> Filters:
     """Subscriptions of each client in the order of the log, and the levels of every topic and filter."""
-    lines = np.flatnonzero(is_any(log.code, FILTER, FILTER_OFF))
+    lines = np.flatnonzero(is_any(log.code, kinds.FILTER, kinds.FILTER_OFF))
     lines = lines[np.argsort(log.client[lines], kind="stable")]
     levels = pc.split_pattern(log.topics, "/")
     words = levels.values.dictionary_encode()
@@ -53,7 +54,7 @@ def filters_of(log: Log) -> Filters:
     return Filters(
         np.searchsorted(log.client[lines], np.arange(len(log.clients) + 1)),
         lines,
-        *_spans(lines, log.code[lines] == FILTER, log.client[lines], log.topic[lines]),
+        *_spans(lines, log.code[lines] == kinds.FILTER, log.client[lines], log.topic[lines]),
         log.topic[lines].astype(np.int64),
         log.qos[lines].astype(np.int64),
         mask_of(pc.starts_with(log.topics, "$share/")),
@@ -117,7 +118,7 @@ class Evidence(NamedTuple):
 
 def find_carried(sends: Sends, order: Ints, entries: Entries, filters: Filters) -> Ints:
     """The message that each send carries, -1 where none is found; `order` is by client, then line."""
-    carried = np.where((sends.label == OPEN) | (sends.label == BRIDGE), sends.turn, -1)
+    carried = np.where((sends.label == OPEN) | (sends.label == kinds.BRIDGE), sends.turn, -1)
     own = np.flatnonzero(carried >= 0)
     own = own[entries.publisher[carried[own]] == sends.client[own]]
     waiting = order[(sends.qos == 0)[order]]
@@ -137,7 +138,7 @@ def find_carried(sends: Sends, order: Ints, entries: Entries, filters: Filters) 
 
 def _sessions(sends: Sends, order: Ints) -> Sessions:
     """Sessions that queued: the others' sends are each the only one in a turn that it fits, by ascending number."""
-    able = (sends.qos > 0) & ((sends.label == OPEN) | (sends.label == RETAINED))
+    able = (sends.qos > 0) & ((sends.label == OPEN) | (sends.label == kinds.RETAINED))
     mine = order[able[order]]
     client, base = sends.client[mine], sends.base[mine]
     begins = np.append(True, (client[1:] != client[:-1]) | (base[1:] != base[:-1]))[: len(mine)]
@@ -175,19 +176,18 @@ def take_waiting(sends: Sends, waiting: Ints, entries: Entries, carried: Ints) -
             each = entries.places[k]
             if entries.enter[each] > sends.line[j]:
                 break
-            asked = sends.label[j] != BRIDGE or (entries.qos[each] > 0 and entries.publisher[each] != client)
+            asked = sends.label[j] != kinds.BRIDGE or (entries.qos[each] > 0 and entries.publisher[each] != client)
             if asked and entries.size[each] == sends.size[j]:
                 carried[j], least = each, each + 1
                 break
 
 
-def _settle_work(sessions: Sessions, evidence: Evidence, *_: object) -> int:
-    """Each session looks at its sends, its filters and topics, and the messages that entered."""
-    each = sum(map(len, (evidence.entries.line, evidence.filters.line, evidence.filters.of_topic)))
-    return 10 * len(sessions.sends) + len(sessions.over) * each
-
-
-@kernel(work=_settle_work)
+@kernel(
+    work=lambda sessions, evidence, *_: (
+        10 * len(sessions.sends)
+        + len(sessions.over) * sum(map(len, (evidence.entries.line, evidence.filters.line, evidence.filters.of_topic)))
+    )
+)
 def settle(sessions: Sessions, evidence: Evidence, carried: Ints) -> None:
     """Write into `carried` what the sends of sessions with queues carry."""
     sends = evidence.sends
@@ -310,6 +310,51 @@ def fits(evidence: Evidence, j: int, each: int) -> bool:
         and entries.size[each] == sends.size[j]
         and (entries.qos[each] >= sends.qos[j] or evidence.raised)
     )
+
+
+# --- bridges ----------------------------------------------------------------------------------------------
+
+
+def carry_over_bridges(sends: Sends, order: Ints, entries: Entries, topics: pa.Array, carried: Ints) -> None:
+    """Have sends to bridges carry what waited, as too much was in flight or the bridge was down.
+
+    What a broker queues for a bridge it numbers and sends as it does for any client, first in, first out. Inexact where
+    the queue overflowed: what was dropped is taken for what was sent, until nothing waits.
+    """
+    late = order[((sends.label == kinds.BRIDGE) & (sends.qos > 0))[order]]
+    if (carried[late] < 0).any() or sends.behind[late].any():
+        late = late[np.lexsort((sends.number[late], sends.base[late], sends.client[late]))]
+        renamed = sends._replace(topic=_topics_at_entry(sends, entries, topics))
+        take_waiting(renamed, late, entries, carried)
+
+
+def _topics_at_entry(sends: Sends, entries: Entries, topics: pa.Array) -> Ints:
+    """Of each send the topic by which its message entered: bridges rename by prefix as they send.
+
+    What a bridge renames is seen where a message was sent as it entered; the same prefixes hold for what waited.
+    """
+    topic, over = sends.topic.copy(), sends.label == kinds.BRIDGE
+    at_once = over & (sends.turn >= 0) & ~sends.behind
+    late = np.flatnonzero(over & ~at_once)
+    names = topics.to_pylist()
+    place = {name: i for i, name in enumerate(names)}
+    came: dict[tuple[int, int], int] = {}
+    prefixes: dict[int, set[tuple[str, str]]] = {}
+    seen = np.column_stack([sends.client, topic, np.append(entries.topic, -1)[sends.turn]])[at_once]
+    for client, out, entered in np.unique(seen, axis=0).tolist():
+        came[client, out] = entered
+        now, then = names[out].split("/"), names[entered].split("/")
+        while now and then and now[-1] == then[-1]:
+            now, then = now[:-1], then[:-1]
+        prefixes.setdefault(client, set()).add(("/".join([*now, ""]), "/".join([*then, ""])))
+    pairs, which = np.unique(np.column_stack([sends.client, topic])[late], axis=0, return_inverse=True)
+    found = []
+    for client, out in pairs.tolist():
+        rules = sorted(prefixes.get(client, ()), key=lambda each: (-len(each[0]), each))
+        renamed = [then + names[out][len(now) :] for now, then in rules if names[out].startswith(now)]
+        found.append(came.get((client, out), next((place[name] for name in renamed if name in place), out)))
+    topic[late] = np.array(found, dtype=np.int64)[which.reshape(-1)]
+    return topic
 
 
 # numpy's own search, sort and append take seconds to compile.

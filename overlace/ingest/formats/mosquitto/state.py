@@ -8,28 +8,8 @@ import numpy as np
 
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Ints, kernel
-from overlace.ingest.formats.mosquitto.lines import (
-    ACK,
-    BRIDGE,
-    CONNACK,
-    CONNECT,
-    DISCONNECT,
-    GONE,
-    LEFT,
-    LINK_IN,
-    RECEIVE,
-    REDELIVERY,
-    REFUSED,
-    RELEASE,
-    RETAINED,
-    SEND,
-    UNSUBSCRIBE,
-    WILL_TOPIC,
-    Log,
-    Numbers,
-    is_any,
-    last_marked,
-)
+from overlace.ingest.formats.mosquitto import kinds
+from overlace.ingest.formats.mosquitto.lines import Log, Numbers, is_any, last_marked
 
 MIDS = 65535  # packet ids run from 1 to this and begin again
 OPEN = 0
@@ -107,8 +87,11 @@ def turns_of(log: Log, owned: Bools) -> tuple[Entries, Sends, Bools]:
     lines = Lines(
         log.code, log.client, log.topic, log.size, log.mid, log.dup, log.qos, log.retain, log.present, enters, durable31
     )
-    columns, none = np.empty((7, np.count_nonzero((enters >= 0) | is_any(log.code, GONE, LEFT))), np.int64), first[:0]
-    sent, clients = np.flatnonzero(log.code == SEND), len(log.bridge)
+    columns, none = (
+        np.empty((7, np.count_nonzero((enters >= 0) | is_any(log.code, kinds.GONE, kinds.LEFT))), np.int64),
+        first[:0],
+    )
+    sent, clients = np.flatnonzero(log.code == kinds.SEND), len(log.bridge)
     turn, base, since = np.full((3, len(sent)), -1)
     label, number = np.zeros((2, len(sent)), np.int64)
     marks, client, topic = np.zeros((4, len(sent)), bool), log.client[sent], log.topic[sent].astype(np.int64)
@@ -129,15 +112,15 @@ def _entering(log: Log) -> tuple[Ints, Ints]:
     publisher has too many under way, does not. A receive with the dup flag is the one before it of that client and
     packet id, if topic and size agree.
     """
-    received = log.code == RECEIVE
-    refused = np.flatnonzero(log.code[1:] == REFUSED)  # the lines above
+    received = log.code == kinds.RECEIVE
+    refused = np.flatnonzero(log.code[1:] == kinds.REFUSED)  # the lines above
     refused = refused[received[refused] & (log.client[refused] == log.client[refused + 1])]
     refused = refused[log.mid[refused] == log.mid[refused + 1]]
     first = np.where(received, np.arange(len(received)), -1)
     twice = received & (log.qos == 2)
     pending = twice.copy()
     pending[refused] = False
-    known = twice | (log.code == RELEASE)
+    known = twice | (log.code == kinds.RELEASE)
     if (log.dup[received] == 1).any():
         known |= received & (log.qos > 0)
     at = np.flatnonzero(known)
@@ -169,31 +152,31 @@ def take_turns(lines: Lines, entries: Entries, sends: Sends, known: Clients, bri
     entered, send = 0, 0
     for i in range(len(code)):
         what, own = code[i], client[i]
-        if what == SEND:
+        if what == kinds.SEND:
             if lines.dup[i] != 1 and absent >= 0 and now < 0 and sends_will(lines, i, absent, known, owned):
                 put_entry(entries, entered, -1, i - 1, absent, lines, i)
                 entries.qos[entered] = 2
                 now, entered = entered, entered + 1
             take_send(lines, i, now, returning == own, entries, sends, send, known, bridge)
             send += 1
-        elif what == WILL_TOPIC:
+        elif what == kinds.WILL_TOPIC:
             known.will[own] = i
-        elif RECEIVE <= what <= UNSUBSCRIBE or what == LINK_IN:
+        elif kinds.RECEIVE <= what <= kinds.UNSUBSCRIBE or what == kinds.LINK_IN:
             now, absent, returning = -1, -1, -1  # another turn
-            if what == ACK:
+            if what == kinds.ACK:
                 known.flight[own] = max(0, known.flight[own] - 1)
-            elif what == CONNACK:
+            elif what == kinds.CONNACK:
                 if lines.size[i] == 0:  # accepted
                     known.connected[own] = i
                     if lines.present[i] == 1 or known.durable31[own]:
                         returning = own
                     else:
                         known.session[own], known.flight[own], known.number[own] = i, 0, 0
-            elif what in (CONNECT, LINK_IN):
+            elif what in (kinds.CONNECT, kinds.LINK_IN):
                 known.will[own], known.goodbye[own], known.durable31[own] = NONE, False, lines.durable31[i]
-            elif what == DISCONNECT:
+            elif what == kinds.DISCONNECT:
                 known.goodbye[own] = True
-            elif what in (GONE, LEFT):
+            elif what in (kinds.GONE, kinds.LEFT):
                 absent, known.away[own] = own, i
                 if known.will[own] >= 0 and not known.goodbye[own]:
                     put_entry(entries, entered, -1, i, own, lines, known.will[own])
@@ -231,7 +214,7 @@ def take_send(
     own, size, retain = lines.client[i], lines.size[i], lines.retain[i] == 1
     sends.since[send], sends.returned[send] = known.connected[own], returning
     if lines.dup[i] == 1:
-        sends.label[send] = REDELIVERY
+        sends.label[send] = kinds.REDELIVERY
         return
 
     # is it a send of the message that enters in this turn?
@@ -242,9 +225,9 @@ def take_send(
         sends.turn[send], sends.crowded[send], known.served[own] = now, known.served[own] == now, now
         known.keeps_retain[own] |= retain
     if bridge[own]:
-        sends.label[send] = BRIDGE
+        sends.label[send] = kinds.BRIDGE
     elif retain and not fits and not known.keeps_retain[own]:
-        sends.label[send] = RETAINED
+        sends.label[send] = kinds.RETAINED
 
     # above QoS 0 it has a number, and counts as in flight until it is acknowledged
     if lines.qos[i] == 0:
