@@ -40,16 +40,16 @@ def test_a_gap_is_named_from_a_third_of_what_was_saved_in_the_training_window(ju
     assert verdict.train > 0
     least = (1 - GAP) * verdict.train
 
-    def said(share, expected=None):
+    def gap_of(share, expected=None):
         return explain_gap(with_judgement(verdict, saving=saving_of(share), expected=expected), follows)
 
-    assert said(least + 1e-9) == ""
-    assert said(least - 1e-3).startswith(
+    assert gap_of(least + 1e-9) == ""
+    assert gap_of(least - 1e-3).startswith(
         f"{least - 1e-3:.1%} less is paid on held-out traffic where {verdict.train:.1%} less was"
     )
-    assert said(-0.25).startswith("25.0% more is paid on held-out traffic")
-    assert said(verdict.train, saving_of(verdict.train)) == ""  # as expected
-    assert "and 1.0% less was expected" in said(verdict.train, saving_of(0.01))
+    assert gap_of(-0.25).startswith("25.0% more is paid on held-out traffic")
+    assert gap_of(verdict.train, saving_of(verdict.train)) == ""  # as expected
+    assert "and 1.0% less was expected" in gap_of(verdict.train, saving_of(0.01))
 
 
 def test_newcomers_are_named_as_a_cause_by_their_share_of_what_is_paid(judged):
