@@ -64,7 +64,7 @@ def demo_command(
         as_json,
         {"trace": ingested.trace.path, "sources": [a._asdict() for a in ingested.accounts], **found.as_document()},
         *lines,
-        *plan_lines(found.verdicts[0].document, most=5),
+        *plan_lines(found.verdicts[0].document, most=5, units=found.units),
         *answer_text(found),
         shown(f"report   {found.report}"),
         f"[dim]{time.perf_counter() - began:.0f} s[/dim]",

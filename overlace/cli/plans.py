@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.table import Table
@@ -15,6 +15,9 @@ from typer.core import TyperGroup
 from overlace.cli.console import AsJson, Force, PlanPath, RunPath, Seed, answer, bar, err, shown
 from overlace.errors import Unknown
 from overlace.wording import amount, counted
+
+if TYPE_CHECKING:
+    from overlace.optimize.words import Units
 
 plans = typer.Typer(no_args_is_help=True, help="Plan files: look at one, compare two, keep the first steps.")
 
@@ -108,22 +111,19 @@ def solve_command(
     answer(
         as_json,
         {**document.model_dump(), "plan": str(folder)},
-        *plan_lines(document, most=8, priced=unit_of(folder)[1]),
+        *plan_lines(document, most=8, units=units_of_plan(folder)),
         shown(f"plan     {folder}"),
     )
 
 
-def plan_lines(document: Any, most: int | None = None, priced: bool = True) -> list[str]:
-    """A plan as infrastructure tools show theirs: what each step changes and why, then what all of it comes to.
-
-    `priced`: some link has a cost.
-    """
-    from overlace.optimize.words import changes_line, own_cost_unit
+def plan_lines(document: Any, most: int | None = None, units: Units | None = None) -> list[str]:
+    """A plan as infrastructure tools show theirs: what each step changes and why, then what all of it comes to."""
+    from overlace.optimize.words import PER_MESSAGE, changes_line, own_cost_unit
     from overlace.trace.plan_file import change_lines
 
     lines = []
     listed = document.steps[:most]
-    unit = own_cost_unit(document.facets, document.parameters, priced)
+    unit = own_cost_unit(document.facets, document.parameters, units or PER_MESSAGE)
     short = unit.partition(";")[0]
     for line in listed:
         share = f" ({line.gain / document.cost_before:.1%})" if document.cost_before else ""
@@ -165,27 +165,25 @@ def plan_show(
 ) -> None:
     """What a plan costs and saves, and each step with its reason."""
     from overlace.catalog import PLANNERS
-    from overlace.optimize.words import Units
     from overlace.optimize.words import lines as lines_of
     from overlace.trace.plans import read_plan
 
     document = read_plan(plan, PLANNERS)
-    unit, priced = unit_of(plan)
-    judged = [
-        f"{shown(what)}: {shown(text)}" for what, text in lines_of(document, Units(unit, priced)) if what != "changes"
-    ]
+    units = units_of_plan(plan)
+    judged = [f"{shown(what)}: {shown(text)}" for what, text in lines_of(document, units) if what != "changes"]
     lines = [*judged, f"at most {document.peak_reconnects:,} connect anew in one step"]
-    shown_steps = plan_lines(document, steps, priced)
+    shown_steps = plan_lines(document, steps, units)
     answer(as_json, document.model_dump(), *shown_steps, *lines, shown(f"digest   {document.digest}"))
 
 
-def unit_of(plan: Path) -> tuple[str, bool]:
-    """(what link costs are per, whether some link has one), as the run of a plan says; per message where it is none."""
+def units_of_plan(plan: Path) -> Units:
+    """What costs are counted in, as the run of a plan says; per message where it is none."""
+    from overlace.optimize.words import Units
     from overlace.trace.runs import read_json
 
     about = (plan if plan.is_dir() else plan.parent).resolve().parent.parent / "run.json"
     run = read_json(about) if about.exists() else {}
-    return str(run.get("unit", "message")), bool(run.get("links_priced", True))
+    return Units(str(run.get("unit", "message")), bool(run.get("links_priced", True)))
 
 
 @plans.command("diff", epilog="Example: [bold]overlace plan diff run/plans/A run/plans/B[/bold]")
@@ -226,7 +224,7 @@ def plan_cut(
     answer(
         as_json,
         {**document.model_dump(), "plan": str(folder)},
-        *plan_lines(document, most=0, priced=unit_of(plan)[1]),
+        *plan_lines(document, most=0, units=units_of_plan(plan)),
         shown(f"plan     {folder}"),
     )
 

@@ -45,17 +45,28 @@ def ingest_tables(logs: list[str], out: str, options: Options, tables: TableOpti
     notes: list[str] = []
     columns = {name: each[-1] for name, each in options.map.items()}
     how = {"map": columns, "delimiter": options.delimiter, "header": options.header}
-    table, wired, lock, hidden = tables.table, tables.wired, options.break_lock, options.pseudonymise
+    table, wired, unit = tables.table, tables.wired, tables.cost_unit
+    lock, hidden = options.break_lock, options.pseudonymise
     if table:
         trace, counts = add_tables(
-            logs, table, out, how, both_ways=tables.both_ways, pseudonymise=hidden, break_lock=lock, tell=notes.append
+            logs,
+            table,
+            out,
+            how,
+            both_ways=tables.both_ways,
+            cost_unit=unit,
+            pseudonymise=hidden,
+            break_lock=lock,
+            tell=notes.append,
         )
         merged = {table: counts}
     else:
         if wired in (None, MST, ALL) and any(value not in (None, {}) for value in how.values()):
             raise BadParameter("--map, --delimiter and --header work on tables, not on topologies. Leave them out.")
         wanted = Wanted(wired, how) if wired else None
-        trace, merged, notes = add_topology(logs, out, wired=wanted, pseudonymise=hidden, break_lock=lock)
+        trace, merged, notes = add_topology(
+            logs, out, wired=wanted, cost_unit=unit, pseudonymise=hidden, break_lock=lock
+        )
     document = {**summary(trace), "merged": {name: each._asdict() for name, each in merged.items()}, "notes": notes}
     lines = [escape(f"{name}: {each}") for name, each in merged.items()]
     answer(as_json, document, *lines, *map(escape, notes), *trace_lines(trace))

@@ -23,6 +23,9 @@ KEPT = ("identity", "keep_topics", "pseudonymise", "reduce_only")
 KEY_VARIABLE, KEY_BYTES = "OVERLACE_KEY", 16
 """Where the key for pseudonyms is, and its least length: a shorter one can be found out by trying."""
 
+COST_UNITS = ("message", "gb", "ms")
+"""What the cost of a link may be per."""
+
 BUCKETS = {"hour": 3_600_000_000, "minute": 60_000_000}
 """Widths of buckets in microseconds."""
 
@@ -180,11 +183,21 @@ class TableOptions:
         "with --topology, the wired links: a minimum spanning tree, all, or a table of them (left, right)",
         metavar="mst|all|FILE",
     )
+    cost_unit: str | None = option(
+        None,
+        "what the cost of a link is per: message, gb (price of a gigabyte) or ms (default: ms where each is the link's "
+        "latency, else message)",
+        metavar="message|gb|ms",
+    )
     both_ways: bool = option(False, "with --table interests: a pair holds in both directions")
 
     def __post_init__(self) -> None:
         if self.wired and (self.table or not self.topology):
             raise BadParameter("--wired goes with --topology")
+        if self.cost_unit is not None and self.cost_unit not in COST_UNITS:
+            raise BadParameter(f"--cost-unit {self.cost_unit!r}: expected one of {', '.join(COST_UNITS)}")
+        if self.cost_unit and self.table != "links" and not self.topology:
+            raise BadParameter("--cost-unit goes with --table links or --topology")
         if self.table and self.topology:
             raise BadParameter("--table and --topology: files are one or the other")
         if self.both_ways and self.table != "interests":

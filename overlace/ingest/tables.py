@@ -84,6 +84,7 @@ def add_tables(
     options: Mapping[str, Any],
     *,
     both_ways: bool = False,
+    cost_unit: str | None = None,
     pseudonymise: bool = False,
     break_lock: bool = False,
     tell: Callable[[str], object] = lambda note: None,
@@ -99,7 +100,7 @@ def add_tables(
         if table == "subscriptions" and (base is not None or key):
             for piece in pieces:
                 _refuse_content(base, piece, key, out)
-        trace, counts, _ = _put(writer, pieces, key, both_ways=both_ways)
+        trace, counts, _ = _put(writer, pieces, key, both_ways=both_ways, cost_unit=cost_unit)
     if table == "subscriptions" and base is not None and (note := _late_filters(base, trace)):
         tell(note)
     return trace, next(iter(counts.values()))
@@ -175,6 +176,7 @@ def add_topology(
     out: str,
     *,
     wired: Wanted | None = None,
+    cost_unit: str | None = None,
     pseudonymise: bool = False,
     break_lock: bool = False,
 ) -> tuple[Trace, dict[str, Counts], list[str]]:
@@ -193,7 +195,8 @@ def add_topology(
         if key and wired and wired.how not in (MST, ALL):
             raise BadParameter(f"--wired {wired.how}: the trace's names are hidden. Use mst or all, or --table links.")
         bridges = [] if key else [asdict(bridge) for bridge in topology.bridges]
-        trace, counts, wiring = _put(writer, pieces, key, notes={"bridges": bridges} if bridges else {}, wanted=wired)
+        said = {"bridges": bridges} if bridges else {}
+        trace, counts, wiring = _put(writer, pieces, key, notes=said, wanted=wired, cost_unit=cost_unit)
     notes = [*topology.notes, *wiring]
     if links.num_rows and not any(trace.read("links", ["wired"])["wired"].to_pylist()):
         command = shlex.join(["overlace", "ingest", *paths, "--topology", "--wired", MST, "--out", out])
@@ -209,6 +212,7 @@ def _put(
     both_ways: bool = False,
     notes: Mapping[str, object] | None = None,
     wanted: Wanted | None = None,
+    cost_unit: str | None = None,
 ) -> tuple[Trace, dict[str, Counts], list[str]]:
     """Merge the pieces into the trace, and wire links; nothing is written unless all of them can be.
 
@@ -229,8 +233,9 @@ def _put(
         merged[table] = merge(merged[table], rows, table, where=piece.where, defaults=piece.defaults)
         if table == "links" and wanted:
             merged[table], wiring = wire(merged[table], names["broker"], pairs_of(rows), wanted)
-    unit = base.unit if base else "message"
-    if "links" in merged and unit != "gb":
+    unit = cost_unit or (base.unit if base else "message")
+    asked = cost_unit or (base.notes.get("cost_unit") if base else None)
+    if "links" in merged and not asked and unit != "gb":
         unit = "ms" if _are_milliseconds(merged["links"]) else "message"
     writer.name(names)
     for table, rows in merged.items():
@@ -238,7 +243,8 @@ def _put(
     trace = writer.commit(
         bucket_us=base.bucket_us if base else HOUR_US,
         unit=unit,
-        notes={**(base.notes if base else {}), **(notes or {}), **({"check": check_value(key)} if key else {})},
+        notes={**(base.notes if base else {}), **(notes or {}), **({"check": check_value(key)} if key else {})}
+        | ({"cost_unit": cost_unit} if cost_unit else {}),
     )
     return trace, {table: counts_of(old[table], rows) for table, rows in merged.items()}, wiring
 

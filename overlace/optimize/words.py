@@ -53,7 +53,7 @@ LABELS: Mapping[str, str] = {
     "shared_topics": "topics shared per link",
 }
 """Metrics in the words of the page; the others are called by their name."""
-DISTANCES = {"cost": "cost of links", "messages": "links", "hops": "hops", "latency": "µs"}
+DISTANCES = {"messages": "links", "hops": "hops", "latency": "µs"}
 """What planners of placement and tree multiply their traffic by, by their objective."""
 ENOUGH = 0.9
 """The share of what a plan saves at which its curve is called flat."""
@@ -64,17 +64,6 @@ MOST_TIMES = 1e6
 def label_of(metric: str) -> str:
     """A metric without its unit."""
     return LABELS.get(metric, metric.replace("_", " "))
-
-
-def own_cost_unit(facets: Sequence[str], parameters: Mapping[str, object], priced: bool = True) -> str:
-    """What a planner's own cost counts; `priced`: some link has a cost."""
-    if "channels" in facets:
-        return "messages received"
-    if "mesh" in facets:
-        return "links + clients × parts of topics too many"
-    distance = parameters.get("objective") or parameters.get("distance") or ("cost" if "tree" in facets else "hops")
-    counts = NO_COSTS if distance == "cost" and not priced else DISTANCES.get(str(distance), distance)
-    return f"{parameters.get('weight', 'messages')} × {counts}"
 
 
 class Units(NamedTuple):
@@ -89,11 +78,31 @@ class Units(NamedTuple):
         unit = COST_UNITS.get(self.unit, self.unit)
         return unit if self.priced else f"{unit.partition(' × ')[0]} × {NO_COSTS}"
 
+    @property
+    def of_links(self) -> str:
+        """What traffic is multiplied by."""
+        return self.cost.partition(" × ")[2]
+
     def metric(self, metric: str) -> str:
         """A metric in a line of figures; costs and latencies with their unit."""
         if metric == "mean_latency_us":
             return "mean latency in ms"
         return f"{LABELS[metric]} ({self.cost})" if metric in COSTS else label_of(metric)
+
+
+PER_MESSAGE = Units()
+"""Link costs per message."""
+
+
+def own_cost_unit(facets: Sequence[str], parameters: Mapping[str, object], units: Units = PER_MESSAGE) -> str:
+    """What a planner's own cost counts."""
+    if "channels" in facets:
+        return "messages received"
+    if "mesh" in facets:
+        return "links + clients × parts of topics too many"
+    distance = parameters.get("objective") or parameters.get("distance") or ("cost" if "tree" in facets else "hops")
+    counts = units.of_links if distance == "cost" else DISTANCES.get(str(distance), distance)
+    return f"{parameters.get('weight', 'messages')} × {counts}"
 
 
 def headline(document: PlanFile) -> str:

@@ -75,7 +75,7 @@ def _measured_curve(name: str, document: PlanFile, judged: Judgement, naming: Na
     where, flat, unit = (
         PARTS[judged.metrics[-1].part],
         flattens(judged),
-        own_cost_unit(document.facets, document.parameters, naming.priced),
+        own_cost_unit(document.facets, document.parameters, naming.units),
     )
     text = (
         f"What is left of the {label_of(metric)} {where} after each number of steps of {name}. "
@@ -127,7 +127,7 @@ def _own_curve(name: str, document: PlanFile, naming: Naming) -> Curve | None:
         costs.append(costs[-1] - step.gain)
     left = [(float(k), cost / before) for k, cost in enumerate(costs)]
     text = f"What is left of the cost of {name} after each step. It falls from 100% to {left[-1][1]:.0%}."
-    unit = own_cost_unit(document.facets, document.parameters, naming.priced)
+    unit = own_cost_unit(document.facets, document.parameters, naming.units)
     stops = [Stop(k, _describe_own_cost(k, before, cost, unit)) for k, cost in enumerate(costs)]
     return Curve(gain_svg(left, (), text, from_zero=True), stops)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from overlace.model import Names, Network, name_of
-from overlace.optimize.words import COSTS, LABELS, Units, label_of
+from overlace.optimize.words import COSTS, LABELS, PER_MESSAGE, Units, label_of
 from overlace.replay.definitions import METRICS
 
 BACKBONE = -1
@@ -20,13 +20,12 @@ class Naming:
 
     names: Names = field(default_factory=dict)
     network: Network = field(default_factory=Network)
-    unit: str = "message"  # what link costs are per
-    priced: bool = True  # some link has a cost
+    units: Units = PER_MESSAGE
 
     @property
     def cost_unit(self) -> str:
         """What traffic costs are counted in."""
-        return Units(self.unit, self.priced).cost
+        return self.units.cost
 
     def metric(self, metric: str) -> str:
         """A metric; costs with their unit, other figures carry their own."""

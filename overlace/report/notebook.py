@@ -15,7 +15,7 @@ from overlace.errors import BadOverlay
 from overlace.metrics import Metrics
 from overlace.model import Names, Network, Observation, Overlay, Plan, name_of
 from overlace.optimize.result import Result
-from overlace.optimize.words import own_cost_unit
+from overlace.optimize.words import Units, own_cost_unit
 from overlace.replay.definitions import METRICS
 from overlace.report.histograms import draw_histograms
 from overlace.report.layout import lay_out, link_loads, overlay_svg
@@ -151,7 +151,7 @@ def metrics_html(metrics: Metrics, names: Names) -> str:
     sheet = sheet_of(metrics)
     # in a trace without regions each broker is its own, and all that crosses a link crosses between two
     apart = sheet.of("crossing_messages") != sheet.of("link_messages")
-    naming = Naming(names, Network(region=[0, 0]) if apart else Network(), "the links' unit")
+    naming = Naming(names, Network(region=[0, 0]) if apart else Network(), Units("the links' unit"))
     overall = [metric for metric in METRICS if sheet.of(metric) is not None]
     table = metric_table([("value", sheet)], overall[:MOST_METRICS], "Overall", naming)
     more = more_of(len(overall) - MOST_METRICS, "metrics")

@@ -293,5 +293,5 @@ class PlanSection(NamedTuple):
 
 def _show_plan(plan: MeasuredPlan, data: View) -> PlanSection:
     curve = gain_curve(plan.id, plan.document, data.naming)
-    unit, export = plan.cost_unit(data.naming.priced), export_of(plan, data)
+    unit, export = plan.cost_unit(data.naming.units), export_of(plan, data)
     return PlanSection(plan.id, plan.document, unit, list_steps(plan.document), curve, export)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from overlace.errors import BadTrace
 from overlace.optimize.result import Json, Result, Verdict
-from overlace.optimize.words import COSTS, PARTS, flattens, label_of, own_cost_unit
+from overlace.optimize.words import COSTS, PARTS, Units, flattens, label_of, own_cost_unit
 from overlace.report.naming import Naming
 from overlace.report.sheets import Amount, Change, Sheet, Sheets, amount, change, sheet_of, shown
 from overlace.report.tables import Row, Table, more_of, ratio
@@ -64,9 +64,9 @@ class MeasuredPlan:
     train: Sheet
     judged: Sheet
 
-    def cost_unit(self, priced: bool) -> str:
-        """What the planner's own cost counts; `priced`: some link has a cost."""
-        return own_cost_unit(self.document.facets, self.document.parameters, priced)
+    def cost_unit(self, units: Units) -> str:
+        """What the planner's own cost counts."""
+        return own_cost_unit(self.document.facets, self.document.parameters, units)
 
     def within(self, family: Family) -> bool:
         """Whether the plan is about this family, and was measured."""
@@ -88,7 +88,7 @@ class View:
     @cached_property
     def naming(self) -> Naming:
         """What things are called."""
-        return Naming(self.result.names, self.result.observation.network, *self.result.units)
+        return Naming(self.result.names, self.result.observation.network, self.result.units)
 
     def best(self, family: Family) -> MeasuredPlan | None:
         """The plan that does best by what counts in its family."""
@@ -301,7 +301,7 @@ def list_alternatives(data: View) -> list[Table]:
         ]
         caption = "Other searches within the same limits" + (f" as {plan.id}" if len(plans) > 1 else "")
         heads = ("search", "planner's own cost", "of today's")
-        tables.append(Table(f"{caption} ({plan.cost_unit(data.naming.priced)})", heads, rows))
+        tables.append(Table(f"{caption} ({plan.cost_unit(data.naming.units)})", heads, rows))
     return tables
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadParameter, BadTrace
-from overlace.ingest.options import KEY_VARIABLE, Options
+from overlace.ingest.options import KEY_VARIABLE, Options, TableOptions
 from overlace.ingest.tables import add_tables, add_topology
 from overlace.matching.topics import match
 from overlace.observe.observation import observe
@@ -35,11 +35,11 @@ e1 1 2 7 1000 300
 def add(tmp_path):
     """Merge text into a trace as a table, or as a topology."""
 
-    def put(table, text, name="x.csv"):
+    def put(table, text, name="x.csv", **options):
         (tmp_path / name).write_text(text)
         if table == "topology":
-            return add_topology([str(tmp_path / name)], str(tmp_path / "t"))[:2]
-        return add_tables([str(tmp_path / name)], table, str(tmp_path / "t"), {})
+            return add_topology([str(tmp_path / name)], str(tmp_path / "t"), **options)[:2]
+        return add_tables([str(tmp_path / name)], table, str(tmp_path / "t"), {}, **options)
 
     return put
 
@@ -60,6 +60,18 @@ def test_costs_that_are_latencies_are_milliseconds_until_a_link_has_another_cost
     assert trace.unit == "ms"
     assert add("links", "left,right,wired\na,c,true\n")[0].unit == "ms"
     assert add("links", "left,right,cost\na,c,9\n")[0].unit == "message"
+
+
+def test_what_a_cost_is_per_can_be_said_and_then_holds(add):
+    graph = REPETITA.replace(" 5 1000 200", " 0.2 1000 200").replace(" 7 1000 300", " 0.3 1000 300")
+    assert add("topology", graph, "x.graph", cost_unit="gb")[0].unit == "gb"
+    assert add("sessions", "client,broker\nc1,a\n")[0].unit == "gb"
+    assert add("links", "left,right,cost\na,c,9\n", cost_unit="message")[0].unit == "message"
+    assert add("links", "left,right,cost,latency_us\na,c,1,1000\n")[0].unit == "message"
+    with pytest.raises(BadParameter, match="--cost-unit 'eur': expected one of message, gb, ms"):
+        TableOptions(table="links", cost_unit="eur")
+    with pytest.raises(BadParameter, match="--cost-unit goes with --table links or --topology"):
+        TableOptions(table="brokers", cost_unit="gb")
 
 
 def test_a_table_of_links_after_a_topology_keeps_what_it_does_not_name(add):

@@ -2,7 +2,7 @@ import pytest
 
 from overlace.catalog import PLANNERS
 from overlace.model import Network
-from overlace.optimize.words import COSTS, LABELS, own_cost_unit
+from overlace.optimize.words import COSTS, LABELS, Units, own_cost_unit
 from overlace.replay.definitions import METRICS
 from overlace.report.naming import Naming
 
@@ -16,6 +16,8 @@ def test_every_planner_s_own_cost_has_a_unit(name):
         traffic, _, distance = unit.partition(" × ")
         assert traffic in ("messages", "bytes")
         assert distance in ("cost of links", "links", "hops", "µs")
+        if distance == "cost of links":
+            assert own_cost_unit(planner.facets, vars(planner), Units("ms")) == f"{traffic} × ms of links"
 
 
 def test_an_objective_says_what_is_counted():
@@ -32,15 +34,15 @@ def test_labels_are_of_metrics_and_costs_have_units():
         "gb": "GB × price of links",
         "ms": "messages × ms of links",
     }.items():
-        assert all(text in Naming(unit=unit).metric(metric) for metric in COSTS)
+        assert all(text in Naming(units=Units(unit)).metric(metric) for metric in COSTS)
 
 
 def test_where_no_link_has_a_cost_links_are_counted_and_that_is_said():
     counted = "links; no link has a cost: each counts 1"
-    assert Naming(priced=False).metric("cost") == f"traffic cost (messages × {counted})"
-    assert Naming(unit="gb", priced=False).cost_unit == f"GB × {counted}"
-    assert own_cost_unit(("tree",), {"weight": "bytes"}, priced=False) == f"bytes × {counted}"
-    assert own_cost_unit(("placement",), {"distance": "hops"}, priced=False) == "messages × hops"
+    assert Naming(units=Units(priced=False)).metric("cost") == f"traffic cost (messages × {counted})"
+    assert Naming(units=Units("gb", False)).cost_unit == f"GB × {counted}"
+    assert own_cost_unit(("tree",), {"weight": "bytes"}, units=Units(priced=False)) == f"bytes × {counted}"
+    assert own_cost_unit(("placement",), {"distance": "hops"}, units=Units(priced=False)) == "messages × hops"
 
 
 def test_definitions_speak_of_regions_to_those_who_gave_some():
