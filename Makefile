@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= demo-run
 FAST   := "not jvm and not browser and not live"
-PLAIN  := tests/arrays tests/observe tests/ingest
+PLAIN  := tests/arrays tests/observe $(wildcard tests/ingest/test_mosquitto*.py)
 
 # Tests draw the same examples every time, so sets must come in the same order too.
 test test-fast test-long cover mutate: export PYTHONHASHSEED = 0

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+from itertools import product
 
 import pyarrow.parquet as pq
 import pytest
@@ -190,8 +191,12 @@ MORE_MOMENTS = [
 
 
 @pytest.mark.jvm
-@pytest.mark.parametrize("grown", [False, True])
-@pytest.mark.parametrize("reached", [*MOMENTS, *(pytest.param(each, marks=pytest.mark.long) for each in MORE_MOMENTS)])
+@pytest.mark.parametrize(
+    ("reached", "grown"),
+    [*zip(MOMENTS, (False, True), strict=True), *(pytest.param(*each, marks=pytest.mark.long) for each in (
+        *zip(MOMENTS, (True, False), strict=True), *product(MORE_MOMENTS, (False, True))
+    ))],
+)  # fmt: skip
 def test_an_ingest_that_is_killed_leaves_the_trace_as_it_was(spark, tmp_path, monkeypatch, reached, grown):
     """kill -9 to the driver and its JVM at some moment; then the same command gives what it gives undisturbed."""
     monkeypatch.chdir(tmp_path)
