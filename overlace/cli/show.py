@@ -47,6 +47,7 @@ def show_command(
     each step changes and why. Tables of a run are runs, metrics and trees, those of a plan changes and after.
     """
     kind, place = kind_of(path)
+    document: dict[str, Any]
     if table is not None:
         total, found = rows_of(kind, place, table, rows)
         more = f"{len(found):,} of {counted(total, 'row', 'rows')}" + " (--rows N lists more)" * (len(found) < total)
