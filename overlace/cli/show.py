@@ -57,8 +57,9 @@ def show_command(
         plan_show(Path(place), rows, as_json)
     else:
         document, lines = trace_summary(place) if kind == "trace" else run_summary(Path(place))
-        tables = ", ".join(f"{name} {count:,}" for name, count in document["rows"].items()) or "none"
-        answer(as_json, document, *lines, shown(f"tables   {tables} (overlace show {place} TABLE)"))
+        tables = ", ".join(f"{name} {count:,}" for name, count in document["rows"].items())
+        hint = f"{tables} (overlace show {place} TABLE)" if tables else f"none yet (overlace replay {place})"
+        answer(as_json, document, *lines, shown(f"tables   {hint}"))
 
 
 def kind_of(path: str) -> tuple[str, str]:
@@ -160,7 +161,7 @@ def rows_of(kind: str, path: str, table: str, most: int) -> tuple[int, list[dict
     at, trace = Path(path), Trace.open(path) if kind == "trace" else None
     there = sorted(trace.parts if trace else run_tables(at) if kind == "run" else ("after", "changes"))
     if table not in there and table in TABLES:
-        raise BadTrace(f"{path} has no table {table}. It has: {', '.join(there) or 'none'}.")
+        raise BadTrace(f"{path} has no table {table}. It has: {', '.join(there) or 'none yet'}.")
     if table not in there:
         raise Unknown("table", table, there)
     if trace:

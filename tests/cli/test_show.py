@@ -117,6 +117,14 @@ def test_a_run_is_shown_with_its_windows_and_plans(overlace, run):
     assert document["rows"]["runs"] == 4
 
 
+def test_a_run_that_was_only_observed_has_its_windows_and_no_tables_yet(overlace, trace):
+    assert overlace("observe", "trace", "--out", "all", "--train", 1)[0] == 0
+    out = overlace("show", "all")[1]
+    assert "windows  planned and judged on 2026-01-05 00:00 to 2026-01-06 16:00 (100% of the messages), UTC" in out
+    assert "tables   none yet (overlace replay all)" in out
+    assert "all has no table runs. It has: none yet." in overlace("show", "all", "runs")[2]
+
+
 def test_metrics_of_a_run_are_by_name(overlace, run):
     found = rows(overlace, "run", "metrics", "--rows", 100_000)
     kinds = {"link": "broker", "region pair": "region"}
