@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import overlace
-from overlace.cli import about, live, logs, main_job, peek, pipeline, plans, trees
+from overlace.cli import about, live, logs, main_job, peek, pipeline, plans, show, trees
 from overlace.cli.console import err, example, out, shown, visible_lines
 from overlace.cli.explain import exit_code_of, explain
 from overlace.errors import NothingBetter
@@ -41,6 +41,7 @@ app.command("demo", epilog=example("overlace demo --out demo-run"))(pipeline.dem
 app.add_typer(pipeline.workloads, name="generate")
 app.command("peek", epilog=example("overlace peek mosquitto.log"))(peek.peek_command)
 app.command("ingest", epilog=example("overlace ingest logs/ --out trace"))(logs.ingest_command)
+app.command("show", epilog=example("overlace show trace links --rows 5"))(show.show_command)
 app.command("observe", epilog=example("overlace observe trace --out run"))(pipeline.observe_command)
 app.add_typer(plans.solvers, name="solve")
 app.add_typer(plans.plans, name="plan")

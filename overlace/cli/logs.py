@@ -114,13 +114,12 @@ def account_lines(accounts: Sequence[Any]) -> list[str]:
                 *((a.lines, a.kept, sum(a.ignored.values()), a.bad, a.duplicates) for a in accounts), strict=True
             )
         ]
-        lines.append(_account_line(f"{len(accounts)} files", *sums))
+        lines.append(account_line(f"{len(accounts)} files", *sums))
     said: set[str] = set()
     for a in accounts:
         if len(accounts) <= MANY:
             lines.append(
-                _account_line(a.source, a.lines, a.kept, sum(a.ignored.values()), a.bad, a.duplicates)
-                + f" ({a.format})"
+                account_line(a.source, a.lines, a.kept, sum(a.ignored.values()), a.bad, a.duplicates) + f" ({a.format})"
             )
         lines += [f"  {text}" for text in a.mapping if text not in said]
         said |= set(a.mapping)
@@ -149,7 +148,8 @@ def short(sample: str) -> str:
     return sample if len(sample) <= 90 else sample[:87] + "..."
 
 
-def _account_line(name: str, lines: int, kept: int, ignored: int, bad: int, duplicates: int) -> str:
+def account_line(name: str, lines: int, kept: int, ignored: int, bad: int, duplicates: int) -> str:
+    """What became of the lines of a log."""
     parts = f"{kept:,} kept + {ignored:,} ignored + {bad:,} quarantined + {duplicates:,} duplicates"
     return f"{name}: {lines:,} lines = {parts}"
 

@@ -147,7 +147,7 @@ def _routed_lines(
     """Of placement and tree."""
     part, saving = judged.metrics[-1].part, judged.saving
     assert saving is not None
-    yield "windows", windows_line(judged)
+    yield "windows", windows_line(judged.train, judged.held_out, judged.train_share)
     counts = found.get(judged.metrics[0].metric, judged.metrics[-1])
     scale = 1000.0 if counts.metric == "mean_latency_us" else 1.0
     values = f"{amount(counts.before / scale)} -> {amount(counts.after / scale)}"
@@ -180,17 +180,16 @@ BEATEN = 0.005
 """What a baseline must save more, as a share of today's cost, for the first lines to say so."""
 
 
-def windows_line(judged: Judgement) -> str:
+def windows_line(planned: Sequence[int], held_out: Sequence[int], share: float | None) -> str:
     """What was planned on and what judges, by date and share of the messages."""
 
     def dates(window: Sequence[int]) -> str:
         return " to ".join(map(format_time, window))
 
-    share = judged.train_share
     train, rest = ("", "") if share is None else (f" ({share:.0%} of the messages)", f" ({1 - share:.0%})")
-    if judged.metrics[-1].part == "train":
-        return f"planned and judged on {dates(judged.train)}{train}, UTC"
-    return f"planned on {dates(judged.train)}{train}, judged on {dates(judged.held_out)}{rest}, UTC"
+    if held_out[0] == held_out[1]:
+        return f"planned and judged on {dates(planned)}{train}, UTC"
+    return f"planned on {dates(planned)}{train}, judged on {dates(held_out)}{rest}, UTC"
 
 
 def _baselines_line(judged: Judgement) -> str:

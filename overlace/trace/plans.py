@@ -16,6 +16,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast, get_type_hints
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from overlace.errors import BadParameter, BadPlan, Unknown
@@ -135,7 +136,7 @@ def read_plan(path: Path, planners: Mapping[str, type[Planner]] | None = None) -
 
     With planners, its parameters and reasons are held against the planner that it names, if that is among them.
     """
-    document = _document(path)
+    document = read_document(path)
     if document.planner in (planners or {}):
         _make(path, document, planners or {})
     else:
@@ -154,7 +155,7 @@ def load_plan(path: Path, planners: Mapping[str, type[Planner]], observation: Ob
 
     With an observation, a plan is refused that was made from another one or names what that does not have.
     """
-    document = _document(path)
+    document = read_document(path)
     if document.planner not in planners:
         raise Unknown("planner", document.planner, planners)
     plan = _make(path, document, planners)
@@ -168,7 +169,7 @@ def load_plan(path: Path, planners: Mapping[str, type[Planner]], observation: Ob
     return plan
 
 
-def _document(path: Path) -> PlanFile:
+def read_document(path: Path) -> PlanFile:
     """plan.json alone: of the right form, with the digest it names."""
     file = _file_of(path)
     document = read_json(file, _REMEDY)
@@ -285,13 +286,21 @@ def plan_difference(ours: Path, theirs: Path) -> tuple[list[str], list[str], int
     )
 
 
+def changes_by_name(
+    path: Path, names: Names | None = None, most: int | None = None
+) -> tuple[list[int], list[tuple[int, int, int, int]], list[ChangeLine]]:
+    """(step, row, the same by name) of each change or the first `most`; `names`: of what plan.json does not list."""
+    document = read_plan(path)
+    _, (changes, steps) = read_columns(path, document)
+    rows = list(changes.between(0, len(changes) if most is None else min(most, len(changes))).rows())
+    lines = [line for step in document.steps for line in step.changes][: len(rows)]
+    lines += [ChangeLine.of(*row, names) for row in rows[len(lines) :]]
+    return np.searchsorted(steps.start, np.arange(len(rows)), side="right").tolist(), rows, lines
+
+
 def _changes_of(path: Path) -> dict[tuple[int, ...], str]:
     """What a plan changes, by ids: a move is one, and so is each link that comes or goes."""
-    document = read_plan(path)
-    _, (changes, _) = read_columns(path, document)
-    rows = list(changes.rows())
-    lines = [line for step in document.steps for line in step.changes]
-    lines += [ChangeLine.of(*row) for row in rows[len(lines) :]]
+    _, rows, lines = changes_by_name(path)
     left = {row[::2]: (row, line) for row, line in zip(rows, lines, strict=True) if row[1] < 0 and line.facet in MOVES}
     there = {row[::2] for row in rows if row[1] > 0}
     found: dict[tuple[int, ...], str] = {}

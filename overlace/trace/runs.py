@@ -190,6 +190,12 @@ def read_observation(run: Path) -> tuple[Observation, Names]:
     return observation, _names(tables["names"])
 
 
+def read_names(run: Path) -> Names:
+    """The names of what a run observed, without all else; none if it holds no observation."""
+    file = run / "observation/names.parquet"
+    return _names(pq.ParquetFile(file).read()) if file.exists() else {}
+
+
 def _tables(observation: Observation, names: Names) -> dict[str, pa.Table]:
     network, classes = observation.network, observation.classes
     region = network.client_region if len(network.client_region) else np.full(observation.clients, -1)

@@ -145,16 +145,22 @@ class Trace:
         *,
         extra: Sequence[pa.Field] = (),
         source: str | None = None,
+        most: int | None = None,
     ) -> pa.Table:
         """All rows of a table as they are stored, none if the trace has no such table.
 
-        `extra` are columns that its files may have beyond its schema.
+        `extra` are columns that its files may have beyond its schema. Of the first `most` rows no more is read.
         """
         schema = schema_of(table)
         wanted = pa.schema([*(schema if columns is None else map(schema.field, columns)), *extra])
         parts = [part for part in self.parts.get(table, ()) if source in (None, part.source)]
         try:
-            tables = [read_part(self.path, path, wanted, groups) for path, groups in files_of(parts)]
+            tables, left = list[pa.Table](), most
+            for path, groups in files_of(parts):
+                tables.append(read_part(self.path, path, wanted, groups, left))
+                left = None if left is None else left - len(tables[-1])
+                if left == 0:
+                    break
         except BadTrace:
             if self.replaced():
                 raise Busy(f"{self.path} was written anew while it was read: read it again") from None
@@ -272,16 +278,16 @@ def replace_ids(rows: pa.Table, table: str, change: Callable[[str, pa.Array], pa
     return rows
 
 
-def read_part(root: str, path: str, schema: pa.Schema, groups: Sequence[int] = ()) -> pa.Table:
+def read_part(root: str, path: str, schema: pa.Schema, groups: Sequence[int] = (), most: int | None = None) -> pa.Table:
     """A part of a trace, or some row groups of a file, with exactly this schema; what may be empty may be missing."""
     files, at = place(root)
     try:
-        tables = [_read_file(files, each, schema, groups) for each in _parquet_files(files, f"{at}/{path}")]
+        tables = [_read_file(files, each, schema, groups, most) for each in _parquet_files(files, f"{at}/{path}")]
     except (OSError, pa.ArrowException) as error:
         raise BadTrace(
             f"{inside(root, path)} is named by trace.json but cannot be read: {read_os(str(error)) or error}"
         ) from None
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    return pa.concat_tables(tables).slice(0, most) if tables else schema.empty_table()
 
 
 def _parquet_files(files: pafs.FileSystem, path: str) -> list[str]:
@@ -292,9 +298,15 @@ def _parquet_files(files: pafs.FileSystem, path: str) -> list[str]:
     return sorted(i.path for i in found if i.type == pafs.FileType.File and not i.base_name.startswith(("_", ".")))
 
 
-def _read_file(files: pafs.FileSystem, path: str, schema: pa.Schema, groups: Sequence[int]) -> pa.Table:
+def _read_file(
+    files: pafs.FileSystem, path: str, schema: pa.Schema, groups: Sequence[int], most: int | None
+) -> pa.Table:
     with files.open_input_file(path) as raw:
         file = pq.ParquetFile(raw)
+        if most is not None:  # the row groups that hold the first rows
+            groups = groups or range(file.num_row_groups)
+            ends = np.cumsum([file.metadata.row_group(group).num_rows for group in groups])
+            groups = groups[: int(np.searchsorted(ends, most)) + 1]
         found = file.read_row_groups(list(groups), schema.names) if groups else file.read(columns=schema.names)
     for each in schema:  # a column that traces from before did not have is empty
         if each.nullable and each.name not in found.column_names:

@@ -1,11 +1,13 @@
+import dataclasses
 import json
 import shutil
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from overlace.errors import BadTrace, Busy
-from overlace.trace.store import HOUR_US, Trace
+from overlace.trace.store import HOUR_US, Part, Trace
 from overlace.trace.writer import Writer
 from tests.traces import trace_of
 
@@ -92,3 +94,26 @@ def test_what_is_written_anew_while_it_is_read_is_busy_and_not_damaged(tmp_path)
 def test_the_span_is_whole_buckets(tmp_path):
     assert trace_of(str(tmp_path / "t"), [(5, 0, 0, 1, [1]), (HOUR_US + 1, 0, 0, 1, [])]).span() == (0, 2 * HOUR_US)
     assert trace_of(str(tmp_path / "u"), []).span() == (0, 0)
+
+
+@pytest.mark.parametrize("of_groups", [False, True])
+def test_the_first_rows_are_those_that_reading_all_of_them_begins_with(tmp_path, of_groups):
+    """Over files of several row groups, folders of files, and parts that are one row group of a file."""
+    trace = trace_of(str(tmp_path / "t"), [(5, 0, 0, 1, [1])])
+    rows = pa.table({"digest": [f"{i:016x}" for i in range(23)]} | {"name": ["a"] * 23, "format": ["x"] * 23})
+    for column in ("lines", "kept", "ignored", "quarantined", "duplicates"):
+        rows = rows.append_column(column, pa.array(range(23), pa.int64()))
+    folder = tmp_path / "t/sources"
+    (folder / "day").mkdir(parents=True)
+    pq.write_table(rows.slice(0, 9), folder / "a.parquet", row_group_size=4)
+    pq.write_table(rows.slice(9, 0), folder / "day/0.parquet")
+    pq.write_table(rows.slice(9, 5), folder / "day/1.parquet", row_group_size=2)
+    pq.write_table(rows.slice(14, 9), folder / "day/2.parquet", row_group_size=4)
+    parts = [Part("sources/a.parquet", 9, 0), Part("sources/day", 14, 0)]
+    if of_groups:
+        parts = [Part("sources/a.parquet", 4, 0, group=1), Part("sources/a.parquet", 1, 0, group=2), parts[1]]
+    trace = dataclasses.replace(trace, parts={"sources": parts})
+    all_rows = trace.stored("sources")
+    assert len(all_rows) == 19 if of_groups else 23
+    for most in range(25):
+        assert trace.stored("sources", most=most).equals(all_rows.slice(0, most)), most
