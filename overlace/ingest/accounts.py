@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
-from overlace.errors import BadTrace
+from overlace.errors import Absent, BadTrace
 from overlace.ingest.fields import UNIT_WORDS
 from overlace.ingest.job import id_of
 from overlace.ingest.options import Options
 from overlace.ingest.sources import Source, bytes_waiting, hide
+from overlace.ingest.where import LEFT_OUT, filters_of
 from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
 from overlace.trace.tables import schema_of
 
@@ -88,6 +89,8 @@ class Book:
         self.accounts = {s.digest: account_of(s, self.rows[id_of(s.digest)], bytes_waiting(s)) for s in sources}
         self.before = {s.digest: noted[s.digest]["account"]["lines"] for s in sources if s.begin}
         judge(self.accounts.values(), options, self.before)
+        if not self.before and not any(account.kept for account in self.accounts.values()):
+            refuse_empty(self.accounts.values())
 
     def total(self, what: str) -> int:
         """The sum of what was counted under a word over all sources."""
@@ -190,6 +193,18 @@ def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, in
             )
 
 
+def refuse_empty(accounts: Iterable[Account]) -> None:
+    """Refuse logs of which filters leave no row."""
+    for account in accounts:
+        reasons = {reason: count for reason, count in account.ignored.items() if reason.startswith(LEFT_OUT)}
+        if reasons:
+            reason, count = max(reasons.items(), key=lambda item: item[1])
+            raise Absent(
+                f"{account.source}: no row is kept: {count:,} of {account.lines:,} lines are {reason}. Nothing was "
+                "ingested. `overlace peek` shows rows as they are."
+            )
+
+
 def sources_table(notes: Mapping[str, Any]) -> tuple[pa.Table, pa.Table]:
     """The tables of sources and of the quarantine."""
     sources, bad = [], []
@@ -217,8 +232,11 @@ def shown_mapping(source: Source) -> list[str]:
     if source.options.get("types"):
         listed = ", ".join(f"{name} ({kind})" for name, kind in source.options["types"].items())
         lines.append(f"content: {listed}")
-    if source.options.get("unused"):
-        lines.append(f"not used: {', '.join(source.options['unused'])}")
+    if filters := filters_of(source.options.get("where") or ()):
+        lines.append(f"rows that are read: {' and '.join(map(str, filters))} (--where)")
+    unused = [name for name in source.options.get("unused") or () if name not in {each.column for each in filters}]
+    if unused:
+        lines.append(f"not used: {', '.join(unused)}")
     unit = source.options.get("unit")
     if unit:
         lines.append(f"times that are numbers are {UNIT_WORDS[unit]} since 1970 (--time-unit)")

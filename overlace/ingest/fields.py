@@ -34,7 +34,7 @@ FIELDS = tuple(COMMON)
 BY_NAME = {name: (field, rank) for field, names in COMMON.items() for rank, name in enumerate(names)}
 ASCII_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
-OPTIONS = frozenset({"map", "group", "list_separator", "broker", "content", "unit"})
+OPTIONS = frozenset({"map", "group", "list_separator", "broker", "content", "unit", "where"})
 """What every format with columns honours."""
 
 UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}

@@ -20,7 +20,7 @@ from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.content import MARK, Content, add_content, attribute_of, column_name
 from overlace.ingest.events import TIME, Settled, events, in_one_piece
 from overlace.ingest.fields import separator_of
-from overlace.ingest.lines import Faults, TableRows, TextLines, bad
+from overlace.ingest.lines import Faults, TableRows, TextLines
 from overlace.ingest.values import (
     EARLIEST,
     LATEST,
@@ -65,7 +65,7 @@ def read_rows(
     """One event a line: what its fields say, or bad with the reason and a sample."""
     found = _fields(columns, len(lines.offsets), options, faults, largest) | (content or {})
     if not faults.fine.all():
-        yield from bad(lines, {code: faults.code == code for code in faults.reasons}, faults.reasons)
+        yield from faults.events(lines)
         keep = pa.array(faults.fine)
         found = {name: values.filter(keep) for name, values in found.items()}
         lines = lines.at(faults.fine)

@@ -21,6 +21,7 @@ class Kept(TypedDict, total=False):
     delimiter: Character | None
     header: bool | None
     list_separator: str | None
+    where: Sequence[str]  # filters of rows
     unit: Unit | None  # of times that are numbers
     mapping: Mapping[str, Sequence[str]]  # field -> its columns, first choice first
     unused: Sequence[str]  # columns

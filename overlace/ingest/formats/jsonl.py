@@ -27,6 +27,7 @@ from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, OPTIONS, Column, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TextLines, read_lines
 from overlace.ingest.rows import HALF, Number, columns_of, read_parts
+from overlace.ingest.where import check_columns, filter_columns, select_rows
 
 AT_ONCE, LOOKED_AT, MOST = 1000, 2000, 200
 """Lines that are read at once (they and what they say fit into a processor's cache), lines that are looked at to settle
@@ -120,6 +121,15 @@ def _first_of(rows: Sequence[Any], slots: Sequence[str]) -> list[Any]:
     return values
 
 
+def _cells(values: list[Any]) -> pa.Array:
+    """Values as texts for filters: an empty one where there is none, null of lists and objects."""
+    words = {None: "", True: "true", False: "false"}
+    texts = (
+        None if isinstance(v, list | dict) else words[v] if v is None or type(v) is bool else str(v) for v in values
+    )
+    return pa.array(texts, pa.string())
+
+
 def _odd_lines(lines: TextLines) -> Bools:
     """Lines that may be nested too deep, and those with the number -0: its sign would be lost."""
     data = np.frombuffer(lines.block, np.uint8)
@@ -156,7 +166,8 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
     wanted = asked_types(options.get("content") or ())
     listed = [name for names in options["mapping"].values() for name in names]
-    objects = Objects(options["map"], wanted, [*listed, *options["unused"], *wanted])
+    filtered = filter_columns(options)
+    objects = Objects(options["map"], [*wanted, *filtered], [*listed, *options["unused"], *wanted, *filtered])
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
         texts, odd, faults = lines.each(), _odd_lines(lines), Faults(len(lines.first))
@@ -165,7 +176,9 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
             end = begin + AT_ONCE
             part = faults.part(begin, end)
             fields, content = objects.read(texts[begin:end], odd[begin:end], part)
-            extra = {name: (values, wanted[name]) for name, values in content.items()}
+            cells = {name: _cells(content.get(name) or [None] * len(part.code)) for name in filtered}
+            select_rows(cells, options, part)
+            extra = {name: (values, wanted[name]) for name, values in content.items() if name in wanted}
             parts.append(columns_of(fields, extra, options, part))
         yield from read_parts(lines, parts, options, faults)
 
@@ -199,13 +212,15 @@ def settle(sample: bytes, options: Settled) -> Settled:
     for field in ("at", "client"):
         if objects and field in asked and not set(asked[field]) & set(members):
             raise Unknown("member of the first lines", asked[field][0], members)
+    if objects:  # without any there is nothing to go by
+        check_columns(options, members, "member of the first lines")
     times = asked.get("at", COMMON["at"])
     folded = ({name.lower(): value for name, value in each.items()} | each for each in objects)
     samples = [next((each[name] for name in times if each.get(name) is not None), None) for each in folded]
     columns = list(dict.fromkeys(chain(members, *asked.values())))
     found = match_columns(columns, asked, in_lower_case)
     settled = settle_mapping(options, columns, samples, found, table=False)
-    known = columns if objects else asked_types(options.get("content") or ())  # without any there is nothing to go by
+    known = columns if objects else asked_types(options.get("content") or ())
     return settle_content(settled, known, lambda name: types_in([each.get(name) for each in objects]))
 
 
