@@ -13,7 +13,7 @@ from overlace.ingest.fields import UNIT_WORDS
 from overlace.ingest.job import id_of
 from overlace.ingest.options import Options
 from overlace.ingest.sources import Source, bytes_waiting, hide
-from overlace.ingest.where import LEFT_OUT, filters_of
+from overlace.ingest.where import LEFT_OUT, filter_columns, filters_of
 from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
 from overlace.trace.tables import schema_of
 
@@ -232,9 +232,11 @@ def shown_mapping(source: Source) -> list[str]:
     if source.options.get("types"):
         listed = ", ".join(f"{name} ({kind})" for name, kind in source.options["types"].items())
         lines.append(f"content: {listed}")
-    if filters := filters_of(source.options.get("where") or ()):
-        lines.append(f"rows that are read: {' and '.join(map(str, filters))} (--where)")
-    unused = [name for name in source.options.get("unused") or () if name not in {each.column for each in filters}]
+    own, others = source.options.get("where"), source.options.get("deliveries_where")
+    for what, words in (("messages", own), ("deliveries", others)):
+        if words:
+            lines.append(f"rows that are {what}: {' and '.join(map(str, filters_of(words)))}")
+    unused = [name for name in source.options.get("unused") or () if name not in filter_columns(source.options)]
     if unused:
         lines.append(f"not used: {', '.join(unused)}")
     unit = source.options.get("unit")

@@ -206,12 +206,13 @@ def bad(
 
 
 class Faults:
-    """Why each of some rows gives no event, if it does not: what was noted first."""
+    """Why each of some rows gives no event, if it does not: what was noted first; and which rows are deliveries."""
 
     def __init__(self, rows: int) -> None:
         self.code: Ints = np.zeros(rows, np.int64)
         self.reasons: dict[int, str] = {}
         self.ignored: set[int] = set()  # codes of what is not wrong
+        self.deliveries: Bools = np.zeros(rows, bool)  # of messages that other rows publish
 
     def note(self, rows: Bools, reason: str, *, ignored: bool = False) -> None:
         """These rows cannot be read or are ignored, unless something else was noted of them already."""
@@ -224,7 +225,8 @@ class Faults:
     def part(self, begin: int, end: int) -> Faults:
         """Those of some of the rows, which share what is noted."""
         part = Faults(0)
-        part.code, part.reasons, part.ignored = self.code[begin:end], self.reasons, self.ignored
+        part.code, part.deliveries = self.code[begin:end], self.deliveries[begin:end]
+        part.reasons, part.ignored = self.reasons, self.ignored
         return part
 
     @property

@@ -99,6 +99,12 @@ class Options:
         metavar="COLUMN=VALUE",
         read=read_filters,
     )
+    deliveries_where: tuple[str, ...] = option(
+        (),
+        "rows of this kind are deliveries of messages with their key, to client or receiver: eventType=Publish-Out",
+        metavar="COLUMN=VALUE",
+        read=read_filters,
+    )
     delimiter: str | None = option(None, "column delimiter (default: detected)")
     header: bool | None = option(None, "the first line names the columns (default: detected)")
     list_separator: str | None = option(None, "what separates names inside a cell; none: a cell is one name")
@@ -137,6 +143,7 @@ class Options:
 
         check_options(self)
         filters_of(self.where)
+        filters_of(self.deliveries_where, "--deliveries-where")
         for each in fields(self):
             if getattr(self, each.name) == "":
                 raise BadParameter(f"{flag_of(each.name)}: expected a text, found nothing")
@@ -151,7 +158,7 @@ class Options:
         """What a format's reader gets; refused if it was asked for something that the format does not honour."""
         from overlace.ingest.fields import asked_columns, field_called
 
-        plain = ("content", "delimiter", "header", "list_separator", "unit", "broker", "where")
+        plain = "content where deliveries_where delimiter header list_separator unit broker".split()
         given: dict[str, Any] = {
             "map": asked_columns(self.map),
             "group": tuple(field_called(name) for name in self.group),

@@ -152,8 +152,8 @@ def job_of(options: Mapping[str, str]) -> Job:
 
 
 READING = (
-    "format map group content where delimiter header list_separator unit broker bridges identity keep_topics skip "
-    "pseudonymise"
+    "format map group content where deliveries_where delimiter header list_separator unit broker bridges identity "
+    "keep_topics skip pseudonymise"
 ).split()
 """Options about how logs are read, not about what is kept of them."""
 
@@ -161,7 +161,7 @@ READ: Mapping[str, Callable[[str], Any]] = {
     "bool": lambda text: text.lower() == "true",
     "tuple": lambda text: read_fields([text]),
     "Mapping": lambda text: read_mapping([text]),
-    "where": lambda text: read_filters([text]),
+    **dict.fromkeys(("where", "deliveries_where"), lambda text: read_filters([text])),
 }
 """What makes a value of a text, by the type of the option or its name."""
 

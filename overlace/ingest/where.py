@@ -1,4 +1,4 @@
-"""Rows that are read: what their cells say decides which are messages and which are left out.
+"""Rows that are read: what their cells say decides which are messages, deliveries of messages, or left out.
 
 A filter is COLUMN=VALUE or COLUMN!=VALUE, of texts as they are written; no value is an empty text. Several values that
 a column may have are alternatives, all else has to hold.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -56,9 +57,14 @@ def filters_of(words: Sequence[str], flag: str = "--where") -> list[Filter]:
     return [*(Filter(column, tuple(values), True) for column, values in equal.items()), *others]
 
 
+def asked_filters(options: Settled) -> list[Filter]:
+    """All filters of a source."""
+    return [*filters_of(options.get("where") or ()), *filters_of(options.get("deliveries_where") or ())]
+
+
 def filter_columns(options: Settled) -> list[str]:
     """The columns that filters name."""
-    return list(dict.fromkeys(each.column for each in filters_of(options.get("where") or ())))
+    return list(dict.fromkeys(each.column for each in asked_filters(options)))
 
 
 def check_columns(options: Settled, columns: Collection[str], kind: str = "column") -> None:
@@ -71,7 +77,7 @@ def check_columns(options: Settled, columns: Collection[str], kind: str = "colum
 def refuse_names(options: Settled) -> None:
     """Refuse filters on what is hidden: they are kept as they are typed."""
     names = {column for columns in options.get("mapping", {}).values() for column in columns}
-    for each in filters_of(options.get("where") or ()):
+    for each in asked_filters(options):
         if each.column in names:
             raise BadParameter(
                 f"--pseudonymise: --where {each} would put what it names into the trace. Filter by a column that is no "
@@ -80,6 +86,8 @@ def refuse_names(options: Settled) -> None:
 
 
 def select_rows(cells: Mapping[str, pa.Array], options: Settled, faults: Faults) -> None:
-    """Leave out the rows for which a filter does not hold."""
+    """Find the rows that are deliveries, and of the others leave out those for which a filter does not hold."""
+    if delivered := filters_of(options.get("deliveries_where") or ()):
+        faults.deliveries[:] = np.logical_and.reduce([each.holds(cells[each.column]) for each in delivered])
     for each in filters_of(options.get("where") or ()):
-        faults.note(~each.holds(cells[each.column]), f"{LEFT_OUT}{each}", ignored=True)
+        faults.note(~faults.deliveries & ~each.holds(cells[each.column]), f"{LEFT_OUT}{each}", ignored=True)

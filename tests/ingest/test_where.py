@@ -169,3 +169,71 @@ def test_the_data_source_takes_filters_as_text(tmp_path):
     (tmp_path / "x.csv").write_text("at,client,kind\n1767571200,a,p\n")
     job = job_of({"path": str(tmp_path / "x.csv"), "where": "kind=p,client!=b"})
     assert job.sources[0].options["where"] == ("kind=p", "client!=b")
+
+
+def logged(kinds):
+    """Rows of these kinds, each with the message that it is about, a client, and times in order."""
+    row = st.tuples(st.sampled_from(kinds), st.sampled_from(["m0", "m1", "m2", ""]), st.sampled_from(["a", "b", "c"]))
+    return st.lists(row, min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("by_column", [False, True])
+def test_deliveries_are_joined_with_the_messages_that_they_deliver(form, by_column, tmp_path_factory):
+    """The trace is that of messages with their receivers; deliveries of what nobody published are ignored."""
+
+    @ingested(40)
+    @given(logged(["In", "Out", "Out", "Connect"]))
+    def law(found):
+        names = ("client", "kind", "at", "id", "topic", "other")
+        rows, plain, sent = [], [], {}
+        for i, (kind, key, who) in enumerate(found):
+            if kind == "In" and key in sent:
+                continue  # once
+            other, at = (who, str(START + i)) if by_column and kind == "Out" else ("", str(START + i))
+            client = "p" if by_column and kind == "Out" else who
+            rows.append(dict(zip(names, (client, kind, at, key, "t" if kind == "In" else "u", other), strict=True)))
+            if kind == "In":
+                plain.append({"client": who, "at": at, "topic": "t", "receivers": []})
+                sent |= {key: plain[-1]} if key else {}
+        assume(plain)
+        orphans = 0
+        for kind, key, who in found:
+            if kind == "Out" and key in sent:
+                sent[key]["receivers"].append(who)
+            orphans += kind == "Out" and key not in sent
+        folder = tmp_path_factory.mktemp("deliveries")
+        asked = {"where": ("kind=In",), "deliveries_where": ("kind=Out",)}
+        columns = {"client": "client", "at": "at", "key": "id", **({"receiver": "other"} if by_column else {})}
+        done = ingest(folder, form, rows, map=columns, **asked)
+        (account,) = done.accounts
+        (folder / "plain").mkdir()
+        assert account.adds_up()
+        assert (account.bad, account.duplicates) == (0, 0)
+        assert account.ignored.get("delivery of a message that no log publishes", 0) == orphans
+        assert account.kept == len(plain) + sum(row["kind"] == "Out" for row in rows) - orphans
+        assert messages(done.trace) == messages(ingest(folder / "plain", "jsonl", plain).trace)
+
+    law()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("group", [(), ("sender", "at")])
+def test_deliveries_without_a_key_in_common_are_refused(form, group, tmp_path):
+    with pytest.raises(BadParameter, match="have in common: --map key=COLUMN"):
+        ingest(tmp_path, form, ROWS, deliveries_where=("kind=Publish-Out",), group=group)
+
+
+def test_deliveries_can_have_a_time_or_topic_in_common_and_show_where_receivers_are(tmp_path):
+    rows = [
+        {"client": who, "kind": kind, "at": str(START + i // 3), "broker": at}
+        for i, (who, kind, at) in enumerate([("p", "In", "b1"), ("q", "Out", "b2"), ("r", "Out", "b3")] * 2)
+    ]
+    done = ingest(tmp_path, "csv", rows, deliveries_where=("kind=Out",), group=("at",))
+    names = done.trace.names
+    homes = {
+        names["client"][row["client"]]: names["broker"][row["broker"]]
+        for row in done.trace.read("sessions").to_pylist()
+    }
+    assert homes == {"p": "b1", "q": "b2", "r": "b3"}
+    assert sum(messages(done.trace).values()) == 2

@@ -244,5 +244,5 @@ COUNTS = Format(
     sniff=sniff_counts,
     read=partial(read, kind="counts", largest=2**53),  # beyond, sums are no longer exact everywhere
     settle=settle_counts,
-    options=FORMAT.options - {"group", "list_separator", "content"},
+    options=FORMAT.options - {"group", "list_separator", "content", "deliveries_where"},
 )
