@@ -67,11 +67,11 @@ def filter_columns(options: Settled) -> list[str]:
     return list(dict.fromkeys(each.column for each in asked_filters(options)))
 
 
-def check_columns(options: Settled, columns: Collection[str], kind: str = "column") -> None:
+def check_columns(options: Settled, columns: Collection[str]) -> None:
     """Refuse filters on columns that are not there."""
     for name in filter_columns(options):
         if name not in columns:
-            raise Unknown(kind, name, columns)
+            raise Unknown("column", name, columns)
 
 
 def refuse_names(options: Settled) -> None:
