@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
@@ -236,7 +237,8 @@ def shown_mapping(source: Source) -> list[str]:
     for what, words in (("messages", own), ("deliveries", others)):
         if words:
             lines.append(f"rows that are {what}: {' and '.join(map(str, filters_of(words)))}")
-    unused = [name for name in source.options.get("unused") or () if name not in filter_columns(source.options)]
+    used = [f"{name}." for name in (*chain.from_iterable(mapping.values()), *filter_columns(source.options))]
+    unused = [each for each in source.options.get("unused") or () if not any(n.startswith(f"{each}.") for n in used)]
     if unused:
         lines.append(f"not used: {', '.join(unused)}")
     unit = source.options.get("unit")
