@@ -237,3 +237,17 @@ def test_deliveries_can_have_a_time_or_topic_in_common_and_show_where_receivers_
     }
     assert homes == {"p": "b1", "q": "b2", "r": "b3"}
     assert sum(messages(done.trace).values()) == 2
+
+
+def test_numbers_of_json_are_compared_as_written_and_lists_equal_nothing(tmp_path):
+    rows = [{"client": "a", "at": START + i, "kind": kind} for i, kind in enumerate([7, 7.0, ["7"], {"7": 7}, None])]
+    for i, (word, left) in enumerate([("kind=7", 1), ("kind=7.0", 1), ("kind!=7", 4), ("kind=", 1)]):
+        (tmp_path / str(i)).mkdir()
+        assert ingest(tmp_path / str(i), "jsonl", rows, where=(word,)).trace.rows("messages") == left
+
+
+@pytest.mark.parametrize("form", ["parquet", "frame"])
+def test_a_column_of_lists_is_refused(form, tmp_path):
+    rows = [{**row, "kind": ["a"]} for row in ROWS]
+    with pytest.raises(BadTrace, match="column kind is list.*--where compares"):
+        ingest(tmp_path, form, rows, where=("kind=a",))
