@@ -20,7 +20,11 @@ WIDE = 40
 """Characters of a sample value."""
 
 
-@options_from(Options, only=("format", "map", "delimiter", "header", "list_separator", "unit", "skip"))
+ASKED = "format map where deliveries_where delimiter header list_separator unit skip".split()
+"""Options that peek takes and puts into the commands that it prints."""
+
+
+@options_from(Options, only=ASKED)
 def peek_command(logs: Logs, options: Options, as_json: AsJson = False) -> None:
     """What files are, without a JVM: first lines, columns as guessed, what is missing, and the command to type."""
     from overlace.peek.peek import peek

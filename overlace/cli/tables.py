@@ -42,6 +42,8 @@ def ingest_tables(logs: list[str], out: str, options: Options, tables: TableOpti
     from overlace.ingest.tables import add_tables, add_topology
     from overlace.ingest.wiring import ALL, MST, Wanted
 
+    if options.where or options.deliveries_where:
+        raise BadParameter("--where and --deliveries-where are for logs, not for tables and topologies. Leave it out.")
     notes: list[str] = []
     columns = {name: each[-1] for name, each in options.map.items()}
     how = {"map": columns, "delimiter": options.delimiter, "header": options.header}

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
-from overlace.errors import BadTrace
+from overlace.errors import Absent, BadTrace
 from overlace.ingest.fields import UNIT_WORDS
 from overlace.ingest.job import id_of
 from overlace.ingest.options import Options
 from overlace.ingest.sources import Source, bytes_waiting, hide
+from overlace.ingest.where import LEFT_OUT, filter_columns, filters_of
 from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
 from overlace.trace.tables import schema_of
 
@@ -88,6 +90,8 @@ class Book:
         self.accounts = {s.digest: account_of(s, self.rows[id_of(s.digest)], bytes_waiting(s)) for s in sources}
         self.before = {s.digest: noted[s.digest]["account"]["lines"] for s in sources if s.begin}
         judge(self.accounts.values(), options, self.before)
+        if not self.before and not any(account.kept for account in self.accounts.values()):
+            refuse_empty(self.accounts.values())
 
     def total(self, what: str) -> int:
         """The sum of what was counted under a word over all sources."""
@@ -190,6 +194,18 @@ def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, in
             )
 
 
+def refuse_empty(accounts: Iterable[Account]) -> None:
+    """Refuse logs of which filters leave no row."""
+    for account in accounts:
+        reasons = {reason: count for reason, count in account.ignored.items() if reason.startswith(LEFT_OUT)}
+        if reasons:
+            reason, count = max(reasons.items(), key=lambda item: item[1])
+            raise Absent(
+                f"{account.source}: no row is kept: {count:,} of {account.lines:,} lines are {reason}. Nothing was "
+                "ingested. `overlace peek` shows rows as they are."
+            )
+
+
 def sources_table(notes: Mapping[str, Any]) -> tuple[pa.Table, pa.Table]:
     """The tables of sources and of the quarantine."""
     sources, bad = [], []
@@ -217,8 +233,14 @@ def shown_mapping(source: Source) -> list[str]:
     if source.options.get("types"):
         listed = ", ".join(f"{name} ({kind})" for name, kind in source.options["types"].items())
         lines.append(f"content: {listed}")
-    if source.options.get("unused"):
-        lines.append(f"not used: {', '.join(source.options['unused'])}")
+    own, others = source.options.get("where"), source.options.get("deliveries_where")
+    for what, words in (("messages", own), ("deliveries", others)):
+        if words:
+            lines.append(f"rows that are {what}: {' and '.join(map(str, filters_of(words)))}")
+    used = [f"{name}." for name in (*chain.from_iterable(mapping.values()), *filter_columns(source.options))]
+    unused = [each for each in source.options.get("unused") or () if not any(n.startswith(f"{each}.") for n in used)]
+    if unused:
+        lines.append(f"not used: {', '.join(unused)}")
     unit = source.options.get("unit")
     if unit:
         lines.append(f"times that are numbers are {UNIT_WORDS[unit]} since 1970 (--time-unit)")

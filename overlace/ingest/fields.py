@@ -34,7 +34,7 @@ FIELDS = tuple(COMMON)
 BY_NAME = {name: (field, rank) for field, names in COMMON.items() for rank, name in enumerate(names)}
 ASCII_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
-OPTIONS = frozenset({"map", "group", "list_separator", "broker", "content", "unit"})
+OPTIONS = frozenset({"map", "group", "list_separator", "broker", "content", "unit", "where", "deliveries_where"})
 """What every format with columns honours."""
 
 UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -121,6 +121,13 @@ def settle_mapping(
     for name in group:
         if name not in (*used, *used.get(name, ())):
             raise Unknown("field of this log", name, used)
+    if options.get("deliveries_where") and (
+        not (group or "key" in used) or {"client", "receiver", "receivers"} & {*group}
+    ):
+        raise BadParameter(
+            "--deliveries-where: name what a message and its deliveries have in common: --map key=COLUMN, "
+            "such as an id, or --group FIELDS without clients"
+        )
     unused = list(dict.fromkeys(name for name, each in zip(columns, found, strict=True) if each is None))
     unit = options.get("unit") or unit_of(samples)
     zoneless = any(ZONELESS.match(each) for each in samples if isinstance(each, str))

@@ -349,7 +349,7 @@ class Split:
             return
         senders = np.flatnonzero(of_messages & ~events.is_kind("delivery"))
         who, at = events.client.codes[senders].astype(np.int64), senders
-        if self.source.form.at_home:
+        if self.source.at_home:
             arrived = crossing & events.is_kind("follows") & events.logged
             heard = np.flatnonzero(arrived | (of_messages & ~events.is_kind("counts")))
             start, codes = events.receivers_of(heard)

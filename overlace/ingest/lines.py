@@ -206,26 +206,37 @@ def bad(
 
 
 class Faults:
-    """What is wrong with each of some rows, if anything: what was noted first."""
+    """Why each of some rows gives no event, if it does not: what was noted first; and which rows are deliveries."""
 
     def __init__(self, rows: int) -> None:
         self.code: Ints = np.zeros(rows, np.int64)
         self.reasons: dict[int, str] = {}
+        self.ignored: set[int] = set()  # codes of what is not wrong
+        self.deliveries: Bools = np.zeros(rows, bool)  # of messages that other rows publish
 
-    def note(self, rows: Bools, reason: str) -> None:
-        """These rows cannot be read, unless something else is wrong with them already."""
+    def note(self, rows: Bools, reason: str, *, ignored: bool = False) -> None:
+        """These rows cannot be read or are ignored, unless something else was noted of them already."""
         if rows.any():
-            code = len(self.reasons) + 1
+            code = next((code for code, known in self.reasons.items() if known == reason), len(self.reasons) + 1)
             self.reasons[code] = reason
+            self.ignored |= {code} if ignored else set()
             self.code[rows & (self.code == 0)] = code
 
     def part(self, begin: int, end: int) -> Faults:
         """Those of some of the rows, which share what is noted."""
         part = Faults(0)
-        part.code, part.reasons = self.code[begin:end], self.reasons
+        part.code, part.deliveries = self.code[begin:end], self.deliveries[begin:end]
+        part.reasons, part.ignored = self.reasons, self.ignored
         return part
 
     @property
     def fine(self) -> Bools:
-        """The rows that can be read."""
+        """The rows that give an event."""
         return np.asarray(self.code == 0)
+
+    def events(self, lines: TextLines | TableRows) -> Iterator[pa.RecordBatch]:
+        """The other rows, by their reasons."""
+        which = {code: self.code == code for code in self.reasons}
+        for code in self.ignored:
+            yield from ignored(lines.offsets[which.pop(code)], self.reasons[code])
+        yield from bad(lines, which, self.reasons)

@@ -49,6 +49,11 @@ def read_fields(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for each in words for name in each.split(","))
 
 
+def read_filters(words: Sequence[str]) -> tuple[str, ...]:
+    """COLUMN=VALUE and COLUMN!=VALUE words; several may be joined by commas."""
+    return tuple(part for each in words for part in re.split(r",(?=[\w.-]+!?=)", each))
+
+
 def read_share(text: str) -> float:
     """A share such as 1% or 0.01."""
     try:
@@ -88,6 +93,18 @@ class Options:
         least=1,
         most=63,
     )
+    where: tuple[str, ...] = option(
+        (),
+        "read only rows of this kind, several times: eventType=Publish-In, level!=DEBUG (values of one column: any)",
+        metavar="COLUMN=VALUE",
+        read=read_filters,
+    )
+    deliveries_where: tuple[str, ...] = option(
+        (),
+        "rows of this kind are deliveries of messages with their key, to client or receiver: eventType=Publish-Out",
+        metavar="COLUMN=VALUE",
+        read=read_filters,
+    )
     delimiter: str | None = option(None, "column delimiter (default: detected)")
     header: bool | None = option(None, "the first line names the columns (default: detected)")
     list_separator: str | None = option(None, "what separates names inside a cell; none: a cell is one name")
@@ -122,8 +139,11 @@ class Options:
 
     def __post_init__(self) -> None:
         from overlace.ingest.fields import UNITS
+        from overlace.ingest.where import filters_of
 
         check_options(self)
+        filters_of(self.where)
+        filters_of(self.deliveries_where, "--deliveries-where")
         for each in fields(self):
             if getattr(self, each.name) == "":
                 raise BadParameter(f"{flag_of(each.name)}: expected a text, found nothing")
@@ -138,7 +158,7 @@ class Options:
         """What a format's reader gets; refused if it was asked for something that the format does not honour."""
         from overlace.ingest.fields import asked_columns, field_called
 
-        plain = ("content", "delimiter", "header", "list_separator", "unit", "broker")
+        plain = "content where deliveries_where delimiter header list_separator unit broker".split()
         given: dict[str, Any] = {
             "map": asked_columns(self.map),
             "group": tuple(field_called(name) for name in self.group),

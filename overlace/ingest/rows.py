@@ -20,7 +20,7 @@ from overlace.arrays.jit import Bools, Ints
 from overlace.ingest.content import MARK, Content, add_content, attribute_of, column_name
 from overlace.ingest.events import TIME, Settled, events, in_one_piece
 from overlace.ingest.fields import separator_of
-from overlace.ingest.lines import Faults, TableRows, TextLines, bad
+from overlace.ingest.lines import Faults, TableRows, TextLines
 from overlace.ingest.values import (
     EARLIEST,
     LATEST,
@@ -28,6 +28,7 @@ from overlace.ingest.values import (
     UNREADABLE,
     is_list,
     keys_in,
+    list_column,
     mask_of,
     names_in,
     names_in_cells,
@@ -65,7 +66,7 @@ def read_rows(
     """One event a line: what its fields say, or bad with the reason and a sample."""
     found = _fields(columns, len(lines.offsets), options, faults, largest) | (content or {})
     if not faults.fine.all():
-        yield from bad(lines, {code: faults.code == code for code in faults.reasons}, faults.reasons)
+        yield from faults.events(lines)
         keep = pa.array(faults.fine)
         found = {name: values.filter(keep) for name, values in found.items()}
         lines = lines.at(faults.fine)
@@ -77,7 +78,13 @@ def read_rows(
     batch = events(offset=lines.offsets, kind=kind, **found)
     for name, values in extra.items():
         batch = batch.append_column(pa.field(name, values.type), values)
-    yield batch
+    mere = faults.deliveries[faults.fine]
+    if not mere.all():
+        yield batch.filter(pa.array(~mere)) if mere.any() else batch
+    if mere.any():
+        yield events(
+            lines.offsets[mere], kind="delivery", **{n: each.filter(pa.array(mere)) for n, each in found.items()}
+        )
 
 
 def _fields(columns: Columns, rows: int, options: Settled, faults: Faults, largest: int) -> dict[str, pa.Array]:
@@ -102,7 +109,7 @@ def _fields(columns: Columns, rows: int, options: Settled, faults: Faults, large
         for each in columns.get(field, ()):
             note(field, not_utf8(each), "{}: not UTF-8")
         found[field] = _first_of([names_in(each) for each in columns.get(field, ())], pa.string(), rows)
-    note("client", mask_of(found["client"].is_null()), "{}: empty" if "client" in names else "no client")
+    missing = mask_of(found["client"].is_null())
     for field in ("bytes", "weight"):
         whole = numbers(field, whole_in)
         note(field, whole == UNREADABLE, "{}: not a whole number of 0 or more")
@@ -111,9 +118,28 @@ def _fields(columns: Columns, rows: int, options: Settled, faults: Faults, large
     for into, fields in (("receivers", ("receivers", "receiver")), ("attributes", ("attributes",))):
         lists = [_lists(each, field, options, note) for field in fields for each in columns.get(field, ())]
         found[into] = _first_of(lists, pa.list_(pa.string()), rows)
+    if options.get("deliveries_where"):
+        by_column = bool({"receiver", "receivers"} & names.keys())
+        nobody = _deliver(found, faults.deliveries, by_column)
+        note("receivers" if "receivers" in names else "receiver", nobody, "{}: empty")
+        missing &= ~(faults.deliveries & by_column)
+    note("client", missing, "{}: empty" if "client" in names else "no client")
     if columns.get("key"):
         found["key"] = _first_of(columns["key"], pa.string(), rows)
     return found
+
+
+def _deliver(found: dict[str, pa.Array], mere: Bools, by_column: bool) -> Bools:
+    """Name the receivers of deliveries, their clients unless a column does; those that have none.
+
+    Nobody has received a message for which its own row names none: deliveries say who has.
+    """
+    client, listed = found["client"].cast(pa.string()), found["receivers"].cast(pa.list_(pa.string()))
+    named = np.zeros(len(mere), bool) if by_column else mere
+    alone = list_column(np.append(0, np.cumsum(named)), client.filter(pa.array(named)))
+    found["client"] = pc.if_else(pa.array(mere), None, client)
+    found["receivers"] = pc.if_else(pa.array(named), alone, pc.coalesce(listed, alone))
+    return mere & mask_of(pc.equal(found["receivers"].value_lengths(), 0))
 
 
 def _first_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.Array:

@@ -39,6 +39,7 @@ from overlace.ingest.sources import Source, identity_of, refuse_changed, settle_
 from overlace.ingest.store import Store, columns_of, settings, union
 from overlace.ingest.tables import write_requests
 from overlace.ingest.topologies import Bridge
+from overlace.ingest.where import refuse_names
 from overlace.matching.names import check_value
 from overlace.model import Progress
 from overlace.trace.address import absolute
@@ -159,6 +160,8 @@ class Ingest:
         self.watch = partial(watch, store.spark)
         self.noted: dict[str, Note] = dict(notes.get("sources", {}))
         self.report = progress or (lambda share, what: None)
+        for source in sources if key else ():
+            refuse_names(source.options)
         self.job = Job(tuple(sources), options.identity or identity_of(sources), options.keep_topics, key)
         self.crossed: dict[str, int] | None = None
         self.dialled = store.read(DIALLED)

@@ -23,7 +23,7 @@ from overlace.errors import BadParameter, Unknown
 from overlace.ingest.files import find_files, hash_of
 from overlace.ingest.fragments import Split
 from overlace.ingest.job import EVENT, Job, rows
-from overlace.ingest.options import Options, read_fields, read_mapping
+from overlace.ingest.options import Options, read_fields, read_filters, read_mapping
 from overlace.ingest.sources import identity_of, look, settle_together
 
 LEAST, MOST, SHARES = 8 << 20, 64 << 20, 16
@@ -140,7 +140,7 @@ def job_of(options: Mapping[str, str]) -> Job:
         if known.get(name, "").startswith("bool") and text.lower() not in ("true", "false"):
             raise BadParameter(f"{name} is {text!r}; expected true or false")
         kind = known.get(name, "tuple").partition("[")[0].partition(" ")[0]
-        given[name] = READ.get(kind, str)(text)
+        given[name] = (READ.get(name) or READ.get(kind, str))(text)
     paths = given.pop("path", ())
     if not paths:
         raise BadParameter('expected a path, as in spark.read.format("overlace").options(path="logs/")')
@@ -152,8 +152,8 @@ def job_of(options: Mapping[str, str]) -> Job:
 
 
 READING = (
-    "format map group content delimiter header list_separator unit broker bridges identity keep_topics skip "
-    "pseudonymise"
+    "format map group content where deliveries_where delimiter header list_separator unit broker bridges identity "
+    "keep_topics skip pseudonymise"
 ).split()
 """Options about how logs are read, not about what is kept of them."""
 
@@ -161,8 +161,9 @@ READ: Mapping[str, Callable[[str], Any]] = {
     "bool": lambda text: text.lower() == "true",
     "tuple": lambda text: read_fields([text]),
     "Mapping": lambda text: read_mapping([text]),
+    **dict.fromkeys(("where", "deliveries_where"), lambda text: read_filters([text])),
 }
-"""What makes a value of a text, by the type of the option."""
+"""What makes a value of a text, by the type of the option or its name."""
 
 
 class EventType(StructType):

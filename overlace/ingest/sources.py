@@ -76,6 +76,12 @@ class Source:
         """Whether what its messages say is read, and tells who receives them."""
         return self.form.content or bool(self.options.get("types"))
 
+    @property
+    def at_home(self) -> bool:
+        """Whether receivers are at home at the broker that logs them: a delivery's own client is where its row says."""
+        by_column = {"receiver", "receivers"} & {*self.options.get("mapping", ())}
+        return self.form.at_home or bool(self.options.get("deliveries_where") and not by_column)
+
     def splits(self, most: int) -> list[tuple[int, int]]:
         """Ranges that can be read apart: one, unless each line stands alone and the file is plain."""
         if self.format == "parquet":

@@ -34,9 +34,11 @@ EARLIEST, LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND fo
 
 NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]+))?")
 ISO = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]{1,9})?)?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,:][0-9]{1,9})?)?"
     r"(?: ?(?:[Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?))?)?"
 )
+COLON = "^(.{16}:[0-9]{2}):"
+"""What a time begins with that has a colon before the parts of its second."""
 DAY = re.compile(r"([0-9]{1,2})-([A-Za-z]{3})-([0-9]{2}|[0-9]{4})")
 MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 
@@ -158,6 +160,8 @@ def _quick_times(text: pa.Array, unit: str) -> Ints:
         return _scaled(_quick_digits(text), unit)
     if shown[4:5] != "-":
         return _quick_decimals(text, 6 - UNITS[unit], exact=False)
+    if shown[16:20:3] == "::":
+        text = pc.replace_substring_regex(text, COLON, r"\1.")
     sizes = pc.binary_length(text)
     zoned = shown.endswith("Z") or "+" in shown or "-" in shown[10:]
     if pc.min(sizes).as_py() < 20 if zoned else pc.any(pc.equal(sizes, 13)).as_py():
@@ -185,6 +189,7 @@ def time_of(text: str, unit: str) -> int:
         text = f"{year}-{MONTHS.index(day[2].lower()) + 1:02}-{int(day[1]):02}"
     if not ISO.fullmatch(text):
         return UNREADABLE
+    text = re.sub(COLON, r"\1.", text)
     text = ("0400" + text[4:] if text.startswith("0000") else text).upper()  # datetime has no year 0, as leap as 400
     try:
         at = datetime.fromisoformat(text[:11] + text[11:].replace(" ", "").replace(",", "."))

@@ -110,7 +110,8 @@ class Recipe:
         flags = [("--format", chosen.format), ("--table", self.table), ("--wired", self.wired), ("--max-bad", bad)]
         flags += [(flag_of(name), getattr(chosen, name)) for name in ("delimiter", "list_separator", "unit")]
         flags += [("--map", f"{field}={name}") for field, names in _listed(chosen).items() for name in names]
-        flags += [("--skip", each) for each in chosen.skip]
+        several = ("where", "deliveries_where", "skip")
+        flags += [(flag_of(name), each) for name in several for each in getattr(chosen, name)]
         words = ["overlace", "ingest", *(f"./{name}" if name.startswith("-") else name for name in self.files)]
         words += ["--topology"] if self.topology else []
         words += [] if chosen.header is None else ["--header" if chosen.header else "--no-header"]

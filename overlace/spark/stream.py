@@ -10,11 +10,12 @@ that was killed before the manifest was written is read again, and one that come
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from overlace.errors import BadParameter
+from overlace.errors import Absent, BadParameter
 from overlace.ingest.frames import Batch
 from overlace.ingest.run import ingest_frame
 from overlace.spark.failures import explained_failures
@@ -39,7 +40,8 @@ def into(trace: str, **named: Any) -> Callable[[DataFrame, int], None]:
             with explained_failures():
                 check_python(spark)
                 if not frame.isEmpty():
-                    ingest_frame(frame, trace, spark, options, batch=Batch(query, number))
+                    with suppress(Absent):  # filters may leave no row of a batch
+                        ingest_frame(frame, trace, spark, options, batch=Batch(query, number))
         finally:
             frame.unpersist()
 

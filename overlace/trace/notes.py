@@ -21,6 +21,8 @@ class Kept(TypedDict, total=False):
     delimiter: Character | None
     header: bool | None
     list_separator: str | None
+    where: Sequence[str]  # filters of rows
+    deliveries_where: Sequence[str]
     unit: Unit | None  # of times that are numbers
     mapping: Mapping[str, Sequence[str]]  # field -> its columns, first choice first
     unused: Sequence[str]  # columns

@@ -26,7 +26,8 @@ from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, OPTIONS, match_columns, settle_mapping
 from overlace.ingest.lines import MARK, Faults, TextLines, bad, read_lines, text_between
 from overlace.ingest.rows import LARGEST, read_rows
-from overlace.ingest.values import empty_as_null
+from overlace.ingest.values import as_text, empty_as_null
+from overlace.ingest.where import check_columns, filter_columns, select_rows
 
 DELIMITERS = ",;\t |"
 CODED = ("client", "broker", "topic", "receiver")
@@ -92,6 +93,7 @@ def settle(sample: bytes, options: Settled) -> Settled:
     """The layout, which column is which, the key, and the unit of times."""
     layout = detect_layout(sample, options.get("delimiter"), options.get("header"))
     found = match_columns(layout.columns, options["map"])
+    check_columns(options, layout.columns)
     lines = [line for line in sample_lines(sample) if line != layout.head]
     rows = [sample_cells(line, layout.delimiter) for line in lines if not (layout.comments and line.startswith("#"))]
     cells = [[row[i].strip(" ") for row in rows if i < len(row)] for i in range(len(found))]
@@ -124,7 +126,8 @@ def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int =
         fields.setdefault(field, []).append(place)
     places = {each: [i for i, name in enumerate(names) if name == each] for each in types}
     coded = {i for field in CODED for i in fields.get(field, ())}
-    used = sorted({i for each in (*fields.values(), *places.values()) for i in each})
+    filtered = {name: names.index(name) for name in filter_columns(options)}
+    used = sorted({i for each in (*fields.values(), *places.values(), filtered.values()) for i in each})
     reasons = {1: "a quote that is not closed", 2: "text after a closing quote", 3: f"not {len(names)} columns"}
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
@@ -143,6 +146,7 @@ def read(blocks: Blocks, options: Settled, kind: str = "message", largest: int =
 
     def events_of(lines: TextLines, columns: Mapping[int, pa.Array]) -> Iterator[pa.RecordBatch]:
         faults, content = Faults(len(lines.first)), Content()
+        select_rows({name: as_text(columns[i]) for name, i in filtered.items()}, options, faults)
         for name, each in types.items():
             add_content(content, faults, name, _first_of(columns, places[name]).cast(pa.string()), each)
         found = {
@@ -240,5 +244,5 @@ COUNTS = Format(
     sniff=sniff_counts,
     read=partial(read, kind="counts", largest=2**53),  # beyond, sums are no longer exact everywhere
     settle=settle_counts,
-    options=FORMAT.options - {"group", "list_separator", "content"},
+    options=FORMAT.options - {"group", "list_separator", "content", "deliveries_where"},
 )

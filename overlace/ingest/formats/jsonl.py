@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
@@ -27,6 +28,7 @@ from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, OPTIONS, Column, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TextLines, read_lines
 from overlace.ingest.rows import HALF, Number, columns_of, read_parts
+from overlace.ingest.where import filter_columns, select_rows
 
 AT_ONCE, LOOKED_AT, MOST = 1000, 2000, 200
 """Lines that are read at once (they and what they say fit into a processor's cache), lines that are looked at to settle
@@ -49,6 +51,7 @@ class Objects:
 
     def __init__(self, asked: Mapping[str, Sequence[str]], content: Collection[str], names: Collection[str]) -> None:
         self.asked, self.content, self.names = asked, content, dict.fromkeys(names)
+        self.paths = paths_among([*chain.from_iterable(asked.values()), *content])
         self._prepare()
 
     def read(self, texts: Sequence[bytes], odd: Bools, faults: Faults) -> tuple[Values, Values]:
@@ -61,8 +64,8 @@ class Objects:
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 rows.append(self.nothing)
                 slow.append(i)
-        fields = {field: _first_of(rows, slots) for field, slots in self.fields.items()}
-        content = {name: list(map(attrgetter(slot), rows)) for name, slot in self.slots.items()}
+        fields = {field: _first_of(rows, getters) for field, getters in self.fields.items()}
+        content = {name: list(map(getter, rows)) for name, getter in self.getters.items()}
         for i in slow:
             values, extra, reason = self._read_slowly(texts[i])
             if reason:
@@ -79,15 +82,19 @@ class Objects:
         self.known = len(self.names)
         slots = {name: f"m{i}" for i, name in enumerate(self.names) if PLAIN.fullmatch(name)}
         columns = self._columns(slots)
-        used = {*self.content, *(each.name for each in columns)}
+        used = {
+            *self.content,
+            *(each.name for each in columns),
+            *(own for path in self.paths for own, _ in ways_to(path)),
+        }
         members = [(slot, Any if name in used else msgspec.Raw, None) for name, slot in slots.items()]
         names = {slot: name for name, slot in slots.items()}
         row = msgspec.defstruct("Row", members, rename=names, gc=False, forbid_unknown_fields=True)
         self.decode, self.nothing = msgspec.json.Decoder(row, float_hook=Number).decode, row()
-        self.slots = {name: slots[name] for name in self.content if name in slots}
-        self.fields: dict[str, list[str]] = {}
+        self.getters = {name: _getter(name, slots) for name in self.content if name in slots}
+        self.fields: dict[str, list[Callable[[Any], Any]]] = {}
         for each in columns:
-            self.fields.setdefault(each.field, []).append(slots[each.name])
+            self.fields.setdefault(each.field, []).append(_getter(each.name, slots))
 
     def _columns(self, names: Collection[str]) -> list[Column]:
         """Those of some members that are fields, the best name of a field first, in whatever order they come."""
@@ -101,6 +108,7 @@ class Objects:
         if isinstance(members, str):
             return {}, {}, members
         self.names.update(dict.fromkeys(members))
+        members |= reached(members, self.paths)
         columns = [each for each in self._columns(members) if members[each.name] is not None]
         content = {name: members[name] for name in self.content if name in members}
         used = chain((members[each.name] for each in columns), content.values())
@@ -110,14 +118,69 @@ class Objects:
         return {each.field: members[each.name] for each in reversed(best)}, content, ""
 
 
-def _first_of(rows: Sequence[Any], slots: Sequence[str]) -> list[Any]:
+def paths_among(names: Sequence[str]) -> list[str]:
+    """Names that may be paths: of a member inside a member."""
+    return [name for name in dict.fromkeys(names) if len(ways_to(name)) > 1]
+
+
+@cache
+def ways_to(path: str) -> list[tuple[str, str]]:
+    """(member, rest): where a path may go on, first the member that is called so as a whole."""
+    dots = (i for i, each in enumerate(path) if each == "." and 0 < i < len(path) - 1)
+    return [(path, ""), *((path[:i], path[i + 1 :]) for i in dots)]
+
+
+def value_at(value: Any, path: str) -> Any:
+    """What is at a path inside a value; none where nothing is."""
+    if not path:
+        return value
+    return _first(value_at(value.get(own), rest) for own, rest in ways_to(path)) if isinstance(value, dict) else None
+
+
+def _first(values: Iterable[Any]) -> Any:
+    return next((each for each in values if each is not None), None)
+
+
+def reached(members: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    """The values at those paths that lead to one."""
+    found = {path: value_at(members, path) for path in paths}
+    return {path: value for path, value in found.items() if value is not None}
+
+
+def _getter(name: str, slots: Mapping[str, str]) -> Callable[[Any], Any]:
+    """What gets a member, or the value at a path, of a decoded row."""
+    ways = [(attrgetter(slots[own]), rest) for own, rest in ways_to(name) if own in slots]
+    if len(ways) == 1:
+        return ways[0][0]
+    return lambda row: _first(value_at(member(row), rest) for member, rest in ways)
+
+
+def names_in(members: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """The names of members, and of those inside them their paths."""
+    for name, value in members.items():
+        path = prefix + name.encode("utf-8", "backslashreplace").decode()
+        yield path
+        if isinstance(value, dict) and path.count(".") < DEPTH:
+            yield from names_in(value, f"{path}.")
+
+
+def _first_of(rows: Sequence[Any], getters: Sequence[Callable[[Any], Any]]) -> list[Any]:
     """Of each row the first of some members that has a value, an empty text only where there is no other."""
-    first, *others = slots
-    values = list(map(attrgetter(first), rows))
-    for slot in others:
-        more = map(attrgetter(slot), rows)
+    first, *others = getters
+    values = list(map(first, rows))
+    for getter in others:
+        more = map(getter, rows)
         values = [a if (a is not None and a != "") or b is None else b for a, b in zip(values, more, strict=True)]
     return values
+
+
+def _cells(values: list[Any]) -> pa.Array:
+    """Values as texts for filters: an empty one where there is none, null of lists and objects."""
+    words = {None: "", True: "true", False: "false"}
+    texts = (
+        None if isinstance(v, list | dict) else words[v] if v is None or type(v) is bool else str(v) for v in values
+    )
+    return pa.array(texts, pa.string())
 
 
 def _odd_lines(lines: TextLines) -> Bools:
@@ -156,7 +219,8 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
     """Events of JSON objects, a line each; options as `settle` gives them."""
     wanted = asked_types(options.get("content") or ())
     listed = [name for names in options["mapping"].values() for name in names]
-    objects = Objects(options["map"], wanted, [*listed, *options["unused"], *wanted])
+    filtered = filter_columns(options)
+    objects = Objects(options["map"], [*wanted, *filtered], [*listed, *options["unused"], *wanted, *filtered])
 
     def rows(lines: TextLines) -> Iterator[pa.RecordBatch]:
         texts, odd, faults = lines.each(), _odd_lines(lines), Faults(len(lines.first))
@@ -165,7 +229,9 @@ def read(blocks: Blocks, options: Settled) -> Iterator[pa.RecordBatch]:
             end = begin + AT_ONCE
             part = faults.part(begin, end)
             fields, content = objects.read(texts[begin:end], odd[begin:end], part)
-            extra = {name: (values, wanted[name]) for name, values in content.items()}
+            cells = {name: _cells(content.get(name) or [None] * len(part.code)) for name in filtered}
+            select_rows(cells, options, part)
+            extra = {name: (values, wanted[name]) for name, values in content.items() if name in wanted}
             parts.append(columns_of(fields, extra, options, part))
         yield from read_parts(lines, parts, options, faults)
 
@@ -185,27 +251,30 @@ def is_finished(line: bytes) -> bool:
 
 def settle(sample: bytes, options: Settled) -> Settled:
     """Which members the first lines have, and the unit of their times."""
-    members: dict[str, None] = {}
-    objects = []
+    asked, members, objects = options["map"], dict[str, None](), []
+    wanted = [*asked_types(options.get("content") or ()), *filter_columns(options)]
+    paths = paths_among([*chain.from_iterable(asked.values()), *wanted])
     for line in sample.split(b"\n")[:LOOKED_AT]:
         try:
             found = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
+            found |= reached(found, paths)
             members.update(dict.fromkeys(name.encode("utf-8", "backslashreplace").decode() for name in found))
             objects.append(found)
-    asked = options["map"]
-    for field in ("at", "client"):
-        if objects and field in asked and not set(asked[field]) & set(members):
-            raise Unknown("member of the first lines", asked[field][0], members)
+    missing = [asked[each][0] for each in ("at", "client") if each in asked and not {*asked[each]} & members.keys()]
+    missing += [name for name in filter_columns(options) if name not in members]
+    if objects and missing:  # without any there is nothing to go by
+        there = dict.fromkeys(chain.from_iterable(map(names_in, objects)))
+        raise Unknown("member of the first lines", missing[0], there)
     times = asked.get("at", COMMON["at"])
     folded = ({name.lower(): value for name, value in each.items()} | each for each in objects)
     samples = [next((each[name] for name in times if each.get(name) is not None), None) for each in folded]
     columns = list(dict.fromkeys(chain(members, *asked.values())))
     found = match_columns(columns, asked, in_lower_case)
     settled = settle_mapping(options, columns, samples, found, table=False)
-    known = columns if objects else asked_types(options.get("content") or ())  # without any there is nothing to go by
+    known = columns if objects else asked_types(options.get("content") or ())
     return settle_content(settled, known, lambda name: types_in([each.get(name) for each in objects]))
 
 

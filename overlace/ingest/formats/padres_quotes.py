@@ -139,5 +139,5 @@ FORMAT = Format(
     read=read,
     settle=settle,
     content=True,
-    options=OPTIONS,
+    options=OPTIONS - {"where", "deliveries_where"},
 )

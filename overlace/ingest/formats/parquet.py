@@ -20,6 +20,7 @@ from overlace.ingest.fields import OPTIONS, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TableRows
 from overlace.ingest.rows import read_rows
 from overlace.ingest.values import as_text, integers, is_list, list_column, mask_of
+from overlace.ingest.where import check_columns, filter_columns, select_rows
 from overlace.trace.address import place
 
 MAGIC = b"PAR1"
@@ -60,12 +61,16 @@ def settle(path: str, options: Settled) -> Settled:
 UNREAD = (pa.types.is_boolean, pa.types.is_duration, pa.types.is_interval)
 """Types that no field is read from."""
 
+NO_TEXT = (pa.types.is_nested, pa.types.is_duration, pa.types.is_interval)
+"""Types that no filter is held against."""
+
 
 def settle_columns(
     name: str, schema: pa.Schema, first: Callable[[list[str]], pa.RecordBatch | None], options: Settled
 ) -> Settled:
     """The same of any table; `first` gives some columns of its first rows."""
     found = match_columns(schema.names, options["map"])
+    check_columns(options, schema.names)
     types = {each.name: each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in schema}
     for each in (each for each in found if each):
         if schema.names.count(each.name) > 1:
@@ -77,6 +82,11 @@ def settle_columns(
                 f"{name}: column {each.name} is {schema.field(each.name).type} and cannot be read as {each.field}. "
                 f"Map another with --map {each.field}=COLUMN."
             )
+    for column in filter_columns(options):
+        several = schema.names.count(column) > 1
+        if several or any(is_kind(types[column]) for is_kind in NO_TEXT):
+            what = "there several times" if several else schema.field(column).type
+            raise BadTrace(f"{name}: column {column} is {what}, and --where compares texts, numbers and true or false.")
     times = [each.name for each in found if each and each.field == "at"]
     head = first(times) if times else None
     plain = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating)
@@ -90,7 +100,8 @@ def settle_columns(
 def columns_read(options: Settled) -> list[str]:
     """The columns of a table that are read."""
     mapping = options["mapping"]
-    return list(dict.fromkeys([*(n for names in mapping.values() for n in names), *options.get("types", ())]))
+    listed = [name for names in mapping.values() for name in names]
+    return list(dict.fromkeys([*listed, *options.get("types", ()), *filter_columns(options)]))
 
 
 def _type_of(path: str, name: str, kind: pa.DataType) -> str:
@@ -122,6 +133,7 @@ def read_groups(path: str, first: int, last: int, options: Settled) -> Iterator[
 def events_of(columns: Mapping[str, pa.Array], rows: int, above: int, options: Settled) -> Iterator[pa.RecordBatch]:
     """Bad rows by reason, then an event a run of rows of one message; `above` rows of the table stand above these."""
     faults = Faults(rows)
+    select_rows({name: as_text(columns[name]).fill_null("") for name in filter_columns(options)}, options, faults)
     content = _content_of(columns, options.get("types") or {}, faults)
     named = {field: [columns[name] for name in names] for field, names in options["mapping"].items()}
     lines = TableRows(above + np.arange(rows))
