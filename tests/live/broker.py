@@ -13,6 +13,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from tests.live.servers import free_port
+
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 PATIENCE = 20  # seconds
 
@@ -24,12 +26,6 @@ def wait_until(condition, what):
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {PATIENCE} s")
         time.sleep(0.01)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Broker:

@@ -21,10 +21,21 @@ PATIENCE = 60  # seconds
 COLOURS = ("BLUE", "GREEN")
 
 
+def _ports():
+    """Ports below the ephemeral ones and beside those of `live up`, each once, and each in one worker of the tests."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
+    first = 10_000 + 2000 * worker
+    start = random.SystemRandom().randrange(2000)
+    for i in range(2000):
+        yield first + (start + i) % 2000
+
+
+_UNUSED = _ports()
+
+
 def free_port():
-    """A port below the ephemeral ones that nobody listens on."""
-    for _ in range(200):
-        port = random.SystemRandom().randrange(15000, 32000)
+    """A port that nobody listens on, and that nobody else is given."""
+    for port in _UNUSED:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
