@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.events import Settled, in_one_piece
@@ -124,7 +125,7 @@ def read_events(rows: DataFrame, spark: SparkSession, job: Job, number: int = 0)
     """The events of a frame's rows; of a stream, those of the batch with a number."""
     place = F.monotonically_increasing_id()
     placed = rows.withColumn(PLACE, F.xxhash64(F.lit(number), place) if number else place)
-    return placed.mapInArrow(partial(read_batches, job), SCHEMA)
+    return placed.mapInArrow(partial(read_batches, job), StructType(SCHEMA.fields))  # 4.0 refuses a subclass
 
 
 def read_batches(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -106,7 +106,8 @@ def test_other_versions_of_spark_do_the_same(on_sail, logs, tmp_path, version):
     if had.returncode:
         pytest.skip(f"pyspark {version} cannot be had: {had.stderr.strip().splitlines()[-1]}")
     words = [python, "-m", "tests.jvm.behaviours", logs, tmp_path, json.dumps({"master": "local[2]"})]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    here = {**os.environ, "PYTHONPATH": str(ROOT)}  # tasks find the package as an installed one
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT, env=here)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout) == on_sail
 
