@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from overlace.errors import BadParameter
 from overlace.limits import Goal, Limits, make_options
@@ -18,9 +18,12 @@ from overlace.optimize.result import Result
 from overlace.report.page import write_report
 from overlace.trace.store import Trace
 
+if TYPE_CHECKING:
+    from overlace.ingest.run import Ingested
+
 
 def optimize(
-    trace: str | Path | Trace,
+    trace: str | Path | Trace | Ingested,
     run: str | Path,
     limits: Limits | None = None,
     goal: Goal | None = None,
@@ -37,7 +40,8 @@ def optimize(
     if options and (limits or goal):
         raise BadParameter(f"{next(iter(options))}: give options by name, or limits and goal, not both")
     own: list[Any] = make_options((Limits, Goal), options)
-    path = trace.path if isinstance(trace, Trace) else str(trace)
+    opened = getattr(trace, "trace", trace)
+    path = opened.path if isinstance(opened, Trace) else str(trace)
     return plan_and_judge(
         path, Path(run), limits or own[0], goal or own[1], force=force, progress=progress, show=write_report
     )

@@ -12,6 +12,10 @@ from overlace.catalog import PLANNERS
 from overlace.planners.joint.joint import Joint
 
 README = Path(__file__).parents[1] / "README.md"
+NOTEBOOK = README.parent / "docs/notebook.ipynb"
+sys.path.insert(0, str(README.parent / "scripts"))
+from notebook import check as check_notebook  # noqa: E402
+
 SLOW = (
     "numpy",
     "numba",
@@ -26,10 +30,21 @@ SLOW = (
 )
 
 
-def test_the_example_of_the_readme_runs_as_it_stands(capsys):
+@pytest.mark.usefixtures("sail")
+def test_the_example_of_the_readme_runs_as_it_stands(capsys, tmp_path, monkeypatch):
     (example,) = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
-    exec(compile(example, "README.md", "exec"), {})
-    assert re.fullmatch(r".+ - saves [0-9.]+\n", capsys.readouterr().out)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(example, "README.md", "exec"), names)
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{names['result'].saving}\n")
+    assert list(names["result"].steps["step"]) == list(range(1, 1 + len(names["result"].plan.steps)))
+    assert names["result"].steps["changes"][0] in shown
+
+
+@pytest.mark.usefixtures("sail")
+def test_the_notebook_shows_what_its_cells_show(tmp_path):
+    assert check_notebook(NOTEBOOK, tmp_path) == []
 
 
 def test_every_noun_and_every_planner_can_be_imported_from_the_package():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,9 +13,9 @@ from rich.markup import escape
 
 from overlace.cli.console import AsJson, Every, answer, bar, err
 from overlace.cli.options import options_from
-from overlace.cli.tables import ingest_tables, summary, trace_lines
+from overlace.cli.tables import show_merged, summary, trace_lines
 from overlace.errors import BadParameter
-from overlace.ingest.options import Options, TableOptions, flag_of, read_share
+from overlace.ingest.options import Options, TableOptions
 from overlace.spark.engines import SMALL, Engine, is_local, session
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ def ingest_command(
         if follow or engine != Engine():
             flags = "--follow, --engine, --master, --remote and --conf"
             raise BadParameter(f"{flags} are for logs: tables need no engine, and are read once. Leave them out.")
-        refuse_for_tables(options)
-        ingest_tables(logs, out, options, tables, as_json)
+        from overlace.ingest.tables import ingest_tables
+
+        show_merged(ingest_tables(logs, out, options, tables), as_json)
         return
     from overlace.spark import follow as following
     from overlace.spark.failures import explained_failures
@@ -152,12 +153,3 @@ def account_line(name: str, lines: int, kept: int, ignored: int, bad: int, dupli
     """What became of the lines of a log."""
     parts = f"{kept:,} kept + {ignored:,} ignored + {bad:,} quarantined + {duplicates:,} duplicates"
     return f"{name}: {lines:,} lines = {parts}"
-
-
-def refuse_for_tables(options: Options) -> None:
-    """Options of logs mean nothing for tables and topologies."""
-    for each in fields(options):
-        of_tables = each.name in ("map", "delimiter", "header", "pseudonymise", "break_lock")
-        unset = (each.default, read_share(each.metadata["typed"])) if "typed" in each.metadata else (each.default,)
-        if not of_tables and getattr(options, each.name) not in unset:
-            raise BadParameter(f"{flag_of(each.name)} works on logs, not on tables and topologies. Leave it out.")

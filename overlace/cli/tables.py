@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from overlace.cli.console import answer
-from overlace.errors import BadParameter
-from overlace.ingest.options import Options, TableOptions
+
+if TYPE_CHECKING:
+    from overlace.ingest.tables import Merged
 
 
 def summary(trace: Any) -> dict[str, Any]:
@@ -37,38 +38,9 @@ def trace_lines(trace: Any) -> list[str]:
     return lines
 
 
-def ingest_tables(logs: list[str], out: str, options: Options, tables: TableOptions, as_json: bool) -> None:
-    """Plain tables, or the topology where no table is named, merged into a trace."""
-    from overlace.ingest.tables import add_tables, add_topology
-    from overlace.ingest.wiring import ALL, MST, Wanted
-
-    if options.where or options.deliveries_where:
-        raise BadParameter("--where and --deliveries-where are for logs, not for tables and topologies. Leave it out.")
-    notes: list[str] = []
-    columns = {name: each[-1] for name, each in options.map.items()}
-    how = {"map": columns, "delimiter": options.delimiter, "header": options.header}
-    table, wired, unit = tables.table, tables.wired, tables.cost_unit
-    lock, hidden = options.break_lock, options.pseudonymise
-    if table:
-        trace, counts = add_tables(
-            logs,
-            table,
-            out,
-            how,
-            both_ways=tables.both_ways,
-            cost_unit=unit,
-            pseudonymise=hidden,
-            break_lock=lock,
-            tell=notes.append,
-        )
-        merged = {table: counts}
-    else:
-        if wired in (None, MST, ALL) and any(value not in (None, {}) for value in how.values()):
-            raise BadParameter("--map, --delimiter and --header work on tables, not on topologies. Leave them out.")
-        wanted = Wanted(wired, how) if wired else None
-        trace, merged, notes = add_topology(
-            logs, out, wired=wanted, cost_unit=unit, pseudonymise=hidden, break_lock=lock
-        )
-    document = {**summary(trace), "merged": {name: each._asdict() for name, each in merged.items()}, "notes": notes}
-    lines = [escape(f"{name}: {each}") for name, each in merged.items()]
+def show_merged(merged: Merged, as_json: bool) -> None:
+    """What tables or a topology brought to a trace."""
+    trace, counts, notes = merged
+    document = {**summary(trace), "merged": {name: each._asdict() for name, each in counts.items()}, "notes": notes}
+    lines = [escape(f"{name}: {each}") for name, each in counts.items()]
     answer(as_json, document, *lines, *map(escape, notes), *trace_lines(trace))

@@ -62,6 +62,13 @@ def as_arrow(frame: Any) -> pa.Table | None:
     raise BadParameter(f"expected paths or a frame of Spark, pandas, Arrow or Polars, found {type(frame).__name__}")
 
 
+def in_hand(frame: Any) -> pa.Table:
+    """A frame of any kind in this process, in plain types."""
+    table = as_arrow(frame)
+    whole = frame.toArrow() if table is None else table
+    return pa.table({name: _plain(in_one_piece(whole[name])) for name in whole.column_names})
+
+
 def as_spark(frame: Any, spark: SparkSession, settled: Settled) -> DataFrame:
     """The columns of a frame that are read, as a frame of the session."""
     table = as_arrow(frame)

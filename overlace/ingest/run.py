@@ -6,10 +6,11 @@ counts before the manifest is written, so a killed ingest leaves the trace as it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ from overlace.ingest.receivers import (
 from overlace.ingest.source import read_events
 from overlace.ingest.sources import Source, identity_of, refuse_changed, settle_together
 from overlace.ingest.store import Store, columns_of, settings, union
+from overlace.ingest.table_merging import Counts
 from overlace.ingest.tables import write_requests
 from overlace.ingest.topologies import Bridge
 from overlace.ingest.where import refuse_names
@@ -47,6 +49,7 @@ from overlace.trace.notes import Note
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Trace
 from overlace.trace.tables import TIME, schema_of
 from overlace.trace.writer import LOGS, writing
+from overlace.wording import counted
 
 Start = Callable[[int], SparkSession]
 """What starts a session for so many bytes of logs."""
@@ -63,6 +66,13 @@ class Ingested(NamedTuple):
     known: list[str]  # sources with nothing new, and why
     folded: int  # topic names that folding saved
     notes: list[str]  # what a user should know
+    tables: Mapping[str, Counts] = MappingProxyType({})  # rows that plain tables brought
+
+    def __repr__(self) -> str:
+        kept, lines = (sum(each) for each in zip((0, 0), *((a.kept, a.lines) for a in self.accounts), strict=True))
+        said = [f"{kept:,} of {counted(lines, 'row', 'rows')}"] if self.accounts else self.known
+        said += [f"{name}: {counts}" for name, counts in self.tables.items()]
+        return f"<Ingested {'; '.join(said)} into {self.trace!r}>"
 
 
 def ingest_sources(

@@ -53,16 +53,17 @@ AMOUNTS = ("cost", "capacity", "latency_us", "max_degree", "bound_ms", "connecti
 
 
 def read_table_file(
-    path: str, table: str, options: Mapping[str, Any], tell: Callable[[str], object] = lambda note: None
+    file: str | pa.Table, table: str, options: Mapping[str, Any], tell: Callable[[str], object] = lambda note: None
 ) -> pa.Table:
-    """A file as text or numbers, its columns renamed as the options' `map` says (table column = file column).
+    """A file, or rows in hand, its columns renamed as the options' `map` says (table column = file column).
 
     Where columns are mapped, those that the table does not have are left out, and noted.
     """
     if table not in TABLES:
         raise Unknown("table", table, TABLES)
+    path = place_of(file)
     try:
-        rows = _read(path, table, options)
+        rows = _read(file, table, options) if isinstance(file, str) else file
     except (pa.ArrowException, ValueError, OSError) as error:
         raise BadTrace(f"{path}: cannot be read as a table: {str(error).splitlines()[0]}") from None
     mapped, known = dict(options.get("map") or {}), schema_of("subscriptions" if table == "interests" else table).names
@@ -85,6 +86,11 @@ def read_table_file(
                 f"{path}: the column {name} stands twice. Keep one, or name it with --map COLUMN=FILE_COLUMN."
             )
     return rows.rename_columns(names)
+
+
+def place_of(file: str | pa.Table) -> str:
+    """Where rows come from, in messages."""
+    return file if isinstance(file, str) else "DataFrame"
 
 
 def _read(path: str, table: str, options: Mapping[str, Any]) -> pa.Table:

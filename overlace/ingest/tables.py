@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.events import in_one_piece
-from overlace.ingest.options import Options
+from overlace.ingest.options import Options, TableOptions, flag_of, read_share
 from overlace.ingest.receivers import check_filters
 from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
-from overlace.ingest.table_rows import Cell, encode_rows, read_table_file, read_texts
+from overlace.ingest.table_rows import Cell, encode_rows, place_of, read_table_file, read_texts
 from overlace.ingest.topologies import read_topology
 from overlace.ingest.wiring import ALL, MST, Wanted, among, pairs_of, wire
 from overlace.matching.content.attributes import mask_filters
@@ -77,8 +77,46 @@ def hide_names(piece: Piece, key: bytes) -> Piece:
     return piece._replace(rows=rows)
 
 
+class Merged(NamedTuple):
+    """A trace that tables or a topology were merged into, rows by table, and what a user should know."""
+
+    trace: Trace
+    tables: dict[str, Counts]
+    notes: list[str]
+
+
+def ingest_tables(files: Sequence[str | pa.Table], out: str, options: Options, tables: TableOptions) -> Merged:
+    """Plain tables, or the topology where no table is named, merged into a trace."""
+    _refuse_options_of_logs(options)
+    columns = {name: each if isinstance(each, str) else each[-1] for name, each in options.map.items()}
+    how = {"map": columns, "delimiter": options.delimiter, "header": options.header}
+    unit, hidden, lock = tables.cost_unit, options.pseudonymise, options.break_lock
+    if tables.table:
+        notes: list[str] = []
+        trace, counts = add_tables(
+            files, tables.table, out, how, both_ways=tables.both_ways,
+            cost_unit=unit, pseudonymise=hidden, break_lock=lock, tell=notes.append,
+        )  # fmt: skip
+        return Merged(trace, {tables.table: counts}, notes)
+    paths = [each for each in files if isinstance(each, str)]
+    if len(paths) < len(files):
+        raise BadParameter("a topology comes from files. Give a frame of links as the table links.")
+    if tables.wired in (None, MST, ALL) and any(value not in (None, {}) for value in how.values()):
+        raise BadParameter("--map, --delimiter and --header work on tables, not on topologies. Leave them out.")
+    wanted = Wanted(tables.wired, how) if tables.wired else None
+    return Merged(*add_topology(paths, out, wired=wanted, cost_unit=unit, pseudonymise=hidden, break_lock=lock))
+
+
+def _refuse_options_of_logs(options: Options) -> None:
+    for each in fields(options):
+        of_tables = each.name in ("map", "delimiter", "header", "pseudonymise", "break_lock")
+        unset = (each.default, read_share(each.metadata["typed"])) if "typed" in each.metadata else (each.default,)
+        if not of_tables and getattr(options, each.name) not in unset:
+            raise BadParameter(f"{flag_of(each.name)} works on logs, not on tables and topologies. Leave it out.")
+
+
 def add_tables(
-    paths: Sequence[str],
+    files: Sequence[str | pa.Table],
     table: str,
     out: str,
     options: Mapping[str, Any],
@@ -90,7 +128,7 @@ def add_tables(
     tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Trace, Counts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
-    pieces = [Piece(table, read_table_file(path, table, options, tell), path) for path in paths]
+    pieces = [Piece(table, read_table_file(each, table, options, tell), place_of(each)) for each in files]
     for piece in pieces:
         if note := _doubtful_filters(piece):
             tell(note)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,13 @@ from overlace.model import Names, Observation, Plan
 from overlace.optimize.replay import Replayed, write_replays
 from overlace.optimize.words import Units, headline, lines
 from overlace.trace.judgement import Interval, Judgement, Measure
-from overlace.trace.plan_file import PlanFile
+from overlace.trace.plan_file import ChangeLine, PlanFile, change_lines
 from overlace.trace.plans import load_plan, read_plan, save_plan
 from overlace.trace.runs import read_json, read_observation, read_run, write_json
 from overlace.trace.tables import conform
+
+if TYPE_CHECKING:
+    import pandas
 
 Json = Mapping[str, Any]
 """What was read from a file of JSON or Parquet, or will be written."""
@@ -183,6 +186,21 @@ class Result:
     def plan(self) -> Plan:
         """The plan of the first family."""
         return self.verdicts[0].plan
+
+    @property
+    def steps(self) -> pandas.DataFrame:
+        """The steps of that plan, a row each: what it changes by name, saves of what the planner counts, and why."""
+        plan, names = self.plan, self.names
+        rows = []
+        for i in range(len(plan.steps)):
+            step = plan.step(i)
+            lines = change_lines([ChangeLine.of(*row, names) for row in step.changes.rows()])
+            share = step.gain / plan.gain if plan.gain else 0.0
+            rows.append((i + 1, "; ".join(lines), step.gain, share, plan.why(i, names)))
+        columns = zip(*rows, strict=True) if rows else [()] * 5
+        return pa.table(
+            dict(zip(("step", "changes", "saves", "share", "why"), map(list, columns), strict=True))
+        ).to_pandas()
 
     @property
     def saving(self) -> Interval | None:

@@ -8,15 +8,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace
 from functools import partial
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from overlace.errors import Unknown
-from overlace.ingest.options import Options
+from overlace.errors import BadParameter, Unknown
+from overlace.ingest import frames
+from overlace.ingest.options import Options, TableOptions
 from overlace.ingest.run import Ingested, Start, ingest_frame, ingest_sources
+from overlace.ingest.tables import ingest_tables
 from overlace.model import Progress
-from overlace.spark.engines import session
+from overlace.spark.engines import Engine, session
 from overlace.spark.failures import explained_failures
 from overlace.spark.tasks import check_python
 
@@ -26,7 +29,9 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
-    Logs: TypeAlias = str | Sequence[str] | DataFrame | pyarrow.Table | pandas.DataFrame | polars.DataFrame
+    Logs: TypeAlias = (
+        str | Path | Sequence[str | Path] | DataFrame | pyarrow.Table | pandas.DataFrame | polars.DataFrame
+    )
     Columns: TypeAlias = str | Sequence[str]
 
 EVERY, PATIENCE = 0.3, 5.0
@@ -35,7 +40,7 @@ EVERY, PATIENCE = 0.3, 5.0
 
 def ingest(
     logs: Logs,
-    trace: str,
+    trace: str | Path,
     *,
     client: Columns | None = None,
     at: Columns | None = None,
@@ -57,13 +62,34 @@ def ingest(
     attributes); columns with common names are found without. `more` are the options of `overlace ingest`, as
     `group=("client", "at")` or `reduce_only=True`; `options` has them all. It runs on the given session, that of the
     frame, the active one, or one of its own; a session that it did not start it never stops.
+
+    `engine`, `master`, `remote` and `conf` name another engine. `table="links"` merges paths or a frame of a plain
+    table (links, sessions, clients ...), `topology=True` files of a topology; these need no engine.
     """
     named = {"client": client, "at": at, "topic": topic, "receiver": receiver, "receivers": receivers, "key": key}
+    about: dict[type[Any], dict[str, Any]] = {kind: {} for kind in (TableOptions, Engine)}
+    for kind, its in about.items():
+        its |= {each.name: more.pop(each.name) for each in fields(kind) if each.name in more}
+    tables, engine = (kind(**its) for kind, its in about.items())
     chosen = options_of(options, map, bytes=bytes, **named, **more)
+    if tables.table or tables.topology:
+        if spark or about[Engine]:
+            raise BadParameter(
+                "spark, engine, master, remote and conf are for logs: tables need no engine. Leave it out."
+            )
+        files = paths_of(logs) or [frames.in_hand(logs)]
+        merged = ingest_tables(files, str(trace), chosen, tables)
+        return Ingested(merged.trace, [], [], 0, merged.notes, merged.tables)
     own = spark or getattr(logs, "sparkSession", None)
     with ExitStack() as stack, explained_failures():
-        start = lambda size: stack.enter_context(session(own, size=size))  # noqa: E731
-        return ingest_on(start, logs, trace, chosen, progress)
+        start = lambda size: stack.enter_context(session(own, engine if about[Engine] else None, size))  # noqa: E731
+        return ingest_on(start, logs, str(trace), chosen, progress)
+
+
+def paths_of(logs: Logs) -> list[str]:
+    """The paths of files and folders; none of a frame."""
+    each = [logs] if isinstance(logs, str | Path) else logs if isinstance(logs, Sequence) else []
+    return [str(path) for path in each] if all(isinstance(path, str | Path) for path in each) else []
 
 
 def options_of(options: Options | None = None, map: Mapping[str, Columns] | None = None, **named: Any) -> Options:
@@ -72,11 +98,14 @@ def options_of(options: Options | None = None, map: Mapping[str, Columns] | None
     columns = {name: named.pop(name) for name in COLUMNS if name in named}
     for name in named:
         if name not in names:
-            raise Unknown("option", name, [*COLUMNS, *names])
+            raise Unknown("option", name, [*COLUMNS, *(each.name for each in OPTIONS)])
     chosen = options or Options()
     given = {name: each for name, each in columns.items() if each is not None}
     return replace(chosen, map={**chosen.map, **(map or {}), **given}, **named)
 
+
+OPTIONS = [each for kind in (Options, TableOptions, Engine) for each in fields(kind)]
+"""What the command line takes."""
 
 COLUMNS = ("client", "at", "topic", "receiver", "receivers", "key", "bytes")
 """Fields whose columns have an argument of their own."""
@@ -91,8 +120,7 @@ def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: 
         check_python(spark)
         return spark
 
-    if isinstance(logs, str) or (isinstance(logs, Sequence) and all(isinstance(each, str) for each in logs)):
-        paths = [logs] if isinstance(logs, str) else list(logs)
+    if paths := paths_of(logs):
         return ingest_sources(paths, trace, fit, options, progress, watch)
     return ingest_frame(logs, trace, fit, options, progress, watch)
 
@@ -138,7 +166,7 @@ def _watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progr
 def _signature() -> Signature:
     """The signature with every option by name: each is declared once, in Options."""
     own = signature(ingest)
-    names = [each for each in fields(Options) if each.name != "map" and not each.metadata.get("hidden")]
+    names = [each for each in OPTIONS if each.name != "map" and not each.metadata.get("hidden")]
     keyword = Parameter.KEYWORD_ONLY
     more = [Parameter(each.name, keyword, default=each.default, annotation=each.type) for each in names]
     kept = [each for each in own.parameters.values() if each.kind != Parameter.VAR_KEYWORD]

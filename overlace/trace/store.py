@@ -107,6 +107,10 @@ class Trace:
     generation: int = 0
     """How many times it was written."""
 
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{table} {sum(part.rows for part in parts):,}" for table, parts in self.parts.items())
+        return f"<Trace {self.path}: {rows or 'empty'}>"
+
     @classmethod
     def open(cls, path: str) -> Trace:
         """The trace there, or an error that says what is missing."""

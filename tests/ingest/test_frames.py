@@ -1,15 +1,20 @@
 """Frames of Arrow, pandas and Polars: however its columns are typed, a frame gives what its values say."""
 
+import dataclasses
 import decimal
+import inspect
 
 import pandas
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from overlace.errors import Absent, BadParameter, BadTrace
-from overlace.ingest.options import Options
+import overlace
+from overlace.errors import Absent, BadParameter, BadTrace, Unknown
+from overlace.ingest.options import Options, TableOptions
 from overlace.ingest.run import ingest_frame
+from overlace.spark.engines import Engine
 from tests.engine import sail
 from tests.ingest.logs import START
 from tests.ingest.test_together import messages
@@ -69,6 +74,41 @@ def test_a_column_of_any_type_is_read_as_its_values(name, kind, expected, tmp_pa
 )
 def test_frames_of_any_library_give_the_same(made, expected, tmp_path):
     assert messages(kept(made(PLAIN), tmp_path / "t").trace) == expected
+
+
+LINKS = {"left": ["x", "y", "x"], "right": ["y", "z", "z"], "cost": [5.0, 0.5, 1.0], "wired": [True, True, False]}
+SESSIONS = {"who": ["a", "b"], "broker": ["x", "z"], "since": TIMES[:2]}
+
+
+@pytest.mark.parametrize(
+    "made", [pa.table, pandas.DataFrame, polars.DataFrame, lambda rows: sail().createDataFrame(pa.table(rows))]
+)
+@pytest.mark.parametrize(
+    ("table", "rows", "columns"), [("links", LINKS, {}), ("sessions", SESSIONS, {"client": "who"})]
+)
+def test_a_frame_of_a_plain_table_gives_the_trace_that_its_file_gives(made, table, rows, columns, tmp_path):
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    expected = overlace.ingest(tmp_path / "t.parquet", tmp_path / "file", table=table, map=columns)
+    found = overlace.ingest(made(rows), tmp_path / "frame", table=table, **columns)
+    assert found.trace.digest() == expected.trace.digest()
+    assert found.tables == expected.tables == {table: (len(rows["broker" if columns else "left"]), 0, 0)}
+    assert "\n" not in repr(found)
+    assert f"{table}: " in repr(found)
+
+
+def test_options_of_the_command_line_are_those_of_python(tmp_path):
+    taken = inspect.signature(overlace.ingest).parameters
+    for each in [each for kind in (Options, TableOptions, Engine) for each in dataclasses.fields(kind)]:
+        assert each.name in taken or each.metadata.get("hidden")
+    with pytest.raises(Unknown, match="Nearest: table"):
+        overlace.ingest(pa.table(LINKS), tmp_path / "t", tabel="links")
+    with pytest.raises(BadParameter, match="--group works on logs"):
+        overlace.ingest(pa.table(LINKS), tmp_path / "t", table="links", group=("client",))
+    with pytest.raises(BadParameter, match="a topology comes from files"):
+        overlace.ingest(pa.table(LINKS), tmp_path / "t", topology=True)
+    with pytest.raises(BadParameter, match="tables need no engine"):
+        overlace.ingest(pa.table(LINKS), tmp_path / "t", table="links", engine="sail")
+    assert not (tmp_path / "t").exists()
 
 
 TWICE = pa.Table.from_arrays([pa.array(TIMES), pa.array(NAMES), pa.array(NAMES)], names=["when", "src", "src"])
