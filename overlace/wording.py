@@ -16,3 +16,9 @@ def percent(saved: float) -> str:
 def counted(number: int, one: str, many: str) -> str:
     """So many things."""
     return f"{number:,} {one if number == 1 else many}"
+
+
+def left(share: float, seconds: float) -> str:
+    """How long the rest takes if it goes on as it did; nothing while that cannot be told."""
+    rest = seconds * (1 - share) / share if share > 0.02 and seconds >= 1 else 0
+    return f", {rest:,.0f} s left" if rest >= 1 else ""

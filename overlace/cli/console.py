@@ -19,7 +19,7 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.errors import MarkupError
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.text import Text
 
@@ -101,18 +101,13 @@ def example(text: str) -> str:
 
 @contextmanager
 def bar(what: str, hint: str = "") -> Iterator[Any]:
-    """A progress bar on standard error, as the callback that planners and jobs take.
+    """How far a piece of work is, on standard error, as the callback that planners and jobs take.
 
-    What they say is `stage` or `stage: detail`. In a window each stage leaves a line with its last detail
-    (rows, tasks) and its seconds. Elsewhere, as in a log, only stages of some seconds do, and a long one says from time
-    to time how far it is. What takes long says once how it can be shortened, if there is a hint.
+    What they say is `stage` or `stage: detail`, the detail being what was counted. In a window each stage leaves a line
+    with its last detail (rows, tasks) and its seconds. Elsewhere, as in a log, only stages of some seconds do, and a
+    long one says from time to time how far it is. What takes long says once how to shorten it, if there is a hint.
     """
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-    )
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         stages, began, hints = Stages(what), time.perf_counter(), [hint] if hint else []
         task = progress.add_task(shown(what), total=1.0)
@@ -123,7 +118,7 @@ def bar(what: str, hint: str = "") -> Iterator[Any]:
             if ended and (err.is_terminal or seconds >= BRIEF):
                 err.print(f"[dim]{shown(ended)}[/dim]")
             elif not err.is_terminal and stages.is_due():
-                err.print(f"[dim]{shown(f'{stages.line()}, {share:.0%} of all')}[/dim]")
+                err.print(f"[dim]{shown(stages.line())}[/dim]")
             if hints and time.perf_counter() - began >= LONG:
                 err.print(f"[dim]{shown(f'{what}: {hints.pop()}')}[/dim]")
             progress.update(task, completed=share, description=shown(f"{what}: {text}"))

@@ -64,6 +64,7 @@ class Job:
     key: bytes = field(default=b"", repr=False)  # for pseudonyms; none: names stay as they are
     predicates: tuple[str, ...] = ()  # filters that are the attributes of messages with content
     filters: str = ""  # where the content subscriptions are; none: messages are not matched
+    meter: str = ""  # where tasks note how far they have read; none: they do not
 
 
 ABSENT = np.iinfo(np.int64).max

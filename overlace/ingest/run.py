@@ -25,6 +25,7 @@ from overlace.ingest.frames import Batch
 from overlace.ingest.growth import new_sources
 from overlace.ingest.job import EVENT, Job, id_of
 from overlace.ingest.merge import Facts, Scope
+from overlace.ingest.meter import metered
 from overlace.ingest.notes import notes_of
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
 from overlace.ingest.receivers import (
@@ -44,7 +45,7 @@ from overlace.ingest.topologies import Bridge
 from overlace.ingest.where import refuse_names
 from overlace.matching.names import check_value
 from overlace.model import Progress
-from overlace.trace.address import absolute
+from overlace.trace.address import absolute, is_address
 from overlace.trace.notes import Note
 from overlace.trace.store import DAY_US, HOUR_US, MINUTE_US, Trace
 from overlace.trace.tables import TIME, schema_of
@@ -186,36 +187,37 @@ class Ingest:
         known = list(self.base.names.get("attribute", ())) if self.base else []
         bits = merge.bits_of(events, facts, known or self.job.predicates)
 
-        self.report(0.5, "joining messages")
-        fragments, sets, crossed = self._fragments(events, facts, scope, [each for _, each in bits])
-        messages, unfinished, repeats, pending = None, None, {}, {}
-        if fragments:
-            whole, listed = union(fragments), union(sets)
-            together = facts.keyed or len(fragments) > 1
-            facts = replace(facts, keyed=together, alone=facts.alone and crossed is None)
-            messages, joined, unfinished = merge.write_messages(store, whole, listed, facts, scope)
-            sets += joined
-            repeats = self._later_repeats(messages, whole) if together else {}
+        with self._stage("joining messages", 0.5, 0.7):
+            fragments, sets, crossed = self._fragments(events, facts, scope, [each for _, each in bits])
+            messages, unfinished, repeats, pending = None, None, {}, {}
+            if fragments:
+                whole, listed = union(fragments), union(sets)
+                together = facts.keyed or len(fragments) > 1
+                facts = replace(facts, keyed=together, alone=facts.alone and crossed is None)
+                messages, joined, unfinished = merge.write_messages(store, whole, listed, facts, scope)
+                sets += joined
+                repeats = self._later_repeats(messages, whole) if together else {}
 
-        self.report(0.7, "summing traffic")
-        if messages is not None or "counts" in facts.kinds:
-            traffic = merge.write_traffic(store, events, messages, facts, scope)
-            merge.write_audiences(store, union(sets), traffic, scope)
-            if self.job.predicates:
-                self._write_advertisements(traffic)
-            if facts.keyed:
-                again = traffic.where("repeats > 0").groupBy("source").agg(F.sum("repeats").alias("repeats"))
-                for row in again.toArrow().to_pylist():
-                    repeats[row["source"]] = repeats.get(row["source"], 0) + row["repeats"]
-        if "name" in facts.kinds:
-            merge.write_names(store, events, [name for name, _ in bits] or known)
-        if {"life", "seen"} & facts.kinds:
-            history.write_history(store, events, self.job.sources, self.dialled, scope.bucket_us, "life" in facts.kinds)
-        if unfinished is not None:
-            rows = stages.pending_of(unfinished, whole).toArrow().to_pylist()
-            pending = {(row["source"], row["broken"]): row["rows"] for row in rows}
-            if scope.kept:
-                merge.write_pending(store, unfinished, whole, union(sets))
+        with self._stage("summing traffic", 0.7, 0.9):
+            if messages is not None or "counts" in facts.kinds:
+                traffic = merge.write_traffic(store, events, messages, facts, scope)
+                merge.write_audiences(store, union(sets), traffic, scope)
+                if self.job.predicates:
+                    self._write_advertisements(traffic)
+                if facts.keyed:
+                    again = traffic.where("repeats > 0").groupBy("source").agg(F.sum("repeats").alias("repeats"))
+                    for row in again.toArrow().to_pylist():
+                        repeats[row["source"]] = repeats.get(row["source"], 0) + row["repeats"]
+            if "name" in facts.kinds:
+                merge.write_names(store, events, [name for name, _ in bits] or known)
+            if {"life", "seen"} & facts.kinds:
+                life = "life" in facts.kinds
+                history.write_history(store, events, self.job.sources, self.dialled, scope.bucket_us, life)
+            if unfinished is not None:
+                rows = stages.pending_of(unfinished, whole).toArrow().to_pylist()
+                pending = {(row["source"], row["broken"]): row["rows"] for row in rows}
+                if scope.kept:
+                    merge.write_pending(store, unfinished, whole, union(sets))
 
         self.report(0.9, "writing")
         accounts = book.close(repeats, pending, self.shown)
@@ -274,9 +276,10 @@ class Ingest:
         """(events, the accounts of their lines); read again where files show more bridges of their brokers."""
         store = self.store
         while True:
-            with self.watch("reading", 0.05, 0.5):
+            with self._metered():
                 at = store.write("events", read(store.spark, self.job), "kind", counts=False)
             if not store.folders(at):
+                store.writer.refuse_if_broken()
                 raise BadTrace(
                     f"{store.writer.path}: the engine writes elsewhere. Choose a path of letters and digits."
                 )
@@ -291,8 +294,25 @@ class Ingest:
             if source.path:
                 refuse_changed(source)
         book = Book(self.job.sources, self.noted, self.options, stages.accounts_of(events).toArrow().to_pylist())
-        self.report(0.5, f"reading: {book.total('lines'):,} lines")
+        if not self.job.meter:
+            self.report(0.5, f"reading: {book.total('lines'):,} lines")
         return events, book
+
+    def _stage(self, name: str, begin: float, end: float) -> AbstractContextManager[None]:
+        """Report a stage, and where the engine says so how many of its tasks are done."""
+        self.report(begin, name)
+        return self.watch(name, begin, end)
+
+    def _metered(self) -> AbstractContextManager[None]:
+        """Report what is read: in lines and bytes where tasks can note them, else in tasks."""
+        path, sources = self.store.writer.path, self.job.sources
+        if is_address(path) or not all(source.path for source in sources):
+            return self._stage("reading", 0.05, 0.5)
+        self.report(0.05, "reading")
+        self.job = replace(self.job, meter=f"{path}/{self.store.writer.staging}/.meter")
+        known = not any(source.packed or source.format == "parquet" for source in sources)
+        total = sum(source.size - source.begin for source in sources) if known else 0
+        return metered(self.job.meter, total, lambda share, said: self.report(0.05 + 0.45 * share, said))
 
     def _scope(self, events: DataFrame, facts: Facts, book: Book) -> Scope:
         """What of the trace is made anew."""

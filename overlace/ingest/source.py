@@ -23,6 +23,7 @@ from overlace.errors import BadParameter, Unknown
 from overlace.ingest.files import find_files, hash_of
 from overlace.ingest.fragments import Split
 from overlace.ingest.job import EVENT, Job, rows
+from overlace.ingest.meter import Meter
 from overlace.ingest.options import Options, read_fields, read_filters, read_mapping
 from overlace.ingest.sources import identity_of, look, settle_together
 
@@ -66,7 +67,11 @@ def read_split(job: Job, source: int, begin: int, end: int) -> Iterator[pa.Recor
     own = job.sources[source]
     split = Split(job, own)
     batches, count = own.read(begin, end)
-    yield from split.events(batches, lambda: count.lines)
+    meter = Meter(job.meter, f"{source}-{begin}")
+    for batch in split.events(batches, lambda: count.lines):
+        yield batch
+        meter.note(count)
+    meter.note(count, end=True)
     if own.packed and not own.form.lines:
         last = "" if count.last.endswith(b"\n") else "open"
         about = {"rows": count.size, "reason": hash_of(count.last, job.key), "name": last}

@@ -124,10 +124,6 @@ class Store(Files):
         """The trace as it was."""
         return self.writer.base
 
-    def folder(self, table: str) -> str:
-        """Where what is new of a table lies, in the trace."""
-        return f"{table}/generation={self.writer.generation + 1}"
-
     def held(self, table: str) -> Sequence[Part]:
         """The parts that the trace had of a table."""
         return self.base.parts.get(table, ()) if self.base else ()
@@ -143,7 +139,7 @@ class Store(Files):
 
     def write(self, table: str, frame: DataFrame, *by: str, mode: str = "overwrite", counts: bool = True) -> str:
         """Write rows of a table, cut by the values of some columns; where they lie."""
-        at = self.folder(table) if counts else f"{self.writer.staging}/{table}"
+        at = self.writer.folder(table) if counts else f"{self.writer.staging}/{table}"
         options = {"compression": "zstd", **self.options}
         frame.write.mode(mode).partitionBy(*by).options(**options).parquet(self.url(at))
         if counts:
@@ -185,7 +181,7 @@ class Store(Files):
             sums = [
                 F.expr(each).alias(name) for each, name in zip(digest_columns(table), ("n", "low", "high"), strict=True)
             ]
-            rows = self.read(schema, self.folder(table))
+            rows = self.read(schema, self.writer.folder(table))
             rows = rows.where(F.col("state").isin(*WHOLE)) if "state" in by else rows
             frames.append(rows.groupBy(*labels).agg(*sums))
         found: dict[str, list[Part]] = {table: [] for table in self.written}
@@ -193,7 +189,7 @@ class Store(Files):
             cut = "".join(f"/{name}={row[name]}" for name in CUTS if row[name])
             count, hashed = digest_of(row["n"], row["low"], row["high"])
             if count:
-                found[row["table"]].append(Part(self.folder(row["table"]) + cut, count, hashed, LOGS))
+                found[row["table"]].append(Part(self.writer.folder(row["table"]) + cut, count, hashed, LOGS))
         return {table: sorted(parts, key=lambda part: part.path) for table, parts in found.items()}
 
 

@@ -17,6 +17,7 @@ search early: the best plan so far is judged all the same.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +52,7 @@ from overlace.stopping import asked, coming_to_an_end
 from overlace.trace.recorded import describe_recording
 from overlace.trace.runs import read_run, writing_run
 from overlace.trace.store import Trace
+from overlace.wording import left
 
 
 def optimize(
@@ -258,5 +260,11 @@ def suggest_relaxation(bounds: list[str]) -> str:
 
 
 def _within(report_progress: Progress, low: float, high: float, prefix: str = "") -> Progress:
-    """Progress as a part of a whole."""
-    return lambda share, what: report_progress(low + (high - low) * share, prefix + what)
+    """Progress as a part of a whole; what has a name of its own says how far it is."""
+    began = time.monotonic()
+
+    def report(share: float, what: str) -> None:
+        own = f", {share:.0%}{left(share, time.monotonic() - began)}" if prefix else ""
+        report_progress(low + (high - low) * share, f"{prefix}{what}{own}")
+
+    return report

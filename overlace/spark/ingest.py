@@ -128,7 +128,6 @@ def ingest_on(start: Start, logs: Logs, trace: str, options: Options, progress: 
 @contextmanager
 def _watch_jobs(spark: SparkSession, stage: str, begin: float, end: float, progress: Progress) -> Iterator[None]:
     """While the block runs, report how many tasks of its jobs are done, between two shares of the whole."""
-    progress(begin, stage)
 
     def report(done: int, total: int) -> None:
         if total and not over.is_set():

@@ -44,8 +44,8 @@ GROUP = 1 << 20
 FILES = 128
 """Files of a table beyond which small ones are joined."""
 
-GENERATION = re.compile(r"[a-z_]+/generation=(\d+)/")
-"""Folders that an engine writes for a writer: what is in them is ours whatever its name."""
+GENERATION = re.compile(r"[a-z_]+/generation=(\d+)(?:-([0-9a-f]+))?/")
+"""Folders that an engine writes for a writer, by its generation and id: what is in them is ours whatever its name."""
 
 SMALL = 64_000
 """Rows below which a file is small."""
@@ -98,6 +98,10 @@ class Writer:
         """Forget what was written: what counts is what was there."""
         self.parts = {table: list(parts) for table, parts in self.base.parts.items()} if self.base else {}
         self.ids = dict(self.base.ids) if self.base else {}
+
+    def folder(self, table: str) -> str:
+        """Where an engine writes what is new of a table: no other writer does, also if the lock was broken."""
+        return f"{table}/generation={self.generation + 1}-{self.id}"
 
     def name(self, names: Mapping[str, Sequence[str] | pa.Array], since: Mapping[str, Ints] | None = None) -> None:
         """Write the names of all things, by kind in order of their numbers: what `write` takes the ids of.
@@ -275,8 +279,10 @@ class Writer:
             self._drop_unborn(files, at)
             inside = _listed(files, at, recursive=True)
             for info in inside:
-                ours = info.base_name.startswith((self.id, f".trace.json-{self.id}"))
-                if ours and info.type == pafs.FileType.File and info.path.removeprefix(f"{at}/") not in counted:
+                path = info.path.removeprefix(f"{at}/")
+                found = GENERATION.match(path)
+                ours = info.base_name.startswith((self.id, f".trace.json-{self.id}")) or (found and found[2] == self.id)
+                if ours and info.type == pafs.FileType.File and not _counts(path, counted):
                     _delete(files, info)
             folders = (info.path for info in inside if info.type == pafs.FileType.Directory)
             for folder in sorted(folders, key=len, reverse=True):

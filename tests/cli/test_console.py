@@ -97,7 +97,7 @@ def test_without_a_window_only_stages_of_some_seconds_leave_a_line(capsys, monke
         progress(0.9, "writing")
         now[0] += 1
     assert capsys.readouterr().err.splitlines() == [
-        "ingest: reading, 9 rows, 12.0 s, 30% of all",
+        "ingest: reading, 9 rows, 12.0 s",
         "ingest: reading, 9 rows, 15.0 s",
     ]
 
