@@ -146,3 +146,13 @@ def test_a_column_that_every_row_needs_is_missed_before_an_engine_starts(field, 
 
     with pytest.raises(BadTrace, match=f"no column is the {field} of a message"):
         ingest_frame(pa.table(rows), str(tmp_path / "t"), start, Options())
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_table_of_a_lakehouse_is_a_log_and_takes_a_trace(form, expected, tmp_path):
+    spark, logs, lake = sail(), str(tmp_path / "logs"), str(tmp_path / "traffic")
+    spark.createDataFrame(pa.table(PLAIN)).write.format(form).save(logs)
+    trace = kept(spark.read.format(form).load(logs), tmp_path / "t").trace
+    assert messages(trace) == expected
+    overlace.read(spark, trace.path, "traffic").write.format(form).save(lake)
+    assert spark.read.format(form).load(lake).count() == trace.rows("traffic")
