@@ -206,6 +206,19 @@ def refuse_empty(accounts: Iterable[Account]) -> None:
             )
 
 
+def notes_on_rows(source: Source, lines: int, duplicates: int) -> list[str]:
+    """What a user should know of how rows were taken: several kinds as one, messages of one second as one."""
+    settled = source.options
+    notes = [f"{source.label}: every row is taken as a message, but {own}"] if (own := settled.get("question")) else []
+    if duplicates * 100 >= lines and duplicates and settled.get("whole_seconds") and settled.get("group"):
+        notes.append(
+            f"{source.label}: {duplicates:,} of {lines:,} rows are dropped as duplicates: they agree in "
+            f"{', '.join(settled['group'])}, and times are whole seconds. If they are messages of their own, name a "
+            "column that tells them apart (--map key=COLUMN), or all that makes rows one message (--group FIELDS)."
+        )
+    return notes
+
+
 def sources_table(notes: Mapping[str, Any]) -> tuple[pa.Table, pa.Table]:
     """The tables of sources and of the quarantine."""
     sources, bad = [], []

@@ -78,6 +78,8 @@ class Settled(Kept, total=False):
 
     broker: str | None
     bridges: Sequence[str]
+    question: str  # what kinds of rows there are, where no filter says which are messages
+    whole_seconds: bool  # all times of the first rows are
 
 
 @dataclass(frozen=True)
