@@ -8,8 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, answer, err, example, shown
-from overlace.cli.logs import Logs
+from overlace.cli.console import AsJson, Logs, answer, err, example, shown
 from overlace.cli.options import options_from
 from overlace.cli.running import new_app, run_app
 from overlace.ingest.options import Options
