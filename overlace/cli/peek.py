@@ -27,7 +27,10 @@ ASKED = "format map group where deliveries_where delimiter header list_separator
 
 @options_from(Options, only=ASKED)
 def peek_command(logs: Logs, options: Options, as_json: AsJson = False) -> None:
-    """What files are, without a JVM: first lines, columns as guessed, what is missing, and the command to type."""
+    """What files are, without a JVM: first lines, columns as guessed, what is missing, and the command to type.
+
+    A command is printed if it was tried on the first rows and keeps nearly all of them; else a line says what to give.
+    """
     from overlace.peek.peek import peek
 
     found = peek(logs, options)

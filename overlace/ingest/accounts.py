@@ -14,7 +14,7 @@ from overlace.ingest.fields import UNIT_WORDS
 from overlace.ingest.job import id_of
 from overlace.ingest.options import Options
 from overlace.ingest.sources import Source, bytes_waiting, hide
-from overlace.ingest.where import LEFT_OUT, filter_columns, filters_of
+from overlace.ingest.where import LEFT_OUT, filter_columns, filters_of, unseen_values
 from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
 from overlace.trace.tables import schema_of
 
@@ -91,7 +91,7 @@ class Book:
         self.before = {s.digest: noted[s.digest]["account"]["lines"] for s in sources if s.begin}
         judge(self.accounts.values(), options, self.before)
         if not self.before and not any(account.kept for account in self.accounts.values()):
-            refuse_empty(self.accounts.values())
+            refuse_empty(self.accounts, sources)
 
     def total(self, what: str) -> int:
         """The sum of what was counted under a word over all sources."""
@@ -194,15 +194,16 @@ def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, in
             )
 
 
-def refuse_empty(accounts: Iterable[Account]) -> None:
+def refuse_empty(accounts: Mapping[str, Account], sources: Sequence[Source]) -> None:
     """Refuse logs of which filters leave no row."""
-    for account in accounts:
+    for source in sources:
+        account = accounts[source.digest]
         reasons = {reason: count for reason, count in account.ignored.items() if reason.startswith(LEFT_OUT)}
         if reasons:
             reason, count = max(reasons.items(), key=lambda item: item[1])
             raise Absent(
                 f"{account.source}: no row is kept: {count:,} of {account.lines:,} lines are {reason}. Nothing was "
-                "ingested. `overlace peek` shows rows as they are."
+                f"ingested. {unseen_values(source.options) or '`overlace peek` shows rows as they are.'}"
             )
 
 

@@ -150,10 +150,20 @@ def kinds_of(cells: Mapping[str, Sequence[str]], options: Settled) -> Kinds | No
     return None
 
 
-def question_of(cells: Mapping[str, Sequence[str]], options: Settled) -> str:
-    """What has to be known to read rows of several kinds; nothing if there is but one."""
+def settle_kinds(cells: Mapping[str, Sequence[str]], options: Settled) -> Settled:
+    """What has to be known to read rows of several kinds, and what the columns of filters hold in the first rows."""
     found = kinds_of(cells, options)
-    return found.question if found else ""
+    seen = {name: sorted({*cells.get(name, ())})[:SOME] for name in filter_columns(options)}
+    return {"question": found.question if found else "", "seen": seen}
+
+
+def unseen_values(options: Settled) -> str:
+    """The first filter that no row can be seen to match, with the nearest values; nothing if there is none."""
+    for each in asked_filters(options):
+        seen = (options.get("seen") or {}).get(each.column, ())
+        if each.equal and seen and not {*each.values} & {*seen}:
+            return str(Unknown(f"value of {each.column} in the first rows", each.values[0], filter(None, seen)))
+    return ""
 
 
 def _readings(values: Sequence[str]) -> list[tuple[str, Sequence[str], Sequence[str]]]:

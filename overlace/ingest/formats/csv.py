@@ -27,7 +27,7 @@ from overlace.ingest.fields import COMMON, OPTIONS, match_columns, settle_mappin
 from overlace.ingest.lines import MARK, Faults, TextLines, bad, read_lines, text_between
 from overlace.ingest.rows import LARGEST, read_rows
 from overlace.ingest.values import as_text, empty_as_null
-from overlace.ingest.where import check_columns, filter_columns, question_of, select_rows
+from overlace.ingest.where import check_columns, filter_columns, select_rows, settle_kinds
 
 DELIMITERS = ",;\t |"
 CODED = ("client", "broker", "topic", "receiver")
@@ -103,7 +103,7 @@ def settle(sample: bytes, options: Settled) -> Settled:
     times = [cell for each, own in zip(found, cells, strict=True) if each and each.field == "at" for cell in own]
     settled = settle_mapping(cast(Settled, {**options, **layout._asdict()}), layout.columns, times, found, table=True)
     named = dict(zip(layout.columns, cells, strict=True))
-    settled["question"] = question_of(named, options)
+    settled.update(settle_kinds(named, options))
     return settle_content(settled, named, lambda name: type_of(named[name]))
 
 

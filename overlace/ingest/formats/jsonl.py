@@ -28,7 +28,7 @@ from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, OPTIONS, Column, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TextLines, read_lines
 from overlace.ingest.rows import HALF, Number, columns_of, read_parts
-from overlace.ingest.where import filter_columns, question_of, select_rows
+from overlace.ingest.where import filter_columns, select_rows, settle_kinds
 
 AT_ONCE, LOOKED_AT, MOST = 1000, 2000, 200
 """Lines that are read at once (they and what they say fit into a processor's cache), lines that are looked at to settle
@@ -275,7 +275,8 @@ def settle(sample: bytes, options: Settled) -> Settled:
             found |= reached(found, paths)
             members.update(dict.fromkeys(name.encode("utf-8", "backslashreplace").decode() for name in found))
             objects.append(found)
-    missing = [asked[each][0] for each in ("at", "client") if each in asked and not {*asked[each]} & members.keys()]
+    needed = [each for each, listed in asked.items() if each in ("at", "client") or "." in "".join(listed)]
+    missing = [asked[each][0] for each in needed if not {*asked[each]} & members.keys()]
     missing += [name for name in filter_columns(options) if name not in members]
     if objects and missing:  # without any there is nothing to go by
         there = dict.fromkeys(chain.from_iterable(map(names_in, objects)))
@@ -290,7 +291,7 @@ def settle(sample: bytes, options: Settled) -> Settled:
         found = [None if each and each.field == "key" and each.name in inside else each for each in found]
     settled = settle_mapping(options, columns, samples, found, table=False)
     texts = {name: [v for each in objects if isinstance(v := each.get(name), str)] for name in members}
-    settled["question"] = question_of(texts, options)
+    settled.update(settle_kinds(texts, options))
     known = columns if objects else asked_types(options.get("content") or ())
     return settle_content(settled, known, lambda name: types_in([each.get(name) for each in objects]))
 

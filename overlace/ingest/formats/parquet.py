@@ -20,7 +20,7 @@ from overlace.ingest.fields import OPTIONS, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TableRows
 from overlace.ingest.rows import read_rows
 from overlace.ingest.values import as_text, integers, is_list, list_column, mask_of
-from overlace.ingest.where import check_columns, filter_columns, question_of, select_rows
+from overlace.ingest.where import check_columns, filter_columns, select_rows, settle_kinds
 from overlace.trace.address import place
 
 MAGIC = b"PAR1"
@@ -95,7 +95,7 @@ def settle_columns(
     samples = [value for column in sampled for value in head[column].to_pylist()] if head else []
     settled = settle_mapping(options, schema.names, samples, found, table=True)
     cells = {each: [value or "" for value in head[each].to_pylist()] for each in texts} if head else {}
-    settled["question"] = question_of(cells, options)
+    settled.update(settle_kinds(cells, options))
     settled["zoneless"] |= any(pa.types.is_timestamp(types[each]) and types[each].tz is None for each in times)
     return settle_content(settled, schema.names, lambda column: _type_of(name, column, types[column]))
 
