@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from overlace.arrays.jit import Bools
 from overlace.errors import BadParameter, Unknown
 from overlace.ingest.events import Settled
+from overlace.ingest.fields import BY_NAME
 from overlace.ingest.lines import Faults
 from overlace.ingest.values import mask_of
 
@@ -99,6 +100,7 @@ def select_rows(cells: Mapping[str, pa.Array], options: Settled, faults: Faults)
 SOME = 12
 """Values up to which a column may say of what kind its row is."""
 
+WORDS = re.compile(r"[A-Za-z][A-Za-z .:_-]*")
 PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 KIND_WORDS = {
     "out": "out outbound outgoing egress",
@@ -145,7 +147,9 @@ def kinds_of(cells: Mapping[str, Sequence[str]], options: Settled) -> Kinds | No
         return None
     for column, own in cells.items():
         values = sorted({each for each in own if each})
-        if 1 < len(values) <= SOME and len(own) > len(values) and (readings := _readings(values)):
+        if column.strip().lower() in BY_NAME or not 1 < len(values) <= SOME or len(own) == len(values):
+            continue
+        if all(map(WORDS.fullmatch, values)) and (readings := _readings(values)):
             return Kinds(column, readings)
     return None
 

@@ -31,7 +31,7 @@ from overlace.peek.columns import NAMED, SHARED, Columns, Fields, Guess
 from overlace.peek.logs import LogSample, count_logs, find_fault, read_log
 from overlace.trace.address import name_of
 
-SEEN, LEAST, BEGINNING = 1 << 20, 1 << 16, 1 << 18
+SEEN, LEAST, BEGINNING = 1 << 17, 1 << 16, 1 << 16
 """Bytes up to which a file is read whole, each of many files is, and that are read of a larger one."""
 
 TABLE_BYTES = 16 << 20

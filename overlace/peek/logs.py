@@ -26,18 +26,25 @@ TABLE_ROWS = 50_000
 """Rows of a large table that are read."""
 
 
+class Event(dict[str, Any]):
+    """An event by the names of its columns; one that a batch has no value in is None."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
 class LogSample(NamedTuple):
     """The beginning of a log, and the events in it."""
 
     source: Source
     data: bytes
-    events: list[dict[str, Any]]
+    events: list[Event]
 
 
 def read_log(path: str, options: Options, data: bytes, whole: bool) -> LogSample:
     """The events of the first bytes of a log."""
     source = look(path, options)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     batches: Iterable[pa.RecordBatch]
     if source.format == "parquet":
         parts = source.splits(0) if whole else [(0, 1)]
@@ -50,8 +57,9 @@ def read_log(path: str, options: Options, data: bytes, whole: bool) -> LogSample
             blocks = (each for each in source.form.lines(blocks) if whole or each[1].endswith(b"\n"))
         batches = source.form.read(blocks, source.options)
     for batch in batches:
-        columns = [batch[name].cast(pa.int64()) if name == "at" else batch[name] for name in READ]
-        events += pa.RecordBatch.from_arrays(columns, names=READ).to_pylist()
+        there = [name for name in READ if batch[name].null_count < batch.num_rows]
+        columns = [batch[name].cast(pa.int64()) if name == "at" else batch[name] for name in there]
+        events += map(Event, pa.RecordBatch.from_arrays(columns, names=there).to_pylist())
         if not whole and source.format == "parquet" and len(events) >= TABLE_ROWS:
             break
     for event in events:
@@ -141,7 +149,7 @@ def _why_lost(logs: Sequence[LogSample], counts: Mapping[str, Any], most: str, r
             "what both have in common with --map key=COLUMN, or leave --deliveries-where out."
         )
     if notes := notes_on_rows(source, rows, counts["duplicates"]):
-        return notes[-1]
+        return notes[-1].removeprefix(f"{source.label}: ")
     agree = ", ".join(settled.get("group") or settled["mapping"]["key"])
     return (
         f"{counts['duplicates']:,} of {rows:,} rows repeat others in {agree}. If they are messages of their own, name "
@@ -153,7 +161,7 @@ def _key_of(source: Source, event: dict[str, Any]) -> object:
     """What rows of one message have in common; none of a row that is a message of its own."""
     own = event["message"]
     if group := source.options.get("group"):
-        values = {**event, "key": own, "receiver": event["receivers"], "bytes": event["bytes"] or 0}
+        values = Event({**event, "key": own, "receiver": event["receivers"], "bytes": event["bytes"] or 0})
         own = repr([values[name] for name in group])
     return own and (source.format if source.form.keys == "call" else source.log, own)
 

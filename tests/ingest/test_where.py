@@ -255,3 +255,12 @@ def test_a_column_of_lists_is_refused(form, tmp_path):
     rows = [{**row, "kind": ["a"]} for row in ROWS]
     with pytest.raises(BadTrace, match="column kind is list.*--where compares"):
         ingest(tmp_path, form, rows, where=("kind=a",))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet", "frame"])
+def test_rows_of_several_kinds_without_a_filter_are_noted_in_every_format(tmp_path, form):
+    notes = ingest(tmp_path, form, ROWS).notes
+    assert any("--where kind=Publish-In --deliveries-where kind=Publish-Out" in note for note in notes)
+    (tmp_path / "one").mkdir()
+    notes = ingest(tmp_path / "one", form, [{**row, "kind": "Publish-In"} for row in ROWS]).notes
+    assert not any("several kinds" in note for note in notes)
