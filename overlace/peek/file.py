@@ -6,29 +6,24 @@ import csv
 import gzip
 import json
 import re
-import shlex
-import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
-from overlace.ingest.accounts import notes_on_rows
 from overlace.ingest.files import HEAD, open_file
 from overlace.ingest.formats import padres_quotes, parquet
 from overlace.ingest.lines import MARK
-from overlace.ingest.options import Options, flag_of
+from overlace.ingest.options import Options
 from overlace.ingest.sources import FORMATS, guess, look
-from overlace.ingest.tables import add_tables, add_topology
 from overlace.ingest.topologies import seems_configuration, seems_topology
 from overlace.ingest.where import Kinds, kinds_of
-from overlace.ingest.wiring import Wanted
 from overlace.peek import columns as guessing
 from overlace.peek.columns import NAMED, SHARED, Columns, Fields, Guess
-from overlace.peek.logs import LogSample, count_logs, find_fault, read_log
+from overlace.peek.logs import read_log
+from overlace.peek.recipe import Recipe, Unfit, listed
 from overlace.trace.address import name_of
 
 SEEN, LEAST, BEGINNING = 1 << 17, 1 << 16, 1 << 16
@@ -43,9 +38,6 @@ LINES, WIDTH = 5, 100
 FEW_ROWS, FEW_BROKERS = 3, 300
 """Rows below which two words a line are no table, and names up to which a relation between things of one kind is
 likelier links of brokers than interests."""
-
-OUT = "trace"
-"""The trace in printed commands."""
 
 OBJECT_OF_LISTS = re.compile(rb'\s*\{\s*"((?:\\.|[^"\\])*)"\s*:\s*\[\s*("?(?:\\.|[^"\\,\]])*)')
 
@@ -80,78 +72,6 @@ OFFICE = {
     "content.xml": ("an OpenDocument file", "Save the sheet as CSV (UTF-8)."),
 }
 PAIRS = re.compile(rb"^(.* )?\w+=\S+ +\w+=\S+", re.MULTILINE)
-
-
-class Unfit(BadTrace):
-    """A way to ingest files that does not read them well."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A way to ingest files, as logs, as a table or as a topology, and what it rests on."""
-
-    files: tuple[str, ...]
-    options: Options = field(default_factory=Options)
-    table: str = ""
-    topology: bool = False
-    wired: str = ""
-    why: str = ""
-    columns: Sequence[Guess] = ()
-    counts: Mapping[str, Any] | None = None  # none: the files are too large to be counted
-    samples: Sequence[LogSample] = ()  # of logs
-
-    @property
-    def makes(self) -> str:
-        """What the files are taken for."""
-        return f"table {self.table}" if self.table else "topology" if self.topology else "log"
-
-    def command(self) -> str:
-        """The command as it can be pasted into a shell."""
-        chosen = self.options
-        flags = [("--format", chosen.format), ("--table", self.table), ("--wired", self.wired)]
-        flags += [(flag_of(name), getattr(chosen, name)) for name in ("delimiter", "list_separator", "unit")]
-        flags += [("--map", f"{field}={name}") for field, names in _listed(chosen).items() for name in names]
-        flags += [(flag_of("group"), ",".join(chosen.group))]
-        several = ("where", "deliveries_where", "skip")
-        flags += [(flag_of(name), each) for name in several for each in getattr(chosen, name)]
-        words = ["overlace", "ingest", *(f"./{name}" if name.startswith("-") else name for name in self.files)]
-        words += ["--topology"] if self.topology else []
-        words += [] if chosen.header is None else ["--header" if chosen.header else "--no-header"]
-        words += [word for flag, value in flags if value for word in (flag, value)]
-        return shlex.join([*words, "--out", OUT])
-
-    def of_logs(
-        self, logs: Sequence[LogSample], notes: Sequence[str] = (), *, asked: Options, whole: bool, alone: bool
-    ) -> Recipe:
-        """The same with what the logs count, if they are whole; refused if it does not read them well."""
-        counts, worst = count_logs(logs)
-        if fault := find_fault(logs, counts, worst, asked, whole, alone):
-            raise Unfit(fault)
-        own = [note for log in logs for note in notes_on_rows(log.source, counts["lines"], counts["duplicates"])]
-        return replace(self, counts={**counts, "notes": [*notes, *own]} if whole else None, samples=logs)
-
-    def of_table(self) -> Recipe:
-        """The same with the rows that a table or a topology makes, by the readers of these; raises what they raise."""
-        names = {field: names[-1] for field, names in _listed(self.options).items()}
-        how = {"map": names, "delimiter": self.options.delimiter, "header": self.options.header}
-        with tempfile.TemporaryDirectory(prefix="overlace-peek-") as folder:
-            out = str(Path(folder) / OUT)
-            if self.table:
-                _, counts = add_tables(self.files, self.table, out, how)
-                if not counts.new:
-                    raise BadTrace("read as a table, it has no rows.")
-                return replace(self, counts={"rows": {self.table: counts.new}, "notes": []})
-            trace, merged, notes = add_topology(self.files, out, wired=Wanted(self.wired, how) if self.wired else None)
-            wired = sum(trace.read("links", ["wired"])["wired"].to_pylist())
-        rows = {name: each.new for name, each in merged.items()} | {"wired links": wired}
-        if rows.get("links") and not wired and not self.wired:
-            return replace(self, wired="mst").of_table()
-        return replace(self, counts={"rows": rows, "notes": notes})
-
-
-def _listed(options: Options) -> dict[str, Sequence[str]]:
-    """The columns that each field was mapped to."""
-    return {field: [names] if isinstance(names, str) else names for field, names in options.map.items()}
 
 
 class InspectedFile(NamedTuple):
@@ -270,7 +190,7 @@ def _recipes_for(
     known = {field for field, _ in named.values()} | {*options.map}
     if form and (form == "counts" or {"at", "client"} <= known) and (options.map or not split_time):
         hints = {name: ("", f"could be the {each}: --map {each}={name}") for name, (each, _) in fields.items() if each}
-        asked = {column: (field, "as asked") for field, names in _listed(options).items() for column in names}
+        asked = {column: (field, "as asked") for field, names in listed(options).items() for column in names}
         options_named = _with_separator(columns, named, options)
         yield [replace(plain, options=options_named, columns=columns.guesses({**hints, **named, **asked}))]
     if for_tables:
@@ -296,8 +216,8 @@ def _by_kinds(recipes: Sequence[Recipe], kinds: Kinds | None, columns: Columns |
         if kinds is None or columns is None or recipe.makes != "log":
             yield recipe
             continue
-        listed = _listed(recipe.options)
-        fields = {name: field for field, names in listed.items() for name in names if name != kinds.column}
+        mapping = listed(recipe.options)
+        fields = {name: field for field, names in mapping.items() for name in names if name != kinds.column}
         plain = replace(recipe.options, map={field: name for name, field in fields.items()})
         mapped = {name for name, field in fields.items() if field != "key"}
         mapped |= {name for name in columns.names if columns.time_kinds[name]}

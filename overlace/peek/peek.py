@@ -15,8 +15,9 @@ from overlace.errors import BadTrace, OverlaceError
 from overlace.ingest.files import find_files
 from overlace.ingest.options import Options
 from overlace.peek.columns import Guess
-from overlace.peek.file import InspectedFile, Recipe, Unfit, inspect_file
+from overlace.peek.file import InspectedFile, inspect_file
 from overlace.peek.logs import LogSample, summarise
+from overlace.peek.recipe import Recipe, Unfit
 from overlace.trace.address import absolute, bare, is_address, is_text, name_of
 
 MANY = 40
