@@ -56,6 +56,12 @@ def load_and_run(words: list[str], command: Command | None) -> int:
     try:
         if command is not None:
             return command(words)
+        if words[:1] == ["peek"]:  # which takes less time than to load all other commands
+            if "pyarrow" not in sys.modules:
+                sys.meta_path.insert(0, WithoutPandas())
+            from overlace.cli.peek import run_peek
+
+            return run_peek(words)
         from overlace.cli.commands import run
 
         return run(words)
@@ -65,6 +71,15 @@ def load_and_run(words: list[str], command: Command | None) -> int:
         if isinstance(error, SystemExit):
             return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         raise
+
+
+class WithoutPandas:
+    """Hides pandas, which Arrow looks for at its first array: loading it takes longer than all that peek does."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Nothing, or an error for pandas."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
 
 
 def say_stopped() -> None:

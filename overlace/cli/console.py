@@ -81,6 +81,7 @@ _piped = sys.stdout is None or not sys.stdout.isatty()
 out = Harmless(soft_wrap=True, highlight=False, emoji=False, width=PIPED if _piped else None)
 err = Harmless(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
+Logs = Annotated[list[str], typer.Argument(help="files or folders of a log", metavar="LOG...")]
 AsJson = Annotated[bool, typer.Option("--json", help="the result as JSON on standard output")]
 Force = Annotated[bool, typer.Option("--force", help="replace what is there")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="same seed, same result")]

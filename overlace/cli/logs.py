@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from overlace.cli.console import AsJson, Every, answer, bar, err
+from overlace.cli.console import AsJson, Every, Logs, answer, bar, err
 from overlace.cli.options import options_from
 from overlace.cli.tables import show_merged, summary, trace_lines
 from overlace.errors import BadParameter
@@ -20,8 +20,6 @@ from overlace.spark.engines import SMALL, Engine, is_local, session
 
 if TYPE_CHECKING:
     from overlace.ingest.run import Ingested
-
-Logs = Annotated[list[str], typer.Argument(help="files or folders of a log", metavar="LOG...")]
 
 
 @options_from(Options, TableOptions, Engine)

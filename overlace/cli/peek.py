@@ -8,9 +8,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from overlace.cli.console import AsJson, answer, err, shown
-from overlace.cli.logs import Logs
+from overlace.cli.console import AsJson, Logs, answer, err, example, shown
 from overlace.cli.options import options_from
+from overlace.cli.running import new_app, run_app
 from overlace.ingest.options import Options
 
 if TYPE_CHECKING:
@@ -20,13 +20,17 @@ WIDE = 40
 """Characters of a sample value."""
 
 
-ASKED = "format map where deliveries_where delimiter header list_separator unit skip".split()
+EPILOG = example("overlace peek mosquitto.log")
+ASKED = "format map group where deliveries_where delimiter header list_separator unit skip".split()
 """Options that peek takes and puts into the commands that it prints."""
 
 
 @options_from(Options, only=ASKED)
 def peek_command(logs: Logs, options: Options, as_json: AsJson = False) -> None:
-    """What files are, without a JVM: first lines, columns as guessed, what is missing, and the command to type."""
+    """What files are, without a JVM: first lines, columns as guessed, what is missing, and the command to type.
+
+    A command is printed if it was tried on the first rows and keeps nearly all of them; else a line says what to give.
+    """
     from overlace.peek.peek import peek
 
     found = peek(logs, options)
@@ -36,6 +40,13 @@ def peek_command(logs: Logs, options: Options, as_json: AsJson = False) -> None:
     if found.problem:
         err.print(f"[yellow]nothing to ingest:[/yellow] {shown(found.problem)}")
         raise typer.Exit(1)
+
+
+def run_peek(words: list[str]) -> int:
+    """Run this command alone; its exit code."""
+    app = new_app()
+    app.command("peek", epilog=EPILOG)(peek_command)
+    return run_app(words, app)
 
 
 def _document(found: Peek) -> dict[str, Any]:
@@ -117,7 +128,8 @@ def _commands(found: Peek) -> list[Any]:
     """What to type, and what it would count."""
     if not found.commands:
         return []
-    lines = ["[bold]to type[/bold]" + (", one of these, the likeliest first" if found.choose else "")]
+    lines = [escape(found.question)] if found.question else []
+    lines += ["[bold]to type[/bold]" + (", one of these, the likeliest first" if found.choose else "")]
     for each in found.commands:
         lines += [escape(f"  {each.command}"), f"[dim]    {shown(_counted(each))}[/dim]"]
         lines += [f"[dim]    {shown(note)}[/dim]" for note in (each.counts or {}).get("notes", ())]

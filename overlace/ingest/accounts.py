@@ -14,7 +14,7 @@ from overlace.ingest.fields import UNIT_WORDS
 from overlace.ingest.job import id_of
 from overlace.ingest.options import Options
 from overlace.ingest.sources import Source, bytes_waiting, hide
-from overlace.ingest.where import LEFT_OUT, filter_columns, filters_of
+from overlace.ingest.where import LEFT_OUT, filter_columns, filters_of, unseen_values
 from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
 from overlace.trace.tables import schema_of
 
@@ -91,7 +91,7 @@ class Book:
         self.before = {s.digest: noted[s.digest]["account"]["lines"] for s in sources if s.begin}
         judge(self.accounts.values(), options, self.before)
         if not self.before and not any(account.kept for account in self.accounts.values()):
-            refuse_empty(self.accounts.values())
+            refuse_empty(self.accounts, sources)
 
     def total(self, what: str) -> int:
         """The sum of what was counted under a word over all sources."""
@@ -194,16 +194,30 @@ def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, in
             )
 
 
-def refuse_empty(accounts: Iterable[Account]) -> None:
+def refuse_empty(accounts: Mapping[str, Account], sources: Sequence[Source]) -> None:
     """Refuse logs of which filters leave no row."""
-    for account in accounts:
+    for source in sources:
+        account = accounts[source.digest]
         reasons = {reason: count for reason, count in account.ignored.items() if reason.startswith(LEFT_OUT)}
         if reasons:
             reason, count = max(reasons.items(), key=lambda item: item[1])
             raise Absent(
                 f"{account.source}: no row is kept: {count:,} of {account.lines:,} lines are {reason}. Nothing was "
-                "ingested. `overlace peek` shows rows as they are."
+                f"ingested. {unseen_values(source.options) or '`overlace peek` shows rows as they are.'}"
             )
+
+
+def notes_on_rows(source: Source, lines: int, duplicates: int) -> list[str]:
+    """What a user should know of how rows were taken: several kinds as one, messages of one second as one."""
+    settled = source.options
+    notes = [f"{source.label}: every row is taken as a message, but {own}"] if (own := settled.get("question")) else []
+    if duplicates * 100 >= lines and duplicates and settled.get("whole_seconds") and settled.get("group"):
+        notes.append(
+            f"{source.label}: {duplicates:,} of {lines:,} rows are dropped as duplicates: they agree in "
+            f"{', '.join(settled['group'])}, and times are whole seconds. If they are messages of their own, name a "
+            "column that tells them apart (--map key=COLUMN), or all that makes rows one message (--group FIELDS)."
+        )
+    return notes
 
 
 def sources_table(notes: Mapping[str, Any]) -> tuple[pa.Table, pa.Table]:

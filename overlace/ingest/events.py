@@ -9,7 +9,7 @@ of kind `bad` with the reason and a sample. Names are dictionary-encoded, batch 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -78,6 +78,9 @@ class Settled(Kept, total=False):
 
     broker: str | None
     bridges: Sequence[str]
+    question: str  # what kinds of rows there are, where no filter says which are messages
+    seen: Mapping[str, Sequence[str]]  # what the columns of filters hold in the first rows
+    whole_seconds: bool  # all times of the first rows are
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ UNIT_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": 
 
 ZONELESS = re.compile(r"\s*(\d{4}-\d\d-\d\d([T ][\d:.,]+)?|\d{1,2}-[A-Za-z]{3}-(\d\d){1,2})\s*$")
 
+PARTS_OF_SECOND = re.compile(r":\d\d:\d\d[.,:]\d*[1-9]|^\s*[+-]?\d*\.\d*[1-9]")
+
 KEY = ("client", "at", "topic", "bytes")
 """What makes rows one message where no id is mapped."""
 
@@ -133,7 +135,14 @@ def settle_mapping(
     zoneless = any(ZONELESS.match(each) for each in samples if isinstance(each, str))
     if table and "key" not in used and (not options.get("content") or {"receiver", "receivers"} & set(used)):
         group = group or tuple(name for name in KEY if name in used)
-    return {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless, "group": group}
+    settled: Settled = {**options, "mapping": used, "unused": unused, "unit": unit, "zoneless": zoneless}
+    return {**settled, "group": group, "whole_seconds": unit in (None, "s") and are_whole_seconds(samples)}
+
+
+def are_whole_seconds(times: Sequence[object]) -> bool:
+    """Whether no time in a sample has parts of a second."""
+    texts = [str(each) for each in times if each not in (None, "")]
+    return bool(texts) and not any(PARTS_OF_SECOND.search(each) for each in texts)
 
 
 def refuse_missing(name: str, settled: Settled) -> None:

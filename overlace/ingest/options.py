@@ -74,12 +74,15 @@ class Options:
     format: str | None = option(None, f"{', '.join(NAMES)} (default: detected)")
     map: Mapping[str, str | Sequence[str]] = option(
         {},
-        "FIELD=COLUMN, several times: client=src receiver=dst at=time ...",
+        "FIELD=COLUMN, several times: client=src receiver=dst at=time key=id ...; in objects client=properties.user",
         metavar="FIELD=COLUMN",
         read=read_mapping,
     )
     group: tuple[str, ...] = option(
-        (), "rows that agree in these fields are one message: sender,at", metavar="FIELDS", read=read_fields
+        (),
+        "rows that agree in these fields are one message: sender,at (default in tables: sender, time, topic and bytes)",
+        metavar="FIELDS",
+        read=read_fields,
     )
     content: tuple[str, ...] = option(
         (),
@@ -95,7 +98,8 @@ class Options:
     )
     where: tuple[str, ...] = option(
         (),
-        "read only rows of this kind, several times: eventType=Publish-In, level!=DEBUG (values of one column: any)",
+        "read only rows of this kind, several times: eventType=Publish-In, level!=DEBUG (values of one column: any); "
+        "peek asks where a column says which rows are messages",
         metavar="COLUMN=VALUE",
         read=read_filters,
     )

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from overlace.errors import Absent, BadParameter, BadTrace
 from overlace.ingest import bridges, frames, history, merge, stages
-from overlace.ingest.accounts import Account, Book, sources_table
+from overlace.ingest.accounts import Account, Book, notes_on_rows, sources_table
 from overlace.ingest.fields import refuse_missing
 from overlace.ingest.frames import Batch
 from overlace.ingest.growth import new_sources
@@ -222,6 +222,8 @@ class Ingest:
         self.report(0.9, "writing")
         accounts = book.close(repeats, pending, self.shown)
         trace, warnings = self._commit(scope)
+        for source, account in zip(self.job.sources, accounts, strict=True):
+            warnings += notes_on_rows(source, account.lines, account.duplicates)
         return Ingested(trace, accounts, [], book.total("folded"), warnings)
 
     def _fragments(

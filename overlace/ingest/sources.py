@@ -21,6 +21,7 @@ from overlace.ingest.files import HEAD, PACKED, hash_of, log_of, open_file, stri
 from overlace.ingest.formats import csv, json, jsonl, mosquitto, nats, padres, padres_quotes, parquet
 from overlace.ingest.lines import MARK, blocks, raw_blocks
 from overlace.ingest.options import Options
+from overlace.ingest.presets import PRESETS
 from overlace.matching.names import pseudonyms
 from overlace.trace.address import name_of, place
 
@@ -29,6 +30,7 @@ FORMATS: Mapping[str, Format] = {
     for form in (
         *(jsonl.FORMAT, csv.FORMAT, csv.COUNTS, mosquitto.FORMAT, nats.FORMAT),
         *(padres.FORMAT, padres_quotes.FORMAT, parquet.FORMAT, json.FORMAT),
+        *(preset.format for preset in PRESETS.values()),
     )
 }
 SAMPLE = 256 << 10

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from overlace.errors import OverlaceError
 from overlace.ingest.fields import UNIT_WORDS, ZONELESS, mapping_of, match_columns, unit_of
 from overlace.ingest.formats import json as json_array
 from overlace.ingest.formats import padres_quotes, parquet
-from overlace.ingest.formats.csv import detect_layout, sample_cells, sample_lines
+from overlace.ingest.formats.csv import detect_layout, is_prose, sample_cells, sample_lines
 from overlace.ingest.lines import MARK
 from overlace.ingest.options import Options
 from overlace.ingest.values import times
@@ -29,6 +29,9 @@ from overlace.trace.tables import schema_of
 
 ROWS = 2000
 """Rows from which columns are guessed."""
+
+DEPTH = 4
+"""Objects inside one another whose members are looked at."""
 
 WITH_COLUMNS = ("csv", "counts", "json", "jsonl", "parquet")
 """Formats whose rows have columns of any name."""
@@ -82,7 +85,7 @@ class Columns:
     """The columns of a sample by name: the values that are not empty, the names that these list, what is a number."""
 
     def __init__(self, names: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
-        self.rows, self.names = len(rows), list(dict.fromkeys(names))
+        self.rows, self.names, self.cells = len(rows), list(dict.fromkeys(names)), rows
         self.known = {name: [row[name] for row in rows if row.get(name)] for name in self.names}
         self.sets = {
             name: {part.strip() for each in {*own} for part in re.split("[;|,]", each)} - {""}
@@ -90,6 +93,10 @@ class Columns:
         }
         self.numbers = {name: _numbers(values) for name, values in self.known.items()}
         self.time_kinds = {name: _time_kind(values[:500]) for name, values in self.known.items()}
+
+    def rows_by(self, name: str, values: Sequence[str]) -> list[Mapping[str, str]]:
+        """The rows that have one of some values in a column."""
+        return [row for row in self.cells if row.get(name) in values]
 
     def share(self, shape: str, name: str) -> float:
         """The share of the values of a column that hold a regular expression."""
@@ -175,8 +182,19 @@ def sample_columns(path: str, data: bytes, form: str, asked: Options) -> tuple[C
     rows = [row for row in rows if isinstance(row, dict)]
     if not any(rows) or (form == "jsonl" and all(isinstance(each, list) for each in rows[0].values())):
         return None, asked
+    if not data.startswith(parquet.MAGIC):
+        rows = [dict(_members(row)) for row in rows]
     cells = [{_cell(name): _cell(value) for name, value in row.items()} for row in rows]
-    return Columns([name for row in cells for name in row], cells), asked
+    return Columns(sorted((name for row in cells for name in row), key=lambda name: name.count(".")), cells), asked
+
+
+def _members(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The members of an object, and of those inside them by their paths."""
+    for name, value in row.items():
+        if isinstance(value, dict) and value and prefix.count(".") < DEPTH:
+            yield from _members(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def _cell(value: object) -> str:
@@ -193,7 +211,8 @@ def _text_columns(data: bytes, form: str, asked: Options) -> tuple[Columns | Non
     backwards = layout.columns[::-1]  # of columns of one name the first counts
     whole = [dict(zip(backwards, row[::-1], strict=True)) for row in cells if len(row) == len(backwards)]
     found = Columns(layout.columns, whole)
-    if not form and (len(layout.columns) < 2 or found.rows + 1 < 0.9 * len(lines)):
+    texts = [line.decode("utf-8", "replace") for line in lines[:20]]
+    if not form and (len(layout.columns) < 2 or found.rows + 1 < 0.9 * len(lines) or is_prose(layout, texts)):
         return None, asked
     meaning = any(_field_in(name, words) for name in found.names for words in (STRONG, WEAK))
     again = any(name in values for name in found.names for values in found.known.values())
@@ -281,6 +300,20 @@ def _guess_names(columns: Columns, found: Fields) -> dict[str, tuple[str, str]]:
         if not any(_has({**found, **added}, field) for field in ("topic", "receiver")) and repeats:
             added[repeats[0]] = ("topic", "the next column of names that come again")
     return added
+
+
+def common_key(columns: Columns, kind: str, values: Sequence[Sequence[str]], fields: Collection[str]) -> str:
+    """The column by which deliveries are joined to messages, by the values of their kinds; nothing if none could be it.
+
+    It is another one for nearly each message, and deliveries have those of messages; columns of fields are left out.
+    """
+    for name in (name for name in columns.names if name not in fields):
+        keys = [[row.get(name) for row in columns.rows_by(kind, own)] for own in values]
+        of_messages, of_deliveries = ({*own} - {None, ""} for own in keys)
+        alone = len(of_deliveries - of_messages)
+        if len(of_messages) > 0.9 * len(keys[0]) and of_deliveries and alone < 0.1 * len(keys[1]):
+            return name
+    return ""
 
 
 def unread_times(columns: Columns) -> str:

@@ -6,31 +6,27 @@ import csv
 import gzip
 import json
 import re
-import shlex
-import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from math import ceil
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 from overlace.errors import BadParameter, BadTrace, OverlaceError, Unknown
 from overlace.ingest.files import HEAD, open_file
 from overlace.ingest.formats import padres_quotes, parquet
 from overlace.ingest.lines import MARK
-from overlace.ingest.options import Options, flag_of
-from overlace.ingest.sources import guess, look
-from overlace.ingest.tables import add_tables, add_topology
+from overlace.ingest.options import Options
+from overlace.ingest.sources import FORMATS, guess, look
 from overlace.ingest.topologies import seems_configuration, seems_topology
-from overlace.ingest.wiring import Wanted
+from overlace.ingest.where import Kinds, kinds_of
 from overlace.peek import columns as guessing
 from overlace.peek.columns import NAMED, SHARED, Columns, Fields, Guess
-from overlace.peek.logs import LogSample, count_logs, read_log
+from overlace.peek.logs import read_log
+from overlace.peek.recipe import Recipe, Unfit, listed
 from overlace.trace.address import name_of
 
-SEEN, LEAST, BEGINNING = 1 << 20, 1 << 16, 1 << 18
+SEEN, LEAST, BEGINNING = 1 << 17, 1 << 16, 1 << 16
 """Bytes up to which a file is read whole, each of many files is, and that are read of a larger one."""
 
 TABLE_BYTES = 16 << 20
@@ -43,25 +39,23 @@ FEW_ROWS, FEW_BROKERS = 3, 300
 """Rows below which two words a line are no table, and names up to which a relation between things of one kind is
 likelier links of brokers than interests."""
 
-OUT, MAX_BAD = "trace", 10
-"""What printed commands have: the trace, and the percentage of lines that may be bad where they do not say."""
-
 OBJECT_OF_LISTS = re.compile(rb'\s*\{\s*"((?:\\.|[^"\\])*)"\s*:\s*\[\s*("?(?:\\.|[^"\\,\]])*)')
 
 
+UNPACK = "Unpack it and peek at what is in it."
 PACKETS = "Packets are not read: export messages as CSV with tshark."
 MAGIC = (
     (b"\x89PNG", "a PNG image", ""),
     (b"\xff\xd8\xff", "a JPEG image", ""),
     (b"GIF8", "a GIF image", ""),
     (b"%PDF", "a PDF document", ""),
-    (b"PK\x03\x04", "a zip archive", "Unpack it (unzip FILE) and peek at what is in it."),
-    (b"BZh", "packed by bzip2", "Unpack it: bunzip2 -k FILE"),
-    (b"\xfd7zXZ", "packed by xz", "Unpack it: xz -dk FILE"),
-    (b"\x28\xb5\x2f\xfd", "packed by zstd", "Unpack it: zstd -dk FILE"),
-    (b"7z\xbc\xaf", "a 7-Zip archive", "Unpack it and peek at what is in it."),
-    (b"Rar!", "a RAR archive", "Unpack it and peek at what is in it."),
-    (b"SQLite format 3\0", "an SQLite database", "Export a table: sqlite3 -header -csv FILE 'select ...' > NEW.csv"),
+    (b"PK\x03\x04", "a zip archive", UNPACK),
+    (b"BZh", "packed by bzip2", UNPACK),
+    (b"\xfd7zXZ", "packed by xz", UNPACK),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd", UNPACK),
+    (b"7z\xbc\xaf", "a 7-Zip archive", UNPACK),
+    (b"Rar!", "a RAR archive", UNPACK),
+    (b"SQLite format 3\0", "an SQLite database", "Export a table as CSV."),
     (b"\xd4\xc3\xb2\xa1", "a packet capture (pcap)", PACKETS),
     (b"\xa1\xb2\xc3\xd4", "a packet capture (pcap)", PACKETS),
     (b"\x0a\x0d\x0d\x0a", "a packet capture (pcapng)", PACKETS),
@@ -78,78 +72,6 @@ OFFICE = {
     "content.xml": ("an OpenDocument file", "Save the sheet as CSV (UTF-8)."),
 }
 PAIRS = re.compile(rb"^(.* )?\w+=\S+ +\w+=\S+", re.MULTILINE)
-JOINED = (
-    "import csv,sys; csv.writer(sys.stdout).writerows([' '.join(c.split()) for c in r] for r in csv.reader(sys.stdin))"
-)
-"""A program that takes the line breaks out of cells."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A way to ingest files, as logs, as a table or as a topology, and what it rests on."""
-
-    files: tuple[str, ...]
-    options: Options = field(default_factory=Options)
-    table: str = ""
-    topology: bool = False
-    wired: str = ""
-    max_bad: int = MAX_BAD  # percent
-    why: str = ""
-    columns: Sequence[Guess] = ()
-    counts: Mapping[str, Any] | None = None  # none: the files are too large to be counted
-    samples: Sequence[LogSample] = ()  # of logs
-
-    @property
-    def makes(self) -> str:
-        """What the files are taken for."""
-        return f"table {self.table}" if self.table else "topology" if self.topology else "log"
-
-    def command(self) -> str:
-        """The command as it can be pasted into a shell."""
-        chosen, bad = self.options, "" if self.max_bad == MAX_BAD else f"{self.max_bad}%"
-        flags = [("--format", chosen.format), ("--table", self.table), ("--wired", self.wired), ("--max-bad", bad)]
-        flags += [(flag_of(name), getattr(chosen, name)) for name in ("delimiter", "list_separator", "unit")]
-        flags += [("--map", f"{field}={name}") for field, names in _listed(chosen).items() for name in names]
-        several = ("where", "deliveries_where", "skip")
-        flags += [(flag_of(name), each) for name in several for each in getattr(chosen, name)]
-        words = ["overlace", "ingest", *(f"./{name}" if name.startswith("-") else name for name in self.files)]
-        words += ["--topology"] if self.topology else []
-        words += [] if chosen.header is None else ["--header" if chosen.header else "--no-header"]
-        words += [word for flag, value in flags if value for word in (flag, value)]
-        return shlex.join([*words, "--out", OUT])
-
-    def of_logs(self, logs: Sequence[LogSample], notes: Sequence[str] = (), *, whole: bool) -> Recipe:
-        """The same with what the logs count if they are whole, and the share of bad lines that it takes."""
-        counts, worst = count_logs(logs)
-        bad = counts["bad"]
-        if bad and counts["lines"] == sum(bad.values()) + sum(counts["ignored"].values()) + counts["duplicates"]:
-            reason = max(bad, key=lambda each: bad[each])
-            raise BadTrace(f"read as a log, no line can be kept; most often ({bad[reason]:,}): {reason}.")
-        percent = max(MAX_BAD, ceil(worst * 100))
-        return replace(self, max_bad=percent, counts={**counts, "notes": notes} if whole else None, samples=logs)
-
-    def of_table(self) -> Recipe:
-        """The same with the rows that a table or a topology makes, by the readers of these; raises what they raise."""
-        names = {field: names[-1] for field, names in _listed(self.options).items()}
-        how = {"map": names, "delimiter": self.options.delimiter, "header": self.options.header}
-        with tempfile.TemporaryDirectory(prefix="overlace-peek-") as folder:
-            out = str(Path(folder) / OUT)
-            if self.table:
-                _, counts = add_tables(self.files, self.table, out, how)
-                if not counts.new:
-                    raise BadTrace("read as a table, it has no rows.")
-                return replace(self, counts={"rows": {self.table: counts.new}, "notes": []})
-            trace, merged, notes = add_topology(self.files, out, wired=Wanted(self.wired, how) if self.wired else None)
-            wired = sum(trace.read("links", ["wired"])["wired"].to_pylist())
-        rows = {name: each.new for name, each in merged.items()} | {"wired links": wired}
-        if rows.get("links") and not wired and not self.wired:
-            return replace(self, wired="mst").of_table()
-        return replace(self, counts={"rows": rows, "notes": notes})
-
-
-def _listed(options: Options) -> dict[str, Sequence[str]]:
-    """The columns that each field was mapped to."""
-    return {field: [names] if isinstance(names, str) else names for field, names in options.map.items()}
 
 
 class InspectedFile(NamedTuple):
@@ -162,6 +84,7 @@ class InspectedFile(NamedTuple):
     lines: Sequence[str] = ()  # the first ones
     columns: Sequence[Guess] = ()
     recipes: Sequence[Recipe] = ()  # likeliest first
+    question: str = ""  # that the recipes are answers to
 
     @property
     def makes(self) -> str:
@@ -185,7 +108,7 @@ def inspect_file(path: str, asked: Options, files: int = 1) -> InspectedFile:
     listed = [repr(data[: WIDTH // 3])[2:-1]] if _is_binary(data) else text.splitlines()[:LINES]
     lines = [line if len(line) <= WIDTH else line[: WIDTH - 3] + "..." for line in listed]
     if binary := _binary_kind(path, data):
-        what, advice = binary[0], binary[1].replace("FILE", shlex.quote(path))
+        what, advice = binary
         problem = f"{path} is {'gzip of ' * packed}{what}, which is not read. {advice}".strip()
         return InspectedFile(path, what, problem, whole, lines)
     certain = seems_topology(name_of(path), data)
@@ -198,12 +121,12 @@ def inspect_file(path: str, asked: Options, files: int = 1) -> InspectedFile:
             if certain:
                 return InspectedFile(path, "a topology that cannot be read", str(error), lines=lines)
     file = InspectedFile(path, "text", "", whole, lines)
-    return _inspect_rows(file, data, asked, max(TABLE_BYTES // files, LEAST))
+    return _inspect_rows(file, data, asked, max(TABLE_BYTES // files, LEAST), files == 1)
 
 
-def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -> InspectedFile:
+def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int, alone: bool) -> InspectedFile:
     """A text or Parquet file: as a log by the names that logs have, as a table, or either by guess."""
-    form, reasons, found = "", list[str](), list[Recipe]()
+    form, reasons, unfit, found = "", list[str](), list[str](), list[Recipe]()
     try:
         form = look(file.path, asked).format
     except (BadParameter, Unknown):  # what was asked for, not the file, is wrong
@@ -213,23 +136,32 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int) -
         if (asked.format or guess(data.removeprefix(MARK)[:HEAD])) == padres_quotes.NAME:
             form = padres_quotes.NAME  # it lacks a mapping, which is guessed
     columns, options = guessing.sample_columns(file.path, data, form, asked)
+    kinds = (
+        kinds_of(columns.known, options.for_format(FORMATS[form]))
+        if columns and form in ("csv", "json", "jsonl", "parquet")
+        else None
+    )
     for recipes in _recipes_for(file, data, form, columns, options):
-        for recipe in recipes:
+        for recipe in _by_kinds(recipes, kinds, columns):
             try:
                 if recipe.makes == "log":
                     sample = read_log(file.path, recipe.options, data, file.whole)
-                    found.append(recipe.of_logs([sample], whole=file.whole))
+                    found.append(recipe.of_logs([sample], asked=asked, whole=file.whole, alone=alone))
                 else:
                     with open_file(file.path) as stream:
                         small = len(stream.read(most + 1)) <= most
                     found.append(recipe.of_table() if small else recipe)
+            except Unfit as error:
+                unfit.append(str(error))
             except OverlaceError as error:
                 reasons.append(str(error))
         if found:
             what = "a JSON object of lists" if columns is None and found[0].table else form or "text"
-            return file._replace(what=what, columns=found[0].columns, recipes=found)
+            question = kinds.short if kinds and found[0].makes == "log" else ""
+            return file._replace(what=what, columns=found[0].columns, recipes=found, question=question)
     guesses = columns.guesses(guessing.guess_fields("", columns)) if columns and form else ()
-    problem = f"{name_of(file.path)}: {next(_problems(file, data, form, columns, reasons))}"
+    asking = [f"{kinds.question}. So far: {unfit[0]}"] if kinds and unfit else unfit
+    problem = f"{name_of(file.path)}: {next(iter(asking), '') or next(_problems(file, data, form, columns, reasons))}"
     return file._replace(what=form or "text", problem=problem, columns=guesses)
 
 
@@ -258,7 +190,7 @@ def _recipes_for(
     known = {field for field, _ in named.values()} | {*options.map}
     if form and (form == "counts" or {"at", "client"} <= known) and (options.map or not split_time):
         hints = {name: ("", f"could be the {each}: --map {each}={name}") for name, (each, _) in fields.items() if each}
-        asked = {column: (field, "as asked") for field, names in _listed(options).items() for column in names}
+        asked = {column: (field, "as asked") for field, names in listed(options).items() for column in names}
         options_named = _with_separator(columns, named, options)
         yield [replace(plain, options=options_named, columns=columns.guesses({**hints, **named, **asked}))]
     if for_tables:
@@ -276,6 +208,30 @@ def _recipes_for(
         yield [replace(plain, options=chosen, why="by what the columns hold", columns=columns.guesses(fields))]
     if for_tables and not quotes:
         yield _guessed_tables(table, columns, fields, file.whole)
+
+
+def _by_kinds(recipes: Sequence[Recipe], kinds: Kinds | None, columns: Columns | None) -> Iterator[Recipe]:
+    """Recipes for logs whose rows are of several kinds in each reading of these; others as they are."""
+    for recipe in recipes:
+        if kinds is None or columns is None or recipe.makes != "log":
+            yield recipe
+            continue
+        mapping = listed(recipe.options)
+        fields = {name: field for field, names in mapping.items() for name in names if name != kinds.column}
+        plain = replace(recipe.options, map={field: name for name, field in fields.items()})
+        mapped = {name for name, field in fields.items() if field != "key"}
+        mapped |= {name for name in columns.names if columns.time_kinds[name]}
+        for what, published, delivered in kinds.readings:
+            messages = replace(plain, where=tuple(f"{kinds.column}={value}" for value in published))
+            key = guessing.common_key(columns, kinds.column, (published, delivered), mapped) if delivered else ""
+            if key:
+                both = {**messages.map, **({} if "key" in fields.values() else {"key": key})}
+                deliveries = tuple(f"{kinds.column}={value}" for value in delivered)
+                why = f"deliveries are joined by {key}"
+                joined = replace(messages, map=both, deliveries_where=deliveries)
+                yield replace(recipe, options=joined, why=f"{what}; {why}" if what else why)
+            why = "messages alone: who receives them follows from subscriptions"
+            yield replace(recipe, options=messages, why=f"{what}; {why}" if what else why)
 
 
 def _with_separator(columns: Columns, fields: Fields, options: Options) -> Options:
@@ -325,7 +281,7 @@ def _is_binary(data: bytes) -> bool:
 def _binary_kind(path: str, data: bytes) -> tuple[str, str] | None:
     """(what it is, what to do) of a file that is no text and no Parquet; None if it is."""
     if data[257:262] == b"ustar":
-        return "a tar archive", "Unpack it (tar xf FILE) and peek at what is in it."
+        return "a tar archive", UNPACK
     if known := next(((what, advice) for magic, what, advice in MAGIC if data.startswith(magic)), None):
         with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -335,42 +291,36 @@ def _binary_kind(path: str, data: bytes) -> tuple[str, str] | None:
         return None
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or 0.3 < data[:400].count(0) / min(400, len(data)) < 0.7:
         big = data.startswith((b"\xfe\xff", b"\0"))
-        return "text in UTF-16", f"Convert it: iconv -f UTF-16{'BE' if big else 'LE'} -t UTF-8 FILE > NEW"
+        return "text in UTF-16", f"Convert it from UTF-16{'BE' if big else 'LE'} to UTF-8."
     return "a binary file of an unknown kind", ""
 
 
 def _problems(
     file: InspectedFile, data: bytes, form: str, columns: Columns | None, reasons: Sequence[str]
 ) -> Iterator[str]:
-    """What may be wrong with a file that no recipe fits, likeliest first; `reasons` are why those tried have failed."""
-    text, path = data.removeprefix(MARK).lstrip(), shlex.quote(file.path)
+    """What may be wrong with a file that no recipe fits, likeliest first; `reasons` are why those tried have failed.
+
+    None is a command that would write a file.
+    """
+    text = data.removeprefix(MARK).lstrip()
     known = columns.known if columns else {}
     if text[:1] == b"{" and file.whole:
         with suppress(ValueError, RecursionError):
             lists = {key: len(value) for key, value in json.loads(text).items() if isinstance(value, list)}
             longest = max(lists, key=lambda key: lists[key])
             yield (
-                f"one JSON object, where rows are expected. Its member {longest!r} is a list: take it out with "
-                f"jq {shlex.quote(f'.[{json.dumps(longest)}]')} {path} > NEW.json, and peek at that."
+                f"one JSON object, where rows are expected. Its member {longest!r} is a list: put that into a file of "
+                "its own, and peek at it."
             )
     if text[:1] == b"[" and all(map(str.isdecimal, known)) and len(known) > 2:
-        yield f"lists with times are read from CSV: jq -r '.[] | @csv' {path} > NEW.csv, and peek at that."
-    members = columns.names if columns and text[:1] in (b"{", b"[") else []
-    for name in (each for each in members if "".join(known[each][:1]).startswith("{")):
-        yield (
-            f"what is inside {name} is not read, and no other member is a sender or a time. Take it out first: "
-            f"jq -c {shlex.quote(f'. + .[{json.dumps(name)}]')} {path} > NEW.jsonl, and peek at that."
-        )
+        yield "lists with times are not read: write each as a row of CSV, or as an object with names."
     if "\ufffd" in data[:-4].decode("utf-8", "replace") and "\ufffd".encode() not in data:
-        yield f"not UTF-8. If it is Latin-1, convert it: iconv -f LATIN1 -t UTF-8 {path} > NEW"
+        yield "not UTF-8. Convert it, from Latin-1 if it is that."
     with suppress(csv.Error):
         rows = list(csv.reader(text[: 1 << 16].decode("utf-8", "replace").splitlines(keepends=True)))[:-1]
         broken = any("\n" in cell for row in rows for cell in row)
         if broken and len({len(row) for row in rows if row}) == 1 and len(rows[0]) > 1:
-            yield (
-                "its cells hold line breaks, and a row is one line here. Take the breaks out: "
-                f"python3 -c {shlex.quote(JOINED)} < {path} > NEW.csv"
-            )
+            yield "its cells hold line breaks, and a row is one line here. Export it without them."
     if len(PAIRS.findall(text[:4096])) > 2:
         yield "lines of name=value are not read. Convert them to JSON lines or CSV, and peek at that."
     if columns and (apart := guessing.clock_apart(columns)):

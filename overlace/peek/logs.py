@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from overlace.ingest.accounts import INCOMPLETE, ORPHANS, shown_mapping
+from overlace.ingest.accounts import HINTS, INCOMPLETE, ORPHANS, notes_on_rows, shown_mapping
 from overlace.ingest.events import WHOLE
 from overlace.ingest.options import Options
 from overlace.ingest.sources import Source, look
 
 LOOKS_RANDOM = re.compile(r"[0-9a-f]{12,}|auto-|mqttjs_|paho\d{6,}|mosq-\w{10,}|[0-9a-f]{8}-[0-9a-f]{4}-", re.I)
 SHOWN = ("at", "client", "broker", "topic", "bytes", "weight", "attributes", "receivers")
-READ = ("offset", "kind", "reason", "message", "rows", "balance", *SHOWN)
+READ = ("offset", "kind", "reason", "sample", "message", "rows", "balance", *SHOWN)
+KEPT = 0.9
+"""Share of the rows of a log that a command keeps, at least, to be printed."""
+
 TABLE_ROWS = 50_000
 """Rows of a large table that are read."""
+
+
+class Event(dict[str, Any]):
+    """An event by the names of its columns; one that a batch has no value in is None."""
+
+    def __missing__(self, name: str) -> None:
+        return None
 
 
 class LogSample(NamedTuple):
@@ -28,13 +38,13 @@ class LogSample(NamedTuple):
 
     source: Source
     data: bytes
-    events: list[dict[str, Any]]
+    events: list[Event]
 
 
 def read_log(path: str, options: Options, data: bytes, whole: bool) -> LogSample:
     """The events of the first bytes of a log."""
     source = look(path, options)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     batches: Iterable[pa.RecordBatch]
     if source.format == "parquet":
         parts = source.splits(0) if whole else [(0, 1)]
@@ -47,8 +57,9 @@ def read_log(path: str, options: Options, data: bytes, whole: bool) -> LogSample
             blocks = (each for each in source.form.lines(blocks) if whole or each[1].endswith(b"\n"))
         batches = source.form.read(blocks, source.options)
     for batch in batches:
-        columns = [batch[name].cast(pa.int64()) if name == "at" else batch[name] for name in READ]
-        events += pa.RecordBatch.from_arrays(columns, names=READ).to_pylist()
+        there = [name for name in READ if batch[name].null_count < batch.num_rows]
+        columns = [batch[name].cast(pa.int64()) if name == "at" else batch[name] for name in there]
+        events += map(Event, pa.RecordBatch.from_arrays(columns, names=there).to_pylist())
         if not whole and source.format == "parquet" and len(events) >= TABLE_ROWS:
             break
     for event in events:
@@ -89,11 +100,68 @@ def count_logs(logs: Sequence[LogSample]) -> tuple[dict[str, Any], float]:
     return counts, max((wrong / max(own, 1) for wrong, own in zip(bad, lines, strict=True)), default=0.0)
 
 
+def find_fault(
+    logs: Sequence[LogSample], counts: Mapping[str, Any], worst: float, asked: Options, whole: bool, alone: bool
+) -> str:
+    """Why logs are not read well, and what to give for that, after what they count; nothing if they are.
+
+    Of logs with columns, which may be guessed, more is expected than of those whose format says what they are; of logs
+    that are all there (`alone`) more than one client.
+    """
+    source, settled = logs[0].source, logs[0].source.options
+    guessed = "mapping" in settled and source.format not in ("nats", "counts")
+    lines, bad, orphans = counts["lines"], sum(counts["bad"].values()), counts["ignored"].get(ORPHANS, 0)
+    rows = lines - sum(counts["ignored"].values()) + orphans
+    if not counts["messages"]:
+        reasons = {**counts["bad"], **counts["ignored"]}
+        reason = max(reasons, key=lambda each: reasons[each], default="")
+        return f"read as {source.format}, no line is a message" + (f". Most often: {reason}." if reason else ".")
+    lost = {"bad": bad - (0 if whole else counts["bad"].get(INCOMPLETE, 0))}
+    if guessed:
+        named = asked.group or "key" in asked.map
+        lost |= {"orphans": orphans if whole else 0, "duplicates": 0 if named else counts["duplicates"]}
+    most = max(lost, key=lambda name: lost[name])
+    if sum(lost.values()) > (1 - KEPT) * rows or (worst > 1 - KEPT and lost["bad"]):
+        return _why_lost(logs, counts, most, rows)
+    names = {name for log in logs for each in log.events for name in (each["client"], *(each["receivers"] or ()))}
+    clients = sorted(names - {None})
+    if guessed and alone and len(clients) < 2 and "client" not in asked.map:
+        mine = settled["mapping"]["client"][0]
+        return (
+            f"all messages have one client, {clients[0]!r} (from {mine}). Name the column that says who sends: --map "
+            f"client=COLUMN; if it is that one: --map client={mine}"
+        )
+    return ""
+
+
+def _why_lost(logs: Sequence[LogSample], counts: Mapping[str, Any], most: str, rows: int) -> str:
+    """Why rows are not kept, by what most of them are, and what to give for that."""
+    source, settled = logs[0].source, logs[0].source.options
+    if most == "bad":
+        reason, count = max(counts["bad"].items(), key=lambda item: item[1])
+        samples = (each["sample"] for log in logs for each in log.events if each["reason"] == reason)
+        hint = HINTS.get(reason) or f"; such as {next(filter(None, samples), '')[:90]!r}."
+        share = f"{sum(counts['bad'].values()):,} of {counts['lines']:,} lines cannot be read"
+        return f"read as {source.format}, {share}. Most often ({count:,}): {reason}{hint}"
+    if most == "orphans":
+        return (
+            f"{counts['ignored'][ORPHANS]:,} of {rows:,} rows are deliveries of messages that no row publishes. Name "
+            "what both have in common with --map key=COLUMN, or leave --deliveries-where out."
+        )
+    if notes := notes_on_rows(source, rows, counts["duplicates"]):
+        return notes[-1].removeprefix(f"{source.label}: ")
+    agree = ", ".join(settled.get("group") or settled["mapping"]["key"])
+    return (
+        f"{counts['duplicates']:,} of {rows:,} rows repeat others in {agree}. If they are messages of their own, name "
+        "a column that tells them apart: --map key=COLUMN."
+    )
+
+
 def _key_of(source: Source, event: dict[str, Any]) -> object:
     """What rows of one message have in common; none of a row that is a message of its own."""
     own = event["message"]
     if group := source.options.get("group"):
-        values = {**event, "key": own, "receiver": event["receivers"], "bytes": event["bytes"] or 0}
+        values = Event({**event, "key": own, "receiver": event["receivers"], "bytes": event["bytes"] or 0})
         own = repr([values[name] for name in group])
     return own and (source.format if source.form.keys == "call" else source.log, own)
 

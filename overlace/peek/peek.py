@@ -15,8 +15,9 @@ from overlace.errors import BadTrace, OverlaceError
 from overlace.ingest.files import find_files
 from overlace.ingest.options import Options
 from overlace.peek.columns import Guess
-from overlace.peek.file import InspectedFile, Recipe, inspect_file
+from overlace.peek.file import InspectedFile, inspect_file
 from overlace.peek.logs import LogSample, summarise
+from overlace.peek.recipe import Recipe, Unfit
 from overlace.trace.address import absolute, bare, is_address, is_text, name_of
 
 MANY = 40
@@ -51,6 +52,7 @@ class Peek(NamedTuple):
     columns: Sequence[Guess]
     commands: list[Command]  # likeliest first; in a folder one after the other
     choose: bool  # one of the commands is meant, not all
+    question: str  # what the commands are answers to, where rows are of several kinds
     problem: str  # why there is none
     format: str
     mapping: Sequence[str]  # what was settled: which column is which, units
@@ -75,7 +77,10 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
     inspected = _inspect_all(files, replace(chosen, skip=()))
     logs = [each for each in inspected if each.makes == "log"]
     first = next(iter([*logs, *(each for each in inspected if each.recipes), *inspected]))
-    recipes = [*_log_recipes(paths, inspected, chosen), *_other_recipes(inspected)] if files[1:] else first.recipes
+    faults = [each.problem for each in inspected[:3]]
+    logs_of_all = _log_recipes(paths, inspected, chosen, faults) if files[1:] else ()
+    recipes = [*logs_of_all, *_other_recipes(inspected)] if files[1:] else first.recipes
+    question = next((each.question for each in logs if each.question), "")
     summary = summarise([sample for each in logs for sample in each.recipes[0].samples])
     groups: dict[tuple[str, str], list[InspectedFile]] = defaultdict(list)
     for each in inspected:
@@ -89,8 +94,9 @@ def peek(paths: Sequence[str], options: Options | None = None) -> Peek:
         head=first.lines,
         columns=first.columns,
         commands=[Command(each.command(), each.makes, each.counts, each.why) for each in recipes],
-        choose=len(files) == 1 and len(recipes) > 1,
-        problem="" if recipes else "; ".join(dict.fromkeys(each.problem for each in inspected[:3])),
+        choose=len(recipes) > 1 and (len(files) == 1 or bool(question)),
+        question=question,
+        problem="" if recipes else "; ".join(dict.fromkeys(filter(None, faults))),
         whole=all(each.whole for each in inspected if each.recipes),
         facets=_facets(summary, summary.pop("receivers"), recipes),
         **summary,
@@ -122,25 +128,44 @@ def _inspect_all(files: Sequence[str], asked: Options) -> list[InspectedFile]:
     return inspected
 
 
-def _log_recipes(paths: Sequence[str], inspected: Sequence[InspectedFile], asked: Options) -> Iterator[Recipe]:
-    """The recipes for the logs of a folder: one for those that are read alike."""
+def _log_recipes(
+    paths: Sequence[str], inspected: Sequence[InspectedFile], asked: Options, faults: list[str]
+) -> Iterator[Recipe]:
+    """The recipes for the logs of a folder: one for those that are read alike; faults, where that is not well."""
     groups: dict[str, list[InspectedFile]] = defaultdict(list)
     for each in inspected:
         if each.makes == "log":
-            groups[repr(each.recipes[0].options)].append(each)
+            groups[repr([recipe.options for recipe in each.recipes if recipe.makes == "log"])].append(each)
     for group in groups.values():
-        names, recipe = [each.path for each in group], group[0].recipes[0]
-        in_folders = [each.path for each in inspected if each.path not in paths]  # no others can be skipped
-        skip = _patterns_to_skip(in_folders, names) if len(groups) == 1 else None
-        if skip is not None:
-            found = {each.path for each in inspected}
-            names = [path for path in paths if path in names or path not in found]
-        patterns = () if skip is None else (*asked.skip, *skip)
-        recipe = replace(recipe, files=tuple(names), options=replace(recipe.options, skip=patterns), counts=None)
-        with suppress(OverlaceError):
-            samples = [sample for each in group for sample in each.recipes[0].samples]
-            recipe = recipe.of_logs(*_without_copies(samples), whole=all(each.whole for each in group))
-        yield recipe
+        alternatives = group[0].recipes if group[0].question else group[0].recipes[:1]
+        for i in range(len(alternatives)):
+            try:
+                yield _common_recipe(paths, inspected, asked, group, i, len(groups))
+            except Unfit as error:
+                faults.append(str(error))
+
+
+def _common_recipe(
+    paths: Sequence[str],
+    inspected: Sequence[InspectedFile],
+    asked: Options,
+    group: Sequence[InspectedFile],
+    place: int,
+    groups: int,
+) -> Recipe:
+    """The recipe at a place of the lists of files that are read alike, for all of them."""
+    names, recipe = [each.path for each in group], group[0].recipes[place]
+    in_folders = [each.path for each in inspected if each.path not in paths]  # no others can be skipped
+    skip = _patterns_to_skip(in_folders, names) if groups == 1 else None
+    if skip is not None:
+        found = {each.path for each in inspected}
+        names = [path for path in paths if path in names or path not in found]
+    patterns = () if skip is None else (*asked.skip, *skip)
+    recipe = replace(recipe, files=tuple(names), options=replace(recipe.options, skip=patterns), counts=None)
+    samples = [sample for each in group for sample in each.recipes[place].samples]
+    logs, notes = _without_copies(samples)
+    whole, alone = all(each.whole for each in group), all(each.recipes[place].samples for each in group)
+    return recipe.of_logs(logs, notes, asked=asked, whole=whole, alone=alone)
 
 
 def _without_copies(logs: Sequence[LogSample]) -> tuple[list[LogSample], list[str]]:

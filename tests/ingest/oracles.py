@@ -102,7 +102,7 @@ def jsonl(text: str, settled: Mapping[str, Any]) -> Row:
     wrong, best = set(), {}
     for name, value in dict(found).items():  # of two values for one name the last
         field, rank = _place(name, settled["map"], name.translate(FOLD))
-        if field is None or value is None:
+        if field is None or value is None or (field == "key" not in settled["map"] and isinstance(value, Object)):
             continue
         if isinstance(value, str) and HALF.search(value):
             wrong.add("not Unicode: half of a surrogate pair")

@@ -66,3 +66,6 @@ def test_a_path_that_leads_nowhere_is_one_clear_line():
         read(rows, map={"client": "properties.usr"})
     with pytest.raises(Unknown, match="is called 'properties.kinds'. Nearest: properties.kind"):
         read(rows, map={"client": "properties.user"}, where=("properties.kinds=x",))
+    for field in ("topic", "bytes", "receiver"):
+        with pytest.raises(Unknown, match="is called 'properties.usr'. Nearest: properties.user"):
+            read(rows, map={"client": "properties.user", field: "properties.usr"})

@@ -115,7 +115,11 @@ ROWS = [
     ("where", "error", "why"),
     [
         (("kinds=Publish-In",), Unknown, "is called 'kinds'. Nearest: kind"),
-        (("kind=Publish",), Absent, "log.*9 of .* lines are left out by --where kind=Publish"),
+        (
+            ("kind=Publish",),
+            Absent,
+            "log.*9 of .* lines are left out by --where kind=Publish.*no value of kind.*Nearest: Publish-(In|Out)",
+        ),
     ],
 )
 def test_a_filter_that_cannot_be_meant_is_one_clear_line(form, where, error, why, tmp_path):
@@ -251,3 +255,12 @@ def test_a_column_of_lists_is_refused(form, tmp_path):
     rows = [{**row, "kind": ["a"]} for row in ROWS]
     with pytest.raises(BadTrace, match="column kind is list.*--where compares"):
         ingest(tmp_path, form, rows, where=("kind=a",))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet", "frame"])
+def test_rows_of_several_kinds_without_a_filter_are_noted_in_every_format(tmp_path, form):
+    notes = ingest(tmp_path, form, ROWS).notes
+    assert any("--where kind=Publish-In --deliveries-where kind=Publish-Out" in note for note in notes)
+    (tmp_path / "one").mkdir()
+    notes = ingest(tmp_path / "one", form, [{**row, "kind": "Publish-In"} for row in ROWS]).notes
+    assert not any("several kinds" in note for note in notes)

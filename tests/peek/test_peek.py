@@ -183,9 +183,6 @@ LOGS = {
     "blanks.csv": ("zeit, wer genau, an\n" + rows(9, "2026-01-05 08:00:0{i},{a},{b}"), "at client receiver"),
     "odd-row.csv": (f"sender,recipient,sent_at\n{MAIL}what is this\n{MAIL[:39]}", "client receiver at"),
     "newline.csv": ('time,client,topic\n1767571200,a,"x\ny"\n' + rows(30, "{t},{a},x"), "at client topic"),
-    "half-bad.csv": ("sender,recipient,sent_at\n" + rows(9, "{a},{b},{t}\n{a},{b},soon"), "client receiver at"),
-    "one-line.csv": ("1767571200,a,b\n", None),
-    "header-only.csv": ("time,client,topic\n", "at client topic"),
     "no-end.csv": (f"time,client\n{START},a\n{START},b", "at client"),
     "seconds.jsonl": ("".join(json.dumps({"when": START + i, "who": f"u{i % 3}", "what": {"a": 1}}) + "\n"
                               for i in range(9)), "at client -"),
@@ -219,7 +216,7 @@ def test_a_log_with_columns_of_any_name_is_guessed_and_counted_as_plain_python_c
 
 
 @pytest.mark.parametrize(
-    "name", ["headerless.txt", "chat.csv", "odd-row.csv", "half-bad.csv", "recipients.csv", "packed.csv.gz",
+    "name", ["headerless.txt", "chat.csv", "odd-row.csv", "recipients.csv", "packed.csv.gz",
              "strange-array.json", "seconds.jsonl", "it's odd;$(x).csv", "-dash.csv"]
 )  # fmt: skip
 def test_the_command_for_a_log_works_as_it_is_printed_and_counts_the_same(run, name):
@@ -299,28 +296,35 @@ HOPELESS = {
     "prose.txt": (b"Once upon a time\nthere was, a log.\n\nIt ended well\n", "text, but neither rows"),
     "stocks": (b"[class,'STOCK'],[symbol,'A'],[open,2]\n" * 9, "no attribute is the time.*--map at="),
     "book.xlsx": (zipped("xl/workbook.xml"), "an Excel workbook.*CSV"),
-    "logs.zip": (zipped("a.log"), "a zip archive.*unzip logs.zip"),
+    "logs.zip": (zipped("a.log"), "a zip archive.*Unpack it"),
     "image.png": (b"\x89PNG\r\n\x1a\n" + bytes(200), "a PNG image"),
-    "wide.csv": (f"time,client\n{MAIL}".encode("utf-16"), "UTF-16.*iconv -f UTF-16LE"),
-    "wide-be.csv": (f"time,client\n{MAIL}".encode("utf-16-be"), "UTF-16.*iconv -f UTF-16BE"),
+    "wide.csv": (f"time,client\n{MAIL}".encode("utf-16"), "UTF-16LE to UTF-8"),
+    "wide-be.csv": (f"time,client\n{MAIL}".encode("utf-16-be"), "UTF-16BE to UTF-8"),
     "bytes.bin": (bytes(range(256)) * 9, "a binary file of an unknown kind"),
     "cut.csv.gz": (gzip.compress(MAIL.encode())[:-9], "not a whole gzip file"),
     "data.tar.gz": (gzip.compress(bytes(257) + b"ustar" + bytes(300)), "gzip of a tar archive"),
     "nested.json": (json.dumps({"meta": 1, "messages": [{"at": START, "client": "a"}]}).encode(),
-                    r"""member 'messages' is a list.*jq '\.\["messages"\]' nested.json"""),
+                    "member 'messages' is a list"),
     "dates.csv": (b"who,whom,when\n" + b"a,b,05/01/2026 08:00\n" * 9, "times, such as '05/01/2026 08:00'"),
     "clock.csv": (b"date,time,from,to\n" + b"2026-01-05,08:00:01,a,b\n" * 9, r"\(date\) and the time of day \(time\)"),
     "iso.txt": (b"2026-01-05 08:00:01 a b\n2026-01-05 08:00:02 b a\n" * 9, "are in two columns"),
-    "breaks.csv": (b'id,when,author,body\n' + b'1,2026-01-05T08:00:00Z,u,"line one\nline two"\n' * 9, "python3 -c"),
-    "latin.csv": (("zeit;wer;größe\n" + "1767571200;Jürgen;1\n" * 9).encode("latin-1"), "iconv -f LATIN1"),
+    "breaks.csv": (b'id,when,author,body\n' + b'1,2026-01-05T08:00:00Z,u,"line one\nline two"\n' * 9,
+                   "cells hold line breaks"),
+    "latin.csv": (("zeit;wer;größe\n" + "1767571200;Jürgen;1\n" * 9).encode("latin-1"), "not UTF-8"),
     "triples.json": (json.dumps([["a", "b", START + i] for i in range(9)]).encode(),
-                     "jq -r '.\\[\\] | @csv' triples.json"),
+                     "row of CSV"),
     "graph.json": (json.dumps({"nodes": [{"id": "a"}], "links": [{"source": "a", "target": "b"}] * 2}).encode(),
                    "member 'links'"),
-    "inside.jsonl": (b'{"ts": 1767571200, "meta": {"client": "a"}}\n' * 9, "what is inside meta is not read"),
+    "inside.jsonl": (rows(9, '{{"ts": {t}, "meta": {{"client": "a"}}}}').encode(), "one client, 'a' .from meta.client"),
     "pairs.log": (b"ts=2026-01-05T08:00:00Z client=a topic=b\n" * 9, "lines of name=value"),
-    "access.log": (b'10.0.0.12 - - [05/Jan/2026:08:00:00 +0000] "GET / HTTP/1.1" 200 12\n' * 9, "seems to hold times"),
+    "access.log": (b'10.0.0.12 - - [05/Jan/2026:08:00:00 +0000] "GET / HTTP/1.1" 200 12\n' * 9,
+                   "text, but neither rows"),
     "app.conf": (b"[main]\nkey = value\nother = 7\n", "text, but neither rows"),
+    "half-bad.csv": (("sender,recipient,sent_at\n" + rows(9, "{a},{b},{t}\n{a},{b},soon")).encode(),
+                     "9 of 19 lines cannot be read.*sent_at: not a time; such as 'u0,u0,soon'"),
+    "one-line.csv": (b"1767571200,a,b\n", "all messages have one client"),
+    "header-only.csv": (b"time,client,topic\n", "no line is a message"),
+    "one.jsonl": (rows(9, '{{"at": {t}, "client": "a"}}').encode(), "have one client.*--map client=COLUMN"),
     "numbers.csv": (b"1.5,2.5,3.5\n" * 9, "no column holds times"),
     "broken.graphml": (b"<graphml><graph>", "not XML"),
 }  # fmt: skip
@@ -341,8 +345,8 @@ def test_what_cannot_become_anything_says_why_and_shows_what_it_holds(peek, over
 
 
 def test_a_member_that_is_a_list_can_be_taken_out_as_is_said_and_then_works(run):
-    Path("taken.json").write_text(json.dumps([{"at": START, "client": "a"}]))
-    assert run("taken.json")["commands"][0]["counts"]["messages"] == 1
+    Path("taken.json").write_text(json.dumps([{"at": START, "client": each} for each in "ab"]))
+    assert run("taken.json")["commands"][0]["counts"]["messages"] == 2
 
 
 def test_parquet_with_columns_of_any_name(run):
@@ -383,7 +387,7 @@ def test_a_folder_with_other_things_in_it(run):
 def test_logs_that_are_read_differently_get_a_command_each(look):
     Path("logs").mkdir()
     Path("logs/a.csv").write_text(f"sender,recipient,sent_at\n{MAIL}")
-    Path("logs/b.jsonl").write_text("".join(json.dumps({"at": START + i, "client": "a"}) + "\n" for i in range(5)))
+    Path("logs/b.jsonl").write_text("".join(json.dumps({"at": START + i, "client": f"c{i}"}) + "\n" for i in range(5)))
     seen = look("logs")
     assert [each["counts"]["lines"] for each in seen["commands"]] == [61, 5]
 
@@ -421,7 +425,7 @@ def test_configurations_of_brokers_belong_together(run):
 
 
 def test_of_a_long_log_only_the_beginning_is_looked_at_and_that_is_said(peek, overlace):
-    Path("long.csv").write_text("sender,recipient,sent_at\n" + MAIL * 2000)
+    Path("long.csv").write_text("sender,recipient,sent_at\n" + rows(90_000, "{a},{b},{t}"))
     code, seen, _ = peek("long.csv")
     assert code == 0
     assert not seen["whole"]

@@ -27,7 +27,7 @@ from overlace.ingest.fields import COMMON, OPTIONS, match_columns, settle_mappin
 from overlace.ingest.lines import MARK, Faults, TextLines, bad, read_lines, text_between
 from overlace.ingest.rows import LARGEST, read_rows
 from overlace.ingest.values import as_text, empty_as_null
-from overlace.ingest.where import check_columns, filter_columns, select_rows
+from overlace.ingest.where import check_columns, filter_columns, select_rows, settle_kinds
 
 DELIMITERS = ",;\t |"
 CODED = ("client", "broker", "topic", "receiver")
@@ -35,6 +35,9 @@ CODED = ("client", "broker", "topic", "receiver")
 
 LISTS = ("receivers", "receiver", "attributes")
 """Fields where an empty cell is none, and a blank one an empty list."""
+
+WORDS, SENTENCE = 6, 4
+"""Words up to which a line may be a row, and from which a cell is a sentence."""
 
 AT_ONCE = 256
 """Lines with quotes that are read at once."""
@@ -100,6 +103,7 @@ def settle(sample: bytes, options: Settled) -> Settled:
     times = [cell for each, own in zip(found, cells, strict=True) if each and each.field == "at" for cell in own]
     settled = settle_mapping(cast(Settled, {**options, **layout._asdict()}), layout.columns, times, found, table=True)
     named = dict(zip(layout.columns, cells, strict=True))
+    settled.update(settle_kinds(named, options))
     return settle_content(settled, named, lambda name: type_of(named[name]))
 
 
@@ -111,6 +115,8 @@ def sample_cells(line: str, delimiter: str) -> list[str]:
 
 def _split_line(line: str, delimiter: str) -> list[str] | int:
     """The cells of a line, or what is wrong with its quotes."""
+    if '"' not in line and "\r" not in line and "\0" not in line:
+        return line.split(delimiter) if line else []
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error as error:
@@ -194,6 +200,25 @@ def _read_quoted(lines: TextLines, delimiter: str, width: int) -> tuple[list[lis
     return [each for each in found if isinstance(each, list) and len(each) == width], np.array(wrong, np.int64)
 
 
+def is_prose(found: Layout, lines: Sequence[str]) -> bool:
+    """Whether lines are sentences: many words, of which few are numbers and none names a column, or several in a cell.
+
+    That as many blanks or commas are in each line is by chance.
+    """
+    rows = [sample_cells(line, found.delimiter) for line in lines]
+    if found.delimiter == " ":
+        cells = [cell for row in rows[found.header :] for cell in row if cell]
+        again = not found.header or any(cell in found.columns for cell in cells)
+        return len(found.columns) > WORDS and again and sum(map(_is_number, cells)) * 2 < len(cells)
+    first = [row[0] for row, line in zip(rows, lines, strict=True) if row and not line.startswith('"')]
+    sentences = [cell for cell in first if len(cell.split()) >= SENTENCE]
+    return len(sentences) * 2 > len(rows) and first[0] in sentences
+
+
+def _is_number(cell: str) -> bool:
+    return cell.lstrip("+-").replace(".", "", 1).isdigit()
+
+
 def sniff(head: bytes) -> float:
     """How much it looks like columns: every line has as many."""
     if head[:1] in (b"{", b"["):
@@ -203,6 +228,8 @@ def sniff(head: bytes) -> float:
         lines = lines[:-1]
     found = detect_layout(head)
     lines = [line for line in lines if line.strip() and not (found.comments and line.startswith("#"))]
+    if is_prose(found, lines):
+        return 0.0
     counts = {line.count(found.delimiter) for line in lines}
     known = {name for names in COMMON.values() for name in names}
     named = found.header and sum(cell.strip().lower() in known for cell in found.columns) >= 2

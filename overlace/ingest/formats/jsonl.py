@@ -28,7 +28,7 @@ from overlace.ingest.events import Blocks, Format, Settled
 from overlace.ingest.fields import COMMON, OPTIONS, Column, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TextLines, read_lines
 from overlace.ingest.rows import HALF, Number, columns_of, read_parts
-from overlace.ingest.where import filter_columns, select_rows
+from overlace.ingest.where import filter_columns, select_rows, settle_kinds
 
 AT_ONCE, LOOKED_AT, MOST = 1000, 2000, 200
 """Lines that are read at once (they and what they say fit into a processor's cache), lines that are looked at to settle
@@ -94,7 +94,9 @@ class Objects:
         self.getters = {name: _getter(name, slots) for name in self.content if name in slots}
         self.fields: dict[str, list[Callable[[Any], Any]]] = {}
         for each in columns:
-            self.fields.setdefault(each.field, []).append(_getter(each.name, slots))
+            getter = _getter(each.name, slots)
+            guessed = each.field == "key" and "key" not in self.asked
+            self.fields.setdefault(each.field, []).append(_unless_object(getter) if guessed else getter)
 
     def _columns(self, names: Collection[str]) -> list[Column]:
         """Those of some members that are fields, the best name of a field first, in whatever order they come."""
@@ -109,7 +111,12 @@ class Objects:
             return {}, {}, members
         self.names.update(dict.fromkeys(members))
         members |= reached(members, self.paths)
-        columns = [each for each in self._columns(members) if members[each.name] is not None]
+        no_keys = {} if "key" in self.asked else {"key": dict}  # an object that is called so is none
+        columns = [
+            each
+            for each in self._columns(members)
+            if members[each.name] is not None and type(members[each.name]) is not no_keys.get(each.field)
+        ]
         content = {name: members[name] for name in self.content if name in members}
         used = chain((members[each.name] for each in columns), content.values())
         if any(isinstance(value, str) and HALF.search(value) for value in used):
@@ -153,6 +160,11 @@ def _getter(name: str, slots: Mapping[str, str]) -> Callable[[Any], Any]:
     if len(ways) == 1:
         return ways[0][0]
     return lambda row: _first(value_at(member(row), rest) for member, rest in ways)
+
+
+def _unless_object(getter: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same of a value that is no object: `message` may be an id, or what was sent."""
+    return lambda row: None if type(found := getter(row)) is dict else found
 
 
 def names_in(members: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -263,7 +275,8 @@ def settle(sample: bytes, options: Settled) -> Settled:
             found |= reached(found, paths)
             members.update(dict.fromkeys(name.encode("utf-8", "backslashreplace").decode() for name in found))
             objects.append(found)
-    missing = [asked[each][0] for each in ("at", "client") if each in asked and not {*asked[each]} & members.keys()]
+    needed = [each for each, listed in asked.items() if each in ("at", "client") or "." in "".join(listed)]
+    missing = [asked[each][0] for each in needed if not {*asked[each]} & members.keys()]
     missing += [name for name in filter_columns(options) if name not in members]
     if objects and missing:  # without any there is nothing to go by
         there = dict.fromkeys(chain.from_iterable(map(names_in, objects)))
@@ -273,7 +286,12 @@ def settle(sample: bytes, options: Settled) -> Settled:
     samples = [next((each[name] for name in times if each.get(name) is not None), None) for each in folded]
     columns = list(dict.fromkeys(chain(members, *asked.values())))
     found = match_columns(columns, asked, in_lower_case)
+    if "key" not in asked:
+        inside = {name for name in members if all(isinstance(each.get(name), dict | type(None)) for each in objects)}
+        found = [None if each and each.field == "key" and each.name in inside else each for each in found]
     settled = settle_mapping(options, columns, samples, found, table=False)
+    texts = {name: [v for each in objects if isinstance(v := each.get(name), str)] for name in members}
+    settled.update(settle_kinds(texts, options))
     known = columns if objects else asked_types(options.get("content") or ())
     return settle_content(settled, known, lambda name: types_in([each.get(name) for each in objects]))
 

@@ -20,7 +20,7 @@ from overlace.ingest.fields import OPTIONS, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TableRows
 from overlace.ingest.rows import read_rows
 from overlace.ingest.values import as_text, integers, is_list, list_column, mask_of
-from overlace.ingest.where import check_columns, filter_columns, select_rows
+from overlace.ingest.where import check_columns, filter_columns, select_rows, settle_kinds
 from overlace.trace.address import place
 
 MAGIC = b"PAR1"
@@ -88,11 +88,14 @@ def settle_columns(
             what = "there several times" if several else schema.field(column).type
             raise BadTrace(f"{name}: column {column} is {what}, and --where compares texts, numbers and true or false.")
     times = [each.name for each in found if each and each.field == "at"]
-    head = first(times) if times else None
+    texts = [each for each, kind in types.items() if pa.types.is_string(kind) and schema.names.count(each) == 1]
+    head = first(list(dict.fromkeys([*times, *texts]))) if times else None
     plain = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating)
     sampled = [column for column in times if any(is_plain(schema.field(column).type) for is_plain in plain)]
     samples = [value for column in sampled for value in head[column].to_pylist()] if head else []
     settled = settle_mapping(options, schema.names, samples, found, table=True)
+    cells = {each: [value or "" for value in head[each].to_pylist()] for each in texts} if head else {}
+    settled.update(settle_kinds(cells, options))
     settled["zoneless"] |= any(pa.types.is_timestamp(types[each]) and types[each].tz is None for each in times)
     return settle_content(settled, schema.names, lambda column: _type_of(name, column, types[column]))
 
