@@ -162,7 +162,7 @@ def test_the_slider_changes_the_figures_and_the_list_of_steps(page, report):
     slid_to(page, 1)
     assert said.inner_text() != whole
     judged = slide.locator(".stop").count() > 0
-    assert said.inner_text().startswith("Measured after 1 of " if judged else "After 1 step: own cost")
+    assert said.inner_text().startswith("Measured after 1 of " if judged else "After 1 step: planner's estimate")
     assert slide.locator("input").get_attribute("aria-valuetext") == "1 step"
     assert sum(row.is_visible() for row in rows.all()) == 1
     slid_to(page, 0)
