@@ -176,9 +176,9 @@ def _summary_lines(
     if load := found.get("max_broker_load"):
         yield "busiest broker", f"{amount(load.before)} -> {amount(load.after)} messages"
     if document.steps_total:
-        yield "reconnects", f"at most {document.peak_reconnects:,} in one step"
-    if flat := flattens(judged):
-        yield "steps", flat
+        flat = flattens(judged).removesuffix(f" {PARTS[judged.metrics[-1].part]}")
+        most = counted(document.peak_reconnects, "reconnect", "reconnects")
+        yield "steps", f"{flat}{'; ' if flat else ''}at most {most} in one step"
 
 
 def sure_line(judged: Judgement) -> str:
@@ -360,7 +360,7 @@ def flattens(judged: Judgement) -> str:
         return ""
     where, total = PARTS[judged.metrics[-1].part], judged.curve[-1].steps
     if found.steps == total:
-        return f"{ENOUGH:.0%} of the saving {where} takes more than {found.more_than:,} of {total:,} steps"
+        return f"more than {found.more_than:,} of {total:,} steps bring {ENOUGH:.0%} of the saving {where}"
     share = int(100 * found.share + 1e-9)
     first = "the first of {:,} steps brings" if found.steps == 1 else f"the first {found.steps:,} of {{:,}} steps bring"
     return f"{first.format(total)} {share}% of the saving {where}"

@@ -56,6 +56,7 @@ from overlace.report.view import (
     Family,
     MeasuredPlan,
     View,
+    act_of,
     export_of,
     list_alternatives,
     list_answers,
@@ -299,6 +300,11 @@ class PlanSection(NamedTuple):
     curve: Curve | None
     export: str
     first = MOST_CHANGES
+
+    @property
+    def act(self) -> str:
+        """What to do."""
+        return act_of(self.document)
 
     @property
     def changes(self) -> str:

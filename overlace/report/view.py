@@ -240,8 +240,7 @@ class PlanAnswer(NamedTuple):
     @property
     def act(self) -> str:
         """What to do, as a sentence begins."""
-        text = todo(self.verdict.document)
-        return text[:1].upper() + text[1:]
+        return act_of(self.verdict.document)
 
     @property
     def brings(self) -> str:
@@ -257,6 +256,12 @@ class PlanAnswer(NamedTuple):
     def carried(self) -> bool:
         """Whether there are files that carry it out."""
         return any(what == "carry out" for what, _ in self.commands)
+
+
+def act_of(document: PlanFile) -> str:
+    """What to do, as a sentence begins."""
+    text = todo(document)
+    return text[:1].upper() + text[1:]
 
 
 def list_answers(data: View) -> list[PlanAnswer]:
