@@ -142,7 +142,7 @@ def benefit(document: PlanFile) -> str:
         return f"{percent(saving.share)} {label_of(first.metric)} {PARTS[part]}{sure}"
     now = next(each for each in judged.metrics if (each.metric, each.part) == (first.metric, part))
     if "mesh" in document.facets:  # where there were no links, there is nothing to compare with
-        return f"{label_of(first.metric)} {f'{amount(now.before)} -> ' if now.before else ''}{amount(now.after)}"
+        return f"{label_of(first.metric)}: {f'{amount(now.before)} -> ' if now.before else ''}{amount(now.after)}"
     return f"{label_of(first.metric)} {now.before:.1%} -> {now.after:.1%} {PARTS[part]}"
 
 

@@ -299,7 +299,7 @@ class PlanSection(NamedTuple):
     steps: Sequence[StepRow]
     curve: Curve | None
     export: str
-    first = MOST_CHANGES
+    first: int = MOST_CHANGES  # changes of a step that are shown before it is opened
 
     @property
     def act(self) -> str:

@@ -217,7 +217,7 @@ class Tile(NamedTuple):
 def list_tiles(data: View) -> list[Tile]:
     """The key numbers of each family that was measured."""
     found = []
-    for family in FAMILIES:
+    for family in sorted(FAMILIES, key=lambda each: data.best(each) is None):
         best = data.best(family)
         for metric in data.metrics(family):
             today = data.today.of(metric)

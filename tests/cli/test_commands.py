@@ -179,11 +179,11 @@ def test_costs_of_a_plan_have_their_unit(overlace, plan):
     for words in (("solve", "tree.mst", "demo-run"), ("plan", "show", plan)):
         out = " ".join(overlace(*words)[1].split())
         assert re.search(r"# step 1 saves -?[\d,.]+ messages × cost of links \(", out)
-        assert re.search(r"its own cost \(messages × cost of links\) [\d,.]+ -> [\d,.]+ \(", out)
+        assert re.search(r"the planner's estimate \(messages × cost of links\) [\d,.]+ -> [\d,.]+ \(", out)
     Path("demo-run/run.json").write_text('{"schema_version": 3, "unit": "message", "links_priced": false}')
     out = " ".join(overlace("plan", "show", plan)[1].split())
     assert "messages × links (" in out
-    assert "its own cost (messages × links; no link has a cost: each is taken to cost 1) " in out
+    assert "the planner's estimate (messages × links; no link has a cost: each is taken to cost 1) " in out
 
 
 def test_the_schema_of_plans_and_tables_is_printed(overlace, plan):
