@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from overlace.errors import BadPlan
+from overlace.wording import percent
 
 LEAST_SLICES = 3
 """Slices of time below which an interval says nothing."""
@@ -66,6 +67,8 @@ class Interval(Strict):
     def __str__(self) -> str:
         if self.slices < LEAST_SLICES:
             return "too short to say how sure"
+        if self.low < 0:
+            return f"{percent(self.low)} to {percent(self.high)}"
         return f"{self.low:.1%} to {self.high:.1%}"
 
 

@@ -114,7 +114,7 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     assert "expected " in lines
     page = found.report.read_text()
     assert "messages with a newcomer" in page
-    assert "Clients that are not in the training window: each goes to the home of" in page
+    assert "Clients that are not in the training window: each goes to the broker of the client" in page
 
 
 def test_replaying_the_run_gives_what_the_plan_was_judged_by(tmp_path):
