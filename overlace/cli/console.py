@@ -84,6 +84,7 @@ err = Harmless(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 Logs = Annotated[list[str], typer.Argument(help="files or folders of a log", metavar="LOG...")]
 AsJson = Annotated[bool, typer.Option("--json", help="the result as JSON on standard output")]
 Force = Annotated[bool, typer.Option("--force", help="replace what is there")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="all that is known of the answer, not its first lines")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="same seed, same result")]
 Every = Annotated[str, typer.Option(help="how often --follow looks: 500ms, 10s, 5m")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder", metavar="RUN")]

@@ -118,7 +118,7 @@ def down_command(network: NetworkPath = NETWORK, as_json: AsJson = False) -> Non
 
 @live.command("status", epilog=example("overlace live status --network net"))
 def status_command(network: NetworkPath = NETWORK, as_json: AsJson = False) -> None:
-    """Brokers, links, clients and their homes, as the brokers say; exit code 1 when one is silent."""
+    """Brokers, links and clients at their brokers, as the brokers say; exit code 1 when one is silent."""
     from overlace.live.deployment import read_deployment
 
     deployment = read_deployment(network)
@@ -195,7 +195,7 @@ def status_lines(found: Shown, deployment: Deployment) -> list[str | Table]:
         f"colour {shown(deployment.colours[live])} is live with {counted(len(found.links[live]), 'link', 'links')}"
     )
     if found.nameless:
-        lines.append(f"{counted(found.nameless, 'connection', 'connections')} that nobody can name")
+        lines.append(f"{counted(found.nameless, 'connection', 'connections')} not matched to a client")
     for name, seen in sorted(found.clients.items())[:MOST]:
         home = seen.homes[seen.live] or "?"
         lines.append(shown(f"  {name} at {home}{'' if seen.wrapped else ' (does not follow orders)'}"))

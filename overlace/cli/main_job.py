@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
-from overlace.cli.console import AsJson, Every, Force, RunPath, answer, bar, err, shown
+from overlace.cli.console import AsJson, Every, Force, RunPath, Verbose, answer, bar, err, shown
 from overlace.cli.options import options_from
 from overlace.limits import Goal, Limits
 from overlace.wording import amount, counted, percent
@@ -25,6 +26,7 @@ def optimize_command(
     limits: Limits,
     goal: Goal,
     force: Force = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Observe, plan, replay held-out traffic, and report: the main job."""
@@ -38,9 +40,7 @@ def optimize_command(
         found = error.result
     if found.warning:
         err.print(f"[yellow]note:[/yellow] {shown(found.warning)}")
-    last = [f"[bold]No change recommended:[/bold] {shown(found.why_not)}"] if found.why_not else []
-    lines = [*answer_text(found), shown(f"report   {found.report}"), *last]
-    answer(as_json, {"run": str(run)} | found.as_document(), *lines)
+    answer(as_json, {"run": str(run)} | found.as_document(), *(full_text(found) if verbose else answer_text(found)))
     if found.why_not:
         raise typer.Exit(NoChangeRecommended.exit_code)
 
@@ -50,10 +50,43 @@ SHORTER = (
     "limits the changes, and Ctrl-C ends with the best plan so far"
 )
 """How a long run can be shortened."""
+MOST_LINES, WIDE = 12, 110
+"""Lines of the answer, and characters of one that holds no path."""
+LABEL = 17
+"""Characters of a line for what it is about."""
 
 
-def answer_text(found: Result) -> list[str | Table]:
-    """The answer in a few lines."""
+def answer_text(found: Result) -> list[str]:
+    """The answer in twelve lines at most: what to do, what it brings, how sure, what it risks, what to type."""
+    ranked: list[tuple[int, str]] = []  # (how soon it is left out: the least last, line)
+    for each in found.verdicts:
+        family = f"{each.name}: " if len(found.verdicts) > 1 else ""
+        ranked.append((0, f"[bold]{shown(clip(f'{family}{each.headline}', WIDE))}[/bold]"))
+        ranked += [(3 + i, line_of(*line)) for i, line in enumerate(each.summary)]
+    ranked += [(4 + 5 * i, f"[yellow]{line_of('note', text)}[/yellow]") for i, text in enumerate(found.notes)]
+    last = textwrap.wrap(f"No change recommended: {found.why_not}", WIDE) if found.why_not else []
+    commands = [line for each in found.verdicts for line in each.commands(found.run)]
+    for what, command in commands if not found.why_not else commands[:1]:
+        ranked.append((3, f"[dim]{line_of(what, command, None)}[/dim]"))
+    room = MOST_LINES - 1 - len(last)
+    chosen = sorted(sorted(range(len(ranked)), key=lambda i: (ranked[i][0], i))[:room])
+    more = "" if len(chosen) == len(ranked) else "  (more with --verbose)"
+    return [*(ranked[i][1] for i in chosen), line_of("report", f"{found.report}{more}", None), *map(shown, last)]
+
+
+def line_of(what: str, text: str, wide: int | None = WIDE) -> str:
+    """A line of the answer."""
+    line = f"  {what:<{LABEL}} {text}"
+    return shown(clip(line, wide) if wide else line)
+
+
+def clip(text: str, wide: int) -> str:
+    """A text of so many characters at most, cut between words."""
+    return text if len(text) <= wide else f"{text[: wide - 1].rpartition(' ')[0].rstrip(' ;,:')} …"
+
+
+def full_text(found: Result) -> list[str | Table]:
+    """All that is known of the answer."""
     lines: list[str | Table] = []
     for each in found.verdicts:
         lines.append(f"[bold]{each.name}: {each.headline}[/bold] ({shown(each.folder)})")
@@ -66,7 +99,10 @@ def answer_text(found: Result) -> list[str | Table]:
     lines += [f"limited by: {shown(text)}" for text in found.bounds]
     lines += [f"[yellow]note:[/yellow] {shown(text)}" for text in found.notes]
     lines += [f"[dim]left out: {shown(facet)}: {shown(why)}[/dim]" for facet, why in found.left_out]
-    return lines
+    commands = [line for each in found.verdicts for line in each.commands(found.run)]
+    lines += [f"[dim]{what}: {shown(command)}[/dim]" for what, command in commands]
+    lines.append(shown(f"report   {found.report}"))
+    return [*lines, f"[bold]No change recommended:[/bold] {shown(found.why_not)}"] if found.why_not else lines
 
 
 def trees_text(trees: Json, run: Path) -> list[str | Table]:
@@ -185,7 +221,11 @@ def in_place_line(found: InPlace) -> str:
     if found.moves:
         done.append(f"{found.at_planned:,} of {found.seen_again:,} moves")
         gone = found.moves - found.seen_again
-        where = ((found.at_old, "at the old home"), (found.elsewhere, "elsewhere"), (gone, "not seen connected again"))
+        where = (
+            (found.at_old, "at the old broker"),
+            (found.elsewhere, "elsewhere"),
+            (gone, "not seen connected again"),
+        )
         beside = [f"{count:,} {text}" for count, text in where if count]
     if found.links and found.links_known:
         done.append(f"{found.links_as_planned:,} of {found.links:,} links")

@@ -66,7 +66,6 @@ def demo_command(
         *lines,
         *plan_lines(found.verdicts[0].document, most=5, units=found.units),
         *answer_text(found),
-        shown(f"report   {found.report}"),
         f"[dim]{time.perf_counter() - began:.0f} s[/dim]",
     )
 
@@ -185,7 +184,7 @@ def reading(engine: Engine, trace: Callable[[], str]) -> Iterator[Reader]:
             with session(engine=engine) as spark:
                 yield OnEngine(spark)
             return
-        err.print(shown(f"{found.rows('traffic'):,} rows of traffic: read in this process, which is faster"))
+        err.print(shown(f"{found.rows('traffic'):,} rows: read in this process, which is faster"))
     yield IN_PROCESS
 
 

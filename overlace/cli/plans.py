@@ -142,8 +142,8 @@ def plan_lines(document: Any, most: int | None = None, units: Units | None = Non
     share = f" ({(after - before) / before:+.1%})" if before else ""
     lines.append(f"[bold]Plan:[/bold] {changes_line(document)}")
     lines.append(
-        f"{shown(document.planner)}, seed {document.seed}: its own cost ({unit}) {amount(before)} -> {amount(after)}"
-        f"{share} in the training window"
+        f"{shown(document.planner)}, seed {document.seed}: the planner's estimate ({unit}) {amount(before)} -> "
+        f"{amount(after)}{share} in the training window"
     )
     if document.forecast:
         lines.append(f"made for {shown(document.forecast)}")
@@ -171,7 +171,7 @@ def plan_show(
     document = read_plan(plan, PLANNERS)
     units = units_of_plan(plan)
     judged = [f"{shown(what)}: {shown(text)}" for what, text in lines_of(document, units) if what != "changes"]
-    lines = [*judged, f"at most {document.peak_reconnects:,} connect anew in one step"]
+    lines = [*judged, f"most reconnects in one step: {document.peak_reconnects:,}"]
     shown_steps = plan_lines(document, steps, units)
     answer(as_json, document.model_dump(), *shown_steps, *lines, shown(f"digest   {document.digest}"))
 
@@ -230,7 +230,10 @@ def plan_cut(
 
 
 def planners_command(
-    facet: Annotated[str | None, typer.Argument(help="only this facet, or one planner by name")] = None,
+    facet: Annotated[
+        str | None,
+        typer.Argument(help="a kind, such as placement or mesh, or one planner by name", metavar="KIND|PLANNER"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Every planner with its paper and parameters."""
@@ -239,7 +242,8 @@ def planners_command(
 
     chosen = {name: kind for name, kind in PLANNERS.items() if facet in (None, name, name.split(".")[0])}
     if not chosen:
-        raise Unknown("facet or planner", facet or "", [*sorted({n.split(".")[0] for n in PLANNERS}), *PLANNERS])
+        kinds = sorted({name.split(".")[0] for name in PLANNERS})
+        raise Unknown("kind of planner, or planner,", facet or "", [*kinds, *PLANNERS])
     rows = []
     table = Table("planner", "paper", "what it does", "parameters", box=None, pad_edge=False, header_style="dim")
     for name, kind in chosen.items():

@@ -28,12 +28,9 @@ def trace_lines(trace: Any) -> list[str]:
     if messages and traffic:
         ratio = messages / traffic
         lines.append(
-            f"reduced to {traffic:,} rows of traffic, {trace.rows('audiences'):,} audiences: {ratio:.1f} messages a row"
-            + (
-                ""
-                if ratio >= 2
-                else " [yellow](the reduction hardly pays: nearly every message is a row of its own)[/yellow]"
-            )
+            f"stored as {traffic:,} sums of messages that are alike ({ratio:.1f} messages each), with "
+            f"{trace.rows('audiences'):,} sets of receivers"
+            + ("" if ratio >= 2 else " [yellow](hardly fewer than the messages: few are alike)[/yellow]")
         )
     return lines
 

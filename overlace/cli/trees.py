@@ -39,7 +39,7 @@ Bounds = Annotated[
     str,
     typer.Option(
         help="latency bound, milliseconds from the root: one for all, or a file of client, bound_ms (* is all others; "
-        "whoever is not named has none)",
+        "clients that are not named have none)",
         metavar="MS|FILE",
         show_default=False,
     ),

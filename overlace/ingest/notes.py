@@ -51,7 +51,7 @@ def warn_of_bridges(store: Store, noted: Mapping[str, Note]) -> list[str]:
         return []
     found = store.now("names").where((F.col("kind") == "client") & F.col("name").isin(list(clients)))
     return [
-        f"{each} is a bridge, and counts as a client in logs that were read before that was known. For true flows, "
+        f"{each} is a bridge, and is taken for a client in logs that were read before that was known. For true flows, "
         "ingest all logs into a new trace."
         for each in sorted({clients[name] for name in found.select("name").toArrow()["name"].to_pylist()})
     ]

@@ -95,7 +95,7 @@ def content_notes(
     if others:
         notes.append(
             "messages with content went to content subscribers only; the trace's "
-            f"{counted(others, 'other subscription', 'other subscriptions')} did not count for them"
+            f"{counted(others, 'other subscription', 'other subscriptions')} did not apply to them"
         )
     named = {name for source in sources for name in source.options.get("types") or ()}
     strange = sorted({name for text in set(texts) for name in attributes_of(parse_filter(text))} - named)

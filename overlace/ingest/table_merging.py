@@ -52,7 +52,8 @@ class Counts(NamedTuple):
     kept: int
 
     def __str__(self) -> str:
-        return f"{self.new:,} new, {self.changed:,} changed, {self.kept:,} kept"
+        words = ((self.new, "new"), (self.changed, "changed"), (self.kept, "unchanged"))
+        return ", ".join(f"{rows:,} {text}" for rows, text in words if rows) or "no rows"
 
 
 def merge(

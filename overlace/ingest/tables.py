@@ -202,7 +202,7 @@ def _late_filters(base: Trace, trace: Trace) -> str:
     others = " and others" if len(read) > 3 else ""
     unasked = " Until then they ask for no attribute, and so for no channel." if base.notes.get("predicates") else ""
     return (
-        f"{counted(more, 'content subscription counts', 'content subscriptions count')} for logs that are ingested "
+        f"{counted(more, 'content subscription applies', 'content subscriptions apply')} for logs that are ingested "
         f"from now on: the messages of {', '.join(read[:3])}{others} keep their receivers, but for the end of a log "
         f"with keys that is read again when it grows.{unasked} For all, ingest subscriptions and then the logs into a "
         "new trace."

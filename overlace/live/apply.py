@@ -86,7 +86,7 @@ class Intent(NamedTuple):
             *(f"+ link {a} - {b}" for a, b in self.new_links),
             *(f"- link {a} - {b}" for a, b in self.old_links),
             *(f"~ client {name}: {a} -> {b}" for name, (a, b) in sorted(self.moves.items())),
-            f"network   as the plan saw it: {moved} clients at their old home, {len(self.old_links)} of "
+            f"network   as the plan saw it: {moved} clients at their old broker, {len(self.old_links)} of "
             f"{len(self.old_links)} links to go are wired",
             f"clients   {len(self.before.homes.keys() - {*self.unwrapped})} of {clients + nameless} follow orders; "
             "nothing would be left behind",
@@ -125,13 +125,13 @@ class Applied(NamedTuple):
     def line(self) -> str:
         """In a line."""
         return (
-            f"{self.landed} of {self.clients} at the planned home, {self.links_landed} of {self.links} links as "
+            f"{self.landed} of {self.clients} at the planned broker, {self.links_landed} of {self.links} links as "
             f"planned, {self.seconds:.1f} s; journal {self.journal}"
         )
 
     def lossy_line(self) -> str:
         """Of clients that follow no orders, in a line; empty: there were none."""
-        home = "" if self.came_home is None else f", {self.came_home} at the planned home"
+        home = "" if self.came_home is None else f", {self.came_home} at the planned broker"
         return f"{self.came} of {self.lossy} that follow no orders came back{home}" if self.lossy else ""
 
 

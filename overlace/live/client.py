@@ -1659,7 +1659,7 @@ class Client:
         """Open the other colour at a home, with all filters there, before it is used."""
         colour, home = self._colour(order), order.get("home")
         if not isinstance(home, str):
-            raise ClientError("prepare: expected a home")
+            raise ClientError("prepare: expected a broker")
         client_address(self.network, home, colour)
         there = self._links.get(colour)
         if colour == self._live:

@@ -72,7 +72,7 @@ def newcomers_words(newcomers: Newcomers | None) -> list[str]:
         f"Newcomers: {newcomers}.",
         "newcomers.csv has the rule: for each of what the rule goes by (which) the broker; `keep` are clients, by name "
         "or pattern, that stay where they connect, and where there is any `only` all others stay; `default` is the "
-        "broker for all others, empty: where they connect, or the nearest with room.",
+        "broker for all others, empty: where they connect, or the nearest broker below its limits.",
     ]
     if newcomers.rule == "first-contact":
         told.append(

@@ -246,9 +246,7 @@ def look(recording: Recording, shown: Shown, answers: Collection[Answer], at: in
         if homes[live] in shown.brokers:
             sessions.append((name, str(homes[live])))
         elif homes[live] is not None:
-            note = (
-                f"{name!r} says that it is at {homes[live]!r}, which is no broker of the network file: without a home"
-            )
+            note = f"{name!r} says that it is at {homes[live]!r}, which the network file does not name: left out"
             recording.notes += [note] if note not in recording.notes else []
         filters += [(name, str(f), g) for f, g in each.get("filters", ())]
     for name, seen in shown.clients.items():

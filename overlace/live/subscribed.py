@@ -60,7 +60,7 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
         else:
             homeless.add(client)
     if not found:
-        raise BadTrace(f"{path} holds no subscriptions of clients that have a home. {WITHOUT}")
+        raise BadTrace(f"{path} holds no subscriptions of clients whose broker is known. {WITHOUT}")
     notes: list[str] = []
     notes += _spread(asked, homes, planned.was)
     if wrong:
@@ -70,7 +70,7 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
         notes.append(f"{topics} that clients received without a known subscription: carried too")
     if homeless:
         notes.append(
-            f"{counted(len(homeless), 'subscriber', 'subscribers')} without a home in plan and trace: not served"
+            f"{counted(len(homeless), 'subscriber', 'subscribers')} not served: neither plan nor trace names a broker"
         )
     return Subscribed(found, tuple(notes))
 

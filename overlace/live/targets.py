@@ -163,7 +163,7 @@ def make_dns(planned: Planned, deployment: Deployment | None, out: Path, options
     summary = (_moves(planned, homes), counted(len(rows), "record", "records"))
     how = (
         "clients.zone has a name for every client that leads to its broker, and a record of the service there;",
-        "records.csv is the same as a table. A client that looks its name up again lands at its new home.",
+        "records.csv is the same as a table. A client that looks its name up again lands at its new broker.",
         *maps.newcomers_words(newcomers)[:1],
     )
     return Made(texts, summary, how, _odd(odd))
@@ -191,7 +191,7 @@ def _moves(planned: Planned, homes: Mapping[str, str]) -> str:
     """How many clients there are, and how many move."""
     moves = sum(planned.was.get(name, home) != home for name, home in homes.items())
     at = counted(len(set(homes.values())), "broker", "brokers")
-    return f"{counted(len(homes), 'client', 'clients')} at {at}, {moves:,} of them with a new home"
+    return f"{counted(len(homes), 'client', 'clients')} at {at}, {moves:,} of them at a new broker"
 
 
 def _by_hand(deployment: Deployment) -> tuple[str, ...]:

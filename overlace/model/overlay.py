@@ -45,7 +45,7 @@ class Changes(Record):
         self._lengths("facet", "action", "left", "right")
         known = (self.facet >= 0) & (self.facet < len(FACETS)) & (np.abs(self.action) == 1)
         if not known.all():
-            raise BadPlan("Changes: an action is +1 or -1, a facet 0 to 3 (an index into FACETS)")
+            raise BadPlan("Changes: an action is +1 or -1, a relation 0 to 3 (placement, tree, channels, mesh)")
         turned = self.left > self.right
         if turned.any():  # links are kept with the lower end left
             turned &= (self.facet == FACETS.index("tree")) | (self.facet == FACETS.index("mesh"))

@@ -194,7 +194,7 @@ class InPlace(NamedTuple):
     """How much of a plan the newer trace shows to be carried out."""
 
     moves: int  # clients that the plan moves
-    at_planned: int  # of them at the planned home,
+    at_planned: int  # of them at the planned broker,
     at_old: int  # still at the old one,
     elsewhere: int  # or at another; the rest has no session in the newer trace
     links: int  # links that the plan changes, as plans count them

@@ -9,9 +9,9 @@
 
 Brokers and links give placement and tree together, advertisements channels and, where latency bounds are given, a tree
 for each; interests without brokers a mesh. What was left out is said, and why. Where regions are given and what it
-costs to reach a broker is not, nobody leaves its region; where nothing says where clients are, any broker may serve any
-client, and that is said. Links that are listed with a cost could be wired. What a limit costs is said. Ctrl-C ends the
-search early: the best plan so far is judged all the same.
+costs to reach a broker is not, clients stay in their region; where nothing says where clients are, they may move to
+any broker, and that is said. Links that are listed with a cost could be wired. What a limit costs is said. Ctrl-C ends
+the search early: the best plan so far is judged all the same.
 """
 
 from __future__ import annotations
@@ -201,13 +201,14 @@ def _with_limits(
     broken = broken_limits(task, joint, plan.after, cut_shares)
     asking = _within(report_progress, 0.8, 0.95, "asking what limits the plan: ")
     bounds = limits_in_force(task, joint, by.forecast.ahead, plan.after, measured, asking)
-    notes = assumptions(task, joint)
+    notes = []  # what changes a decision first
     if verdict.part == "held-out":
         then, now = (by.of(which, "held-out") for which in ("", verdict.id))
         notes += broken_later(task.observation, task.limits, then, now, task.cut.held_out)
     if gap := explain_gap(verdict, by.traffic["held-out"].later):
         notes.append(gap)
-    return replace(verdict, limits=[*bounds, *broken.values()], notes=[*notes, *verdict.notes]), broken
+    notes += [*verdict.notes, *assumptions(task, joint)]
+    return replace(verdict, limits=[*broken.values(), *bounds], notes=notes), broken
 
 
 STOPPED = (
@@ -222,7 +223,7 @@ def _why_not(result: Result, broken: dict[str, str], task: Task, no_better: str)
         flag = as_flag(name)
         return (
             f"no plan was found that keeps {flag}: {broken[name]}. To try: a looser {flag}, or more changes. The "
-            f"nearest plan is in {result.report}"
+            "nearest plan is in the report."
         )
     if any(_pays(each, least, no_better) for each in verdicts):
         return ""
@@ -235,10 +236,10 @@ def _why_not(result: Result, broken: dict[str, str], task: Task, no_better: str)
         where = "as far as plans from earlier times tell" if expected else "in the training window"
     if best < 0 or all(not each.before and each.after for each in verdicts):
         more = f"costs {-best:.1%} more" if best < 0 else "costs something where nothing is paid today,"
-        return f"the best plan found {more} {where}. More in {result.report}"
+        return f"the best plan found {more} {where}."
     asked_for = f"less than the {least:.1%} of --min-gain" if best < least else "and changes nothing"
     tries = suggest_relaxation(result.bounds) or (" To try: a lower --min-gain." if 0 < best < least else "")
-    return f"the best plan found saves {best:.1%} {where}, {asked_for}.{tries} More in {result.report}"
+    return f"the best plan found saves {best:.1%} {where}, {asked_for}.{tries}"
 
 
 def _pays(verdict: Verdict, least: float, no_better: str) -> bool:

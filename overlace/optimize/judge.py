@@ -29,7 +29,7 @@ from overlace.optimize.plan import CHANNELS, MESH, ROUTED, Solved, without_effec
 from overlace.optimize.replay import Replayed, Traffic
 from overlace.optimize.result import Verdict
 from overlace.optimize.task import Task
-from overlace.optimize.words import Units, flattens
+from overlace.optimize.words import Units
 from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
 from overlace.stopping import asked
@@ -174,8 +174,6 @@ def _notes_of(family: str, judged: Judgement, metrics: Metrics, task: Task) -> l
         )
     if ignored := without_effect(family, task.given):
         notes.append(f"{family}: not limited by {', '.join(map(as_flag, ignored))}")
-    if flat := flattens(judged):
-        notes.append(flat)
     return notes
 
 

@@ -16,6 +16,7 @@ from overlace.model import Observation, Overlay, Progress, name_of
 from overlace.optimize.plan import places_known
 from overlace.optimize.scope import by_kind, ids_matching
 from overlace.optimize.task import Task
+from overlace.optimize.words import FREE, RISK
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import capacity_of
 from overlace.planners.search.problem import Problem
@@ -32,7 +33,9 @@ def assumptions(task: Task, planner: Joint) -> list[str]:
     limits, network = task.limits, task.observation.network
     lines = []
     if limits.placement is None and not planner.within_region and not places_known(network):
-        lines.append("any broker is taken to serve any client equally well; access costs or --only limit that")
+        lines.append(
+            "clients may move to any broker: where they are is not known; --only or a table access limits that"
+        )
     if note := task.grouped.note():
         lines.append(note)
     unwired = positions(task.observation.overlay.tree, network.links) < 0
@@ -44,21 +47,11 @@ def assumptions(task: Task, planner: Joint) -> list[str]:
     new = int((unwired[list(planner.may_wire)] if planner.wired_only else unwired).sum())
     listed = "listed with a cost" + (" and a measured latency" if task.goal.objective == "latency" else "")
     which = "that --allow-link names" if limits.allow_link else f"that are {listed} and not wired"
-    if 0 in (planner.budget, planner.max_swaps):
-        lines.append("no link may change")
-    else:
-        could = counted(new, "link could", "links could")
-        lines.append(f"{could} be new, those {which}" if new else f"no link could be new: none is {listed}")
+    if new and 0 not in (planner.budget, planner.max_swaps):
+        lines.append(f"{counted(new, 'link could', 'links could')} be new, those {which}")
     if task.goal.objective == "cost" and not task.links_priced:
-        lines.append("no link has a cost: each counts 1")
-    defaults = {
-        "handled_cap": "times what today's busiest broker handles",
-    }
-    if np.isfinite(network.capacity).any():
-        defaults["head_room"] = "share of a capacity that stays free"
-    values = {name: getattr(limits, name) or 0 for name in defaults if name not in task.given}
-    taken = [f"{as_flag(name)} {value:g} ({defaults[name] if value else 'none'})" for name, value in values.items()]
-    return [*lines, f"limits by default: {', '.join(taken)}"] if taken else lines
+        lines.append("no link has a cost: each is taken to cost 1")
+    return lines
 
 
 class Measured(NamedTuple):
@@ -76,7 +69,7 @@ def limits_in_force(
     measured: Callable[[Overlay], Measured],
     progress: Progress | None = None,
 ) -> list[str]:
-    """Every limit in force with its price: what the plan would save without it, and what that would put at risk.
+    """Every limit in force with its price, the highest first: what the plan would save without it, and what it risks.
 
     Descent goes on from the plan, in a small part of the search's time: what is found is the least there is.
     """
@@ -87,7 +80,7 @@ def limits_in_force(
     def saved(found: Measured) -> float:
         return 1 - found.cost / today.cost if today.cost > 0 else 0.0
 
-    limits = limits_of(task, planner)
+    limits, gains = limits_of(task, planner), dict[str, float]()  # what lifting one brings, by its line
     for i, (limit, text) in enumerate(limits.items()):
         if limit not in planner.limits:  # what lifting it would bring is not known
             lines.append(text)
@@ -105,11 +98,12 @@ def limits_in_force(
         if saved(found) - saved(now) > LEAST:
             price = f"{saved(found):.1%} less instead of {saved(now):.1%} in the training window"
             shares = f"{found.cut_share:.0%}", f"{now.cut_share:.0%}"
-            risk = "; the worst failure would cut off {} of deliveries instead of {}".format(*shares)
+            risk = f"{RISK}{shares[0]} of deliveries instead of {shares[1]}"
             lines.append(f"{text}; without it: {price}{risk if shares[0] != shares[1] else ''}")
+            gains[lines[-1]] = saved(found)
         else:
-            lines.append(f"{text}; without it: nothing more was found")
-    return lines
+            lines.append(f"{text}; without it: {FREE}")
+    return sorted(lines, key=lambda line: -gains.get(line, 0.0))
 
 
 def limits_of(task: Task, planner: Joint) -> dict[str, str]:
@@ -117,22 +111,22 @@ def limits_of(task: Task, planner: Joint) -> dict[str, str]:
     network, tree, asked_for = task.observation.network, task.observation.overlay.tree, task.limits
 
     def flag(name: str) -> str:
-        return f"{as_flag(name)} {getattr(planner, name):g}"
+        return f"{as_flag(name)} {getattr(planner, name):g}{'' if name in task.given else ', the default'}"
 
     changes = [name for name in ("budget", "max_moves", "max_swaps") if getattr(planner, name) is not None]
     wired = positions(tree, network.links) >= 0
     wired[list(planner.may_wire)] = True
     only = "only these links may be new" if asked_for.allow_link else "existing links only: no other has a cost"
     words = {
-        "within_region": "nobody leaves its region (--placement anywhere lifts it)",
+        "within_region": "clients stay in their region (--placement anywhere lifts it)",
         "wired_only": f"{only} (--allow-link 'LEFT*:RIGHT*' allows others)",
         "trace": "existing links only; the trace names no others, so what they would bring is not known",
         "budget": f"changes ({', '.join(f'{as_flag(name)} {getattr(planner, name)}' for name in changes)})",
-        "sent_cap": f"what clients of a broker send ({flag('sent_cap')}; 0: unlimited)" if planner.sent_cap else "",
-        "handled_cap": f"what a broker handles ({flag('handled_cap')}; 0: unlimited)" if planner.handled_cap else "",
-        "head_room": f"capacity of brokers ({flag('head_room')} of it stays free)",
+        "sent_cap": f"what a broker's clients send ({flag('sent_cap')})" if planner.sent_cap else "",
+        "handled_cap": f"what a broker handles ({flag('handled_cap')})" if planner.handled_cap else "",
+        "head_room": f"free capacity of brokers ({flag('head_room')})",
         "max_degree": f"links of a broker ({flag('max_degree')})" if planner.max_degree else "",
-        "max_cut": f"worst single failure (--max-cut {asked_for.max_cut or 0:g})",
+        "max_cut": f"worst failure of a broker (--max-cut {asked_for.max_cut or 0:g})",
         "min_step": f"what every change must save ({flag('min_step')})",
         "keep": f"what stays ({' and '.join(f'--{name}' for name in ('keep', 'only') if getattr(asked_for, name))})",
     }

@@ -87,7 +87,7 @@ def _why_no_routes(task: Task) -> str:
     if len(observation.overlay.tree) == 0:
         return "no links are wired: ingest the table links, or a topology with --topology --wired mst"
     if len(observation.overlay.placement) == 0:
-        return "no client has a home: ingest sessions"
+        return "no client's broker is known: ingest sessions"
     if len(observation.classes) == 0:
         return "no message was received by anybody"
     if goal.objective == "latency" and not (network.latency_us > 0).any():

@@ -21,7 +21,7 @@ from overlace.errors import BadTrace, NothingBetter
 from overlace.metrics import Metrics
 from overlace.model import Names, Observation, Plan
 from overlace.optimize.replay import Replayed, write_replays
-from overlace.optimize.words import Units, headline, lines
+from overlace.optimize.words import FREE, RISK, Units, enough_of, headline, lines, list_commands, summary
 from overlace.trace.judgement import Interval, Judgement, Measure
 from overlace.trace.plan_file import ChangeLine, PlanFile, change_lines
 from overlace.trace.plans import load_plan, read_plan, save_plan
@@ -117,9 +117,23 @@ class Verdict:
         """(what, figures), the most important first: what console, JSON, page and notebook say of it."""
         return lines(self.document, self.units)
 
+    @property
+    def summary(self) -> list[tuple[str, str]]:
+        """The most important of them, short: what console and page begin with."""
+        chosen = [("chosen", str(self.frontier["why"]))] if self.frontier else []
+        trees = list((self.trees or {}).get("lines", {}).items())[:2]
+        binding = next((text for text in self.limits if not text.endswith(FREE)), "")
+        limited = [("limited by", binding.partition(RISK)[0])] if binding else []
+        return [*summary(self.document, self.units), *trees, *limited, *chosen]
+
+    def commands(self, run: Path) -> list[tuple[str, str]]:
+        """(what for, what to type) to review the plan, cut it and carry it out, of a run folder of this path."""
+        return list_commands(self.document, run / "plans" / self.id)
+
     def as_document(self) -> dict[str, Any]:
         """As JSON."""
         document, judged = self.document, self.judged
+        enough = enough_of(judged)
         rule = {"rule": document.newcomers.rule} if document.newcomers else {}
         return {
             "name": self.name,
@@ -132,6 +146,9 @@ class Verdict:
             "saved": self.saving.model_dump() if self.saving else None,
             "changes": document.changes,
             "steps": document.steps_total,
+            "enough": enough._asdict() if enough else None,
+            "peak_reconnects": document.peak_reconnects,
+            "held_out_share": None if judged.train_share is None else 1 - judged.train_share,
             "moves": document.counts.moves,
             "links": document.counts.links,
             "expected": judged.expected.model_dump() if judged.expected else None,

@@ -36,31 +36,31 @@ ROUTING: dict[str, Metric] = {
     "bytes": _of("bytes", "neither", "overall, link", "Bytes published; over a link, those that cross it."),
     "deliveries": _of(
         "deliveries", "neither", "overall, region pair",
-        "Messages x receivers, where both have a home and are not one client; by the regions of the two homes.",
+        "Messages x receivers at known brokers that are not the sender; by the regions of the two brokers.",
     ),
     "delivered_bytes": _of(
-        "bytes", "neither", "overall, region pair", "Bytes x receivers, for what counts as a delivery."
+        "bytes", "neither", "overall, region pair", "Bytes x receivers, of deliveries."
     ),
     "to_self": _of(
         "messages", "neither", "overall", "Messages whose sender is among their receivers; that makes no delivery."
     ),
     "homeless": _of(
-        "deliveries", "lower", "overall", "Deliveries dropped because the sender or the receiver has no home."
+        "deliveries", "lower", "overall", "Deliveries dropped: the broker of the sender or the receiver is not known."
     ),
-    "homeless_messages": _of("messages", "lower", "overall", "Messages whose sender has no home; they go nowhere."),
+    "homeless_messages": _of("messages", "lower", "overall", "Messages of senders without a broker; they go nowhere."),
     "mean_hops": _of(
         "links", "lower", "overall", "Links per delivery, the two client links counted: broker hops + 2.",
         "CC12 (1), R8",
     ),
-    "mean_broker_hops": _of("links", "lower", "overall", "Links between the two homes, per delivery.", "CC12 (1)"),
+    "mean_broker_hops": _of("links", "lower", "overall", "Links between the two brokers, per delivery.", "CC12 (1)"),
     "hops": _of(
         "deliveries", "neither", "bin", "Deliveries with as many links as the key, both client links counted.",
         "CC12 Figures 5, 6, 7, 9",
     ),
-    "broker_hops": _of("deliveries", "neither", "bin", "Deliveries with as many links between homes as the key."),
+    "broker_hops": _of("deliveries", "neither", "bin", "Deliveries with as many links between the brokers as the key."),
     "crossings": _of(
         "links", "lower", "overall",
-        "Links of the minimal subtree that joins the homes of sender and receivers, per message of a sender with one.",
+        "Links of the minimal subtree that joins the brokers of sender and receivers, per message that is routed.",
         "OCBR07 (1)",
     ),
     "link_messages": _of(
@@ -84,11 +84,11 @@ ROUTING: dict[str, Metric] = {
     ),
     "access_cost": _of(
         "the links' unit", "lower", "overall",
-        "What clients send and receive x the cost of access between where they are and their home, where it is known.",
+        "What clients send and receive x the cost of access from where they are to their broker, where it is known.",
     ),
     "total_cost": _of("the links' unit", "lower", "overall", "cost + access_cost, where costs of access are known."),
     "sent": _of(
-        "messages", "neither", "broker, region", "Messages sent by clients that are at home there.", "CC12 (5), R2"
+        "messages", "neither", "broker, region", "Messages sent by clients of the broker.", "CC12 (5), R2"
     ),
     "handled": _of(
         "messages", "lower", "broker, region", "Messages whose minimal subtree touches the broker, or the region.",
@@ -96,23 +96,23 @@ ROUTING: dict[str, Metric] = {
     ),
     "double_sends": _of(
         "messages", "lower", "overall, broker",
-        "Sends of a message to a client that was sent it already (its subscriptions overlap), by the client's home: "
+        "Sends of a message to a client that was sent it already (its subscriptions overlap), by the client's broker: "
         "load that is no flow.",
     ),
     "handled_bytes": _of("bytes", "lower", "broker", "Bytes of the messages that the broker handles."),
-    "clients": _of("clients", "neither", "broker, region", "Clients that are at home there."),
+    "clients": _of("clients", "neither", "broker, region", "Clients of the broker."),
     "backbone_load": _of(
         "messages", "lower", "overall", "Messages handled, added up over the brokers of the backbone (region -1).",
         "CC12 Tables II, IV",
     ),
     "backbone_share": _of(
-        "share", "lower", "overall", "Share of messages (of senders with a home) that touch the backbone."
+        "share", "lower", "overall", "Share of messages (of senders at a known broker) that touch the backbone."
     ),
     "local_share": _of("share", "higher", "overall", "Share of deliveries between two clients of one broker."),
     "region_local_share": _of("share", "higher", "overall", "Share of deliveries between two clients of one region."),
     "mean_latency_us": _of(
         "microseconds", "lower", "overall",
-        "Latency per delivery: links of the path and both ways between client and home (0 where not known); without "
+        "Latency per delivery: links of the path and both ways between client and broker (0 where not known); without "
         "service times. Left out where a wired link was not measured.",
         "CC12 Tables I, III",
     ),
@@ -225,7 +225,7 @@ def _scheme(name: str, what: str) -> dict[str, Metric]:
 
 FORWARDING: dict[str, Metric] = {
     "content_subscriptions": _of(
-        "subscriptions", "neither", "overall", "Subscriptions by content of clients that have a home.", "PART10 §2.1"
+        "subscriptions", "neither", "overall", "Subscriptions by content of clients at a known broker.", "PART10 §2.1"
     ),
     **_scheme("", "every subscription sent everywhere"),
     **_scheme("covering_", "covered subscriptions not sent"),

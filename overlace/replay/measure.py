@@ -80,7 +80,7 @@ def access_costs(observation: Observation, overlay: Overlay, rows: pa.Table, uni
 
 
 def double_sends(observation: Observation, overlay: Overlay, doubles: pa.Table) -> Metrics:
-    """Second sends of a message to a client, by the client's home: load that is no flow."""
+    """Second sends of a message to a client, by the client's broker: load that is no flow."""
     homes = overlay.homes(observation.clients)
     client, amount = numbers(doubles["client"]), numbers(doubles["messages"])
     known = (client < len(homes)) & (homes[np.minimum(client, len(homes) - 1)] >= 0)

@@ -274,7 +274,7 @@ def _homes(observation: Observation, overlay: Overlay) -> Ints:
     client, broker = overlay.placement[:, 0], overlay.placement[:, 1]
     twice = np.flatnonzero(client[1:] == client[:-1])
     if len(twice):
-        raise BadOverlay(f"placement: {name_of('client', int(client[twice[0]]))} has two homes; one is the rule")
+        raise BadOverlay(f"placement: {name_of('client', int(client[twice[0]]))} is at two brokers; one is the rule")
     bad = np.flatnonzero((broker < 0) | (broker >= observation.network.brokers))
     if len(bad):
         who, where = int(client[bad[0]]), int(broker[bad[0]])

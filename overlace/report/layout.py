@@ -229,8 +229,13 @@ def _spread(points: Floats, room: Floats) -> tuple[Floats, Floats, float, float]
 FONT = 12.0
 
 
-def overlay_svg(layout: Layout, links: Links, most: float, title: str, before: Links | None = None) -> Markup:
-    """One overlay on the map, links as wide as their load; against another, what is new and what is gone."""
+def overlay_svg(
+    layout: Layout, links: Links, most: float, title: str, before: Links | None = None, scale: bool = False
+) -> Markup:
+    """One overlay on the map, links as wide as their load; against another, what is new and what is gone.
+
+    With a scale, lines below say how wide how many messages are.
+    """
     loads, old = _sum_between(layout, links), _sum_between(layout, before) if before is not None else None
     parts = [
         Markup('<circle class="outline" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"><title>{}</title></circle>').format(*outline)
@@ -240,7 +245,7 @@ def overlay_svg(layout: Layout, links: Links, most: float, title: str, before: L
     parts += [_draw_link(layout, link, 1.2, "gone", f"{_ends(layout, link)}: no longer linked") for link in gone]
     for link, load in sorted(loads.items(), key=lambda item: (item[1], item[0])):
         kind = "new" if old is not None and link not in old else "link"
-        wide = 0.8 + 11.2 * float(np.sqrt(load / most)) if most else 2.0
+        wide = _width(load, most)
         messages = f": {load:,.0f} messages" if most else ""
         parts.append(_draw_link(layout, link, wide, kind, f"{_ends(layout, link)}{messages}"))
     for i, label in enumerate(layout.labels):
@@ -248,8 +253,35 @@ def overlay_svg(layout: Layout, links: Links, most: float, title: str, before: L
         parts.append(dot.format(layout.x[i], layout.y[i], layout.radius[i], label))
     parts += _draw_labels(layout, loads)
     text = f"{title}. {_describe(layout, loads, gone, old)}"
+    high = layout.high
+    if scale and most:
+        parts += _draw_scale(layout, most)
+        high += 2.6 * FONT
     svg = Markup('<svg class="network" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">{}</svg>')
-    return svg.format(layout.wide, layout.high, text, Markup("").join(parts))
+    return svg.format(layout.wide, high, text, Markup("").join(parts))
+
+
+def _width(load: float, most: float) -> float:
+    """How wide a link is drawn."""
+    return 0.8 + 11.2 * float(np.sqrt(load / most)) if most else 2.0
+
+
+def _draw_scale(layout: Layout, most: float) -> list[Markup]:
+    """Three lines with the messages that they stand for."""
+    line = Markup('<path class="scale" d="M{:.1f} {:.1f}h26" stroke-width="{:.1f}"/>')
+    text = Markup('<text x="{:.1f}" y="{:.1f}">{}</text>')
+    found, y = [], layout.high + 1.3 * FONT
+    loads = sorted({round_load(most * share) for share in (0.04, 0.3, 1.0)})
+    for i, load in enumerate(loads):
+        x, said = layout.wide * (0.04 + 0.29 * i), f"{load:,.0f}" + (" messages" if i == len(loads) - 1 else "")
+        found += [line.format(x, y, _width(load, most)), text.format(x + 38 + 0.27 * FONT * len(said), y + 4, said)]
+    return found
+
+
+def round_load(load: float) -> float:
+    """A number of messages with two digits, rounded down."""
+    power = 10.0 ** max(np.floor(np.log10(max(load, 1.0))) - 1, 0)
+    return float(np.floor(load / power) * power)
 
 
 def _sum_between(layout: Layout, links: Links) -> dict[tuple[int, int], float]:

@@ -74,7 +74,7 @@ def plan_html(plan: Plan, names: Names) -> str:
     """What a plan saves and changes, its first steps, and its tree."""
     unit = own_cost_unit(plan.planner.facets, getattr(plan.planner, "__dict__", {}))
     steps = list_plan_steps(plan, names, MOST_STEPS)
-    saved = f"saves {Amount(plan.gain)} of the planner's own cost ({unit})"
+    saved = f"saves {Amount(plan.gain)} of the planner's estimate ({unit})"
     text = f"{saved}; {count_changes(plan.changes)}; made by {visible(repr(plan.planner), 160)}, seed {plan.seed}"
     pictures: Pictures = []
     if len(plan.after.tree):
@@ -132,7 +132,7 @@ def observation_html(observation: Observation, names: Names) -> str:
 def overlay_html(overlay: Overlay, names: Names) -> str:
     """The four relations: how many rows, who has most, and the tree."""
     counts = (
-        (len(overlay.placement), "client with a home", "clients with a home"),
+        (len(overlay.placement), "client at a known broker", "clients at a known broker"),
         (len(overlay.tree), "link between brokers", "links between brokers"),
         (len(overlay.channels), "combination in a channel", "combinations in channels"),
         (len(overlay.mesh), "link between clients", "links between clients"),

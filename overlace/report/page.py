@@ -2,15 +2,17 @@
 
     write_report(result)       RUN/report.html, of a result in hand or of a run folder
 
-It explains the trace even without a plan: what the traffic costs, what crosses each link, who sends it, what a failure
-costs. Where there are plans, each is shown before and after on held-out traffic. The file asks for nothing from
-anywhere; its one script moves the slider of a plan. The same run gives the same bytes.
+It opens with what to do: the changes, what they bring, how sure, what they risk, what to type, and the overlay before
+and after. Then come the steps, then the evidence: limits, loads, failures, today's traffic, method. Without a plan it
+explains the trace alone. The file asks for nothing from anywhere, and names no path of the machine it was made on; its
+one script sorts and searches steps and moves the slider of a plan. The same run gives the same bytes.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +20,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from overlace.optimize.result import Result, read_result
-from overlace.optimize.words import PARTS
+from overlace.optimize.words import PARTS, changes_line
 from overlace.replay.definitions import METRICS
 from overlace.report.curve import Curve, gain_curve
 from overlace.report.histograms import draw_histograms
@@ -26,6 +28,7 @@ from overlace.report.layout import lay_out, overlay_svg
 from overlace.report.provenance import describe_origin
 from overlace.report.sheets import Amount, amount, shown, visible
 from overlace.report.tables import (
+    MOST_CHANGES,
     Matrix,
     Row,
     StepRow,
@@ -53,6 +56,7 @@ from overlace.report.view import (
     Family,
     MeasuredPlan,
     View,
+    act_of,
     export_of,
     list_alternatives,
     list_answers,
@@ -91,7 +95,9 @@ def render(data: View) -> str:
 
 def _list_sections(data: View) -> Section:
     about, outcome, routed = data.result.about, data.result, data.today.of("deliveries") is not None
-    best, script = data.best(ROUTING), read_text("slider.js")
+    best, script = data.best(ROUTING) or data.best(MESH) or data.best(CHANNELS), read_text("page.js")
+    plans = [_show_plan(plan, data, i) for i, plan in enumerate(data.by_worth)]
+    shapes = data.sheets(MESH) if data.best(MESH) or not routed else []
     return {
         "shown": shown,
         "script": Markup(script),
@@ -118,10 +124,13 @@ def _list_sections(data: View) -> Section:
         "traffic": _show_traffic(data) if routed else None,
         "loads": _show_loads(data),
         "picture": draw_network(data) if data.result.observation.network.brokers else None,
+        "shapes": draw_histograms(shapes, ("degree",)) if shapes else [],
+        "shapes_compared": all(len(sheet.column("degree", "bin").key) for _, sheet in shapes),
+        "routes_first": data.best(ROUTING) is not None or not data.result.verdicts,
         "regions": list_regions(data),
         "channels": _show_channels(data),
         "mesh": _show_mesh(data),
-        "plans": [_show_plan(plan, data) for plan in data.plans],
+        "plans": plans,
         "made": describe_origin(data),
     }
 
@@ -217,7 +226,7 @@ def draw_network(data: View) -> Picture | None:
     for (heading, _), each in zip(sheets, links, strict=True):
         before = links[0] if heading != "today" and links[0] else None
         if each:
-            panels.append((heading, overlay_svg(layout, each, most, f"The overlay, {heading}", before)))
+            panels.append((heading, overlay_svg(layout, each, most, f"The overlay, {heading}", before, scale=True)))
     return Picture(panels, layout.drawn, layout.near, most)
 
 
@@ -255,8 +264,7 @@ def _show_channels(data: View) -> Section | None:
 
 def _show_mesh(data: View) -> Section | None:
     section = _show_family(data, MESH)
-    charts = draw_histograms(data.sheets(MESH), ("degree",)) if section else []
-    return section and section | {"charts": charts, "frontier": frontier_table(data)}
+    return section and section | {"frontier": frontier_table(data)}
 
 
 def frontier_table(data: View) -> Table | None:
@@ -284,14 +292,38 @@ class PlanSection(NamedTuple):
     """A plan, its steps and its gain curve."""
 
     id: str
+    key: str  # of the section, for the script
+    path: str
     document: PlanFile
     unit: str
     steps: Sequence[StepRow]
     curve: Curve | None
     export: str
+    first: int = MOST_CHANGES  # changes of a step that are shown before it is opened
+
+    @property
+    def act(self) -> str:
+        """What to do."""
+        return act_of(self.document)
+
+    @property
+    def changes(self) -> str:
+        """What it changes, in how many steps."""
+        return changes_line(self.document)
+
+    @property
+    def saves(self) -> bool:
+        """Whether its steps save something that can be counted; links of a mesh do not."""
+        return "mesh" not in self.document.facets and any(step.gain.value for step in self.steps)
+
+    @property
+    def saves_share(self) -> bool:
+        """Whether what they save is a share of a cost that is known."""
+        return self.document.cost_before > 0
 
 
-def _show_plan(plan: MeasuredPlan, data: View) -> PlanSection:
-    curve = gain_curve(plan.id, plan.document, data.naming)
+def _show_plan(plan: MeasuredPlan, data: View, i: int) -> PlanSection:
+    document, path = plan.document, shlex.quote(str(data.folder / "plans" / plan.id))
+    curve = gain_curve(plan.id, document, data.naming) if "mesh" not in document.facets else None
     unit, export = plan.cost_unit(data.naming.units), export_of(plan, data)
-    return PlanSection(plan.id, plan.document, unit, list_steps(plan.document), curve, export)
+    return PlanSection(plan.id, f"plan-{i}", path, document, unit, list_steps(document), curve, export)

@@ -13,6 +13,7 @@ from overlace.optimize.result import Json
 from overlace.report.sheets import Amount
 from overlace.report.tables import more_of
 from overlace.report.view import COUNTS, View
+from overlace.trace.address import name_of
 
 MOST_SOURCES = 15
 
@@ -26,7 +27,7 @@ def describe_origin(data: View) -> Json:
         row = {"plan": plan, "parameters": each["parameters"], "seed": each["seed"], "seconds": {}}
         replays.setdefault(plan, row)["seconds"][each["part"]] = each["seconds"]
     return {
-        "trace": str(about.get("trace", "")),
+        "trace": name_of(str(about.get("trace", ""))),
         "digest": str(about.get("trace_digest", "")),
         "observation": data.result.observation.digest(),
         "train": window_text(about["train"]),
@@ -52,10 +53,11 @@ def describe_origin(data: View) -> Json:
 
 def list_commands(data: View) -> list[str]:
     """What to type to make the page again."""
-    run, trace = shlex.quote(str(data.result.run)), shlex.quote(str(data.result.about.get("trace", "TRACE")))
+    run, trace = shlex.quote(str(data.folder)), shlex.quote(name_of(str(data.result.about.get("trace", ""))) or "TRACE")
     if options := data.result.options:
         unused = {"train"} if options.get("train_until") else set()
-        given = _flags({name: value for name, value in options.items() if value is not None and name not in unused})
+        options = {name: value for name, value in options.items() if value is not None and name not in unused}
+        given = _flags({name: name_of(value) if name == "delays" else value for name, value in options.items()})
         return [f"overlace optimize {trace} --out {run} {' '.join(given)}"]
     until = data.result.about.get("train_until")
     cut = f"--train-until {shlex.quote(until)}" if until else f"--train {data.result.about.get('share', 0.7)!r}"

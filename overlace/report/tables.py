@@ -7,7 +7,7 @@ Nothing here knows HTML; numbers keep their value beside the text that is shown 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -33,6 +33,22 @@ KEPT_SENDERS = 1000
 
 
 COST_HEADS = ("messages", "bytes", "traffic cost", "share")
+
+
+def without_empty(table: Table) -> Table:
+    """The table without columns that hold nothing anywhere, such as bytes where sizes are not known."""
+    filled = [i for i in range(len(table.heads) - 1) if any(_holds(row.cells[i]) for row in table.rows)]
+    if not table.rows or len(filled) == len(table.heads) - 1:
+        return table
+    rows = [row._replace(cells=tuple(row.cells[i] for i in filled)) for row in table.rows]
+    return replace(table, heads=(table.heads[0], *(table.heads[1 + i] for i in filled)), rows=rows)
+
+
+def _holds(cell: Amount | str) -> bool:
+    """Whether a cell holds something; sizes and times of 0 are not known."""
+    if isinstance(cell, str):
+        return bool(cell)
+    return cell.value is not None and (cell.value != 0 or cell.unit not in ("bytes", "microseconds"))
 
 
 class Row(NamedTuple):
@@ -297,7 +313,9 @@ def metric_table(sheets: Sheets, metrics: Sequence[str], caption: str, naming: N
     rows = []
     for metric in metrics:
         values = [sheet.of(metric) for _, sheet in sheets]
-        if all(value is None for value in values) or ("region" in naming.metric(metric) and not naming.regions_given):
+        if not any(_holds(amount(metric, value)) for value in values) or (
+            "region" in naming.metric(metric) and not naming.regions_given
+        ):
             continue
         cells: tuple[Amount | str, ...] = tuple(amount(metric, value) for value in values)
         if len(values) > 1:
@@ -345,10 +363,8 @@ def tree_table(rows: pa.Table, names: Names) -> Table:
 
 # --- steps of a plan -------------------------------------------------------------------------------------------------
 
-MOST_STEPS = 300
-"""Steps of a plan that the page lists; without a judged curve the slider of its gain curve goes over these."""
 MOST_CHANGES = 6
-"""Changes of a step that are listed."""
+"""Changes of a step that are shown before it is opened."""
 MOST_NAMED = 100
 """Changes of a step that are looked at to list some: the first step of a mesh has as many as it has links."""
 
@@ -361,17 +377,18 @@ class StepRow(NamedTuple):
     share: Amount  # of the cost before; of what all steps save, where that cost is not known
     why: str
     changes: Sequence[str]
-    more: int
+    more: int  # changes that are not listed
+    so_far: Amount = Amount(None)  # the share that is saved by then
 
 
 def list_steps(document: PlanFile) -> list[StepRow]:
-    """The first steps of a plan file."""
-    found = []
-    for step in document.steps[:MOST_STEPS]:
-        lines = change_lines(step.changes)
-        more = max(0, len(lines) - MOST_CHANGES) + step.more
+    """The steps of a plan file, with all changes that it lists."""
+    found, done = [], 0.0
+    for step in document.steps:
+        done += step.gain
         saved = (Amount(step.gain), _share(step.gain, document.cost_before))
-        found.append(StepRow(step.step, *saved, step.why, lines[:MOST_CHANGES], more))
+        lines, so_far = change_lines(step.changes), _share(done, document.cost_before)
+        found.append(StepRow(step.step, *saved, step.why, lines, step.more, so_far))
     return found
 
 

@@ -8,6 +8,7 @@ from importlib.resources import files
 import jinja2
 
 from overlace.report.sheets import visible
+from overlace.report.tables import without_empty
 
 
 def render_template(name: str, values: Mapping[str, object]) -> str:
@@ -20,7 +21,11 @@ def render_template(name: str, values: Mapping[str, object]) -> str:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: visible(value, len(value)) if type(value) is str else value,
     )
-    environment.filters["visible"] = visible
+    environment.filters |= {
+        "visible": visible,
+        "filled": without_empty,
+        "arrows": lambda text: text.replace(" -> ", " → "),
+    }
     return environment.get_template(name).render(values).lstrip()
 
 

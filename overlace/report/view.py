@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from overlace.errors import BadTrace
 from overlace.optimize.result import Json, Result, Verdict
-from overlace.optimize.words import COSTS, PARTS, Units, flattens, label_of, own_cost_unit
+from overlace.optimize.words import COSTS, PARTS, Units, benefit, flattens, label_of, own_cost_unit, todo
 from overlace.report.naming import Naming
 from overlace.report.sheets import Amount, Change, Sheet, Sheets, amount, change, sheet_of, shown
 from overlace.report.tables import Row, Table, more_of, ratio
+from overlace.trace.address import name_of
 from overlace.trace.judgement import Interval
 from overlace.trace.plan_file import PlanFile
 from overlace.trace.store import Trace
@@ -65,7 +67,7 @@ class MeasuredPlan:
     judged: Sheet
 
     def cost_unit(self, units: Units) -> str:
-        """What the planner's own cost counts."""
+        """What the planner's estimate counts."""
         return own_cost_unit(self.document.facets, self.document.parameters, units)
 
     def within(self, family: Family) -> bool:
@@ -90,13 +92,33 @@ class View:
         """What things are called."""
         return Naming(self.result.names, self.result.observation.network, self.result.units)
 
+    @cached_property
+    def folder(self) -> Path:
+        """The run folder by its name alone: where it lies is of no use to others."""
+        return Path(self.result.run.resolve().name)
+
+    @property
+    def by_worth(self) -> list[MeasuredPlan]:
+        """All plans: those that were judged, then the others, the best of each family first."""
+        judged = [each.id for each in self.result.verdicts]
+        ranked = [plan for family in FAMILIES for plan in self.ranked(family)]
+        first = [plan for name in judged for plan in self.plans if plan.id == name]
+        return list({plan.id: plan for plan in (*first, *ranked, *self.plans)}.values())
+
+    def metrics(self, family: Family) -> list[str]:
+        """The metrics of a family, the objective's first; traffic cost is one figure, with access where that counts."""
+        of = [each.metric for each in self.result.verdicts if {*each.document.facets} & {*family.facets}]
+        metrics = list(dict.fromkeys((*of[:1], *family.metrics)))
+        return [each for each in metrics if not (each == "cost" and "total_cost" in of)]
+
     def best(self, family: Family) -> MeasuredPlan | None:
         """The plan that does best by what counts in its family."""
         return next(iter(self.ranked(family)), None)
 
     def ranked(self, family: Family) -> list[MeasuredPlan]:
         """The plans of a family that were measured, the best first."""
-        return sorted((plan for plan in self.plans if plan.within(family)), key=lambda plan: rank(plan, family))
+        metric = self.metrics(family)[0]
+        return sorted((plan for plan in self.plans if plan.within(family)), key=lambda plan: rank(plan, family, metric))
 
     def sheets(self, family: Family) -> Sheets:
         """What the family's tables compare: today, and after the best plan."""
@@ -104,10 +126,10 @@ class View:
         return [("today", self.today), *([("after", best.judged)] if best else [])]
 
 
-def rank(plan: MeasuredPlan, family: Family) -> tuple[float, float, str]:
+def rank(plan: MeasuredPlan, family: Family, metric: str) -> tuple[float, float, str]:
     """What sorts plans of a family, the best first."""
     broken = 1 - (plan.judged.of("topic_connected") or 0) if family is MESH else 0.0
-    return broken, plan.judged.of(family.metrics[0]) or 0.0, plan.id
+    return broken, plan.judged.of(metric) or 0.0, plan.id
 
 
 @dataclass(frozen=True)
@@ -141,13 +163,15 @@ def view_of(result: Result) -> View:
 def read_account(about: Json) -> Account:
     """The trace's own accounts, or why they cannot be had."""
     path = str(about.get("trace", ""))
+    name = name_of(path)
     try:
         trace = Trace.open(path)
         if trace.digest() != about.get("trace_digest"):
-            return Account(f"The trace {path} has changed since this run was observed, so its accounts are not shown.")
+            return Account(f"The trace {name} has changed since this run was observed, so its accounts are not shown.")
         sources, quarantine = (trace.read(table).to_pylist() for table in ("sources", "quarantine"))
     except (BadTrace, OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        return Account(f"The trace {path} cannot be read any more, so its accounts are not shown: {error}")
+        why = "" if path in str(error) else f": {error}"
+        return Account(f"The trace {name} cannot be read any more, so its accounts are not shown{why}")
     totals = {name: sum(source[name] for source in sources) for name in COUNTS}
     if not sources and "recorded" in trace.notes:
         return Account("The trace was recorded from a running network, so there is no log to account for.")
@@ -193,9 +217,9 @@ class Tile(NamedTuple):
 def list_tiles(data: View) -> list[Tile]:
     """The key numbers of each family that was measured."""
     found = []
-    for family in FAMILIES:
+    for family in sorted(FAMILIES, key=lambda each: data.best(each) is None):
         best = data.best(family)
-        for metric in family.metrics:
+        for metric in data.metrics(family):
             today = data.today.of(metric)
             then = best.judged.of(metric) if best else None
             if today is None and then is None:
@@ -208,23 +232,49 @@ def list_tiles(data: View) -> list[Tile]:
 
 
 class PlanAnswer(NamedTuple):
-    """A judged plan in lines."""
+    """A judged plan: what to do, what it brings, and what to type."""
 
     verdict: Verdict
-    export: str  # the command that writes the files to carry it out; empty where there are none
+    commands: Sequence[tuple[str, str]]
+
+    @property
+    def act(self) -> str:
+        """What to do, as a sentence begins."""
+        return act_of(self.verdict.document)
+
+    @property
+    def brings(self) -> str:
+        """The one figure to quote."""
+        return benefit(self.verdict.document)
+
+    @property
+    def interval(self) -> bool:
+        """Whether an interval stands beside it."""
+        return self.brings.endswith(")")
+
+    @property
+    def carried(self) -> bool:
+        """Whether there are files that carry it out."""
+        return any(what == "carry out" for what, _ in self.commands)
+
+
+def act_of(document: PlanFile) -> str:
+    """What to do, as a sentence begins."""
+    text = todo(document)
+    return text[:1].upper() + text[1:]
 
 
 def list_answers(data: View) -> list[PlanAnswer]:
     """What optimize says of its plans, line by line."""
-    judged = {each.id: each for each in data.result.verdicts}
-    return [PlanAnswer(judged[each.id], export_of(each, data)) for each in data.plans if each.id in judged]
+    refused = bool(data.result.why_not)  # then a plan is only looked at
+    return [PlanAnswer(each, each.commands(data.folder)[: 1 if refused else None]) for each in data.result.verdicts]
 
 
 def export_of(plan: MeasuredPlan, data: View) -> str:
     """What to type for the files that carry a plan out; only placement and links have such files."""
     if data.result.why_not or not plan.document.steps_total or not {"placement", "tree"} & set(plan.document.facets):
         return ""
-    return f"overlace live export {shlex.quote(str(data.result.run / 'plans' / plan.id))}"
+    return f"overlace live export {shlex.quote(str(data.folder / 'plans' / plan.id))} --to clients --out FOLDER"
 
 
 class PlanSummary(NamedTuple):
@@ -269,8 +319,8 @@ def plan_table(data: View, family: Family) -> Table | None:
     plans = data.ranked(family)
     if len(plans) < 2:
         return None
-    metrics = [metric for metric in family.metrics if plans[0].judged.of(metric) is not None]
-    counts, today = family.metrics[0], data.today
+    metrics = [metric for metric in data.metrics(family) if plans[0].judged.of(metric) is not None]
+    counts, today = metrics[0], data.today
 
     def row(name: str, steps: Amount, sheet: Sheet) -> Row:
         cells: list[Amount | str] = [steps]
@@ -289,7 +339,7 @@ def plan_table(data: View, family: Family) -> Table | None:
 
 
 def list_alternatives(data: View) -> list[Table]:
-    """What other searches reach within a plan's limits, by the planner's own cost in the training window."""
+    """What other searches reach within a plan's limits, by the planner's estimate in the training window."""
     plans = [plan for plan in data.plans if len(plan.document.beside) > 1]
     tables = []
     for plan in plans:
@@ -300,7 +350,7 @@ def list_alternatives(data: View) -> list[Table]:
             for name, cost in costs.items()
         ]
         caption = "Other searches within the same limits" + (f" as {plan.id}" if len(plans) > 1 else "")
-        heads = ("search", "planner's own cost", "of today's")
+        heads = ("search", "planner's estimate", "of today's")
         tables.append(Table(f"{caption} ({plan.cost_unit(data.naming.units)})", heads, rows))
     return tables
 
@@ -351,7 +401,7 @@ def list_missing(data: View) -> list[str]:
     today, found = data.today, list[str]()
     if data.result.observation.network.brokers == 0:
         found.append(
-            "No brokers were observed, so nobody has a home and no link is crossed: there are no routes, loads or "
+            "No brokers were observed, so no link is crossed: there are no routes, loads or "
             "failures to show. The tables sessions, brokers and links would bring them."
         )
     elif today.of("deliveries") is None and not any(plan.judged.of("deliveries") for plan in data.plans):
@@ -363,7 +413,7 @@ def list_missing(data: View) -> list[str]:
         found += _missing_of_traffic(data)
     unmeasured = [plan.id for plan in data.plans if not plan.judged]
     if unmeasured:
-        again = f"overlace replay {shlex.quote(str(data.result.run))}"
+        again = f"overlace replay {shlex.quote(str(data.folder))}"
         found.append(f"Not measured yet: {', '.join(unmeasured[:8])}. Run: {again}")
     return found
 
@@ -373,14 +423,14 @@ def _missing_of_traffic(data: View) -> Iterator[str]:
     homeless, made = today.of("homeless") or 0.0, today.of("deliveries") or 0.0
     if homeless:
         lost = shown(homeless / (homeless + made), "share")
-        yield f"{homeless:,.0f} deliveries ({lost}) are left out: their sender or receiver has no home."
+        yield f"{homeless:,.0f} deliveries ({lost}) are left out: the broker of their sender or receiver is not known."
     alone = today.of("to_self") or 0.0
     if alone:
         yield f"{alone:,.0f} messages went to their own sender; that makes no delivery and crosses no link."
     if (latency := today.of("mean_latency_us")) is None:
         yield "Latencies of links that are wired were not measured, so no latency of deliveries is known."
     elif not latency:
-        yield "Latencies of links are not known and count 0."
+        yield "Latencies of links are not known and taken as 0."
     elif later := [plan.id for plan in data.plans if plan.within(ROUTING) and not plan.judged.of("mean_latency_us")]:
         yield f"No latency is known after {', '.join(later[:8])}: links would be wired whose latency was not measured."
     if not today.of("bytes"):

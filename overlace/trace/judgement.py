@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from overlace.errors import BadPlan
+from overlace.wording import percent
 
 LEAST_SLICES = 3
 """Slices of time below which an interval says nothing."""
@@ -66,8 +67,9 @@ class Interval(Strict):
     def __str__(self) -> str:
         if self.slices < LEAST_SLICES:
             return "too short to say how sure"
-        times = f" and plans from {self.origins} times" if self.origins > 1 else ""
-        return f"{self.low:.1%} to {self.high:.1%} over {self.slices} slices of time{times}"
+        if self.low < 0:
+            return f"{percent(self.low)} to {percent(self.high)}"
+        return f"{self.low:.1%} to {self.high:.1%}"
 
 
 class RuleSaving(Strict):
@@ -75,7 +77,7 @@ class RuleSaving(Strict):
 
     share: float = Field(description="of what today's overlay costs")
     newcomers: Count = Field(description="clients without traffic before")
-    elsewhere: Count = Field(description="of them those whose home by the rule is another than the log shows")
+    elsewhere: Count = Field(description="of them those whose broker by the rule is another than the log shows")
 
     def __str__(self) -> str:
         which = f"{self.elsewhere:,} of {self.newcomers:,} would have been placed elsewhere"
@@ -83,8 +85,7 @@ class RuleSaving(Strict):
 
 
 class Baseline(Strict):
-    """What moving clients greedily saves where a plan is judged: whoever saves most goes first, as long as there is
-    room."""
+    """What moving clients greedily saves where a plan is judged: largest saving first, within the same limits."""
 
     links: Literal["planned", "today"] = Field(description="the links between brokers under which clients move")
     changes: Count = Field(description="at most as many as the plan has; those of planned links among them")
@@ -97,7 +98,7 @@ class Point(Strict):
     steps: Count
     moves: Count = Field(description="clients that have moved")
     links: Count = Field(description="links that are new; as many are gone")
-    own_cost: float = Field(description="the planner's own cost, on the training window")
+    own_cost: float = Field(description="the planner's estimate, in the training window")
     metrics: dict[str, float] = Field(
         description="measured on held-out traffic, or in the training window where nothing is held out; the "
         "objective's metric first"
@@ -142,7 +143,7 @@ class Judgement(Strict):
     def _measures_what_counts(self) -> Judgement:
         for i, point in enumerate(self.curve):
             if not self.metrics or self.metrics[0].metric not in point.metrics:
-                raise ValueError(f"point {i} of the curve does not have the metric that counts, the first one")
+                raise ValueError(f"point {i} of the curve does not have the objective's metric, the first one")
         return self
 
     def min_gain(self, default: float) -> float:

@@ -71,9 +71,7 @@ class StepLine(Strict):
     step: Count = Field(description="counted from 1")
     gain: float = Field(description="how much of the planner's cost the step saves")
     why: str
-    reconnects: Count = Field(
-        description="clients, links or combinations that must connect anew while it is carried out"
-    )
+    reconnects: Count = Field(description="clients, links or combinations that reconnect while it is carried out")
     changes: list[ChangeLine] = Field(description="in the order in which they are carried out")
     inverse: list[ChangeLine] = Field(description="what takes the step back, in order")
     more: Count = Field(default=0, description="changes of this step that are not listed here")
@@ -85,18 +83,19 @@ class Newcomers(Strict):
     rule: str = Field(pattern="^[a-z][a-z-]*$", description="what of the newcomer decides: region, community, ...")
     brokers: dict[str, str] = Field(default_factory=dict, description="the broker for each of these, by name")
     default: str | None = Field(
-        default=None, description="the broker for all others; null: where they connect, or the nearest with room"
+        default=None,
+        description="the broker for all others; null: where they connect, or to the nearest broker below its limits",
     )
     keep: list[str] = Field(default_factory=list, description="clients that stay where they connect, names or patterns")
     only: list[str] = Field(default_factory=list, description="where any is given: all others stay where they connect")
 
     def __str__(self) -> str:
         goes = {
-            "first-contact": "to the home of whom it met first",
-            "community": "to the broker with most of the traffic of whom it met first and of those that one talks with",
+            "first-contact": "to the broker of the client that it met first",
+            "community": "to the broker with most of the traffic of the client that it met first and its partners",
             "region": "to the broker with most of its region's traffic",
         }
-        return f"each goes {goes.get(self.rule, f'by its {self.rule}')}, or the nearest with room"
+        return f"each goes {goes.get(self.rule, f'by its {self.rule}')}, or to the nearest broker below its limits"
 
     @model_validator(mode="after")
     def _names_a_broker(self) -> Newcomers:
@@ -108,7 +107,9 @@ class Newcomers(Strict):
 class ForecastModel(Strict):
     """The traffic that a plan is made for: an estimate of what follows, from what was observed."""
 
-    half_life_days: float | None = Field(default=None, gt=0, description="after which traffic counts half; null: never")
+    half_life_days: float | None = Field(
+        default=None, gt=0, description="after which traffic has half its weight; null: never"
+    )
     blocks: float = Field(default=0.0, ge=0, lt=1, description="share of the demand drawn from communities")
 
     def __str__(self) -> str:
@@ -146,9 +147,11 @@ class PlanFile(Strict):
     changes_total: Count = Field(description="rows of changes.parquet: a move is two, one that goes and one that comes")
     changes: dict[str, Count] = Field(
         description="what the whole plan changes: clients that move, links between brokers that change (one that takes "
-        "another's place counts once), combinations that change their channel, links between clients that come and go"
+        "another's place is one change), combinations that change their channel, links between clients that come and go"
     )
-    peak_reconnects: Count = Field(description="the most that must connect anew in one step")
+    peak_reconnects: Count = Field(
+        description="the most reconnects in one step: clients that move and ends of links that change"
+    )
     forecast: ForecastModel | None = Field(
         default=None, description="what the plan was made for; null: the observed traffic as it was, plain sums"
     )

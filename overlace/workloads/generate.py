@@ -51,7 +51,7 @@ def generate(
                 held = [merge(held)]
         report(0.8, "merging")
         merged = merge(held)
-        report(0.9, f"merging: {merged.traffic.num_rows:,} rows of traffic")
+        report(0.9, f"merging: {merged.traffic.num_rows:,} rows")
         writer.write("traffic", merged.traffic)
         writer.write("audiences", merged.audiences)
         for table, rows in workload.tables().items():

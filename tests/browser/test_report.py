@@ -16,6 +16,7 @@ from overlace.verbs import optimize
 from overlace.workloads.square import square
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import NAMES, TABLES, log
+from tests.optimize.test_python import CASES
 from tests.report.test_page import HOSTILE, run_of_sites
 from tests.traces import trace_of
 
@@ -26,7 +27,7 @@ ARGUMENTS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-WIDTHS = (400, 1400)
+WIDTHS = (390, 1280)
 
 
 @pytest.fixture(scope="module")
@@ -40,19 +41,23 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(scope="module", params=["plain", "hostile", "alone", "many", "optimized"])
+@pytest.fixture(scope="module", params=["plain", "hostile", "alone", "many", "optimized", "mesh", "channels"])
 def report(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
     if request.param == "optimized":
-        folder = tmp_path_factory.mktemp(request.param)
         trace_of(folder / "trace", log(), NAMES, **TABLES)
         return optimize(str(folder / "trace"), folder / "run", *options_of(placement="anywhere", effort=1)).report
+    if request.param in CASES:
+        make, given = CASES[request.param]
+        make(folder / "trace")
+        return optimize(str(folder / "trace"), folder / "run", *options_of(**given)).report
     options = {
         "plain": {},
         "hostile": {"hostile": True},
         "alone": {"plan": False},
         "many": {"regions": 48, "per_region": 2, "clients": 200},
     }
-    return write_report(run_of_sites(tmp_path_factory.mktemp(request.param), **options[request.param]))
+    return write_report(run_of_sites(folder, **options[request.param]))
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -76,7 +81,7 @@ def test_it_asks_for_nothing_but_itself_and_does_not_complain(page, report):
         page.evaluate("scrollTo(0, document.scrollingElement.scrollHeight)")
     assert page.asked == [report.as_uri()]
     assert page.said == []
-    assert "traffic cost" in page.title()
+    assert page.title().endswith((": traffic cost", ": report"))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -91,9 +96,71 @@ def test_nothing_sticks_out_sideways(page, width):
     assert sticking == []
 
 
-def test_pictures_have_text_alternatives(page):
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_cut_without_a_sign(page, width):
+    """What is wider than its box lies in one that scrolls, with an edge to be seen."""
+    page.set_viewport_size({"width": width, "height": 900})
+    cut = page.evaluate(
+        """[...document.querySelectorAll('body *')].filter(e => {
+            const style = getComputedStyle(e);
+            return e.clientWidth && e.scrollWidth > e.clientWidth + 1 && style.overflowX !== 'visible'
+                && !e.closest('svg, .hidden') && !(e.matches('.scroll') && parseFloat(style.borderRightWidth) >= 1);
+        }).map(e => e.outerHTML.slice(0, 80))"""
+    )
+    assert cut == []
+
+
+def test_the_first_screen_says_what_to_do(page, report):
+    page.set_viewport_size({"width": 1280, "height": 900})
+    first = page.locator(".act").first
+    box = first.bounding_box()
+    assert box["y"] + box["height"] < 300
+    if page.locator(".brings").count():
+        assert page.locator(".brings").first.bounding_box()["y"] < 400
+        assert page.locator(".commands").first.bounding_box()["y"] < 900
+
+
+def test_without_its_script_the_page_shows_every_step(browser, report):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    steps = sum(read_plan(path).steps_total for path in (report.parent / "plans").glob("*/plan.json"))
+    rows = page.locator(".steps tbody tr")
+    assert rows.count() == steps
+    assert all(row.is_visible() for row in rows.all())
+    assert not any(each.is_visible() for each in page.locator(".find, .slide input").all())
+    context.close()
+
+
+def test_steps_can_be_sorted_and_searched(page):
+    rows = page.locator("#plan-0 .steps tbody tr")
+    if rows.count() < 2:
+        return
+    texts = [row.inner_text() for row in rows.all()]
+    heads = page.locator("#plan-0 .steps thead th")
+    step, saves = heads.nth(0).locator("button"), heads.nth(2).locator("button")
+    step.click()
+    assert [row.inner_text() for row in rows.all()] == texts
+    step.click()
+    assert [row.inner_text() for row in rows.all()] == texts[::-1]
+    saves.click()
+    values = [float(each.get_attribute("value")) for each in rows.locator("td:nth-child(3) data").all()]
+    assert len(values) == len(texts)
+    assert values == sorted(values)
+    assert heads.nth(2).get_attribute("aria-sort") == "ascending"
+    word = page.locator("#plan-0 .steps tbody code").last.inner_text().split()[2].strip(":")
+    page.locator("#plan-0 .find input").fill(word.upper())
+    holding = sum(word.lower() in text.lower() for text in texts)
+    assert sum(row.is_visible() for row in rows.all()) == holding > 0
+    assert page.locator("#plan-0 .find output").inner_text() == f"{holding} of {len(texts)}"
+    page.locator("#plan-0 .find input").fill("no such word")
+    assert sum(row.is_visible() for row in rows.all()) == 0
+    assert page.said == []
+
+
+def test_pictures_have_text_alternatives(page, report):
     pictures = page.locator("svg").all()
-    assert pictures
+    assert pictures or report.parent.parent.name.startswith("channels")
     for each in pictures:
         assert each.get_attribute("role") == "img"
         assert len(each.get_attribute("aria-label")) > 20
@@ -153,7 +220,7 @@ def slid_to(page, stop):
 
 def test_the_slider_changes_the_figures_and_the_list_of_steps(page, report):
     if report.parent.parent.name.startswith("alone") or page.locator(".slide").count() == 0:
-        assert "data-stops" not in report.read_text(encoding="utf-8")
+        assert "data-stops=" not in report.read_text(encoding="utf-8")
         return
     slide = page.locator(".slide").first
     rows = page.locator(".plan").first.locator(".steps tbody tr")
@@ -161,8 +228,8 @@ def test_the_slider_changes_the_figures_and_the_list_of_steps(page, report):
     whole = said.inner_text()
     slid_to(page, 1)
     assert said.inner_text() != whole
-    judged = slide.locator(".stop").count() > 0
-    assert said.inner_text().startswith("Measured after 1 of " if judged else "After 1 step: own cost")
+    judged = page.locator(".plan .stop").count() > 0
+    assert said.inner_text().startswith("Measured after 1 of " if judged else "After 1 step: planner's estimate")
     assert slide.locator("input").get_attribute("aria-valuetext") == "1 step"
     assert sum(row.is_visible() for row in rows.all()) == 1
     slid_to(page, 0)
@@ -172,7 +239,7 @@ def test_the_slider_changes_the_figures_and_the_list_of_steps(page, report):
 
 def test_the_figures_beside_the_slider_are_those_of_the_plan_file(page, report):
     paths = (report.parent / "plans").glob("*/plan.json")
-    judged = next((plan.judged for plan in map(read_plan, paths) if plan.judged), None)
+    judged = next((plan.judged for plan in map(read_plan, paths) if plan.judged and plan.judged.curve), None)
     assert (judged is not None) == (page.locator(".stop").count() > 0)
     if judged is None:
         return

@@ -110,10 +110,10 @@ def test_a_run_is_shown_with_its_windows_and_plans(overlace, run):
     code, out, _ = overlace("show", "run")
     assert code == 0
     assert "planned on 2026-01-05 00:00 to 2026-01-06 04:00 (70% of the messages), judged on 2026-01-06 04:00" in out
-    assert f"plan     {run}: 1 link changes (not judged)" in out
+    assert f"plan     {run}: change 1 link (not judged)" in out
     assert "4 brokers" in out
     document = json.loads(overlace("show", "run", "--json")[1])
-    assert document["plans"] == {run.name: "1 link changes"}
+    assert document["plans"] == {run.name: "change 1 link"}
     assert document["rows"]["runs"] == 4
 
 

@@ -151,7 +151,7 @@ def test_a_bridge_is_one_in_every_file_of_its_brokers_log(logs, at_once):
         rotated(logs)
     done = ingest_sources([str(logs)], str(logs.parent / "trace"), options=Options(bucket="hour"))
     assert flows(done.trace) == ({"m1/c": 2}, [["m2/r"]], 1)
-    assert not [note for note in done.notes if "counts as a client" in note]
+    assert not [note for note in done.notes if "taken for a client" in note]
 
 
 def test_a_bridge_that_is_shown_too_late_is_told(logs):
@@ -162,7 +162,7 @@ def test_a_bridge_that_is_shown_too_late_is_told(logs):
         os.rename(logs / name, logs / f"{name}.1")
         put(logs / name, "\n".join(lines).replace(str(START + 10), str(START + 99)) + "\n")
     done = ingest_sources([str(logs)], str(logs.parent / "trace"), options=Options(bucket="hour"))
-    assert [note for note in done.notes if note.startswith("vm.m1-m2 is a bridge, and counts as a client in logs")]
+    assert [note for note in done.notes if note.startswith("vm.m1-m2 is a bridge, and is taken for a client in logs")]
     anew = ingest_sources([str(logs)], str(logs.parent / "anew"), options=Options(bucket="hour"))
     assert flows(anew.trace) == ({"m1/c": 2}, [["m2/r"]], 1)
 

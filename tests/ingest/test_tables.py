@@ -80,7 +80,7 @@ def test_a_table_of_links_after_a_topology_keeps_what_it_does_not_name(add):
     assert links(trace, "cost", "latency_us", "wired") == {"a-b": (5, 200, False), "b-c": (7, 300, False)}
     trace, counts = add("links", "left,right,wired\nb,a,true\nc,d,\n")
     assert counts == (1, 1, 1)
-    assert str(counts) == "1 new, 1 changed, 1 kept"
+    assert str(counts) == "1 new, 1 changed, 1 unchanged"
     expected = {"a-b": (5, 200, True), "b-c": (7, 300, False), "c-d": (None, None, True)}
     assert links(trace, "cost", "latency_us", "wired") == expected
     trace, counts = add("topology", REPETITA.replace(" 5 ", " 6 "), "x.graph")

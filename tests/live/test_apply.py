@@ -393,7 +393,7 @@ def test_lossy_moves_clients_without_the_wrapper_and_counts_who_landed(stage):
     done = apply(plan, stage.deployment, ApplyOptions(lossy=True), announce=lambda each: told.append(stage.untouched()))
     assert told == [True]  # what will be lost is said before anything is changed
     assert (done.clients, done.landed, done.lossy, done.came, done.came_home) == (3, 3, 2, 2, 1)
-    assert done.lossy_line() == "2 of 2 that follow no orders came back, 1 at the planned home"
+    assert done.lossy_line() == "2 of 2 that follow no orders came back, 1 at the planned broker"
     assert stage.network.broken_laws() == []
     assert stage.network.plain == 1
 

@@ -86,7 +86,7 @@ def test_a_plan_is_carried_out_under_load(nats):
         nats.check(moved=False)
         told = stage.verb("apply", plan, "--yes")
         assert told.code == 0, told.text
-        assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.text
+        assert "8 of 8 at the planned broker, 2 of 2 links as planned" in told.text
         nats.check(moved=True)
         told = stage.verb("apply", plan, "--yes")
         assert told.code == 1
@@ -111,7 +111,7 @@ def test_killed_in_a_phase_it_is_resumed(nats, phase, units):
             assert "no way back but the inverse plan" in told.text
         told = stage.verb("resume")
         assert told.code == 0, told.text
-        assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.text
+        assert "8 of 8 at the planned broker, 2 of 2 links as planned" in told.text
         nats.check(moved=True)
 
 
@@ -308,5 +308,5 @@ def test_a_plan_is_carried_out_on_mosquitto(tmp_path):
         with nothing_lost(stage):
             told = stage.verb("apply", ways.plan, "--yes")
             assert told.code == 0, told.text
-            assert "8 of 8 at the planned home, 2 of 2 links as planned" in told.text
+            assert "8 of 8 at the planned broker, 2 of 2 links as planned" in told.text
             ways.check(moved=True)

@@ -352,7 +352,7 @@ def test_a_map_has_every_client_and_the_rule_for_newcomers(tmp_path):
         "rule,which,broker\nregion,eu,hub-1\nregion,'=us,hub-3\nkeep,c4,\nonly,c*,\ndefault,*,hub-2\n"
     )
     assert "1 client left out" in found.notes[0]
-    assert found.summary == ("4 clients at 3 brokers, 1 of them with a new home",)
+    assert found.summary == ("4 clients at 3 brokers, 1 of them at a new broker",)
     assert found.new == ()
     assert "most of its region's traffic" in (tmp_path / "out" / "README.txt").read_text()
     assert_private(tmp_path / "out")

@@ -104,11 +104,13 @@ def test_a_plan_without_steps_has_no_curve(tmp_path):
 
 def test_the_answer_says_where_the_curve_flattens_and_what_other_ways_reach(made):
     found, _, document = made
-    (note,) = [note for note in found.notes if "steps" in note]
-    assert "on held-out traffic" in note
-    written = read_json(found.run / "answer.json")
-    assert note in written["notes"]
-    assert written["parts"][0]["beside"] == document.beside
+    said = dict(found.verdicts[0].lines)["steps"]
+    assert said.endswith("on held-out traffic")
+    assert any(text.startswith(said.removesuffix(" on held-out traffic")) for _, text in found.verdicts[0].summary)
+    (part,) = read_json(found.run / "answer.json")["parts"]
+    assert part["lines"]["steps"] == said
+    assert part["enough"]["steps"] <= part["steps"]
+    assert part["beside"] == document.beside
     assert min(document.beside.values()) == pytest.approx(document.cost_after)
 
 

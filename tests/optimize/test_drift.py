@@ -229,7 +229,7 @@ def test_the_command_says_what_was_found_and_leaves_with_3_where_nothing_should_
     code, out, _ = overlace("drift", run, newer())
     assert code == 0
     assert "60.0% less was promised, 66.7% less is seen with the overlay as planned (cost 90 -> 30)" in out
-    assert "of the plan, 0 of 1 moves are in place (1 at the old home)" in out
+    assert "of the plan, 0 of 1 moves are in place (1 at the old broker)" in out
     assert "30.0% of the messages come from newcomers: clients without traffic when the plan was made" in out
     quiet = newer(THEN, name="quiet")  # no newcomer: as planned there is nothing left, as applied p has yet to move
     code, out, err = overlace("drift", run, quiet)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from overlace.cli.main_job import answer_text
+from overlace.cli.main_job import full_text
 from overlace.optimize.forecast import Forecast
 from overlace.optimize.interval import expect_saving
 from overlace.optimize.newcomers import NewClientRule, describe_rule
@@ -100,10 +100,10 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     left = 4 * 3 * 1  # by the rule: the first message of each
     assert judged.newcomers.share == pytest.approx((new.before - left) / part.before)
     assert (judged.newcomers.newcomers, judged.newcomers.elsewhere) == (4, 4)
-    lines = "\n".join(answer_text(found))
+    lines = "\n".join(full_text(found))
     assert "newcomers: 0.0% less (46% of today's cost), left where they connect" in lines
     saved = f"{judged.newcomers.share:.1%} more of today's cost is saved"
-    assert f"the nearest with room: {saved}; 4 of 4 would have been" in lines
+    assert f"the nearest broker below its limits: {saved}; 4 of 4 would have been" in lines
     assert "known clients: 100.0% less" in lines
     assert "forecast: " in lines
     chosen = Forecast(PLAIN_SUMS, tried=24, share=0.29, sums=[np.ones((3, 2))] * 2)
@@ -114,7 +114,7 @@ def test_newcomers_go_where_their_group_is_and_are_counted_apart(tmp_path):
     assert "expected " in lines
     page = found.report.read_text()
     assert "messages with a newcomer" in page
-    assert "Clients that are not in the training window: each goes to the home of" in page
+    assert "Clients that are not in the training window: each goes to the broker of the client" in page
 
 
 def test_replaying_the_run_gives_what_the_plan_was_judged_by(tmp_path):
@@ -233,7 +233,7 @@ def test_shares_are_of_what_is_paid_whatever_is_paid_for(objective, tmp_path):
     trace = system(tmp_path / "t", groups, 16, homes=WRONG)
     found = optimize(trace, tmp_path / "run", *options_of(**FREE, objective=objective))
     (share,) = re.findall(
-        r"^  newcomers: .* less \((\d+)% of today's cost\)", "\n".join(answer_text(found)), re.MULTILINE
+        r"^  newcomers: .* less \((\d+)% of today's cost\)", "\n".join(full_text(found)), re.MULTILINE
     )
     assert 20 < int(share) < 80  # of hops, the two of clients' own links count too
 

@@ -8,7 +8,7 @@ import pytest
 from overlace.errors import NothingBetter
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal, Limits
-from overlace.optimize.words import headline
+from overlace.optimize.words import headline, label_of
 from overlace.verbs import optimize
 from tests.engine import ingest_sources
 
@@ -162,7 +162,10 @@ def test_every_figure_of_the_answer_is_what_the_listed_changes_save(tmp_path, se
     said = headline(part.document)
     assert f"move {moves} client" in said or not moves
     assert f"change {links} link" in said or not links
-    assert f": {abs(1 - after / before):.1%} {'less' if after < before else 'more'} on held-out traffic" in said
+    assert (
+        f": {abs(1 - after / before):.1%} {'less' if after < before else 'more'} {label_of(part.metric)} on held-out"
+        in said
+    )
 
     old = {c for row in window["train"] for c in (row["client"], *row["receivers"])}
     new = {c for row in held_out for c in (row["client"], *row["receivers"])} - old

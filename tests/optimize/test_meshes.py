@@ -87,7 +87,8 @@ def test_what_was_asked_for_and_binds_nothing_is_said(tmp_path, overlace):
     names = {"client": [f"c{i}" for i in range(6)], "topic": ["a", "b", "c"]}
     trace_of(tmp_path / "trace", [], names, subscriptions=wants)
     assert Trace.open(str(tmp_path / "trace")).count("client") == 6
-    code, out, _ = overlace("optimize", tmp_path / "trace", "--out", tmp_path / "run", "--budget", 3, "--max-cut", 0.5)
+    asked = ("--budget", 3, "--max-cut", 0.5)
+    code, out, _ = overlace("optimize", tmp_path / "trace", "--out", tmp_path / "run", *asked, "--verbose")
     assert code == 0
     assert "mesh: not limited by --budget, --max-cut" in " ".join(out.split())
     assert "mesh.hub-tree --diameter 4" in out

@@ -2,7 +2,7 @@
 
 import pytest
 
-from overlace.cli.main_job import answer_text
+from overlace.cli.main_job import full_text
 from overlace.errors import NotObserved
 from overlace.model import NOT_MEASURED
 from overlace.observe.observation import observe as observation_of
@@ -42,7 +42,7 @@ def test_a_link_that_was_not_measured_is_never_wired_for_latency_and_may_be_for_
     (part,) = found.verdicts
     assert [0, 1] in part.plan.after.tree.tolist()
     assert "latency" not in " ".join(each.metric for each in part.judged.metrics)
-    assert "latency" not in "\n".join(answer_text(found))
+    assert "latency" not in "\n".join(full_text(found))
     page = found.report.read_text()
     assert f"No latency is known after {part.folder.name}" in page
 

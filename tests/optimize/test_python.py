@@ -6,6 +6,7 @@ import sys
 from dataclasses import fields
 
 import pytest
+from markupsafe import escape
 
 import overlace
 from overlace.errors import BadParameter, Unknown
@@ -68,7 +69,7 @@ def test_a_result_has_its_plan_and_says_what_it_saves_in_a_line_and_in_a_noteboo
     assert "\n" not in repr(found)
     html = found._repr_html_()
     for said in [text for each in found.as_document()["parts"] for text in (each["headline"], *each["lines"])]:
-        assert said in html
+        assert escape(said) in html
     assert ("<svg" in html) == (len(found.plan.after.tree) > 0)
 
 

@@ -62,7 +62,7 @@ def test_what_cannot_be_costed_is_said():
     observation = three_in_a_row()
     with pytest.raises(NotObserved, match="brokers"):
         cost(Observation(), Overlay())
-    with pytest.raises(BadOverlay, match="1 clients have traffic but no home \\(first: c1\\)"):
+    with pytest.raises(BadOverlay, match="1 clients with traffic have no broker \\(first: c1\\)"):
         cost(observation, replace(observation.overlay, placement=[[0, 0]]))
     with pytest.raises(BadOverlay, match="c1 is at b8, but there are 3 brokers"):
         cost(observation, replace(observation.overlay, placement=[[0, 0], [1, 8]]))

@@ -361,7 +361,7 @@ def test_what_cannot_be_routed_is_said():
         routing(observation, Overlay(tree=[*line, [0, 2]]))
     with pytest.raises(BadOverlay, match="3 parts"):
         routing(observation, Overlay())
-    with pytest.raises(BadOverlay, match="c1 has two homes"):
+    with pytest.raises(BadOverlay, match="c1 is at two brokers"):
         routing(observation, Overlay(tree=line, placement=[[1, 0], [1, 2]]))
     with pytest.raises(BadOverlay, match="c1 is at b9"):
         routing(observation, Overlay(tree=line, placement=[[1, 9]]))

@@ -38,7 +38,7 @@ def test_labels_are_of_metrics_and_costs_have_units():
 
 
 def test_where_no_link_has_a_cost_links_are_counted_and_that_is_said():
-    counted = "links; no link has a cost: each counts 1"
+    counted = "links; no link has a cost: each is taken to cost 1"
     assert Naming(units=Units(priced=False)).metric("cost") == f"traffic cost (messages × {counted})"
     assert Naming(units=Units("gb", False)).cost_unit == f"GB × {counted}"
     assert own_cost_unit(("tree",), {"weight": "bytes"}, units=Units(priced=False)) == f"bytes × {counted}"

@@ -77,7 +77,7 @@ def test_what_cannot_be_costed_is_said():
     observation = three_in_a_row()
     with pytest.raises(NotObserved, match="brokers"):
         cost(Observation(), Overlay())
-    with pytest.raises(BadOverlay, match="names c1, which has no home"):
+    with pytest.raises(BadOverlay, match="names c1, whose broker is none of"):
         cost(observation, replace(observation.overlay, placement=[[0, 0]]))
     with pytest.raises(BadOverlay, match="2 parts"):
         cost(observation, replace(observation.overlay, tree=[[0, 1]]))

@@ -98,7 +98,7 @@ class CellPlanner(Planner, ABC):
     )
     connections: Literal["keep", "ignore"] = option(
         "keep",
-        "limits on connections: keep (relieve whoever is beyond after the grouping) or ignore",
+        "limits on connections: keep (relieve publishers beyond theirs after the grouping) or ignore",
         formerly="limits",
     )
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)

@@ -46,7 +46,7 @@ class SemCast(Planner):
     )
     connections: Literal["keep", "ignore"] = option(
         "keep",
-        "limits on connections: keep (relieve whoever is beyond after the merging) or ignore",
+        "limits on connections: keep (relieve publishers beyond theirs after the merging) or ignore",
         formerly="limits",
     )
     facets: ClassVar[tuple[Facet, ...]] = ("channels",)

@@ -51,13 +51,13 @@ WITHIN = "within degrees"
 
 @dataclass(frozen=True)
 class Joint(JointLimits, Planner):
-    """Re-homes clients and rewires brokers together, within one budget of changes."""
+    """Moves clients and rewires brokers together, within one budget of changes."""
 
     objective: Objective = option(
         "cost", "what a message pays: the cost of its links, 1 a link, or hops or latency per receiver"
     )
-    alpha: float = option(1.0, "what a unit of link cost counts", least=0)
-    beta: float = option(0.0, "what a unit of broker cost counts", least=0)
+    alpha: float = option(1.0, "weight of link costs", least=0)
+    beta: float = option(0.0, "weight of broker costs", least=0)
     weight: tree_cost.Weight = option("messages", "what traffic weighs: messages or bytes")
     move_price: float = option(0.0, "what a moved client costs, in units of the cost", least=0)
     swap_price: float = option(0.0, "what a changed link costs, in units of the cost", least=0)

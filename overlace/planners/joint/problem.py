@@ -26,7 +26,7 @@ class JointLimits(PlannerLimits):
 
     wired_only: bool = option(False, "no new links but those of may_wire")
     may_wire: tuple[int, ...] = option((), "rows of the network's links that may be wired", metavar="ROW")
-    within_region: bool = option(False, "nobody leaves its region")
+    within_region: bool = option(False, "clients stay in their region")
     keep: tuple[int, ...] = option((), "clients that stay", ids="client")
     only: tuple[int, ...] = option((), "clients that may move; none: all", ids="client")
     keep_brokers: tuple[int, ...] = option((), "brokers that keep their clients and links", ids="broker")

@@ -76,7 +76,7 @@ def _check_homes(homes: Ints, observation: Observation) -> None:
     lost = np.flatnonzero(talking & (homes < 0))
     if len(lost):
         raise BadOverlay(
-            f"placement: {len(lost)} clients have traffic but no home (first: {name_of('client', int(lost[0]))}). "
+            f"placement: {len(lost)} clients with traffic have no broker (first: {name_of('client', int(lost[0]))}). "
             "Ingest their sessions, or leave their flows out."
         )
     if (homes >= observation.network.brokers).any():

@@ -36,7 +36,7 @@ class Interest(PlacementPlanner):
 
     method: Literal["k-means", "k-medoids"] = option("k-means", "how clients are put into groups")
     rounds: int = option(50, "maximum rounds of the grouping", least=1)
-    restarts: int = option(5, "how often it starts anew; the best grouping counts", least=1)
+    restarts: int = option(5, "how often it starts anew; the best grouping is taken", least=1)
     paper: ClassVar[str] = "CC12 (6)"
 
     def wanted(self, observation: Observation, problem: Problem, seed: int, progress: Progress) -> Ints:

@@ -42,7 +42,7 @@ class Leiden(WeighedPlacement):
 
     move_cost: float = option(0.0, "price of a client that leaves its region", least=0)
     max_moves: int | None = same_option("max_moves")
-    across: bool = option(False, "max_moves counts only moves across regions, as CC12 (2)")
+    across: bool = option(False, "max_moves limits only moves across regions, as CC12 (2)")
     region_sent: float | None = option(1.2, "cap on what a region's clients send, times its fair share (5)", above=0)
     broker_sent: float | None = option(1.5, "cap on what a broker's clients send, times its fair share", above=0)
     region_handled: float | None = option(
@@ -61,7 +61,7 @@ class Leiden(WeighedPlacement):
     max_broker_handled: float | None = option(None, "cap on what a broker handles, in messages of the window", above=0)
     keep: tuple[int, ...] = option((), "clients that stay", ids="client")
     only: tuple[int, ...] = option((), "the only clients that may move", ids="client")
-    within_region: bool = option(False, "nobody leaves its region")
+    within_region: bool = option(False, "clients stay in their region")
     effort: int = option(1, "how long to anneal; 0: only local search", least=0)
     strict: bool = option(False, "refuse (exit 3) if a cap broken at the start is still broken at the end")
 

@@ -58,7 +58,7 @@ class WeighedPlacement(PlacementPlanner):
     """A planner of homes that may count bytes for messages, and costs or latencies for hops."""
 
     weight: placement_cost.Weight = option("messages", "what a flow weighs: its messages or its bytes")
-    distance: placement_cost.Distance = option("hops", "what a link counts: one hop, its cost, or its latency")
+    distance: placement_cost.Distance = option("hops", "length of a link: one hop, its cost, or its latency")
 
     def cost(self, observation: Observation, overlay: Overlay) -> float:
         """Messages (or bytes) x distance between homes."""
@@ -75,6 +75,6 @@ def check_homes(home: ArrayLike, problem: Problem) -> Ints:
     wrong = np.flatnonzero((found < -1) | (found >= len(problem.region)) | ~known)
     if len(wrong):
         c, brokers = int(wrong[0]), len(problem.region)
-        expected = f"0 to {brokers - 1}" if problem.origin[c] >= 0 else "-1, since it has no home"
+        expected = f"0 to {brokers - 1}" if problem.origin[c] >= 0 else "-1, since its broker is not known"
         raise BadPlan(f"wanted returned broker {found[c]} for client {c}; expected {expected}")
     return found.astype(np.int64)

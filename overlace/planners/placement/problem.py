@@ -77,7 +77,7 @@ def check(observation: Observation, who: str) -> None:
     if network.brokers == 0:
         raise NotObserved(f"{who}: no brokers were observed. Ingest the tables brokers and links.")
     if len(observation.overlay.placement) == 0:
-        raise NotObserved(f"{who}: no client has a home. Ingest the table sessions.")
+        raise NotObserved(f"{who}: no client's broker is known. Ingest the table sessions.")
     if (network.region < 0).all():
         raise BadObservation(
             f"{who}: all {network.brokers} brokers are of the backbone (region -1), which holds no client. "

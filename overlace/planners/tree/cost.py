@@ -72,7 +72,7 @@ def class_homes(observation: Observation, overlay: Overlay) -> Ints:
     homeless = np.flatnonzero((homes < 0) | (homes >= brokers))
     if len(homeless):
         raise BadOverlay(
-            f"tree: a traffic class names {name_of('client', int(members[homeless[0]]))}, which has no home among the "
+            f"tree: a traffic class names {name_of('client', int(members[homeless[0]]))}, whose broker is none of the "
             f"{brokers} brokers. Ingest its sessions, or leave its messages out."
         )
     return homes

@@ -23,8 +23,8 @@ from overlace.planners.tree.steps import REASONS, plan_to
 class TreePlanner(Planner):
     """A planner is the tree it wants: `wanted` says which, all else stands here."""
 
-    alpha: float = option(1.0, "what a unit of link cost counts in (1)", least=0)
-    beta: float = option(0.0, "what a unit of broker cost counts in (1)", least=0)
+    alpha: float = option(1.0, "weight of link costs in (1)", least=0)
+    beta: float = option(0.0, "weight of broker costs in (1)", least=0)
     weight: tree_cost.Weight = option("messages", "what a traffic class weighs: its messages or its bytes")
     max_degree: int | None = option(None, "most links of a broker, besides its own limit in the table brokers", least=1)
     max_swaps: int | None = same_option("max_swaps")

@@ -59,7 +59,7 @@ def nodes_tree(overlay: Overlay, brokers: int, clients: int) -> Pairs:
     homes = overlay.homes(clients)
     if (homes < 0).any():
         client = int(np.flatnonzero(homes < 0)[0])
-        raise BadOverlay(f"tree: client {client} has no home, so its link cannot be moved. Ingest its sessions.")
+        raise BadOverlay(f"tree: client {client} has no broker, so its link cannot be moved. Ingest its sessions.")
     leaves = np.column_stack([homes, brokers + np.arange(clients)])
     return np.ascontiguousarray(np.concatenate([overlay.tree, leaves]))
 
