@@ -103,6 +103,6 @@ def take_groups(start: Ints, members: Ints, chosen: Ints) -> tuple[Ints, Ints]:
         bounds[i + 1] = bounds[i] + start[chosen[i] + 1] - start[chosen[i]]
     taken = np.empty(bounds[-1], dtype=np.int64)
     for i in range(len(chosen)):
-        size = bounds[i + 1] - bounds[i]
-        taken[bounds[i] : bounds[i + 1]] = members[start[chosen[i]] : start[chosen[i]] + size]
+        for k in range(bounds[i + 1] - bounds[i]):  # of a slice numba would compile what it says of lengths: seconds
+            taken[bounds[i] + k] = members[start[chosen[i]] + k]
     return bounds, taken

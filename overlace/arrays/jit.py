@@ -122,20 +122,12 @@ class Kernel:
         """The function compiled; cached on disk where that can be."""
         if os.environ.get("NUMBA_DISABLE_JIT") == "1":
             return self.interpreted
-        return _compiled(self.py_func, no_cfunc_wrapper=True)
-
-    @cached_property
-    def called(self) -> Any:
-        """The function compiled for kernels that call it: what Python needs to call it takes long to compile."""
-        function = self.py_func
-        own = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
-        own.__module__, own.__qualname__ = function.__module__, f"{function.__qualname__}.called"
-        return _compiled(own, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+        return _compiled(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:
         """How numba sees a kernel that another one calls."""
-        return self.called._numba_type_
+        return self.compiled._numba_type_
 
     def __reduce__(self) -> str:
         return cast(str, self.__qualname__)  # type: ignore[attr-defined]
@@ -179,7 +171,7 @@ def _numba() -> Any:
     return numba
 
 
-def _compiled(function: Any, **options: Any) -> Any:
+def _compiled(function: Any) -> Any:
     """A function compiled; cached on disk where that can be."""
     numba = _numba()
     try:
@@ -187,9 +179,9 @@ def _compiled(function: Any, **options: Any) -> Any:
         beside = _cached_beside(file)
         if beside:
             _drop_unreadable(function)
-        return numba.njit(function, cache=beside or _keep_source(function), **options)
+        return numba.njit(function, cache=beside or _keep_source(function), no_cfunc_wrapper=True)
     except (RuntimeError, OSError, TypeError):  # nowhere to write, or typed in at a prompt: compile each time
-        return numba.njit(function, **options)
+        return numba.njit(function, no_cfunc_wrapper=True)
 
 
 def _drop_unreadable(function: Any) -> None:
