@@ -21,7 +21,6 @@ from overlace.errors import NothingBetter
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal
 from overlace.model import Observation, Planner
-from overlace.observe.observation import observe
 from overlace.optimize.meshes import choose_mesh
 from overlace.planners.mesh.cd_oda import CdOda
 from overlace.planners.mesh.cd_oda_1 import CdOda1
@@ -36,6 +35,7 @@ from overlace.planners.mesh.two_d_oda import TwoDOda
 from overlace.planners.mesh.two_hub import TwoHub
 from overlace.replay.shape import shape
 from overlace.trace.store import Trace
+from tests.traces import observe
 
 MOST_PAIRED = 10_000
 EFFORT = 20_000

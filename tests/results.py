@@ -27,11 +27,11 @@ from overlace.planners.dissemination.comparison import add_optimum, compare  # n
 from overlace.planners.dissemination.drift import judge_drift  # noqa: E402
 from overlace.planners.dissemination.sharing import share_degrees  # noqa: E402
 from overlace.testing import small_observations  # noqa: E402
-from overlace.workloads.lottery import lottery  # noqa: E402
-from overlace.workloads.publishers import publishers  # noqa: E402
-from overlace.workloads.regional import regional  # noqa: E402
 from overlace.workloads.square import square  # noqa: E402
-from overlace.workloads.uniform_interests import uniform_interests  # noqa: E402
+from reproductions.workloads.lottery import lottery  # noqa: E402
+from reproductions.workloads.publishers import publishers  # noqa: E402
+from reproductions.workloads.regional import regional  # noqa: E402
+from reproductions.workloads.uniform_interests import uniform_interests  # noqa: E402
 from tests.dissemination.common import plane  # noqa: E402
 
 WRITTEN = Path(__file__).with_name("results.txt")

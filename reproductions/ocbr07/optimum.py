@@ -12,8 +12,8 @@ from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.star import Star
 from overlace.report.charts import Chart, Row
-from overlace.workloads.lottery import lottery
 from reproductions.result import Measured, Spread, item
+from reproductions.workloads.lottery import lottery
 
 
 def planners(beta: float) -> dict[str, Planner]:

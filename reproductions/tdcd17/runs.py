@@ -11,8 +11,8 @@ from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.mesh.two_d_oda import TwoDOda
 from overlace.replay.shape import shape
-from overlace.workloads.uniform_interests import uniform_interests
 from reproductions.result import FrozenPlanner
+from reproductions.workloads.uniform_interests import uniform_interests
 
 SEEDS = 10
 PRINTED: dict[str, FrozenPlanner] = {

@@ -20,7 +20,7 @@ from overlace.planners.channels.spanning_tree import SpanningTree, grow_tree
 from overlace.planners.channels.strategy1 import Strategy1
 from overlace.replay.delivery import delivery
 from overlace.testing import check_planner, three_publishers
-from overlace.workloads.publishers import publishers as publishers_of
+from reproductions.workloads.publishers import publishers as publishers_of
 from tests.channels.common import connections, observed, partition, publishers
 from tests.oracles.channels import offer
 

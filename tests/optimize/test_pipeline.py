@@ -12,7 +12,6 @@ import pytest
 from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.ingest.tables import add_tables, add_topology
 from overlace.limits import Split
-from overlace.observe.observation import observe as observation_of
 from overlace.optimize.plan import solve
 from overlace.optimize.replay import replay
 from overlace.optimize.task import observe
@@ -27,6 +26,7 @@ from overlace.spark.read import read
 from overlace.trace.runs import read_observation, writing_run
 from overlace.trace.store import HOUR_US
 from tests.engine import ingest_sources
+from tests.traces import observe as observation_of
 from tests.traces import trace_of
 
 LINKS = {"left": [0, 0, 1], "right": [1, 2, 2], "cost": [1.0, 5.0, 1.0], "wired": [True, True, False]}

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import reproductions
-from overlace.planners.channels.bound import bound
 from overlace.planners.channels.strategy1 import Strategy1
 from overlace.planners.channels.strategy2 import Strategy2
 from overlace.planners.channels.strategy3 import Strategy3
@@ -15,6 +14,7 @@ from overlace.replay.delivery import delivery
 from overlace.report.charts import Chart
 from reproductions import ITEMS
 from reproductions.pages import read_measured
+from reproductions.part10.bounds.least import bound
 from reproductions.part10.comparison import CASES
 from reproductions.part10.curves import PRINTED, Setup, end, first_offers, grow, points
 from reproductions.part10.dissemination import (

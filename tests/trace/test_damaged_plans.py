@@ -25,10 +25,10 @@ from overlace.testing import three_publishers
 from overlace.trace.judgement import Judgement, Measure, Point
 from overlace.trace.plan_tables import read_tables
 from overlace.trace.plans import cut_plan, load_plan, plan_difference, read_plan
-from overlace.trace.plans import write_plan as write
 from overlace.workloads.square import square
-from overlace.workloads.uniform_interests import uniform_interests
+from reproductions.workloads.uniform_interests import uniform_interests
 from tests.trace.test_plans import judge
+from tests.traces import write_plan as write
 
 SQUARE = square(9, 20, 30, seed=1)
 TABLES = ("after.parquet", "changes.parquet", "steps.parquet")

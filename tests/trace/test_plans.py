@@ -28,11 +28,11 @@ from overlace.trace.plans import (
     read_plan,
     save_plan,
     with_judgement,
-    write_plan,
 )
 from overlace.trace.runs import read_json, write_json
 from overlace.workloads.square import square
 from tests.strategies import observations
+from tests.traces import write_plan
 
 SQUARE = square(9, 20, 30, seed=1)
 NAMES = {"broker": "oslo rome paris bern kiev riga wien porto lyon".split()}

@@ -19,10 +19,11 @@ from overlace.planners.tree.setting import setting_of
 from overlace.planners.tree.star import Star
 from overlace.planners.tree.steps import plan_to
 from overlace.testing import check_planner, three_in_a_row
-from overlace.trace.plans import read_plan, write_plan
-from overlace.workloads.lottery import lottery
+from overlace.trace.plans import read_plan
 from overlace.workloads.square import square
+from reproductions.workloads.lottery import lottery
 from tests.strategies import observations
+from tests.traces import write_plan
 from tests.tree.test_exact import check_degrees
 
 ALL = [ExactTree, GomoryHu, HubSafe, Mst, Ocbr, Regraft, Star]

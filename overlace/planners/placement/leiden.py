@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from overlace.arrays.communities import communities_at
 from overlace.arrays.jit import Ints
 from overlace.errors import BadParameter, NothingBetter
 from overlace.limits import option, same_option
@@ -24,7 +23,6 @@ from overlace.model import Observation, Overlay, Progress, name_of
 from overlace.planners.placement.caps import FIELDS, caps_of, loads_of
 from overlace.planners.placement.planner import WeighedPlacement
 from overlace.planners.placement.problem import Problem, check, problem_of, region_numbers, search_problem
-from overlace.planners.placement.ties import Ties
 from overlace.planners.search.find import draws_for, find, search_over
 from overlace.planners.search.problem import renumber
 from overlace.planners.search.walk import NO_BUDGET, Budget, by_cost
@@ -130,11 +128,3 @@ class Leiden(WeighedPlacement):
                     f"{what}, its cap is {cap[worst]:,.0f}, and nothing better was found ({len(above)} {kind}s above "
                     f"their caps; {name_of('client', heavy)} alone sends {problem.sent[heavy]:,.0f}). Raise {name}."
                 )
-
-
-def leiden_communities(ties: Ties, seed: int, resolution: float = 1.0) -> Ints:
-    """The community of each client by NetworKit's Leiden, numbered by their lowest client."""
-    clients = len(ties.start) - 1
-    left = np.repeat(np.arange(clients), np.diff(ties.start))
-    once = left < ties.other
-    return communities_at(left[once], ties.other[once], ties.weight[once], clients, seed, resolution)
