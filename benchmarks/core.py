@@ -18,7 +18,7 @@ from overlace.arrays.components import components_per_group
 from overlace.arrays.jit import kernel
 from overlace.arrays.trees import common_ancestor, hops_between, root_at, subtree_costs
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
-from overlace.planners.placement.stay import Stay
+from overlace.planners.placement.baselines import Stay
 from overlace.trace.plans import load_plan
 from tests.traces import write_plan
 

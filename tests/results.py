@@ -23,8 +23,11 @@ from overlace.catalog import PLANNERS  # noqa: E402
 from overlace.errors import OverlaceError  # noqa: E402
 from overlace.model import Observation  # noqa: E402
 from overlace.planners.dissemination.arrange import arrange_problem  # noqa: E402
-from overlace.planners.dissemination.comparison import add_optimum, compare  # noqa: E402
-from overlace.planners.dissemination.drift import judge_drift  # noqa: E402
+from overlace.planners.dissemination.comparison import (  # noqa: E402
+    add_optimum,
+    compare,
+    judge_drift,
+)
 from overlace.planners.dissemination.sharing import share_degrees  # noqa: E402
 from overlace.testing import small_observations  # noqa: E402
 from overlace.workloads.square import square  # noqa: E402

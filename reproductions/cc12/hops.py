@@ -8,8 +8,8 @@ import numpy as np
 
 from overlace.arrays.jit import Floats
 from overlace.model import Progress
+from overlace.planners.placement.baselines import Interest
 from overlace.planners.placement.community import Community
-from overlace.planners.placement.interest import Interest
 from overlace.planners.placement.modularity import communities_after, merges
 from overlace.planners.placement.ties import ties_of
 from overlace.report.charts import Chart, Row

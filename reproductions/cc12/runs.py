@@ -22,8 +22,8 @@ from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Floats
 from overlace.metrics import Metrics
 from overlace.model import Observation, Overlay
+from overlace.planners.placement.baselines import Interest
 from overlace.planners.placement.community import Community
-from overlace.planners.placement.interest import Interest
 from overlace.replay.routing import routing
 from overlace.report.charts import Row
 from overlace.trace.traffic import TRAFFIC

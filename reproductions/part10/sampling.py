@@ -10,11 +10,8 @@ import numpy as np
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import NotObserved
 from overlace.model import Observation, Overlay, Progress
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from overlace.replay.delivery import channels_met, cut_of, delivery, places, wanted_of
 from overlace.report.charts import Row
 from reproductions.part10.curves import Setup, Strategy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overlace.model import Progress
-from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.baselines import CdOda2
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.interests import interests_of
 from overlace.planners.mesh.star_cap import StarCap, stars_under

@@ -9,7 +9,7 @@ import numpy as np
 
 from overlace.errors import NothingBetter
 from overlace.model import Observation, Plan, Progress
-from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.baselines import CdOda2
 from overlace.planners.mesh.cost import degrees_of
 from overlace.planners.mesh.interests import interests_of
 from overlace.planners.mesh.star_cap import StarCap, star_bound

@@ -6,7 +6,7 @@ import pytest
 from overlace.matching.content.attributes import choose_attributes
 from overlace.matching.content.filters import matches, parse_filter
 from overlace.planners.channels.cost import cost
-from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategies import Strategy1
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.replay.delivery import delivery
 from reproductions.part10.predicates import describe, fit_predicates

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from benchmarks.joining import ABSENT, join, leave
 from overlace.errors import BadParameter
 from overlace.planners.dissemination.arrange import arrange_problem
-from overlace.planners.dissemination.greedy import grow_by_bound
-from overlace.planners.dissemination.measures import measure
-from overlace.planners.dissemination.problem import Problem, make_problem
+from overlace.planners.dissemination.baselines import grow_by_bound
+from overlace.planners.dissemination.problem import Problem, make_problem, measure
 from tests.dissemination.common import plane, problems
 
 

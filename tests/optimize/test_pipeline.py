@@ -18,9 +18,9 @@ from overlace.optimize.task import observe
 from overlace.optimize.task import trace_of as trace_of_run
 from overlace.peek.peek import peek
 from overlace.planners.placement import cost as placement_cost
-from overlace.planners.placement.stay import Stay
+from overlace.planners.placement.baselines import Stay
 from overlace.planners.tree import cost as tree_cost
-from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.baselines import Mst
 from overlace.spark import reduction
 from overlace.spark.read import read
 from overlace.trace.runs import read_observation, writing_run

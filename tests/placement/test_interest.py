@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadParameter
-from overlace.planners.placement.interest import Interest, interests_of, k_means, k_medoids, unlike
+from overlace.planners.placement.baselines import Interest, interests_of, k_means, k_medoids, unlike
 from overlace.planners.placement.leiden import Leiden
 from overlace.planners.placement.problem import problem_of
 from overlace.testing import check_planner

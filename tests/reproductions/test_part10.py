@@ -5,11 +5,9 @@ import numpy as np
 import pytest
 
 import reproductions
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.dissemination.measures import measure as measure_tree
+from overlace.planners.dissemination.problem import measure as measure_tree
 from overlace.replay.delivery import delivery
 from overlace.report.charts import Chart
 from reproductions import ITEMS

@@ -18,7 +18,7 @@ from overlace.optimize.words import Units, lines
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.joint.joint import Joint
 from overlace.planners.mesh.td_cd_oda import TdCdOda
-from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.baselines import Mst
 from overlace.report.curve import gain_curve
 from overlace.report.naming import Naming
 from overlace.testing import three_publishers

@@ -12,8 +12,8 @@ from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
 from overlace.optimize.words import Units
 from overlace.optimize.words import lines as lines_of
-from overlace.planners.placement.stay import Stay
-from overlace.planners.tree.mst import Mst
+from overlace.planners.placement.baselines import Stay
+from overlace.planners.tree.baselines import Mst
 from overlace.testing import small_observations
 from overlace.trace.judgement import Baseline, Interval, Judgement, Measure, Point
 from overlace.trace.plan_file import MOST_LISTED, PlanFile

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.planners.dissemination.moves import Tree, hang, plant
 from overlace.planners.dissemination.problem import TINY, Problem, find_shortest
-from overlace.planners.dissemination.tree import Tree, hang, plant
 
 
 def grow_by_bound(problem: Problem) -> Ints:
