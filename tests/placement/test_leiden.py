@@ -10,10 +10,9 @@ from overlace.catalog import PLANNERS
 from overlace.errors import BadParameter, NothingBetter, NotObserved
 from overlace.limits import range_of
 from overlace.model import Flows, Observation, Overlay
-from overlace.planners.placement.caps import handled_at_start, loads_of
 from overlace.planners.placement.cost import cost
 from overlace.planners.placement.exact import ExactPlacement
-from overlace.planners.placement.leiden import Leiden
+from overlace.planners.placement.leiden import Leiden, handled_at_start, loads_of
 from overlace.planners.placement.problem import search_problem, total_cost
 from overlace.planners.placement.ties import ties_between
 from overlace.planners.search.system import prices, seat

@@ -52,15 +52,14 @@ from typing import ClassVar
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
-from overlace.planners.channels import cost as channels_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.cells import CellPlanner, Cells, Table, spread, table_of, within_limits
 from overlace.planners.channels.changes import shift
-from overlace.planners.channels.merging import saved_by_merge
+from overlace.planners.channels.merging import merge_down
 from overlace.planners.channels.moves import saved_by, survey
 from overlace.planners.channels.partition import Partition, partition_of
-from overlace.planners.channels.steps import REASONS, plan_to
+from overlace.planners.channels.steps import ChannelPlanner, plan_to
 
 
 @dataclass(frozen=True)
@@ -78,52 +77,9 @@ class Pairwise(CellPlanner):
         if most >= len(cells.offered):
             return np.arange(len(cells.offered))
         now = partition_of(cells.observation, cells.book, np.full(len(cells.book.combination), -1, dtype=np.int64))
-        return merge_down(table_of(cells, now.messages), most)
-
-
-@kernel
-def merge_down(table: Table, most: int) -> Ints:
-    """The group of each row after the merges that add least waste, down to so many groups."""
-    n, types = table.meets.shape
-    meets, subscribers, messages = table.meets.copy(), table.subscribers.copy(), table.messages
-    rate, none = np.zeros(n), np.zeros(types)
-    for c in range(n):
-        for t in range(types):
-            rate[c] += messages[t] if meets[c, t] else 0.0
-    saves = np.full((n, n), -np.inf)
-    for c in range(n):
-        for d in range(c):
-            saves[c, d] = saves[d, c] = saved_by_merge(meets, subscribers, rate, messages, none, c, d)
-    best = np.zeros(n, dtype=np.int64)
-    for c in range(n):
-        best[c] = np.argmax(saves[c])
-    into, there = np.arange(n), np.ones(n, dtype=np.bool_)
-    for _ in range(n - most):
-        c = -1
-        for i in range(n):
-            if there[i] and (c < 0 or saves[i, best[i]] > saves[c, best[c]]):
-                c = i
-        d = best[c]
-        there[d] = False
-        subscribers[c] += subscribers[d]
-        for t in range(types):
-            if meets[d, t] and not meets[c, t]:
-                meets[c, t] = True
-                rate[c] += messages[t]
-        for a in range(n):
-            if into[a] == d:
-                into[a] = c
-        saves[d, :] = -np.inf
-        saves[:, d] = -np.inf
-        for e in range(n):
-            if e != c and there[e]:
-                saves[c, e] = saves[e, c] = saved_by_merge(meets, subscribers, rate, messages, none, c, e)
-        for e in range(n):
-            if e == c or best[e] == c or best[e] == d:
-                best[e] = np.argmax(saves[e])
-            elif there[e] and saves[e, c] > saves[e, best[e]]:
-                best[e] = c
-    return into
+        table = table_of(cells, now.messages)
+        none = np.zeros(len(table.messages))
+        return merge_down(table.meets, table.subscribers, table.messages, none, most, -np.inf)[0]
 
 
 MOST_ROUNDS = 1000  # a stop for what never happens: each round but the last lowers D
@@ -242,12 +198,10 @@ def parts_of(parent: Ints, kept: Ints) -> Ints:
 
 
 @dataclass(frozen=True)
-class NoLoss(Planner):
+class NoLoss(ChannelPlanner):
     """Merges combinations only where nobody receives anything unasked for, at any number of connections."""
 
-    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = "PART10 §2.2"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """The channels after all merges that waste nothing."""
@@ -256,10 +210,6 @@ class NoLoss(Planner):
         now = partition_of(observation, book, np.full(len(book.combination), -1, dtype=np.int64))
         channel = spread(cells, merge_without_waste(table_of(cells, now.messages), now.present))
         return plan_to(self, observation, seed, book, channel, progress, limited=False)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """D, the traffic received."""
-        return channels_cost.cost(observation, overlay)
 
 
 @kernel

@@ -27,7 +27,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
-from overlace.limits import check_options, option
+from overlace.limits import option
 from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.changes import arrange, gather, split, take_shared, unassigned
@@ -87,9 +87,6 @@ class Strategy3(Strategy):
     )
     paper: ClassVar[str] = "PART10 Algorithm 3"
     rule: ClassVar[int] = BY_CHANNEL
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def options(self) -> tuple[bool, int]:

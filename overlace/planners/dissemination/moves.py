@@ -147,6 +147,7 @@ def hang_all(t: Tree, parent: Ints, root: int) -> None:
 LATE, HURRY = 0.5, 0.003
 """What it costs to be late by the mean of the shortest delays, beyond being late at all, and to arrive after that mean,
 where a missed bound costs 1. Found by trial: with more hurry bounds are given up, with less the search is blind."""
+NOBODY = -1
 PATIENT = 1 / 8
 """The part of that hurry which is left to those who have no bound or cannot meet it."""
 
@@ -205,17 +206,32 @@ def below_price(t: Tree, c: Prices, top: int) -> float:
 
 
 @kernel
+def attach_if(t: Tree, c: Prices, u: int, p: int, w: int, q: int, most: float) -> float:
+    """Hang u below p, and w (if any) below q, if that adds at most so much to the cost; what it added, inf if not."""
+    at = t.arrival[p] + t.delay[p, u]
+    added = shift_price(t, c, u, at - t.arrival[u])
+    if w != NOBODY:
+        added += shift_price(t, c, w, (at if q == u else t.arrival[q]) + t.delay[q, w] - t.arrival[w])
+    if not added <= most:
+        return np.inf
+    cut(t, u)
+    if w != NOBODY:
+        cut(t, w)
+    hang(t, u, p)
+    if w != NOBODY:
+        hang(t, w, q)
+        if q != u:
+            arrive(t, w)
+    arrive(t, u)
+    return float(added)
+
+
+@kernel
 def try_rehang(t: Tree, c: Prices, v: int, p: int, most: float) -> float:
     """Hang v below p, which has room, if that adds at most so much to the cost; what it added, inf if not done."""
     if p == v or p == t.parent[v] or t.children[p] >= t.degree[p] or is_below(t, p, v):
         return np.inf
-    added = shift_price(t, c, v, t.arrival[p] + t.delay[p, v] - t.arrival[v])
-    if not added <= most:
-        return np.inf
-    cut(t, v)
-    hang(t, v, p)
-    arrive(t, v)
-    return float(added)
+    return attach_if(t, c, v, p, NOBODY, NOBODY, most)
 
 
 @kernel
@@ -224,17 +240,7 @@ def try_exchange_subtrees(t: Tree, c: Prices, u: int, w: int, most: float) -> fl
     p, q = t.parent[u], t.parent[w]
     if p < 0 or q < 0 or p == q or is_below(t, q, u) or is_below(t, p, w):
         return np.inf
-    added = shift_price(t, c, u, t.arrival[q] + t.delay[q, u] - t.arrival[u])
-    added += shift_price(t, c, w, t.arrival[p] + t.delay[p, w] - t.arrival[w])
-    if not added <= most:
-        return np.inf
-    cut(t, u)
-    cut(t, w)
-    hang(t, u, q)
-    hang(t, w, p)
-    arrive(t, u)
-    arrive(t, w)
-    return float(added)
+    return attach_if(t, c, u, q, w, p, most)
 
 
 @kernel
@@ -245,16 +251,7 @@ def try_insert(t: Tree, c: Prices, v: int, w: int, most: float) -> float:
         return np.inf
     if is_below(t, w, v) or is_below(t, v, w):
         return np.inf
-    at = t.arrival[p] + t.delay[p, v]
-    added = shift_price(t, c, v, at - t.arrival[v]) + shift_price(t, c, w, at + t.delay[v, w] - t.arrival[w])
-    if not added <= most:
-        return np.inf
-    cut(t, w)
-    cut(t, v)
-    hang(t, v, p)
-    hang(t, w, v)
-    arrive(t, v)
-    return float(added)
+    return attach_if(t, c, v, p, w, v, most)
 
 
 @kernel

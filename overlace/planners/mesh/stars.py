@@ -136,12 +136,19 @@ def link_star(given: Interests, v: int, left: Bools, seen: Ints, stamp: int, lea
     for i in range(given.start[v], given.start[v + 1]):
         t = given.topic[i]
         if left[t]:
-            for k in range(given.first[t], given.first[t + 1]):
-                u = given.member[k]
-                if seen[u] != stamp:
-                    seen[u] = stamp
-                    leaf[links] = u
-                    links += 1
+            links = link_members(given, t, seen, stamp, leaf, links)
+    return links
+
+
+@kernel
+def link_members(given: Interests, t: int, seen: Ints, stamp: int, leaf: Ids, links: int) -> int:
+    """Write the subscribers of a topic that were not seen into leaf, from links on; returns where it ends."""
+    for k in range(given.first[t], given.first[t + 1]):
+        u = given.member[k]
+        if seen[u] != stamp:
+            seen[u] = stamp
+            leaf[links] = u
+            links += 1
     return links
 
 
