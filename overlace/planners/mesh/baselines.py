@@ -89,7 +89,9 @@ from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import (
     StarPlanner,
     Stars,
+    empty_stars,
     first_of,
+    first_stars,
     link_star,
     rank,
     rank_all,
@@ -118,7 +120,7 @@ def stars_by_neighbours(given: Interests, weighted: bool, itself: bool, cap: int
     A topic that is done takes at least nobody and at most all its subscribers from their neighbours. That bounds
     the keys from above, and who comes to the top by a bound is counted then and put back in its place.
     """
-    clients, topics = len(given.start) - 1, len(given.first) - 1
+    clients = len(given.start) - 1
     subscribers = np.diff(given.first)
     left = subscribers > 0
     seen = np.full(clients, -1, dtype=np.int64)
@@ -134,10 +136,8 @@ def stars_by_neighbours(given: Interests, weighted: bool, itself: bool, cap: int
         if weight[v] > 0 and least[v] - 1 <= cap:
             key[v] = density(weight[v], least[v], most[v], weighted, itself)
     best, who, top = rank_all(key)
-    centre = np.empty(min(clients, topics), dtype=np.int64)
-    done, joined = np.zeros_like(centre), np.zeros_like(centre)
-    start = np.zeros(len(centre) + 1, dtype=np.int64)
-    leaf = np.empty(room_for_links(given), dtype=np.int32)
+    found = empty_stars(given)
+    centre, done, joined, start, leaf = found
     stamp, stars = clients, 0
     while True:
         v = first_of(best, who, top)
@@ -176,8 +176,7 @@ def stars_by_neighbours(given: Interests, weighted: bool, itself: bool, cap: int
                 rank(key, best, who, top, u, new)
         centre[stars] = v
         stars += 1
-    links = start[stars]
-    return Stars(centre[:stars], done[:stars], joined[:stars], start[: stars + 1], leaf[:links])
+    return first_stars(found, stars)
 
 
 @kernel
@@ -228,7 +227,7 @@ class CdOda1(StarPlanner):
 @kernel
 def stars_by_weight(given: Interests) -> Stars:
     """Stars by the greatest weight (2)."""
-    clients, topics = len(given.start) - 1, len(given.first) - 1
+    clients = len(given.start) - 1
     subscribers = np.diff(given.first)
     left = subscribers > 0
     key, seen = np.zeros(clients), np.full(clients, -1, dtype=np.int64)
@@ -238,10 +237,8 @@ def stars_by_weight(given: Interests) -> Stars:
         if key[v] == 0:
             key[v] = -np.inf
     best, who, top = rank_all(key)
-    centre = np.empty(min(clients, topics), dtype=np.int64)
-    done, joined = np.zeros_like(centre), np.zeros_like(centre)
-    start = np.zeros(len(centre) + 1, dtype=np.int64)
-    leaf = np.empty(room_for_links(given), dtype=np.int32)
+    found = empty_stars(given)
+    centre, done, joined, start, leaf = found
     stars = 0
     while True:
         v = first_of(best, who, top)
@@ -261,8 +258,7 @@ def stars_by_weight(given: Interests) -> Stars:
                 rank(key, best, who, top, u, weight if weight > 0 else -np.inf)
         centre[stars] = v
         stars += 1
-    links = start[stars]
-    return Stars(centre[:stars], done[:stars], joined[:stars], start[: stars + 1], leaf[:links])
+    return first_stars(found, stars)
 
 
 @dataclass(frozen=True)

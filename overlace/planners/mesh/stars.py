@@ -153,6 +153,24 @@ def link_members(given: Interests, t: int, seen: Ints, stamp: int, leaf: Ids, li
 
 
 @kernel
+def empty_stars(given: Interests) -> Stars:
+    """Room for a star at each client, or for each topic where they are fewer."""
+    most = min(len(given.start) - 1, len(given.first) - 1)
+    centre = np.empty(most, dtype=np.int64)
+    start = np.zeros(most + 1, dtype=np.int64)
+    return Stars(centre, np.zeros_like(centre), np.zeros_like(centre), start, np.empty(room_for_links(given), np.int32))
+
+
+@kernel
+def first_stars(found: Stars, count: int) -> Stars:
+    """The first of them."""
+    links = found.start[count]
+    return Stars(
+        found.centre[:count], found.topics[:count], found.joined[:count], found.start[: count + 1], found.leaf[:links]
+    )
+
+
+@kernel
 def room_for_links(given: Interests) -> int:
     """The most links that stars can need: one less than its subscribers for each topic."""
     room = 0
