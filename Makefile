@@ -52,7 +52,7 @@ demo: $(VENV)/.ready ## set up, then run the demo into RUN (demo-run)
 	@$(BIN)/overlace demo --out $(RUN) --force
 
 test: $(VENV)/.ready-dev ## set up, then run all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 	@echo "== the kernels again as plain Python"
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m $(FAST) $(PLAIN)
 
@@ -72,11 +72,12 @@ cover: $(VENV)/.ready-dev ## line and branch coverage of the fast tests, kernels
 mutate: $(VENV)/.ready-dev ## plant known faults, one at a time: do the fast tests notice?
 	@$(BIN)/python scripts/mutate.py --jobs 2
 
-check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, generated docs, the site with its links and commands
+check: $(VENV)/.ready-dev ## ruff, mypy (strict on the package), import rules, what nothing reaches, generated docs, the site with its links and commands
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/reached.py
 	@$(BIN)/python scripts/concordance.py --check
 	@$(BIN)/python scripts/network_file.py --check
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
@@ -99,7 +100,7 @@ site: $(VENV)/.ready-dev ## build the documentation as a site into build/site, w
 	@echo "== build/site/index.html"
 
 bench: $(VENV)/.ready-dev ## run the benchmarks; each writes its .md in benchmarks/
-	@for each in $(filter-out benchmarks/protocol.py benchmarks/instances.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$each || exit 1; done
+	@for each in $(filter-out benchmarks/protocol.py benchmarks/instances.py benchmarks/joining.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$each || exit 1; done
 
 reproduce: $(VENV)/.ready-dev ## make the papers' tables and figures again, in reproductions/ (ITEM=tdcd17/table-1: one page)
 	@$(BIN)/python -m reproductions $(ITEM)

@@ -30,7 +30,6 @@ from overlace.live.deployment import Deployment, check_deployment
 from overlace.live.figures import figures_of
 from overlace.live.local import down, draw_tree, up
 from overlace.live.options import AdaptOptions, LocalOptions, TrafficOptions
-from overlace.live.simulated import SimulatedSite
 from overlace.live.traffic import Load
 from overlace.live.wiring import Links
 from overlace.model import Overlay
@@ -39,6 +38,7 @@ from overlace.observe.observation import observe_with_names
 from overlace.observe.traffic import traffic_of
 from overlace.replay.measure import measure
 from overlace.trace.store import Trace
+from tests.live.simulated import SimulatedSite
 
 WINDOWS, EVERY, NOISE, SOON = 30, 60.0, 0.6, 6
 POLICIES: dict[str, AdaptOptions | None] = {

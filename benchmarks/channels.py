@@ -10,15 +10,12 @@ from pathlib import Path
 from protocol import short, table, write
 
 from overlace.model import Observation
-from overlace.planners.channels.bound import bound
 from overlace.planners.channels.moves import received
 from overlace.planners.channels.online import Online
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
-from overlace.workloads.publishers import publishers
+from reproductions.part10.bounds.least import bound
+from reproductions.workloads.publishers import publishers
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.oracles.channels import Literal

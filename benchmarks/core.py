@@ -15,10 +15,20 @@ from protocol import Measured, peak_bytes, seconds, short, table, write
 
 import overlace
 from overlace.arrays.components import components_per_group
-from overlace.arrays.trees import common_ancestors, hops_between, root_at, subtree_costs
+from overlace.arrays.jit import kernel
+from overlace.arrays.trees import common_ancestor, hops_between, root_at, subtree_costs
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
-from overlace.planners.placement.stay import Stay
-from overlace.trace.plans import load_plan, write_plan
+from overlace.planners.placement.baselines import Stay
+from overlace.trace.plans import load_plan
+from tests.traces import write_plan
+
+
+@kernel
+def common_ancestors(tree, left, right):
+    found = np.empty(len(left), dtype=np.int64)
+    for i in range(len(left)):
+        found[i] = common_ancestor(tree, left[i], right[i])
+    return found
 
 
 def mesh(links: int, seed: int) -> Overlay:

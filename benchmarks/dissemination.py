@@ -16,17 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from instances import ZOO, ends_of, unpack_topology
+from joining import ABSENT, join, leave
 from protocol import short, table, timed, write
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
 from overlace.planners.dissemination.arrange import arrange_problem
-from overlace.planners.dissemination.comparison import ARRANGED, STAR, Compared, compare_with
-from overlace.planners.dissemination.drift import judge_drift
+from overlace.planners.dissemination.comparison import ARRANGED, STAR, Compared, compare_with, judge_drift
 from overlace.planners.dissemination.exact import find_optimum
-from overlace.planners.dissemination.joining import ABSENT, join, leave
-from overlace.planners.dissemination.measures import measure
-from overlace.planners.dissemination.problem import Problem, make_problem
+from overlace.planners.dissemination.problem import Problem, make_problem, measure
 from overlace.planners.dissemination.upper import bound_met
 
 NETWORKS = ("Cogentco", "Colt", "Interoute")

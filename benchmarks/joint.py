@@ -20,8 +20,8 @@ from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
 from overlace.report.charts import Chart, chart_svg
 from overlace.trace.tables import lists
-from overlace.workloads.regional import regional
 from reproductions.cc12.mail import read_logs
+from reproductions.workloads.regional import regional
 
 TALK = ("composition", "small-world", "random")
 WAYS = ("placement", "tree", "alternating", "joint")

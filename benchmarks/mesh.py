@@ -16,8 +16,7 @@ from protocol import seconds, short, table, timed, write
 
 from overlace.arrays.draws import scattered
 from overlace.model import Observation, Planner
-from overlace.planners.mesh.cd_oda_1 import CdOda1
-from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.baselines import CdOda1, CdOda2
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.interests import interests_of
 from overlace.planners.mesh.star_cap import StarCap

@@ -21,21 +21,16 @@ from overlace.errors import NothingBetter
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal
 from overlace.model import Observation, Planner
-from overlace.observe.observation import observe
 from overlace.optimize.meshes import choose_mesh
-from overlace.planners.mesh.cd_oda import CdOda
-from overlace.planners.mesh.cd_oda_1 import CdOda1
-from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.baselines import CdOda, CdOda1, CdOda2, MmOda, RandomMesh, TwoDOda
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.hub_tree import HubTree
-from overlace.planners.mesh.mm_oda import MmOda
-from overlace.planners.mesh.random_mesh import RandomMesh
 from overlace.planners.mesh.star_cap import StarCap
 from overlace.planners.mesh.td_cd_oda import TdCdOda
-from overlace.planners.mesh.two_d_oda import TwoDOda
 from overlace.planners.mesh.two_hub import TwoHub
 from overlace.replay.shape import shape
 from overlace.trace.store import Trace
+from tests.traces import observe
 
 MOST_PAIRED = 10_000
 EFFORT = 20_000

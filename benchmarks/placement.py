@@ -18,14 +18,16 @@ import pymetis
 from protocol import risen, short, table, timed, write
 
 from overlace.model import Flows, Observation, Overlay
-from overlace.planners.placement.leiden import Leiden, leiden_communities
-from overlace.planners.placement.modularity import communities_after, merges, modularity
+from overlace.planners.placement.leiden import Leiden
+from overlace.planners.placement.modularity import communities_after, merges
 from overlace.planners.placement.moves import plan_of
 from overlace.planners.placement.problem import search_problem, total_cost
 from overlace.planners.search.clients import sweep
 from overlace.planners.search.groups import pack_groups
 from overlace.planners.search.walk import Search, State
 from overlace.workloads.backbone import layout
+from reproductions.cc12.modularity import modularity
+from tests.placement.observed import leiden_communities
 
 SIZES = (10_000, 100_000, 1_000_000)
 GREEDY = {"igraph": 100_000, "ours": 10_000}

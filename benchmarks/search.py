@@ -21,8 +21,8 @@ from protocol import table, timed, write
 
 from overlace.catalog import planner_class
 from overlace.model import Classes, Flows, Network, Observation, Overlay, Planner
-from overlace.workloads.regional import regional
 from reproductions.cc12.mail import read_logs
+from reproductions.workloads.regional import regional
 
 Joint, Leiden = planner_class("joint"), planner_class("placement.leiden")
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -212,8 +212,8 @@ def stationary(seed: int, messages: int = 100_000) -> Observation:
 
 def with_communities(seen: Observation, share: float, seed: int) -> Observation:
     """A part of the demand drawn anew: for a class, members replaced by others of their community, by their traffic."""
-    from overlace.planners.placement.leiden import leiden_communities
     from overlace.planners.placement.ties import ties_of
+    from tests.placement.observed import leiden_communities
 
     community = leiden_communities(ties_of(seen, "messages"), seed)
     rng = np.random.default_rng(seed)

@@ -22,8 +22,8 @@ from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.setting import search_problem, setting_of
 from overlace.planners.tree.tabu import Effort, optimize
-from overlace.planners.tree.view import local_view
 from overlace.workloads.square import Talk, square
+from reproductions.ocbr07.figure_2 import local_view
 
 
 def star(leaves: int, classes: int) -> Observation:

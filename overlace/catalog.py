@@ -5,40 +5,27 @@ from __future__ import annotations
 from overlace.errors import Unknown
 from overlace.model import Planner
 from overlace.planners.channels.anneal import Anneal
-from overlace.planners.channels.k_means import KMeans
-from overlace.planners.channels.no_loss import NoLoss
-from overlace.planners.channels.pairwise import Pairwise
+from overlace.planners.channels.baselines import KMeans, NoLoss, Pairwise, SpanningTree
 from overlace.planners.channels.semcast import SemCast
-from overlace.planners.channels.spanning_tree import SpanningTree
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from overlace.planners.joint.joint import Joint
-from overlace.planners.mesh.cd_oda import CdOda
-from overlace.planners.mesh.cd_oda_1 import CdOda1
-from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.baselines import CdOda, CdOda1, CdOda2, MmOda, RandomMesh, TwoDOda
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.hub_tree import HubTree
-from overlace.planners.mesh.mm_oda import MmOda
-from overlace.planners.mesh.random_mesh import RandomMesh
 from overlace.planners.mesh.star_cap import StarCap
 from overlace.planners.mesh.td_cd_oda import TdCdOda
-from overlace.planners.mesh.two_d_oda import TwoDOda
 from overlace.planners.mesh.two_hub import TwoHub
+from overlace.planners.placement.baselines import Interest, Stay
 from overlace.planners.placement.community import Community
 from overlace.planners.placement.exact import ExactPlacement
-from overlace.planners.placement.interest import Interest
 from overlace.planners.placement.leiden import Leiden
-from overlace.planners.placement.stay import Stay
+from overlace.planners.tree.baselines import Mst, Star
 from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.gomory_hu import GomoryHu
 from overlace.planners.tree.hub_safe import HubSafe
-from overlace.planners.tree.mst import Mst
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
-from overlace.planners.tree.star import Star
 
 PLANNERS: dict[str, type[Planner]] = {
     "channels.anneal": Anneal,

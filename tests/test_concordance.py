@@ -50,7 +50,7 @@ def test_an_untagged_line_and_a_tag_without_a_line_are_found(known, tmp_path):
 
 
 def test_one_comment_may_hold_several_tags(tmp_path):
-    path = tmp_path / "overlace/planners/channels/strategy3.py"
+    path = tmp_path / "overlace/planners/channels/strategies.py"
     path.parent.mkdir(parents=True)
     path.write_text("left -= shared  # A3:14, A3:17\nname = 'A3:1'\n")
     assert set(concordance.tags_in(tmp_path)) == {("PART10", "A3", 14), ("PART10", "A3", 17)}

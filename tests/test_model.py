@@ -24,8 +24,8 @@ from overlace.model import (
     check_tree,
     name_of,
 )
-from overlace.planners.placement.stay import Stay
-from overlace.planners.tree.mst import Mst
+from overlace.planners.placement.baselines import Stay
+from overlace.planners.tree.baselines import Mst
 from tests.strategies import observations, overlays, trees
 
 RECORDS = (Overlay, Changes, Network, Flows, Classes, Offers, Requests, Observation, Metrics, Steps)

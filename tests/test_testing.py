@@ -9,7 +9,7 @@ import pytest
 from overlace.catalog import PLANNERS
 from overlace.errors import BadOverlay
 from overlace.model import Changes, Observation, Overlay, Steps
-from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.baselines import Mst
 from overlace.testing import Broken, check_overlay, check_planner, small_observations, three_in_a_row
 from overlace.workloads.square import square
 

@@ -1,11 +1,20 @@
 """Small traces without Spark: the same tables, written by hand."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 
 from overlace.arrays.csr import sort_groups
+from overlace.model import Names, Observation, Plan
+from overlace.observe.known import known_in
+from overlace.observe.observation import observe_with_names
+from overlace.observe.tables import Window
+from overlace.observe.traffic import IN_PROCESS, Reader
 from overlace.trace.ids import identities
-from overlace.trace.store import HOUR_US
+from overlace.trace.plan_file import PlanFile
+from overlace.trace.plans import Provenance, describe, save_plan
+from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import TIME, hashed_columns
 from overlace.trace.traffic import NONE, Messages, audience_hashes, reduce
 from overlace.trace.writer import Writer
@@ -83,3 +92,29 @@ def names_for(made, tables, names):
             for kind, used in most.items()
         },
     }
+
+
+def write_plan(
+    plan: Plan,
+    folder: Path,
+    name: str,
+    observation: Observation,
+    names: Names | None = None,
+    provenance: Provenance | None = None,
+    *,
+    force: bool = False,
+) -> PlanFile:
+    """Write a plan that the planner of that name made from this observation."""
+    document = describe(plan, name, observation, names, provenance)
+    save_plan(plan, document, folder, force=force)
+    return document
+
+
+def observe(trace: Trace, window: Window | None = None, reader: Reader = IN_PROCESS) -> Observation:
+    """The observation of a window; without one, of all traffic there is."""
+    return observe_with_names(trace, window, reader)[0]
+
+
+def names_in(trace: Trace, window: Window | None = None) -> Names:
+    """The names of what the observation of a window numbers."""
+    return known_in(trace, window or trace.span()).names(trace.names)

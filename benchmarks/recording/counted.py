@@ -17,10 +17,10 @@ from overlace.live.recording_tables import Published, Rows, tables_of
 from overlace.live.tally import Tally
 from overlace.live.wiring import Pair, pair
 from overlace.model import Observation
-from overlace.observe.observation import observe
 from overlace.observe.traffic import complete_traffic
 from overlace.trace.store import Trace
 from overlace.trace.writer import writing
+from tests.traces import observe
 
 Counts = Counter[tuple[str, str]]
 

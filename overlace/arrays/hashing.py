@@ -65,15 +65,6 @@ def mix(word: np.uint64) -> np.uint64:
 
 
 @kernel(work=size)
-def mixed(words: Words) -> Words:
-    """Each word mixed."""
-    out = np.empty(len(words), dtype=np.uint64)
-    for i in range(len(words)):
-        out[i] = mix(words[i])
-    return out
-
-
-@kernel(work=size)
 def hash_groups(start: Ints, members: Ints) -> Ints:
     """A hash of each group of integers in their order; never 0, which is left to say `no group`."""
     hashes = np.empty(len(start) - 1, dtype=np.int64)

@@ -59,7 +59,11 @@ def is_sorted(rows: Pairs) -> bool:
 
 @kernel
 def compare(a: Pairs, i: int, b: Pairs, j: int) -> int:
-    """-1, 0 or 1 as row i of a is less than, equal to or greater than row j of b."""
+    """-1, 0 or 1 as row i of a is less than, equal to or greater than row j of b; the end is greater than any row."""
+    if j == len(b):
+        return -1
+    if i == len(a):
+        return 1
     if a[i, 0] != b[j, 0]:
         return -1 if a[i, 0] < b[j, 0] else 1
     if a[i, 1] != b[j, 1]:
@@ -74,12 +78,7 @@ def difference(before: Pairs, after: Pairs) -> tuple[Pairs, Pairs]:
     added = np.empty((len(after), 2), dtype=np.int64)
     i = j = r = a = 0
     while i < len(before) or j < len(after):
-        if j == len(after):
-            order = -1
-        elif i == len(before):
-            order = 1
-        else:
-            order = compare(before, i, after, j)
+        order = compare(before, i, after, j)
         if order < 0:
             removed[r, 0] = before[i, 0]
             removed[r, 1] = before[i, 1]
@@ -106,12 +105,7 @@ def patch(base: Pairs, removed: Pairs, added: Pairs) -> tuple[Pairs, int, int]:
     rows = np.empty((len(base) + len(added), 2), dtype=np.int64)
     i = r = a = n = missing = present = 0
     while i < len(base) or a < len(added):
-        if a == len(added):
-            order = -1
-        elif i == len(base):
-            order = 1
-        else:
-            order = compare(base, i, added, a)
+        order = compare(base, i, added, a)
         if order > 0:
             rows[n, 0] = added[a, 0]
             rows[n, 1] = added[a, 1]

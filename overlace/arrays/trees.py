@@ -97,15 +97,6 @@ def common_ancestor(tree: Rooted, a: int, b: int) -> int:
 
 
 @kernel
-def common_ancestors(tree: Rooted, left: Ints, right: Ints) -> Ints:
-    """The least common ancestor of each left[i] and right[i]."""
-    found = np.empty(len(left), dtype=np.int64)
-    for i in range(len(left)):
-        found[i] = common_ancestor(tree, left[i], right[i])
-    return found
-
-
-@kernel
 def hops_between(tree: Rooted, left: Ints, right: Ints) -> Ints:
     """Links on the path between each left[i] and right[i]."""
     hops = np.empty(len(left), dtype=np.int64)

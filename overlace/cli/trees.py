@@ -156,8 +156,7 @@ def summary(root: str, found: Compared) -> list[str | Table]:
 def tree_rows(read: Delays, problem: Problem, found: Compared) -> str:
     """The tree as CSV: the root has no parent."""
     from overlace.planners.dissemination.comparison import ARRANGED
-    from overlace.planners.dissemination.measures import is_met
-    from overlace.planners.dissemination.problem import find_arrivals
+    from overlace.planners.dissemination.problem import find_arrivals, is_met
 
     parent = found.trees[ARRANGED]
     arrival = find_arrivals(problem, parent)
@@ -176,8 +175,7 @@ def tree_rows(read: Delays, problem: Problem, found: Compared) -> str:
 
 def draw_reach(problem: Problem, found: Compared) -> str:
     """The share of subscribers that each tree reaches within so many milliseconds, as a picture."""
-    from overlace.planners.dissemination.measures import list_subscribers
-    from overlace.planners.dissemination.problem import find_arrivals
+    from overlace.planners.dissemination.problem import find_arrivals, list_subscribers
     from overlace.report.charts import Chart, chart_svg
 
     rows: list[dict[str, Any]] = []
@@ -195,7 +193,7 @@ POINTS = 60
 
 def judge_sigmas(problem: Problem, seed: int) -> list[dict[str, Any]]:
     """What a plan promises on one measurement and keeps on another, beside the star."""
-    from overlace.planners.dissemination.drift import judge_drift
+    from overlace.planners.dissemination.comparison import judge_drift
 
     kept = []
     for sigma in SIGMAS:

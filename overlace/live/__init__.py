@@ -2,7 +2,7 @@
 
 deployment      the network file: brokers, addresses, credentials by reference
 client          the wrapper that applications use; stands alone
-adapter         what every kind of network can do: nats, mosquitto, and memory in this process
+adapter         what every kind of network can do: nats and mosquitto
 nats_files, mosquitto_files   configuration as text
 files           our files of a deployment: written whole, difference, undo
 record          a running network to a trace: counted, traced or estimated

@@ -96,13 +96,6 @@ def message_of(hops: list[Hop]) -> Traced:
     return Traced(first.at, publisher, fold_topic(first.topic), first.bytes, tuple(receivers), len(hops) - 1)
 
 
-def join(raw: Iterable[bytes]) -> Traces:
-    """Events, an object each, as messages."""
-    joined = Join()
-    joined.add(raw)
-    return joined.traces()
-
-
 def fold_topic(topic: str) -> str:
     """A topic, all inboxes of one client as one: as overlace.live.client counts them."""
     return f"{INBOX}{topic.split('.', 2)[1]}.reply" if topic.startswith(INBOX) else topic

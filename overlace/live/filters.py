@@ -29,40 +29,17 @@ OWN = ("$SYS", "$CONTROL", "$overlace")
 """First levels of topics that each broker keeps to itself."""
 
 
-def overlap(left: Levels, right: Levels) -> bool:
-    """Whether some topic is matched by both."""
-    if _hides(left, right) or _hides(right, left):
-        return False
-    for mine, theirs in zip(left, right, strict=False):
-        if REST in (mine, theirs):
-            return True
-        if mine != theirs and ONE not in (mine, theirs):
-            return False
-    rest = left[len(right) :] or right[len(left) :]
-    return not rest or rest[0] == REST  # a/# matches a, too
-
-
-def covers(wide: Levels, narrow: Levels) -> bool:
-    """Whether every topic that the narrow one matches is matched by the wide one."""
-    return overlap(wide, narrow) and generalise(wide, narrow) == _normal(wide)
-
-
 def generalise(left: Levels, right: Levels) -> Levels:
     """The least filter that covers two that overlap."""
     made: list[str] = []
     for mine, theirs in zip(left, right, strict=False):
         if REST in (mine, theirs):
-            return _normal((*made, REST))
+            return normal((*made, REST))
         made.append(mine if mine == theirs else ONE)
-    return _normal((*made, REST) if len(left) != len(right) else tuple(made))
+    return normal((*made, REST) if len(left) != len(right) else tuple(made))
 
 
-def _hides(wild: Levels, topic: Levels) -> bool:
-    """Whether a first wildcard leaves out the topics of another filter, since they begin with $."""
-    return wild[0] in (ONE, REST) and topic[0].startswith("$")
-
-
-def _normal(levels: Levels) -> Levels:
+def normal(levels: Levels) -> Levels:
     """The same filter in the one way in which it is written: +/# is #, since # alone wants a level too."""
     return (REST,) if levels == (ONE, REST) else levels
 
@@ -82,7 +59,7 @@ class Disjoint:
 
     def add(self, levels: Levels) -> None:
         """Take up a filter, merged with all that it overlaps."""
-        new = _normal(levels)
+        new = normal(levels)
         while (found := next(_overlapping(self._root, new, ()), None)) is not None:
             self._remove(found)
             new = generalise(new, found)

@@ -17,7 +17,7 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadTrace
-from overlace.model import Names, Network, Observation, Offers, Overlay, Requests, check_tree, name_of
+from overlace.model import Network, Observation, Offers, Overlay, Requests, check_tree, name_of
 from overlace.observe.known import Known, known_in
 from overlace.observe.subscribers import read_subscribers
 from overlace.observe.sums import Sums, sums_of
@@ -26,11 +26,6 @@ from overlace.observe.traffic import IN_PROCESS, Reader, traffic_of
 from overlace.trace.store import Trace
 from overlace.trace.tables import Numbers
 from overlace.trace.traffic import Traffic, add_up
-
-
-def observe(trace: Trace, window: Window | None = None, reader: Reader = IN_PROCESS) -> Observation:
-    """The observation of a window; without one, of all traffic there is."""
-    return observe_with_names(trace, window, reader)[0]
 
 
 def observe_with_names(
@@ -66,11 +61,6 @@ def _observed(trace: Trace, span: Window, known: Known, sums: Sums, logged: Traf
         sent=sent,
         sent_bytes=sent_bytes,
     )
-
-
-def names_in(trace: Trace, window: Window | None = None) -> Names:
-    """The names of what the observation of a window numbers."""
-    return known_in(trace, window or trace.span()).names(trace.names)
 
 
 def sums_in(trace: Trace, window: Window | None, known: Known, logged: Traffic | None = None) -> Sums:

@@ -18,7 +18,7 @@ from overlace.optimize.scope import by_kind, ids_matching
 from overlace.optimize.task import Task
 from overlace.optimize.words import FREE, RISK
 from overlace.planners.joint.joint import Joint
-from overlace.planners.joint.problem import capacity_of
+from overlace.planners.search.limits import capacity_of
 from overlace.planners.search.problem import Problem
 from overlace.planners.search.system import root_tree, traffic_cost
 from overlace.stopping import asked

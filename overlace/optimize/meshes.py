@@ -18,7 +18,7 @@ from overlace.errors import NothingBetter
 from overlace.limits import Goal, Limits, as_flag
 from overlace.model import Names, Observation, Plan, Planner, Progress, name_of
 from overlace.planners.mesh.caps import CapTooLow, forbidden
-from overlace.planners.mesh.frontier import degrees_of
+from overlace.planners.mesh.cost import degrees_of
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.hub_tree import HubTree
 from overlace.planners.mesh.interests import interests_of

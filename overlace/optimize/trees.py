@@ -24,8 +24,7 @@ from overlace.observe.known import Known
 from overlace.observe.tables import STILL, Window, at_end, at_some_time, columns, pick
 from overlace.optimize.task import Task
 from overlace.planners.dissemination.comparison import ARRANGED, compare
-from overlace.planners.dissemination.measures import count_children, is_met
-from overlace.planners.dissemination.problem import TINY, Problem, find_arrivals, make_problem
+from overlace.planners.dissemination.problem import TINY, Problem, count_children, find_arrivals, is_met, make_problem
 from overlace.planners.dissemination.sharing import share_degrees
 from overlace.trace.store import Trace
 from overlace.trace.tables import RUN

@@ -10,12 +10,11 @@ are the same for every cut; the rate is false positives / received (R6: §5.1 ha
 nothing is received it is 0. Combinations that no channel holds share one channel, -1 here. Where no
 requests are known there is one subscriber per offered combination.
 
-`delivery` counts exactly. `sample` plays §5.1's simulation, and the two agree within its standard error.
+`delivery` counts exactly; §5.1's simulation is in `reproductions`, and the two agree within its standard error.
 """
 
 from __future__ import annotations
 
-import math
 from operator import mul
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ import numpy as np
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints, kernel
 from overlace.arrays.masks import bits, bits_of, submasks_of
-from overlace.errors import BadObservation, BadOverlay, NotObserved
+from overlace.errors import BadObservation, BadOverlay
 from overlace.metrics import Metrics
 from overlace.model import Observation, Overlay, name_of
 from overlace.replay.tally import Tally, share
@@ -44,19 +43,10 @@ class Cut(NamedTuple):
     channel: Ints  # ids, ascending, REST last
 
 
-class Sampled(NamedTuple):
-    """What a simulation with some subscribers and some messages saw."""
-
-    rate: float  # false positives / received
-    standard_error: float
-    received: int
-    false_positives: int
-
-
 def delivery(observation: Observation, overlay: Overlay) -> Metrics:
     """Connections, loads and false positives of the overlay's channels, counted exactly."""
-    cut, offers = _cut(overlay), observation.offers
-    subscriber = _wanted(observation)
+    cut, offers = cut_of(overlay), observation.offers
+    subscriber = wanted_of(observation)
     masks, kind = np.unique(offers.attributes, return_inverse=True)
     messages = np.zeros(len(masks), dtype=np.int64)
     np.add.at(messages, kind, offers.messages)
@@ -113,46 +103,8 @@ def _channels(tally: Tally, cut: Cut, published: Ints, subscribers: Ints, hits: 
     tally.add("combinations", "channel", cut.channel[:-1], np.bincount(cut.place, minlength=len(cut.channel))[:-1])
 
 
-def sample(
-    observation: Observation, overlay: Overlay, subscribers: int = 10_000, messages: int = 10_000, seed: int = 0
-) -> Sampled:
-    """PART10 §5.1: draw subscribers and messages, deliver each message, count what was not wanted.
-
-    Subscribers are drawn from the requests, or uniformly from the offered combinations where none are
-    known; messages by how often their publishers publish; both with replacement. The standard error is
-    that of a ratio over a grid: the spread over the messages plus the spread over the subscribers.
-    """
-    cut, offers = _cut(overlay), observation.offers
-    among = _wanted(observation)
-    total = int(offers.messages.sum())
-    if total == 0 or len(among) == 0 or subscribers < 2 or messages < 2:
-        raise NotObserved(
-            f"sampled: {subscribers} subscribers out of {len(among)}, {messages} messages out of {total}; "
-            "expected at least two draws and something to draw from. Ingest the table advertisements."
-        )
-    draw = np.random.default_rng(seed)
-    wanted = among[draw.integers(0, len(among), subscribers)]
-    row = np.searchsorted(np.cumsum(offers.messages), draw.integers(0, total, messages), side="right")
-    masks, times = np.unique(offers.attributes[row], return_counts=True)
-    wanted, listeners = np.unique(wanted, return_counts=True)
-    start, met = channels_met(masks, cut)
-    by_message, by_subscriber = simulate(masks, times, wanted, listeners, places(wanted, cut), start, met)
-    received, false = (int((times * column).sum()) for column in by_message.T)
-    if received == 0:
-        return Sampled(0.0, 0.0, 0, 0)
-    rate = false / received
-    error = math.hypot(_spread(by_message, times, rate), _spread(by_subscriber, listeners, rate))
-    return Sampled(rate, error, received, false)
-
-
-def _spread(seen: Ints, times: Ints, rate: float) -> float:
-    """The standard error of a ratio of sums over independent draws; seen is (received, false) of each kind."""
-    draws, received = int(times.sum()), int((times * seen[:, 0]).sum())
-    left_over = seen[:, 1] - rate * seen[:, 0]
-    return math.sqrt(float((times * left_over**2).sum()) * draws / (draws - 1)) / received
-
-
-def _cut(overlay: Overlay) -> Cut:
+def cut_of(overlay: Overlay) -> Cut:
+    """An overlay's channels, in which each combination is once."""
     combination, channel = overlay.channels[:, 0], overlay.channels[:, 1]
     twice = np.flatnonzero(combination[1:] == combination[:-1])
     if len(twice):
@@ -164,7 +116,7 @@ def _cut(overlay: Overlay) -> Cut:
     return Cut(np.ascontiguousarray(combination), place, np.append(ids, REST))
 
 
-def _wanted(observation: Observation) -> Ints:
+def wanted_of(observation: Observation) -> Ints:
     """One combination per subscriber."""
     masks = observation.offers.attributes
     if (masks <= 0).any():
@@ -264,28 +216,3 @@ def distinct_met(first: Ints, kind: Ints, start: Ints, met: Ints, channels: int)
                     seen[met[k]] = p
                     count[p] += 1
     return count
-
-
-@kernel
-def simulate(
-    masks: Ints, times: Ints, wanted: Ints, listeners: Ints, listens: Ints, start: Ints, met: Ints
-) -> tuple[Ints, Ints]:
-    """Deliver messages of each kind to subscribers of each kind and let these match them.
-
-    (received, false positives) of one message of each kind over all subscribers, and of one
-    subscriber of each kind over all messages.
-    """
-    by_message = np.zeros((len(masks), 2), dtype=np.int64)
-    by_subscriber = np.zeros((len(wanted), 2), dtype=np.int64)
-    published = np.full(max(listens.max(), met.max()) + 1, -1, dtype=np.int64)
-    for i in range(len(masks)):
-        for k in range(start[i], start[i + 1]):
-            published[met[k]] = i
-        for k in range(len(wanted)):
-            if published[listens[k]] == i:
-                by_message[i, 0] += listeners[k]
-                by_subscriber[k, 0] += times[i]
-                if wanted[k] & ~masks[i] != 0:
-                    by_message[i, 1] += listeners[k]
-                    by_subscriber[k, 1] += times[i]
-    return by_message, by_subscriber

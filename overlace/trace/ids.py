@@ -26,12 +26,6 @@ AUDIENCE_SALT = -0x61C8864680B583EB
 """The audience of no receivers; not 0, which marks receivers that were not logged."""
 
 
-def identity(name: str) -> int:
-    """The id of a name."""
-    value = xxh64_intdigest(name.encode(), SEED) >> 64 - BITS
-    return value - (1 << 64) if value >> 63 else value
-
-
 def identities(names: Iterable[str]) -> Ints:
     """The ids of names."""
     return (hashed(names, SEED) >> np.uint64(64 - BITS)).view(np.int64)

@@ -66,22 +66,6 @@ class Provenance(NamedTuple):
     stopped: bool = False  # whether the search was ended early
 
 
-def write_plan(
-    plan: Plan,
-    folder: Path,
-    name: str,
-    observation: Observation,
-    names: Names | None = None,
-    provenance: Provenance | None = None,
-    *,
-    force: bool = False,
-) -> PlanFile:
-    """Write a plan that the planner of that name made from this observation."""
-    document = describe(plan, name, observation, names, provenance)
-    save_plan(plan, document, folder, force=force)
-    return document
-
-
 def save_plan(plan: Plan, document: PlanFile, folder: Path, *, force: bool = False) -> None:
     """Write a plan that is described already."""
     columns = Columns(plan.changes, plan.steps)

@@ -169,11 +169,6 @@ class Writer:
         kept = [] if replace else self.parts.get(table, [])
         self.parts[table] = [*kept, part] if part.rows else list(kept)
 
-    def write_by_source(self, table: str, rows: Sequence[tuple[str, pa.Table]]) -> None:
-        """Write one file with what each source gives, a row group each; with numbers for ids."""
-        conformed = [(source, replace_ids(conform(each, table), table, self._identify)) for source, each in rows]
-        self.add(table, write_groups(self.path, table, conformed, f"{self.id}-{uuid.uuid4().hex[:8]}"))
-
     def add(self, table: str, parts: Sequence[Part]) -> None:
         """Count files that tasks have written."""
         self.parts[table] = [*self.parts.get(table, []), *parts]

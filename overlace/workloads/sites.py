@@ -30,7 +30,6 @@ from overlace.limits import check_options, option
 
 MONDAY_US = 1_767_571_200_000_000  # 2026-01-05T00:00Z
 HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
-NONE = np.iinfo(np.int64).min
 AT, WHO, TOPIC, TURN = range(1, 5)
 
 

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from overlace.model import Observation, Overlay, Progress
-from overlace.planners.placement.bound import lower_bound
-from overlace.planners.placement.caps import counting_problem, loads_of
+from overlace.planners.placement.baselines import Interest
 from overlace.planners.placement.community import Community
-from overlace.planners.placement.frontier import frontier
-from overlace.planners.placement.interest import Interest
-from overlace.planners.placement.leiden import Leiden
+from overlace.planners.placement.leiden import Leiden, counting_problem, loads_of
 from overlace.report.charts import Chart, Row
+from reproductions.cc12.bound import lower_bound
+from reproductions.cc12.frontier import frontier
 from reproductions.cc12.runs import NETWORKS, Placed, measured, observed
 from reproductions.result import Measured, Spread, item, words
 

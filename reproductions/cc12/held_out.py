@@ -15,8 +15,8 @@ import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints
 from overlace.model import Flows, Network, Observation, Overlay, Progress
+from overlace.planners.placement.baselines import Interest
 from overlace.planners.placement.community import Community
-from overlace.planners.placement.interest import Interest
 from overlace.planners.placement.leiden import Leiden
 from overlace.report.charts import Chart, Row
 from reproductions.cc12.mail import Mail, cut_at, logs_folder, read_logs, shuffle_receivers

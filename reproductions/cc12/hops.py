@@ -8,11 +8,12 @@ import numpy as np
 
 from overlace.arrays.jit import Floats
 from overlace.model import Progress
+from overlace.planners.placement.baselines import Interest
 from overlace.planners.placement.community import Community
-from overlace.planners.placement.interest import Interest
-from overlace.planners.placement.modularity import communities_after, merges, modularity
+from overlace.planners.placement.modularity import communities_after, merges
 from overlace.planners.placement.ties import ties_of
 from overlace.report.charts import Chart, Row
+from reproductions.cc12.modularity import modularity
 from reproductions.cc12.runs import NETWORKS, PLACEMENTS, SEEDS, Placed, comes_out, measured, observed, verdicts, within
 from reproductions.result import FrozenPlanner, Measured, Spread, expected, item, mean_in, words
 

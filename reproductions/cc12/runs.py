@@ -22,16 +22,16 @@ from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Floats
 from overlace.metrics import Metrics
 from overlace.model import Observation, Overlay
+from overlace.planners.placement.baselines import Interest
 from overlace.planners.placement.community import Community
-from overlace.planners.placement.interest import Interest
 from overlace.replay.routing import routing
-from overlace.replay.simulate import Arrivals, Delays, simulate
 from overlace.report.charts import Row
 from overlace.trace.traffic import TRAFFIC
 from overlace.workloads.composition import Composition
 from overlace.workloads.random_clients import RandomClients
 from overlace.workloads.services import Services
 from overlace.workloads.small_world import SmallWorld
+from reproductions.cc12.simulate import Arrivals, Delays, simulate
 from reproductions.result import FrozenPlanner, Spread
 
 NETWORKS: Mapping[str, type[Services]] = {"scale-free": Composition, "random": RandomClients, "small-world": SmallWorld}

@@ -12,9 +12,9 @@ from overlace.planners.tree.cost import cost
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
 from overlace.report.charts import Chart, Row
-from overlace.workloads.days import Days
 from reproductions.ocbr07.smoothing import Smoothing
 from reproductions.result import Measured, Spread, item
+from reproductions.workloads.days import Days
 
 PERIOD = 8
 

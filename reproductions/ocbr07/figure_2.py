@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from overlace.arrays.jit import Pairs
+from overlace.arrays.pairs import as_pairs
 from overlace.model import Classes, Network, Observation, Overlay, Progress
+from overlace.planners.search.spans import Spans
 from overlace.planners.tree.cost import cost
 from overlace.planners.tree.exact import best_tree, price_matrix, tree_total
 from overlace.planners.tree.problem import nodes_tree, problem_of
-from overlace.planners.tree.view import local_view
+from overlace.planners.tree.view import LocalView, local_classes, neighbourhood, views_of
 from overlace.report.charts import Row
 from reproductions.result import Measured, expected, item
 
@@ -99,3 +102,11 @@ def _rearranged(observation: Observation) -> tuple[Overlay, Overlay, float, floa
 
 def _links(overlay: Overlay) -> str:
     return ", ".join(f"{BROKERS[a]}-{BROKERS[b]}" for a, b in overlay.tree.tolist())
+
+
+def local_view(p: Spans, links: Pairs, master: int) -> LocalView:
+    """What one master sees in this tree, where no limit binds it."""
+    views = views_of(p, as_pairs(links))
+    nodes = neighbourhood(views, master)
+    masks, weight = local_classes(p, views, master)
+    return LocalView(nodes, masks, weight, np.full(len(nodes), len(nodes)), np.zeros(len(nodes), dtype=np.bool_))

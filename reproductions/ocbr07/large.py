@@ -12,13 +12,12 @@ from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
 
 from overlace.arrays.jit import Floats
 from overlace.model import Observation, Planner, Progress
+from overlace.planners.tree.baselines import Mst, Star
 from overlace.planners.tree.hub_safe import HubSafe
-from overlace.planners.tree.mst import Mst
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.rounds import Round
 from overlace.planners.tree.setting import setting_of
-from overlace.planners.tree.star import Star
 from overlace.planners.tree.steps import plan_to
 from overlace.report.charts import Chart, Row
 from overlace.workloads.square import Talk, square

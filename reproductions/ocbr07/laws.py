@@ -12,11 +12,11 @@ from overlace.planners.tree.exact import price_matrix, tree_total
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.setting import setting_of
-from overlace.planners.tree.view import local_view
 from overlace.report.charts import Row
-from overlace.workloads.lottery import lottery, uniform_tree
 from overlace.workloads.square import square
+from reproductions.ocbr07.figure_2 import local_view
 from reproductions.result import Measured, item
+from reproductions.workloads.lottery import lottery, uniform_tree
 
 WEIGHTS = ((1.0, 0.0), (0.0, 1.0), (1.0, 0.5))
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from overlace.model import Planner, Progress
+from overlace.planners.tree.baselines import Mst, Star
 from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.hub_safe import HubSafe
-from overlace.planners.tree.mst import Mst
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
-from overlace.planners.tree.star import Star
 from overlace.report.charts import Chart, Row
-from overlace.workloads.lottery import lottery
 from reproductions.result import Measured, Spread, item
+from reproductions.workloads.lottery import lottery
 
 
 def planners(beta: float) -> dict[str, Planner]:

@@ -23,7 +23,7 @@ from overlace.arrays.jit import Floats, Ints
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import Classes, Observation
 from overlace.observe.known import known_in
-from overlace.observe.observation import observe, sums_in
+from overlace.observe.observation import observe_with_names, sums_in
 from overlace.trace.store import Trace
 
 LEAST = 1e-3
@@ -81,7 +81,7 @@ def expect(trace: Trace, windows: Sequence[tuple[int, int]], smoothing: Smoothin
     smoothing = smoothing or Smoothing()
     weight = smoothing.weights(len(windows))
     used = np.flatnonzero(weight).tolist()
-    last, known = observe(trace, windows[-1]), known_in(trace, windows[-1])
+    last, known = observe_with_names(trace, windows[-1])[0], known_in(trace, windows[-1])
     seen = [sums_in(trace, windows[i], known).objects()[1] for i in used]
     return replace(last, classes=_at_home(mean_classes(seen, weight[used]), last))
 

@@ -8,21 +8,15 @@ from typing import NamedTuple
 
 from overlace.model import Observation, Planner, Progress
 from overlace.planners.channels.anneal import Anneal
-from overlace.planners.channels.bound import bound
-from overlace.planners.channels.k_means import KMeans
-from overlace.planners.channels.no_loss import NoLoss
-from overlace.planners.channels.pairwise import Pairwise
+from overlace.planners.channels.baselines import KMeans, NoLoss, Pairwise, SpanningTree
 from overlace.planners.channels.semcast import SemCast
-from overlace.planners.channels.spanning_tree import SpanningTree
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from overlace.replay.delivery import delivery
 from overlace.report.charts import Chart, Row
-from overlace.workloads.publishers import publishers
+from reproductions.part10.bounds.least import bound
 from reproductions.result import Measured, Spread, item
+from reproductions.workloads.publishers import publishers
 
 PLANNERS: dict[str, Planner] = {
     "strategy 1 (no limits)": Strategy1(),

@@ -25,16 +25,13 @@ from overlace.matching.content.columns import Columns
 from overlace.matching.content.filters import Filter
 from overlace.matching.content.matcher import Matcher
 from overlace.model import UNLIMITED, Planner, Progress
-from overlace.planners.channels.predicates import describe, fit_predicates
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from overlace.replay.delivery import delivery
 from overlace.report.charts import Row
-from overlace.workloads.content import content_filters, quote_columns
+from reproductions.part10.predicates import describe, fit_predicates
 from reproductions.result import Measured, Spread, item
+from reproductions.workloads.content import content_filters, quote_columns
 
 ARCHIVE = "padres_stockquotes.tar.xz"
 TRAIN = 0.7

@@ -14,8 +14,8 @@ from overlace.model import Observation, Offers, Overlay
 from overlace.planners.channels.online import Online
 from overlace.replay.delivery import delivery
 from overlace.report.charts import Chart, Row
-from overlace.workloads.publishers import publishers
 from reproductions.result import Spread, expected, words
+from reproductions.workloads.publishers import publishers
 
 PRINTED = expected("part10")
 LARGE = 5

@@ -9,10 +9,9 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints
 from overlace.model import Progress
 from overlace.planners.dissemination.arrange import arrange_problem
-from overlace.planners.dissemination.drift import judge_later, measure_again
-from overlace.planners.dissemination.greedy import grow_by_bound, grow_shortest, grow_spanning, make_star
-from overlace.planners.dissemination.measures import measure
-from overlace.planners.dissemination.problem import Problem, make_problem
+from overlace.planners.dissemination.baselines import grow_by_bound, grow_shortest, grow_spanning, make_star
+from overlace.planners.dissemination.comparison import judge_later, measure_again
+from overlace.planners.dissemination.problem import Problem, make_problem, measure
 from overlace.planners.dissemination.upper import bound_met
 from overlace.report.charts import Chart, Row
 from reproductions.result import Measured, item

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import comb
 
 from overlace.model import Progress
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
+from overlace.planners.channels.strategies import Strategy1, Strategy2
 from overlace.report.charts import Row
 from reproductions.part10.curves import PRINTED, Setup, Strategy, grow, points
 from reproductions.result import Measured, Spread, item

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from overlace.model import Progress
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from overlace.report.charts import Row
 from reproductions.part10.curves import Strategy
 from reproductions.part10.strategy_3 import thesis

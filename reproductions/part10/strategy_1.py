@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overlace.model import Progress
-from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategies import Strategy1
 from overlace.report.charts import Row
 from reproductions.part10.curves import LARGE, Setup, compare, curve_chart, curve_rows, end, judge_all, points
 from reproductions.result import Measured, item

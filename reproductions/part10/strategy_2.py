@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overlace.model import Progress
-from overlace.planners.channels.strategy2 import Strategy2
+from overlace.planners.channels.strategies import Strategy2
 from overlace.report.charts import Chart, Row
 from reproductions.part10.curves import (
     LARGE,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.model import Progress
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3
 from overlace.report.charts import Chart, Row
 from reproductions.part10.curves import (
     CURVES,

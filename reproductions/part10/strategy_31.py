@@ -6,8 +6,7 @@ import numpy as np
 
 from overlace.arrays.jit import Floats
 from overlace.model import Progress
-from overlace.planners.channels.strategy3 import Strategy3
-from overlace.planners.channels.strategy31 import Strategy31
+from overlace.planners.channels.strategies import Strategy3, Strategy31
 from overlace.report.charts import Chart, Row
 from reproductions.part10.curves import (
     CURVES,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from overlace.model import Progress
-from overlace.planners.mesh.bounds import least_links, least_star_links
-from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.baselines import CdOda2
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.interests import interests_of
 from overlace.planners.mesh.star_cap import StarCap, stars_under
 from reproductions.result import Measured, Spread, item
+from reproductions.tdcd17.least_links import least_links, least_star_links
 from reproductions.tdcd17.runs import Setting, instance, solved
 
 SEEDS = {Setting(200, 400, 10): 3, Setting(200, 200, 10): 3, Setting(200, 100, 10): 1}

@@ -6,13 +6,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from overlace.model import Observation, Overlay
-from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.baselines import CdOda2, TwoDOda
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.td_cd_oda import TdCdOda
-from overlace.planners.mesh.two_d_oda import TwoDOda
 from overlace.replay.shape import shape
-from overlace.workloads.uniform_interests import uniform_interests
 from reproductions.result import FrozenPlanner
+from reproductions.workloads.uniform_interests import uniform_interests
 
 SEEDS = 10
 PRINTED: dict[str, FrozenPlanner] = {

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from overlace.model import Progress
-from overlace.planners.mesh.cd_oda import CdOda
-from overlace.planners.mesh.cd_oda_1 import CdOda1
+from overlace.planners.mesh.baselines import CdOda, CdOda1, MmOda, RandomMesh
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.hub_tree import HubTree
-from overlace.planners.mesh.mm_oda import MmOda
-from overlace.planners.mesh.random_mesh import RandomMesh
 from overlace.planners.mesh.star_cap import StarCap
 from overlace.planners.mesh.two_hub import TwoHub
 from overlace.report.charts import Chart, Row

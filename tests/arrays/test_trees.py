@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.arrays.trees import (
-    common_ancestors,
+    common_ancestor,
     from_root,
     hops_between,
     lengths_between,
@@ -59,7 +59,7 @@ def test_paths_and_common_ancestors_are_networkx_s(tree):
     lengths = dict(nx.all_pairs_dijkstra_path_length(graph))
     down = nx.bfs_tree(graph, 0)
     above = {v: nx.ancestors(down, v) | {v} for v in range(n)}
-    found = common_ancestors(rooted, left, right)
+    found = [common_ancestor(rooted, a, b) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
     for a, b, top in zip(left.tolist(), right.tolist(), found, strict=True):
         assert top == max(above[a] & above[b], key=lambda v: rooted.depth[v])
     assert hops_between(rooted, left, right).tolist() == [hops[a][b] for a, b in zip(left, right, strict=True)]

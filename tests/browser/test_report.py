@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from overlace.model import Overlay
-from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.baselines import Mst
 from overlace.replay.delivery import delivery
 from overlace.report.notebook import noun_html
 from overlace.report.page import write_report

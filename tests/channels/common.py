@@ -3,11 +3,8 @@
 from hypothesis import strategies as st
 
 from overlace.model import Observation, Offers
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from tests.oracles.channels import offer
 
 LIMITED = (Strategy3(), Strategy3("random"), Strategy31(), Strategy31("random"), Strategy4(effort=12, drafted=50))

@@ -5,10 +5,10 @@ from overlace.errors import BadObservation, NotObserved
 from overlace.model import Observation, Offers, Overlay, Requests
 from overlace.planners.channels.anneal import Anneal
 from overlace.planners.channels.book import MOST_CHANNEL
-from overlace.planners.channels.bound import bound
 from overlace.planners.channels.cost import cost
-from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategies import Strategy1
 from overlace.planners.channels.strategy4 import Strategy4
+from reproductions.part10.bounds.least import bound
 from tests.channels.common import LIMITED, ONLINE, partition
 
 

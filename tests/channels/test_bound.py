@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlace.arrays.selection import needs_of, select
 from overlace.model import Overlay
-from overlace.planners.channels import bound_channels
 from overlace.planners.channels.book import book_of
-from overlace.planners.channels.bound import bound
 from overlace.planners.channels.cost import cost
-from overlace.planners.channels.pricing import Priced, grow, most_beyond, room_for
-from overlace.workloads.publishers import publishers as publishers_of
+from reproductions.part10.bounds import channels as bound_channels
+from reproductions.part10.bounds.least import bound
+from reproductions.part10.bounds.pricing import Priced, grow, most_beyond, room_for
+from reproductions.part10.bounds.selection import needs_of, select
+from reproductions.workloads.publishers import publishers as publishers_of
 from tests.channels.common import connections, observed
 from tests.oracles.channels import offer, partitions
 

@@ -9,7 +9,7 @@ from overlace.planners.channels.draft import Round, copy_cut, empty_draft, follo
 from overlace.planners.channels.moves import received
 from overlace.planners.channels.partition import HELD, recut
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.workloads.publishers import publishers as publishers_of
+from reproductions.workloads.publishers import publishers as publishers_of
 from tests.channels.common import observed, partition, publishers
 
 WARM = Round(400, 5.0, 1.0, 0.5, 2.0)

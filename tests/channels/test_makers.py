@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 from overlace.errors import BadObservation, BadParameter
 from overlace.model import Overlay, Requests
 from overlace.planners.channels import cells
+from overlace.planners.channels.baselines import KMeans, NoLoss, Pairwise, SpanningTree, grow_tree
 from overlace.planners.channels.cost import channel_loads, cost
-from overlace.planners.channels.k_means import KMeans
-from overlace.planners.channels.no_loss import NoLoss
-from overlace.planners.channels.pairwise import Pairwise
 from overlace.planners.channels.semcast import SemCast, hang
-from overlace.planners.channels.spanning_tree import SpanningTree, grow_tree
-from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategies import Strategy1
 from overlace.replay.delivery import delivery
 from overlace.testing import check_planner, three_publishers
-from overlace.workloads.publishers import publishers as publishers_of
+from reproductions.workloads.publishers import publishers as publishers_of
 from tests.channels.common import connections, observed, partition, publishers
 from tests.oracles.channels import offer
 

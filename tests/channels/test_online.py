@@ -7,11 +7,8 @@ from hypothesis import strategies as st
 
 from overlace.model import Observation, Offers, Overlay, Requests
 from overlace.planners.channels.online import connections_of
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from overlace.replay.delivery import delivery
 from tests.channels.common import LIMITED, ONLINE, observed, partition, publishers
 from tests.oracles.channels import Literal, offer

@@ -6,11 +6,11 @@ import pytest
 from overlace.matching.content.attributes import choose_attributes
 from overlace.matching.content.filters import matches, parse_filter
 from overlace.planners.channels.cost import cost
-from overlace.planners.channels.predicates import describe, fit_predicates
-from overlace.planners.channels.strategy1 import Strategy1
+from overlace.planners.channels.strategies import Strategy1
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.replay.delivery import delivery
-from overlace.workloads.content import content_filters, quote_columns, quotes
+from reproductions.part10.predicates import describe, fit_predicates
+from reproductions.workloads.content import content_filters, quote_columns, quotes
 
 
 @pytest.fixture(scope="module")

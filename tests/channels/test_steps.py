@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 from overlace.model import Observation, Offers, Overlay, Requests
 from overlace.planners.channels.anneal import Anneal
 from overlace.planners.channels.steps import TOGETHER, kept_ids
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from overlace.testing import check_planner
 from tests.channels.common import ONLINE, connections, observed
 from tests.oracles.channels import offer

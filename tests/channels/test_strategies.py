@@ -8,15 +8,12 @@ from hypothesis import strategies as st
 from overlace.errors import BadParameter
 from overlace.model import Observation, Offers, Overlay, Requests
 from overlace.planners.channels.anneal import Anneal
-from overlace.planners.channels.bound import bound
 from overlace.planners.channels.cost import cost
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from overlace.replay.delivery import delivery
-from overlace.workloads.publishers import publishers as publishers_of
+from reproductions.part10.bounds.least import bound
+from reproductions.workloads.publishers import publishers as publishers_of
 from tests.channels.common import LIMITED, connections, observed, partition, publishers
 from tests.oracles.channels import Literal, offer, partitions
 

@@ -17,7 +17,7 @@ from overlace.cli.console import HARMFUL, Harmless, Stages, answer, bar, err, sh
 from overlace.cli.plans import MOST_CHANGES, plan_lines
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.trace.plans import describe
-from overlace.workloads.uniform_interests import uniform_interests
+from reproductions.workloads.uniform_interests import uniform_interests
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 NASTY = "\x1b]0;title\x07\x1b[31mred\r\n\t\x7f\x85\x9b2J\u2028\u202eabc\u2066\udc80[bold]x[/red][link=http://x]y"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from overlace.model import ENDS
-from overlace.trace.ids import identity
+from overlace.trace.ids import identities
 from overlace.trace.runs import read_observation
 from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.tables import TIME, hashed_columns
@@ -61,7 +61,7 @@ def rows(overlace, *words):
 
 
 def hashed(names):
-    return [*map(hashed, names)] if isinstance(names, list) else names if names is None else identity(names)
+    return [*map(hashed, names)] if isinstance(names, list) else names if names is None else identities([names]).item()
 
 
 def ends(ids):

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadParameter
 from overlace.planners.dissemination.arrange import arrange, arrange_problem
+from overlace.planners.dissemination.baselines import grow_by_bound, grow_compact
 from overlace.planners.dissemination.exact import find_optimum
-from overlace.planners.dissemination.greedy import grow_by_bound, grow_compact
-from overlace.planners.dissemination.measures import count_children, measure
-from overlace.planners.dissemination.problem import find_arrivals
+from overlace.planners.dissemination.problem import count_children, find_arrivals, measure
 from tests.dissemination.common import plane, problems
 from tests.oracles import dissemination as oracle
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from overlace.errors import BadParameter
-from overlace.planners.dissemination.drift import judge_drift, judge_later, measure_again
+from overlace.planners.dissemination.comparison import judge_drift, judge_later, measure_again
 from overlace.planners.dissemination.problem import make_problem
 from tests.dissemination.common import plane
 

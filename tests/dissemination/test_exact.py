@@ -6,8 +6,7 @@ from hypothesis import given, settings
 
 from overlace.errors import BadParameter
 from overlace.planners.dissemination.exact import find_optimum
-from overlace.planners.dissemination.measures import measure
-from overlace.planners.dissemination.problem import make_problem
+from overlace.planners.dissemination.problem import make_problem, measure
 from tests.dissemination.common import problems
 from tests.oracles import dissemination as oracle
 

@@ -5,15 +5,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from overlace.planners.dissemination.greedy import (
+from overlace.planners.dissemination.baselines import (
     grow_by_bound,
     grow_compact,
     grow_shortest,
     grow_spanning,
     make_star,
 )
-from overlace.planners.dissemination.measures import count_children, measure
-from overlace.planners.dissemination.problem import find_arrivals
+from overlace.planners.dissemination.problem import count_children, find_arrivals, measure
 from tests.dissemination.common import plane, problems
 
 GROWN = [grow_by_bound, grow_compact, grow_shortest, grow_spanning]

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.joining import ABSENT, join, leave
 from overlace.errors import BadParameter
 from overlace.planners.dissemination.arrange import arrange_problem
-from overlace.planners.dissemination.greedy import grow_by_bound
-from overlace.planners.dissemination.joining import ABSENT, join, leave
-from overlace.planners.dissemination.measures import measure
-from overlace.planners.dissemination.problem import Problem, make_problem
+from overlace.planners.dissemination.baselines import grow_by_bound
+from overlace.planners.dissemination.problem import Problem, make_problem, measure
 from tests.dissemination.common import plane, problems
 
 

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlace.planners.dissemination.greedy import grow_by_bound
+from overlace.planners.dissemination.arrange import climb, sweep
+from overlace.planners.dissemination.baselines import grow_by_bound
 from overlace.planners.dissemination.moves import (
     below_price,
+    grow,
     set_prices,
     try_exchange_peers,
     try_exchange_subtrees,
@@ -15,8 +17,6 @@ from overlace.planners.dissemination.moves import (
     try_rehang,
 )
 from overlace.planners.dissemination.problem import find_arrivals
-from overlace.planners.dissemination.search import climb, sweep
-from overlace.planners.dissemination.tree import grow
 from tests.dissemination.common import plane, problems
 
 MOVES = [try_rehang, try_exchange_subtrees, try_exchange_peers, try_insert]

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from overlace.planners.dissemination import upper
 from overlace.planners.dissemination.arrange import arrange_problem
 from overlace.planners.dissemination.exact import find_optimum
-from overlace.planners.dissemination.measures import measure
-from overlace.planners.dissemination.problem import make_problem
+from overlace.planners.dissemination.problem import make_problem, measure
 from overlace.planners.dissemination.upper import bound_met
 from tests.dissemination.common import plane, problems
 from tests.oracles import dissemination as oracle

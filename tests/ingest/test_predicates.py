@@ -11,11 +11,11 @@ from overlace.ingest.options import Options
 from overlace.ingest.tables import add_tables
 from overlace.matching.content.filters import covers, matches, parse_filter
 from overlace.matching.content.syntax import format_filter
-from overlace.observe.observation import observe
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.replay.delivery import delivery
-from overlace.workloads.content import content_filters, quote_columns, quotes
+from reproductions.workloads.content import content_filters, quote_columns, quotes
 from tests.engine import ingest_sources
+from tests.traces import observe
 
 CONTENT = ("symbol", "close", "volume", "open", "high", "low")
 

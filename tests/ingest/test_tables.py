@@ -12,11 +12,10 @@ from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.options import KEY_VARIABLE, Options, TableOptions
 from overlace.ingest.tables import add_tables, add_topology
 from overlace.matching.topics import match
-from overlace.observe.observation import observe
 from overlace.trace.store import HOUR_US, Trace
 from overlace.trace.writer import LOGS, Writer
 from tests.engine import ingest_sources
-from tests.traces import trace_of
+from tests.traces import observe, trace_of
 
 REPETITA = """NODES 3
 label x y

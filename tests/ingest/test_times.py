@@ -12,11 +12,11 @@ from overlace.errors import BadOverlay
 from overlace.ingest.bridges import SLACK_US, pair_up
 from overlace.ingest.options import Options
 from overlace.ingest.tables import add_tables
-from overlace.observe.observation import names_in, observe
 from tests.engine import ingest_sources
 from tests.ingest.logs import START, ingested
 from tests.ingest.test_padres import got, sending
 from tests.ingest.test_padres import write as write_padres
+from tests.traces import names_in, observe
 
 MICRO = 10**6
 UNTIL = START + 1800

@@ -13,8 +13,8 @@ from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.problem import JointLimits, problem_of
 from overlace.planners.search.problem import loads_at
 from overlace.testing import check_planner, three_in_a_row
-from overlace.workloads.regional import regional
 from overlace.workloads.square import square
+from reproductions.workloads.regional import regional
 from tests.oracles.joint import best_cost
 from tests.strategies import observations
 

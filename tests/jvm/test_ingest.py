@@ -17,12 +17,12 @@ from overlace.ingest import sources
 from overlace.ingest.options import Options
 from overlace.ingest.tables import add_tables
 from overlace.observe.cut import cut
-from overlace.observe.observation import observe
 from overlace.spark.ingest import ingest as ingest_on
 from overlace.trace.store import Trace
 from tests.engine import ingest_sources
 from tests.observe.brute import observed, of_observation
 from tests.processes import command
+from tests.traces import observe
 
 
 def ingest(paths, out, spark, options=None):

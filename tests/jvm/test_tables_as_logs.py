@@ -10,9 +10,9 @@ import pytest
 from overlace import ingest
 from overlace.errors import BadParameter, BadTrace, Unknown
 from overlace.ingest.options import Options
-from overlace.observe.observation import observe
 from overlace.trace.tables import TIME
 from overlace.workloads.sites import Sites
+from tests.traces import observe
 
 
 def deliveries(seed=0, text=False, **more):

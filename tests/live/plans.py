@@ -11,8 +11,8 @@ import pyarrow as pa
 from overlace.limits import Split
 from overlace.model import Changes, Overlay, Plan, Steps
 from overlace.optimize.task import observe
-from overlace.trace.plans import Provenance, write_plan
-from tests.traces import trace_of
+from overlace.trace.plans import Provenance
+from tests.traces import trace_of, write_plan
 
 
 @dataclass(frozen=True)

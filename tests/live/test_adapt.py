@@ -21,18 +21,18 @@ from overlace.live.figures import Figures, figures_of
 from overlace.live.journal import begin_journal
 from overlace.live.kept import Memory
 from overlace.live.local import draw_tree
-from overlace.live.memory import MemoryClient
 from overlace.live.options import AdaptOptions, TrafficOptions, read_share
 from overlace.live.recorder import Span
 from overlace.live.recording_tables import Published
 from overlace.live.scenario import draw_scenario
-from overlace.live.simulated import SimulatedSite
 from overlace.live.windows import Window, join_spans, join_windows, likeness, of_one_pattern, read_window
 from overlace.observe.observation import observe_with_names
 from overlace.optimize import forecast
 from overlace.optimize.result import NoChangeRecommended
 from overlace.optimize.scope import by_kind, matches
+from tests.live.memory import MemoryClient
 from tests.live.servers import free_port
+from tests.live.simulated import SimulatedSite
 
 EVERY = 8.0
 NAMES = [f"b{i}" for i in range(4)]

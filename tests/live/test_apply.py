@@ -19,9 +19,9 @@ from overlace.live.apply import Interrupted, apply, journal_folder, look, resume
 from overlace.live.deployment import check_deployment
 from overlace.live.journal import begin_journal, last_journal
 from overlace.live.local import draw_tree, network_text
-from overlace.live.memory import MemoryClient, MemoryNetwork
 from overlace.live.options import ApplyOptions
 from overlace.live.swap import Swap
+from tests.live.memory import MemoryClient, MemoryNetwork
 from tests.live.plans import Situation, make_plan, make_run
 
 NAMES = [f"b{i}" for i in range(4)]

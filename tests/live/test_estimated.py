@@ -11,11 +11,11 @@ from overlace.live.counters import UNHEARD, Sampler
 from overlace.live.options import RecordOptions
 from overlace.live.record import record
 from overlace.live.servers import find_program
-from overlace.observe.observation import observe
 from overlace.trace.recorded import describe_recording
 from overlace.trace.store import Trace
 from tests.live.plain import PlainLoad, connected, found_of, in_proportion, wrong_share
 from tests.live.servers import PATIENCE, until
+from tests.traces import observe
 
 pytestmark = [
     pytest.mark.live,

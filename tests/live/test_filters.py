@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadNetwork
 from overlace.live.filters import (
-    covers,
+    ONE,
+    REST,
     generalise,
     is_lost,
     link_filters,
     make_disjoint,
-    overlap,
+    normal,
     subscribed_beyond,
     widen,
 )
@@ -33,6 +34,29 @@ def topics_of(filter_):
 
 def split(filter_):
     return tuple(filter_.split("/"))
+
+
+def overlap(left, right):
+    """Whether some topic is matched by both."""
+    if hides(left, right) or hides(right, left):
+        return False
+    for mine, theirs in zip(left, right, strict=False):
+        if REST in (mine, theirs):
+            return True
+        if mine != theirs and ONE not in (mine, theirs):
+            return False
+    rest = left[len(right) :] or right[len(left) :]
+    return not rest or rest[0] == REST  # a/# matches a, too
+
+
+def hides(wild, topic):
+    """Whether a first wildcard leaves out the topics of another filter, since they begin with $."""
+    return wild[0] in (ONE, REST) and topic[0].startswith("$")
+
+
+def covers(wide, narrow):
+    """Whether every topic that the narrow one matches is matched by the wide one."""
+    return overlap(wide, narrow) and generalise(wide, narrow) == normal(wide)
 
 
 # Laws

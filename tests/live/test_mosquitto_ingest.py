@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from overlace.observe.observation import observe
 from overlace.spark.ingest import ingest
 from tests.live.broker import MOSQUITTO, Broker, wait_until
+from tests.traces import observe
 
 pytestmark = [
     pytest.mark.live,

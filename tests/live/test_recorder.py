@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from overlace.errors import BadNetwork
 from overlace.live import recorder
 from overlace.live.deployment import check_deployment
-from overlace.live.memory import MemoryClient, MemoryNetwork
 from overlace.live.recorder import Spans, begin_recording, watch
 from overlace.live.recording_tables import Published, Rows, tables_of
 from overlace.live.wiring import links_of
+from tests.live.memory import MemoryClient, MemoryNetwork
 
 LINKS = (links_of([("a", "b"), ("b", "c")]), frozenset())
 

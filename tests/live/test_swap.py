@@ -11,8 +11,8 @@ from overlace.errors import BadNetwork, Busy
 from overlace.live.deployment import check_deployment
 from overlace.live.journal import Layout, begin_journal, last_journal
 from overlace.live.local import draw_tree
-from overlace.live.memory import MemoryClient, MemoryNetwork
 from overlace.live.swap import PHASES, Stuck, Swap
+from tests.live.memory import MemoryClient, MemoryNetwork
 
 NAMES = [f"b{i}" for i in range(5)]
 

@@ -10,7 +10,7 @@ import pytest
 from overlace.errors import BadNetwork
 from overlace.live.client import client_address, connect, connect_nats, nats_options
 from overlace.live.deployment import read_deployment
-from overlace.live.events import join
+from overlace.live.events import Join
 from overlace.live.traced import Collector
 from overlace.live.wiring import links_of
 from tests.ingest.capture_nats import EXPECTED, capture
@@ -136,7 +136,9 @@ def test_what_collectors_join_is_what_was_sent_and_who_received_it(deployment):
 
 def test_a_fresh_capture_reads_like_the_one_that_is_kept():
     """What nats-server writes today is what tests/ingest/nats_events.jsonl was captured from."""
-    traces = join(asyncio.run(capture()))
+    joined = Join()
+    joined.add(asyncio.run(capture()))
+    traces = joined.traces()
 
     def plain(name):
         return re.sub(r"^hub-3:\d+$", "hub-3:12", name)  # the number of a connection

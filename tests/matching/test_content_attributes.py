@@ -11,13 +11,13 @@ from overlace.matching.content.attributes import (
     choose_attributes,
     implied_by,
     mask_filters,
-    mask_messages,
     rank_predicates,
     satisfied_by,
 )
 from overlace.matching.content.columns import Columns
 from overlace.matching.content.filters import covers, matches, parse_filter
-from overlace.workloads.content import content_filters, quote_columns, quotes
+from reproductions.part10.predicates import mask_messages
+from reproductions.workloads.content import content_filters, quote_columns, quotes
 from tests.ingest.logs import often
 
 constraints = st.sampled_from(

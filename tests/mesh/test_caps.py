@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadParameter, NothingBetter, NotObserved
 from overlace.model import Observation
-from overlace.planners.mesh.bounds import least_links, least_star_links
+from overlace.planners.mesh.baselines import CdOda2, RandomMesh
 from overlace.planners.mesh.caps import CapTooLow, by_pairs, least_degree
-from overlace.planners.mesh.cd_oda_2 import CdOda2
-from overlace.planners.mesh.frontier import degrees_of, frontier
+from overlace.planners.mesh.cost import degrees_of
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.hub_tree import HubTree
 from overlace.planners.mesh.hubs import anneal, degrees, hub_links
 from overlace.planners.mesh.interests import interests_of
 from overlace.planners.mesh.prune import needed_links
-from overlace.planners.mesh.random_mesh import RandomMesh
 from overlace.planners.mesh.star_cap import StarCap
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from overlace.planners.mesh.two_hub import TwoHub
 from overlace.testing import check_planner
+from reproductions.tdcd17.least_links import least_links, least_star_links
+from reproductions.tdcd17.under_caps import frontier
 from tests.mesh.meshes import diameters, graph_of, interests, links_of, observed, topic_graphs, uniform, useful
 from tests.strategies import links
 

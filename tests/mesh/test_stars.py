@@ -7,13 +7,9 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay, BadParameter, NotObserved
 from overlace.model import Observation, Overlay
-from overlace.planners.mesh.cd_oda import CdOda
-from overlace.planners.mesh.cd_oda_1 import CdOda1
-from overlace.planners.mesh.cd_oda_2 import CdOda2
+from overlace.planners.mesh.baselines import CdOda, CdOda1, CdOda2, MmOda, TwoDOda
 from overlace.planners.mesh.greedy_merge import GreedyMerge
-from overlace.planners.mesh.mm_oda import MmOda
 from overlace.planners.mesh.td_cd_oda import TdCdOda
-from overlace.planners.mesh.two_d_oda import TwoDOda
 from overlace.testing import check_planner
 from tests.mesh.meshes import diameters, graph_of, interests, links_of, observed, uniform, useful
 from tests.oracles import mesh as oracle

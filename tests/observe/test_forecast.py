@@ -10,11 +10,10 @@ from overlace.model import PARTS, Classes, Flows, Observation
 from overlace.observe.forecast import PLAIN, expect_traffic, half_life_of, read_slices, weights
 from overlace.observe.forecast import slices_of as added
 from overlace.observe.known import known_in
-from overlace.observe.observation import observe
 from overlace.trace.plan_file import ForecastModel
 from overlace.trace.store import DAY_US, HOUR_US
 from overlace.trace.traffic import Traffic
-from tests.traces import trace_of
+from tests.traces import observe, trace_of
 
 CLIENTS = 6
 pairs = st.dictionaries(

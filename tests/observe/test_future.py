@@ -12,10 +12,10 @@ from overlace.errors import BadOverlay, BadTrace
 from overlace.ingest.options import Options
 from overlace.ingest.tables import add_tables
 from overlace.observe.cut import cut_at
-from overlace.observe.observation import names_in, observe
 from overlace.trace.store import Trace
 from tests.engine import ingest_sources
 from tests.ingest.logs import START, ingested
+from tests.traces import names_in, observe
 
 HALF = START + 1800  # the end of the training window: whole minutes
 END = START + 3600

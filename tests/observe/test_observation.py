@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadOverlay, BadParameter, BadTrace
 from overlace.observe.cut import cut
-from overlace.observe.observation import names_in, observe
 from overlace.observe.tables import at_end, at_some_time, before_end
 from overlace.observe.traffic import traffic_of
 from overlace.trace.store import DAY_US, HOUR_US
 from overlace.trace.tables import TIME
 from tests.observe.brute import observed, of_observation
 from tests.trace.test_traffic import some
-from tests.traces import trace_of
+from tests.traces import names_in, observe, trace_of
 
 
 def times(values):

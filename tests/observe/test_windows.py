@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from overlace.errors import BadTrace
 from overlace.ingest.options import Options
 from overlace.observe.cut import WEEK_US, cut, cut_at
-from overlace.observe.observation import observe, observe_with_names
+from overlace.observe.observation import observe_with_names
 from overlace.observe.traffic import IN_PROCESS, traffic_of
 from overlace.spark.reduction import OnEngine
 from overlace.trace.store import DAY_US, HOUR_US, Trace
@@ -21,7 +21,7 @@ from tests.engine import ingest_sources
 from tests.observe.brute import observed as observed_by_hand
 from tests.observe.brute import of_observation
 from tests.observe.test_observation import times
-from tests.traces import trace_of
+from tests.traces import observe, trace_of
 
 HOP = (5, 0, 0, 1, [1])
 NAMES = {"client": list("abcdef"), "broker": list("uvwxyz"), "attribute": ["p", "q"]}

@@ -9,11 +9,11 @@ from overlace.errors import BadTrace
 from overlace.ingest.options import Options
 from overlace.ingest.tables import add_tables
 from overlace.observe.known import known_in
-from overlace.observe.observation import observe
 from overlace.optimize.replay import read_requests, replay
 from overlace.optimize.task import observe as observe_run
 from overlace.trace.store import Trace
 from tests.engine import ingest_sources
+from tests.traces import observe
 
 
 def rows(path, *rows):

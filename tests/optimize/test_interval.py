@@ -4,10 +4,9 @@ import pytest
 from overlace.model import Overlay
 from overlace.observe.known import known_in
 from overlace.observe.later import later
-from overlace.observe.observation import observe
 from overlace.optimize.interval import saving, slices_of, sums_of
 from overlace.trace.store import HOUR_US
-from tests.traces import trace_of
+from tests.traces import observe, trace_of
 
 
 def test_the_interval_holds_95_of_100_draws():

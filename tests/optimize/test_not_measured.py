@@ -5,13 +5,13 @@ import pytest
 from overlace.cli.main_job import full_text
 from overlace.errors import NotObserved
 from overlace.model import NOT_MEASURED
-from overlace.observe.observation import observe as observation_of
 from overlace.planners.joint.joint import Joint
 from overlace.trace.runs import read_observation
 from overlace.trace.store import Trace
 from overlace.verbs import optimize
 from tests.optimize.asking import options_of
 from tests.optimize.test_optimize import LINKS, NAMES, TABLES, log
+from tests.traces import observe as observation_of
 from tests.traces import trace_of
 
 

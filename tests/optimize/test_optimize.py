@@ -19,7 +19,6 @@ from overlace.limits import Goal, Limits
 from overlace.model import Network, Observation, Overlay
 from overlace.observe.known import known_as, known_in
 from overlace.observe.later import later
-from overlace.observe.observation import observe as observation_of
 from overlace.observe.traffic import traffic_of
 from overlace.optimize.drift import Joined, drift
 from overlace.optimize.interval import saving, slices_of, sums_of
@@ -39,6 +38,7 @@ from overlace.trace.runs import read_observation
 from overlace.trace.store import DAY_US, HOUR_US, Trace
 from overlace.verbs import optimize
 from tests.optimize.asking import options_of
+from tests.traces import observe as observation_of
 from tests.traces import trace_of
 
 BROKERS = [f"plant-{i}" for i in range(4)] + ["hub"]

@@ -12,21 +12,21 @@ import pytest
 from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.ingest.tables import add_tables, add_topology
 from overlace.limits import Split
-from overlace.observe.observation import observe as observation_of
 from overlace.optimize.plan import solve
 from overlace.optimize.replay import replay
 from overlace.optimize.task import observe
 from overlace.optimize.task import trace_of as trace_of_run
 from overlace.peek.peek import peek
 from overlace.planners.placement import cost as placement_cost
-from overlace.planners.placement.stay import Stay
+from overlace.planners.placement.baselines import Stay
 from overlace.planners.tree import cost as tree_cost
-from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.baselines import Mst
 from overlace.spark import reduction
 from overlace.spark.read import read
 from overlace.trace.runs import read_observation, writing_run
 from overlace.trace.store import HOUR_US
 from tests.engine import ingest_sources
+from tests.traces import observe as observation_of
 from tests.traces import trace_of
 
 LINKS = {"left": [0, 0, 1], "right": [1, 2, 2], "cost": [1.0, 5.0, 1.0], "wired": [True, True, False]}

@@ -14,11 +14,11 @@ from overlace.ingest.options import Options
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal
 from overlace.observe.cut import cut_at, read_time
-from overlace.observe.observation import observe, observe_with_names
+from overlace.observe.observation import observe_with_names
 from overlace.trace.store import HOUR_US, MINUTE_US, Trace
 from tests.engine import ingest_sources
 from tests.ingest.logs import START
-from tests.traces import trace_of
+from tests.traces import observe, trace_of
 
 UNTIL = START + 7200
 TIME = "2026-01-05T02:00"

@@ -3,8 +3,8 @@
 import numpy as np
 
 from overlace.model import Classes, Flows, Observation, Overlay
+from overlace.planners.placement.baselines import Interest
 from overlace.planners.placement.community import Community
-from overlace.planners.placement.interest import Interest
 from overlace.planners.placement.leiden import Leiden
 from overlace.workloads.backbone import layout
 

@@ -4,11 +4,8 @@ import pytest
 
 from overlace.model import Observation, Offers, Overlay
 from overlace.planners.channels.cost import cost
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3, Strategy31
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.channels.strategy31 import Strategy31
 from overlace.replay.delivery import delivery
 
 

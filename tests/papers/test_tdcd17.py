@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from overlace.model import Observation
-from overlace.planners.mesh.frontier import degrees_of
+from overlace.planners.mesh.cost import degrees_of
 from overlace.planners.mesh.greedy_merge import GreedyMerge
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 from reproductions.result import expected

@@ -5,7 +5,10 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from overlace.arrays.communities import communities_at
+from overlace.arrays.jit import Ints
 from overlace.model import Classes, Flows, Observation, Overlay
+from overlace.planners.placement.ties import Ties
 from overlace.workloads.backbone import layout
 
 
@@ -37,3 +40,11 @@ def placements(draw, clients=7, most_regions=3, access=False):
         clients=n,
         sent=np.bincount(sender, weights=demand, minlength=n).astype(np.int64),
     )
+
+
+def leiden_communities(ties: Ties, seed: int, resolution: float = 1.0) -> Ints:
+    """The community of each client by NetworKit's Leiden, numbered by their lowest client."""
+    clients = len(ties.start) - 1
+    left = np.repeat(np.arange(clients), np.diff(ties.start))
+    once = left < ties.other
+    return communities_at(left[once], ties.other[once], ties.weight[once], clients, seed, resolution)

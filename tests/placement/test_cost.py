@@ -6,8 +6,8 @@ from hypothesis import given
 
 from overlace.errors import BadOverlay, NotObserved
 from overlace.model import Network, Observation, Overlay
+from overlace.planners.placement.baselines import Stay
 from overlace.planners.placement.cost import cost
-from overlace.planners.placement.stay import Stay
 from overlace.testing import check_planner, three_in_a_row
 from tests.strategies import observations
 

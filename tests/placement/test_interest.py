@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadParameter
-from overlace.planners.placement.interest import Interest, interests_of, k_means, k_medoids, unlike
+from overlace.planners.placement.baselines import Interest, interests_of, k_means, k_medoids, unlike
 from overlace.planners.placement.leiden import Leiden
-from overlace.planners.placement.newcomer import home_for
 from overlace.planners.placement.problem import problem_of
 from overlace.testing import check_planner
 from overlace.workloads.small_world import SmallWorld
+from tests.placement.newcomer import home_for
 from tests.placement.observed import placements
 
 

@@ -10,11 +10,9 @@ from overlace.catalog import PLANNERS
 from overlace.errors import BadParameter, NothingBetter, NotObserved
 from overlace.limits import range_of
 from overlace.model import Flows, Observation, Overlay
-from overlace.planners.placement.caps import handled_at_start, loads_of
 from overlace.planners.placement.cost import cost
 from overlace.planners.placement.exact import ExactPlacement
-from overlace.planners.placement.frontier import frontier
-from overlace.planners.placement.leiden import Leiden, leiden_communities
+from overlace.planners.placement.leiden import Leiden, handled_at_start, loads_of
 from overlace.planners.placement.problem import search_problem, total_cost
 from overlace.planners.placement.ties import ties_between
 from overlace.planners.search.system import prices, seat
@@ -23,8 +21,9 @@ from overlace.testing import check_planner, three_in_a_row
 from overlace.workloads.backbone import layout
 from overlace.workloads.random_clients import RandomClients
 from overlace.workloads.small_world import SmallWorld
+from reproductions.cc12.frontier import frontier
 from tests.oracles.placement import best_cost, handled_loads, placed, sent_loads
-from tests.placement.observed import placements
+from tests.placement.observed import leiden_communities, placements
 
 FREE = {"region_sent": None, "broker_sent": None, "broker_handled": None}
 QUICK = Leiden(effort=0)

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlace.planners.placement.modularity import communities_after, merges, modularity
+from overlace.planners.placement.modularity import communities_after, merges
 from overlace.planners.placement.ties import ties_between
+from reproductions.cc12.modularity import modularity
 
 
 @st.composite

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from overlace.errors import BadObservation, BadOverlay, NotObserved
 from overlace.model import Observation, Offers, Overlay, Requests
 from overlace.planners.channels.cost import cost
-from overlace.replay.delivery import delivery, inside, sample
+from overlace.replay.delivery import delivery, inside
 from overlace.testing import three_publishers
+from reproductions.part10.sampling import sample
 
 
 def sub(mask):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import Network, Observation, Overlay
-from overlace.replay.simulate import Arrivals, Delays, simulate
+from reproductions.cc12.simulate import Arrivals, Delays, simulate
 from tests.replay.traffic import batch_of, replay, replays
 
 

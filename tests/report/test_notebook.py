@@ -9,7 +9,7 @@ import pytest
 
 from overlace.metrics import Metrics
 from overlace.model import Network, Observation, Overlay
-from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.baselines import Mst
 from overlace.report.notebook import noun_html
 from overlace.report.sheets import Amount
 from overlace.testing import linked_clients, three_in_a_row, three_publishers

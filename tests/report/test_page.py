@@ -19,7 +19,7 @@ from overlace.optimize.plan import solve
 from overlace.optimize.replay import replay
 from overlace.optimize.result import read_metrics
 from overlace.optimize.task import observe
-from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.baselines import Mst
 from overlace.report.layout import MOST_MARKS
 from overlace.report.page import write_report
 from overlace.report.sheets import change, sheet_of, shown

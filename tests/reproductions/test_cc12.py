@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 
 from overlace.errors import NothingBetter
-from overlace.planners.placement.bound import lower_bound
 from overlace.planners.placement.community import Community
 from overlace.planners.placement.cost import cost
 from overlace.planners.placement.exact import ExactPlacement
@@ -14,6 +13,7 @@ from overlace.planners.placement.leiden import Leiden
 from overlace.workloads.small_world import SmallWorld
 from reproductions import ITEMS
 from reproductions.cc12 import comparison, held_out, hops, latency, runs
+from reproductions.cc12.bound import lower_bound
 from reproductions.cc12.mail import cut_at, mail_of, shuffle_receivers
 from reproductions.result import expected
 from tests.placement.observed import placements

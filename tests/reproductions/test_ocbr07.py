@@ -2,13 +2,13 @@
 
 import pytest
 
-from overlace.workloads.days import Days
 from overlace.workloads.square import Talk, square
 from reproductions import ITEMS
 from reproductions.ocbr07.drift import POLICIES, follow
 from reproductions.ocbr07.few_links import cost_left
 from reproductions.ocbr07.large import lower_bound, measured
 from reproductions.ocbr07.optimum import ratios
+from reproductions.workloads.days import Days
 
 
 def test_figure_2_is_seen_as_the_paper_says():

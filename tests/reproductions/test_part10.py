@@ -5,16 +5,14 @@ import numpy as np
 import pytest
 
 import reproductions
-from overlace.planners.channels.bound import bound
-from overlace.planners.channels.strategy1 import Strategy1
-from overlace.planners.channels.strategy2 import Strategy2
-from overlace.planners.channels.strategy3 import Strategy3
+from overlace.planners.channels.strategies import Strategy1, Strategy2, Strategy3
 from overlace.planners.channels.strategy4 import Strategy4
-from overlace.planners.dissemination.measures import measure as measure_tree
+from overlace.planners.dissemination.problem import measure as measure_tree
 from overlace.replay.delivery import delivery
 from overlace.report.charts import Chart
 from reproductions import ITEMS
 from reproductions.pages import read_measured
+from reproductions.part10.bounds.least import bound
 from reproductions.part10.comparison import CASES
 from reproductions.part10.curves import PRINTED, Setup, end, first_offers, grow, points
 from reproductions.part10.dissemination import (

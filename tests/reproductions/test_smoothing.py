@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadParameter, NotObserved
 from overlace.model import Classes
-from overlace.observe.observation import observe
 from overlace.trace.store import HOUR_US
 from reproductions.ocbr07.smoothing import Smoothing, expect, mean_classes
 from tests.observe.test_observation import times
-from tests.traces import trace_of
+from tests.traces import observe, trace_of
 
 groups = st.lists(
     st.sets(st.integers(0, 6), min_size=1, max_size=4).map(sorted), min_size=1, max_size=5, unique_by=tuple

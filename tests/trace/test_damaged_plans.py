@@ -18,17 +18,17 @@ from overlace.optimize.words import Units, lines
 from overlace.planners.channels.strategy4 import Strategy4
 from overlace.planners.joint.joint import Joint
 from overlace.planners.mesh.td_cd_oda import TdCdOda
-from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.baselines import Mst
 from overlace.report.curve import gain_curve
 from overlace.report.naming import Naming
 from overlace.testing import three_publishers
 from overlace.trace.judgement import Judgement, Measure, Point
 from overlace.trace.plan_tables import read_tables
 from overlace.trace.plans import cut_plan, load_plan, plan_difference, read_plan
-from overlace.trace.plans import write_plan as write
 from overlace.workloads.square import square
-from overlace.workloads.uniform_interests import uniform_interests
+from reproductions.workloads.uniform_interests import uniform_interests
 from tests.trace.test_plans import judge
+from tests.traces import write_plan as write
 
 SQUARE = square(9, 20, 30, seed=1)
 TABLES = ("after.parquet", "changes.parquet", "steps.parquet")

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
-from overlace.observe.observation import observe
 from overlace.trace import ids
 from overlace.trace.digests import digest, digest_columns, digest_of
-from overlace.trace.ids import AUDIENCE_SALT, audience_of, identities, identity, xxhash64
+from overlace.trace.ids import AUDIENCE_SALT, audience_of, identities, xxhash64
 from overlace.trace.store import HOUR_US, NEVER, Part, Trace
 from overlace.trace.tables import TIME, TRACE, conform
 from overlace.trace.writer import Writer, writing
-from tests.traces import trace_of
+from tests.traces import observe, trace_of
 
 longs = st.integers(-(2**63), 2**63 - 1)
 
@@ -40,7 +39,7 @@ def sail():
 
 
 def test_an_id_is_spark_s_xxhash64_of_the_name():
-    assert identity("a") == -8582455328737087284
+    assert identities(["a"]).tolist() == [-8582455328737087284]
     assert xxhash64(np.array([1])).tolist() == [-7001672635703045582]
 
 

@@ -12,8 +12,8 @@ from overlace.errors import BadPlan, BadTrace, Unknown
 from overlace.model import Changes, Observation, Overlay, Plan, Steps
 from overlace.optimize.words import Units
 from overlace.optimize.words import lines as lines_of
-from overlace.planners.placement.stay import Stay
-from overlace.planners.tree.mst import Mst
+from overlace.planners.placement.baselines import Stay
+from overlace.planners.tree.baselines import Mst
 from overlace.testing import small_observations
 from overlace.trace.judgement import Baseline, Interval, Judgement, Measure, Point
 from overlace.trace.plan_file import MOST_LISTED, PlanFile
@@ -28,11 +28,11 @@ from overlace.trace.plans import (
     read_plan,
     save_plan,
     with_judgement,
-    write_plan,
 )
 from overlace.trace.runs import read_json, write_json
 from overlace.workloads.square import square
 from tests.strategies import observations
+from tests.traces import write_plan
 
 SQUARE = square(9, 20, 30, seed=1)
 NAMES = {"broker": "oslo rome paris bern kiev riga wien porto lyon".split()}

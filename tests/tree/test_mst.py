@@ -7,7 +7,7 @@ from hypothesis import given
 
 from overlace.errors import BadObservation, BadOverlay, BadParameter, NotObserved
 from overlace.model import Network, Observation, Overlay
-from overlace.planners.tree.mst import Mst
+from overlace.planners.tree.baselines import Mst
 from overlace.testing import check_planner, three_in_a_row
 from overlace.workloads.square import square
 from tests.strategies import observations

@@ -13,10 +13,10 @@ from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.setting import setting_of
 from overlace.planners.tree.tabu import best_link_to_remove, hang, rehang
-from overlace.planners.tree.view import local_view
 from overlace.testing import check_planner, three_in_a_row
-from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
+from reproductions.ocbr07.figure_2 import local_view
+from reproductions.workloads.lottery import lottery
 from tests.strategies import observations, trees
 
 

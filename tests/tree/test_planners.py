@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 from overlace.catalog import PLANNERS, planner_name
 from overlace.errors import BadObservation, BadOverlay, NothingBetter, NotObserved
 from overlace.model import Classes, Network, Observation, Overlay
+from overlace.planners.tree.baselines import Mst, Star
 from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.gomory_hu import GomoryHu
 from overlace.planners.tree.hub_safe import HubSafe
-from overlace.planners.tree.mst import Mst
 from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.setting import setting_of
-from overlace.planners.tree.star import Star
 from overlace.planners.tree.steps import plan_to
 from overlace.testing import check_planner, three_in_a_row
-from overlace.trace.plans import read_plan, write_plan
-from overlace.workloads.lottery import lottery
+from overlace.trace.plans import read_plan
 from overlace.workloads.square import square
+from reproductions.workloads.lottery import lottery
 from tests.strategies import observations
+from tests.traces import write_plan
 from tests.tree.test_exact import check_degrees
 
 ALL = [ExactTree, GomoryHu, HubSafe, Mst, Ocbr, Regraft, Star]

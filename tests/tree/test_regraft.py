@@ -14,8 +14,8 @@ from overlace.planners.tree.exact import ExactTree
 from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.setting import search_problem, setting_of
 from overlace.testing import check_planner
-from overlace.workloads.lottery import lottery
 from overlace.workloads.square import square
+from reproductions.workloads.lottery import lottery
 from tests.strategies import observations
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from overlace.planners.tree.star import Star
+from overlace.planners.tree.baselines import Star
 from overlace.testing import check_planner
 from overlace.workloads.square import square
 from tests.strategies import observations

@@ -10,7 +10,8 @@ from overlace.model import Classes, Network, Observation, Overlay
 from overlace.planners.tree.cost import cost
 from overlace.planners.tree.exact import price_matrix, tree_total
 from overlace.planners.tree.problem import problem_of
-from overlace.planners.tree.view import BITS, local_view
+from overlace.planners.tree.view import BITS
+from reproductions.ocbr07.figure_2 import local_view
 from tests.strategies import observations, trees
 
 

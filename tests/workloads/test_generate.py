@@ -1,9 +1,9 @@
 import pytest
 
 from overlace.errors import BadTrace
-from overlace.observe.observation import observe
 from overlace.workloads.generate import generate
 from overlace.workloads.sites import Sites
+from tests.traces import observe
 
 
 @pytest.mark.parametrize("hard", [{}, {"scatter": True}, {"turns": 0.5, "loud": 0.6}])

@@ -3,7 +3,7 @@ import pytest
 
 from overlace.arrays.masks import bits_of
 from overlace.errors import BadParameter
-from overlace.workloads.publishers import publishers
+from reproductions.workloads.publishers import publishers
 
 
 def test_the_same_arguments_give_the_same_publishers():

@@ -5,12 +5,13 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadParameter
 from overlace.model import check_tree
-from overlace.planners.placement.modularity import communities_after, merges, modularity
+from overlace.planners.placement.modularity import communities_after, merges
 from overlace.planners.placement.ties import ties_of
 from overlace.trace.tables import conform
 from overlace.workloads.composition import Composition
 from overlace.workloads.random_clients import RandomClients
 from overlace.workloads.small_world import SmallWorld
+from reproductions.cc12.modularity import modularity
 
 KINDS = (Composition, SmallWorld, RandomClients)
 

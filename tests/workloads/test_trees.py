@@ -7,9 +7,9 @@ import pytest
 
 from overlace.errors import BadParameter
 from overlace.testing import check_overlay
-from overlace.workloads.days import Days
-from overlace.workloads.lottery import lottery, uniform_tree
 from overlace.workloads.square import Talk, square
+from reproductions.workloads.days import Days
+from reproductions.workloads.lottery import lottery, uniform_tree
 
 
 @pytest.mark.parametrize("changed", [{}, {"metric": False}, {"talk": Talk(locality=0.0)}, {"near": 5}])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from overlace.errors import BadParameter
-from overlace.workloads.uniform_interests import uniform_interests
+from reproductions.workloads.uniform_interests import uniform_interests
 
 
 def test_every_client_wants_as_many_topics_and_the_seed_decides_which():

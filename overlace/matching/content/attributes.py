@@ -178,14 +178,6 @@ def choose_attributes(
     return rank_predicates(filters, sample, candidates(filters, sample), most, widest)
 
 
-def mask_messages(columns: Columns, predicates: Sequence[Filter]) -> Ints:
-    """The attributes that each message has, as a mask: bit i is predicate i."""
-    start, ids = Matcher(predicates).match(columns)
-    masks = np.zeros(columns.rows, np.int64)
-    np.bitwise_or.at(masks, np.repeat(np.arange(columns.rows), np.diff(start)), np.left_shift(1, ids.astype(np.int64)))
-    return masks
-
-
 def mask_filters(filters: Sequence[Filter], predicates: Sequence[Filter]) -> Ints:
     """The attributes that each subscription asks for, as a mask."""
     bits = np.left_shift(1, np.arange(len(predicates), dtype=np.int64))

@@ -14,21 +14,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
-from overlace.limits import check_options, option
-from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
-from overlace.planners.channels import cost as channels_cost
+from overlace.limits import option
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.changes import shift
 from overlace.planners.channels.draft import Round, can_draft, copy_cut, empty_draft, search, within_limits
 from overlace.planners.channels.merging import merge_by_prices
 from overlace.planners.channels.moves import polish, received, saved_by, survey
 from overlace.planners.channels.partition import Partition, draw, new_channel, partition_of
-from overlace.planners.channels.steps import REASONS, plan_to
+from overlace.planners.channels.steps import ChannelPlanner, plan_to
 from overlace.planners.channels.strategy4 import Strategy4
 
 PIECES = 20  # between reports of progress
@@ -46,19 +45,13 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Anneal(Planner):
+class Anneal(ChannelPlanner):
     """Searches the whole cut at once, within the limits: slow, and a reference for the online strategies."""
 
     sweeps: int = option(
         4000, "moves drawn per combination and round; 0: only the merging and the moves that help", least=0
     )
     heat: float = option(1.0, "how hot the search starts, against the default", above=0)
-    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
-    paper: ClassVar[str] = ""
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """The best cut found."""
@@ -106,10 +99,6 @@ class Anneal(Planner):
             if progress:
                 progress(0.9 * (each + 1) / DRAFTS, f"{received(now):,} messages received")
         return now
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """D, the traffic received."""
-        return channels_cost.cost(observation, overlay)
 
 
 @kernel

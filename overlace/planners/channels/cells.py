@@ -20,14 +20,13 @@ import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints
 from overlace.errors import BadObservation
-from overlace.limits import check_options, option
-from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
-from overlace.planners.channels import cost as channels_cost
+from overlace.limits import option
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.merging import merge_by_prices
 from overlace.planners.channels.moves import repair
 from overlace.planners.channels.partition import CHANNELS, partition_of
-from overlace.planners.channels.steps import REASONS, plan_to
+from overlace.planners.channels.steps import ChannelPlanner, plan_to
 
 MOST_CELLS = 4096
 """Combinations up to which all pairs are looked at: 130 MB of distances."""
@@ -87,7 +86,7 @@ def relieved(cells: Cells, channel: Ints) -> Ints:
 
 
 @dataclass(frozen=True)
-class CellPlanner(Planner, ABC):
+class CellPlanner(ChannelPlanner, ABC):
     """A planner that groups all combinations at once by expected waste."""
 
     channels: int = option(
@@ -101,12 +100,7 @@ class CellPlanner(Planner, ABC):
         "limits on connections: keep (relieve publishers beyond theirs after the grouping) or ignore",
         formerly="limits",
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = "PART10 §2.2"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @abstractmethod
     def group(self, cells: Cells, most: int) -> Ints:
@@ -131,7 +125,3 @@ class CellPlanner(Planner, ABC):
         if self.connections == "ignore":
             return len(cells.offered)
         return int(partition_of(cells.observation, cells.book, within_limits(cells)).counts[CHANNELS])
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """D, the traffic received."""
-        return channels_cost.cost(observation, overlay)

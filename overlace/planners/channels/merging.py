@@ -52,7 +52,18 @@ def merge_by_prices(observation: Observation, book: Book, offered: Ints) -> Ints
 
 @kernel
 def merge_while_it_saves(meets: Bools, subscribers: Floats, messages: Floats, prices: Floats) -> tuple[Ints, Ints]:
-    """(channel of each combination, connections of each type) after the merges; meets tells who offers what."""
+    """(channel of each combination, connections of each type) after all merges that save something."""
+    return merge_down(meets, subscribers, messages, prices, 1, 0.0)
+
+
+@kernel
+def merge_down(
+    meets: Bools, subscribers: Floats, messages: Floats, prices: Floats, least: int, floor: float
+) -> tuple[Ints, Ints]:
+    """The same, merging while there are more channels than `least` and the best merge saves more than `floor`.
+
+    `meets` has a row a combination and a column a type that offers it.
+    """
     n, types = meets.shape
     meets, subscribers = meets.copy(), subscribers.copy()
     rate = np.zeros(n)
@@ -67,8 +78,8 @@ def merge_while_it_saves(meets: Bools, subscribers: Floats, messages: Floats, pr
             saves[c, d] = saves[d, c] = saved_by_merge(meets, subscribers, rate, messages, prices, c, d)
     for c in range(n):
         best[c] = np.argmax(saves[c])
-    while True:
-        c, most = -1, 0.0
+    for _ in range(n - least):
+        c, most = -1, floor
         for i in range(n):
             if saves[i, best[i]] > most:
                 c, most = i, saves[i, best[i]]

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs
-from overlace.limits import check_options, option
-from overlace.model import Facet, Observation, Overlay, Plan, Planner, Progress
-from overlace.planners.channels import cost as channels_cost
+from overlace.model import Observation, Plan, Progress
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.partition import CHANGED, CHANNELS, RETUNED, Partition, empty_partition
 from overlace.planners.channels.partition import leave as leave_as_it_is
-from overlace.planners.channels.steps import REASONS, plan_to
+from overlace.planners.channels.steps import ChannelPlanner, plan_to
 
 Leave = Callable[..., None]
 AT_ONCE = 2_000  # joins between two reports of progress
-TIES = {"oldest": 1, "newest": -1, "least": 0}  # the sign of the ids by which equally large channels are ordered
 
 
 class Online:
@@ -108,12 +104,9 @@ def connections_of(book: Book, now: Partition) -> Ints:
     return np.bincount(pairs // (len(now.size) + 1), minlength=len(book.attributes)).astype(np.int64)
 
 
-class Joining(Planner, ABC):
+class Joining(ChannelPlanner, ABC):
     """A planner whose channels come of everybody joining in the order of the offers."""
 
-    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
-    paper: ClassVar[str] = ""
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
     limited: ClassVar[bool] = True  # whether it looks at the limits on connections
 
     @abstractmethod
@@ -130,29 +123,3 @@ class Joining(Planner, ABC):
             if progress:
                 progress(0.9 * last / rows, f"{last:,} of {rows:,} publishers have joined")
         return plan_to(self, observation, seed, online.book, online.now.channel, progress, limited=self.limited)
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """D, the traffic received."""
-        return channels_cost.cost(observation, overlay)
-
-
-@dataclass(frozen=True)
-class InOrder(Joining):
-    """A strategy that depends on the order in which a newcomer visits the channels."""
-
-    order: Literal["descending", "random"] = option(
-        "descending", "how a newcomer visits the channels: descending (largest first) or random"
-    )
-    ties: Literal["oldest", "newest", "least"] = option(
-        "oldest",
-        "which of equally large channels is visited first: the oldest (lowest id), the newest, or the one "
-        "with the least combination on offer",
-    )
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    @property
-    def options(self) -> tuple[bool, int]:
-        """Of the kernels: whether to shuffle, and how ties are broken."""
-        return self.order == "random", TIES[self.ties]

@@ -24,17 +24,16 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
-from overlace.limits import check_options, option
-from overlace.model import Facet, Observation, Offers, Overlay, Plan, Planner, Progress
-from overlace.planners.channels import cost as channels_cost
+from overlace.limits import option
+from overlace.model import Observation, Offers, Plan, Progress
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.cells import Cells, Table, relieved, spread, table_of
 from overlace.planners.channels.merging import merge_while_it_saves
-from overlace.planners.channels.steps import REASONS, plan_to
+from overlace.planners.channels.steps import ChannelPlanner, plan_to
 
 
 @dataclass(frozen=True)
-class SemCast(Planner):
+class SemCast(ChannelPlanner):
     """Merges hierarchies of combinations by observed overlap where one channel is cheaper than two."""
 
     sending: float = option(
@@ -49,12 +48,7 @@ class SemCast(Planner):
         "limits on connections: keep (relieve publishers beyond theirs after the merging) or ignore",
         formerly="limits",
     )
-    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
     paper: ClassVar[str] = "PART10 §2.3"
-    REASONS: ClassVar[tuple[str, ...]] = REASONS
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
         """The channels after the merging, or the present ones if that saves too little."""
@@ -82,10 +76,6 @@ class SemCast(Planner):
         groups = collapse(table, at.astype(np.int64))
         rate = groups.meets @ groups.messages
         return float((rate * (self.sending + groups.subscribers)).sum())
-
-    def cost(self, observation: Observation, overlay: Overlay) -> float:
-        """D, the traffic received."""
-        return channels_cost.cost(observation, overlay)
 
 
 def observed_channels(cells: Cells) -> Ints | None:

@@ -9,10 +9,15 @@ the way. Gains are exact, since traffic is whole messages.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
-from overlace.model import Changes, Observation, Plan, Planner, Progress, Steps
+from overlace.limits import check_options
+from overlace.model import Changes, Facet, Observation, Overlay, Plan, Planner, Progress, Steps
+from overlace.planners.channels import cost as channels_cost
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.order import order_moves
 
@@ -30,6 +35,22 @@ REASONS: tuple[str, ...] = (
     "nobody offers {combination} any more: {saved:,} messages fewer are received",
 )
 BUILD, SAVE, SAVE_AND_RELIEVE, RELIEVE, ADD, TOGETHER, GONE = range(7)
+
+
+@dataclass(frozen=True)
+class ChannelPlanner(Planner):
+    """What all planners of channels share: the facet, its cost and the reasons of steps."""
+
+    facets: ClassVar[tuple[Facet, ...]] = ("channels",)
+    paper: ClassVar[str] = ""
+    REASONS: ClassVar[tuple[str, ...]] = REASONS
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def cost(self, observation: Observation, overlay: Overlay) -> float:
+        """D, the traffic received."""
+        return channels_cost.cost(observation, overlay)
 
 
 def plan_to(

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
-from overlace.limits import check_options, option
+from overlace.limits import option
 from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.changes import shift
@@ -81,9 +81,6 @@ class Strategy4(Joining):
     hysteresis: float = option(
         0.002, "share of the traffic that a draft must save, at least, to be taken", least=0, most=1
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def online(self, observation: Observation, seed: int = 0) -> Online:
         """Channels that publishers of the observation's offers join and leave, one by one."""

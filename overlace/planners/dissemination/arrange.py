@@ -1,5 +1,14 @@
 """Arrange the subscribers of a channel in a tree so that as many latency bounds as possible hold.
 
+From a tree to a better one: hill climbing, and annealing where the channel is small enough for it.
+
+A draw takes a subscriber and a new parent for it, often one nearby, and tries the move that fits: re-hang it there if
+there is a free place; else exchange it with a child there, subtree for subtree, or put it between the parent and that
+child; or let the two peers trade places. Hill climbing takes a move that costs less, annealing at times also one
+that costs more, the less often the colder it is. The best tree met is kept.
+
+Arrange the subscribers of a channel in a tree so that as many latency bounds as possible hold.
+
 PART10 §3.2: an algorithm there maximises the number of subscribers whose latency bounds hold without breaking their
 traffic limits. The paper that has it is not at hand; this is a reconstruction. Greedy by bound and by compactness,
 those who cannot meet their bound last; then hill climbing, and annealing for all but very large channels.
@@ -10,14 +19,145 @@ Reads: a degree limit is the most children (copies sent on); the link to the par
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from overlace.arrays.jit import Ints
-from overlace.planners.dissemination.greedy import grow_by_bound, grow_compact
-from overlace.planners.dissemination.measures import is_met
-from overlace.planners.dissemination.moves import set_prices
-from overlace.planners.dissemination.problem import Problem, find_arrivals, make_problem
-from overlace.planners.dissemination.search import COLD, Cooling, climb, improve
+import numpy as np
+
+from overlace.arrays.draws import draw, draw_below, drawing
+from overlace.arrays.jit import Floats, Ints, by_address, kernel
+from overlace.planners.dissemination.baselines import grow_by_bound, grow_compact
+from overlace.planners.dissemination.moves import (
+    Prices,
+    Tree,
+    below_price,
+    grow,
+    set_prices,
+    try_exchange_peers,
+    try_exchange_subtrees,
+    try_insert,
+    try_rehang,
+)
+from overlace.planners.dissemination.problem import Problem, find_arrivals, is_met, make_problem
+
+NEAR = 24
+"""Peers nearby of which one is often the new parent."""
+NEARBY, TRADES, SUBTREES = 0.6, 0.25, 0.75
+"""Shares of the draws: a parent nearby; peers that trade places; with those, exchanges of subtrees."""
+COLD = 0.02
+"""What a move may cost at last with a chance of 1 in e, where a missed bound costs 1."""
+HARDLY = 1e-7
+"""What a move must save to count as one that helps."""
+
+
+class Cooling(NamedTuple):
+    """How many moves are drawn, while what one may cost falls from one price to another.
+
+    Where `hot` is 0 it climbs: a move must save more than `cold`.
+    """
+
+    draws: int
+    hot: float
+    cold: float
+
+
+@by_address
+class Known(NamedTuple):
+    """What does not change while a tree is searched."""
+
+    prices: Prices
+    near: Ints  # (n, few): the peers whose messages reach each one soonest
+    members: Ints  # the subscribers that are in the tree
+
+
+def list_near(delay: Floats, few: int = NEAR) -> Ints:
+    """For each peer those whose messages reach it soonest, without itself."""
+    n = len(delay)
+    apart = delay.T + np.where(np.eye(n, dtype=np.bool_), np.inf, 0.0)
+    return np.ascontiguousarray(np.argsort(apart, axis=1, kind="stable")[:, : max(1, min(few, n - 1))])
+
+
+def improve(problem: Problem, parent: Ints, cooling: Cooling, seed: int) -> Ints:
+    """The parents of the best tree met from another on."""
+    tree = grow(problem.delay, problem.degree, parent, problem.root)
+    others = np.flatnonzero(np.arange(len(parent)) != problem.root)
+    known = Known(set_prices(problem), list_near(problem.delay), others)
+    found: Ints = anneal(tree, known, problem.root, cooling, drawing(seed))
+    return found
+
+
+def climb(problem: Problem, parent: Ints, sweeps: int) -> Ints:
+    """The parents of a tree that no single move improves, or that so many sweeps over all pairs have led to."""
+    tree = grow(problem.delay, problem.degree, parent, problem.root)
+    prices = set_prices(problem)
+    for _ in range(sweeps):
+        if not sweep(tree, prices):
+            break
+    return tree.parent
+
+
+@kernel
+def sweep(t: Tree, c: Prices) -> bool:
+    """Try every move of every peer once; whether one was made."""
+    n = len(t.parent)
+    changed = False
+    for v in range(n):
+        if t.parent[v] < 0:
+            continue
+        for p in range(n):
+            if p == v:
+                continue
+            done = try_rehang(t, c, v, p, -HARDLY) < np.inf
+            if p > v:
+                done |= try_exchange_subtrees(t, c, v, p, -HARDLY) < np.inf
+                done |= try_exchange_peers(t, c, v, p, -HARDLY) < np.inf
+            done |= try_insert(t, c, v, p, -HARDLY) < np.inf
+            changed |= done
+    return changed
+
+
+@kernel
+def anneal(t: Tree, known: Known, root: int, cooling: Cooling, random: Ints) -> Ints:
+    """Draw moves while it cools; the parents of the best tree met."""
+    cost = below_price(t, known.prices, root)
+    best = cost
+    kept = t.parent.copy()
+    for i in range(cooling.draws):
+        most = -max(HARDLY, cooling.cold)
+        if cooling.hot > 0.0:
+            heat = cooling.hot * (cooling.cold / cooling.hot) ** (i / cooling.draws)
+            most = -heat * np.log(1.0 - draw(random))
+        added = draw_move(t, known, most, random)
+        if added < np.inf:
+            cost += added
+            if cost < best - HARDLY:
+                best = cost
+                kept[:] = t.parent
+    return kept
+
+
+@kernel
+def draw_move(t: Tree, known: Known, most: float, random: Ints) -> float:
+    """Draw a subscriber and a parent for it, and make the move that fits if it adds at most so much to the cost."""
+    c, many = known.prices, len(known.members)
+    v = known.members[draw_below(random, many)]
+    kind = draw(random)
+    if draw(random) < NEARBY:
+        p = known.near[v, draw_below(random, known.near.shape[1])]
+    else:
+        p = draw_below(random, len(t.parent))
+    if kind < TRADES:
+        return try_exchange_peers(t, c, v, p, most)
+    if t.children[p] < t.degree[p]:
+        return try_rehang(t, c, v, p, most)
+    if t.children[p] == 0:
+        return np.inf
+    w = t.first[p]
+    for _ in range(draw_below(random, t.children[p])):
+        w = t.after[w]
+    if kind < SUBTREES:
+        return try_exchange_subtrees(t, c, v, w, most)
+    return try_insert(t, c, v, w, most)
+
 
 EACH, LEAST, MOST = 20_000, 40_000, 4_000_000
 """Draws for each peer, and at least and at most for a channel."""

@@ -12,7 +12,8 @@ from overlace.arrays.pairs import positions
 from overlace.errors import BadParameter, NotObserved, Unknown
 from overlace.limits import PlannerLimits, option
 from overlace.model import PARTS, Observation
-from overlace.planners.search.limits import Limits
+from overlace.planners.placement.cost import amounts_of
+from overlace.planners.search.limits import Limits, capacity_of
 from overlace.planners.search.problem import Problem, talking
 from overlace.planners.search.system import Demand, root_tree, traffic_cost
 from overlace.planners.search.wires import wires_over
@@ -189,7 +190,7 @@ def _limits(
         handled_cap = np.minimum(handled_cap, caps.max_cut * carried.classes.demand.sum())
     handled_cap = np.maximum(handled_cap, handled)
     where, may, access = _places(observation, home, caps.within_region)
-    amount = _amount(observation, weight) if network.access_cost.size else np.zeros(observation.clients)
+    amount = amounts_of(observation, weight) if network.access_cost.size else np.zeros(observation.clients)
     talk = np.zeros(observation.clients)
     np.add.at(talk, demand.member, np.repeat(demand.demand, np.diff(demand.start)))
     limits = Limits(
@@ -212,13 +213,6 @@ def _limits(
     return limits, bool(np.isfinite(handled_cap).any())
 
 
-def capacity_of(observation: Observation) -> Floats:
-    """What each broker can handle in the time that was observed; infinite where it is not known."""
-    seconds = (observation.window[1] - observation.window[0]) / 1e6
-    network = observation.network
-    return network.capacity * seconds if seconds > 0 else np.full(network.brokers, np.inf)
-
-
 def _places(observation: Observation, home: Ints, within_region: bool) -> tuple[Ints, Bools, Floats]:
     """(group of each client, where a group may be, what access costs it there)."""
     network = observation.network
@@ -233,14 +227,6 @@ def _places(observation: Observation, home: Ints, within_region: bool) -> tuple[
     if network.access_cost.size:
         access[known] = network.access_cost[rows[known, 0]]
     return where.reshape(-1), may, access
-
-
-def _amount(observation: Observation, weight: tree_cost.Weight) -> Floats:
-    """All that a client sends and receives."""
-    flows = observation.flows
-    amount = (observation.sent if weight == "messages" else observation.sent_bytes).astype(np.float64)
-    np.add.at(amount, flows.receiver, flows.messages if weight == "messages" else flows.bytes)
-    return amount
 
 
 def _movable(observation: Observation, home: Ints, demand: Demand, limits: Limits, caps: JointLimits) -> Ints:

@@ -15,7 +15,7 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.arrays.lists import put_in
-from overlace.planners.mesh.cd_oda import stars_by_neighbours
+from overlace.planners.mesh.baselines import stars_by_neighbours
 from overlace.planners.mesh.hubs import Hubs, hubs_of, mark_links
 from overlace.planners.mesh.interests import Interests
 

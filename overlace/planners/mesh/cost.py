@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.components import components_per_group
-from overlace.arrays.jit import Ints
+from overlace.arrays.jit import Ints, Pairs
 from overlace.errors import BadOverlay
 from overlace.model import Observation, Overlay
 
@@ -29,3 +29,9 @@ def topic_components(observation: Observation, overlay: Overlay) -> Ints:
     start = np.searchsorted(interests[:, 0], np.arange(observation.clients + 1))
     topic = np.ascontiguousarray(interests[:, 1])
     return components_per_group(observation.topics, start, topic, mesh)
+
+
+def degrees_of(observation: Observation, mesh: Pairs) -> tuple[float, int]:
+    """Average and maximum degree over all clients."""
+    degree = np.bincount(mesh.reshape(-1), minlength=1)
+    return 2 * len(mesh) / max(observation.clients, 1), int(degree.max())

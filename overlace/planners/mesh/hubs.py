@@ -16,6 +16,7 @@ from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.arrays.lists import put_in, take_out
 from overlace.planners.mesh.interests import Ids, Interests
+from overlace.planners.mesh.stars import link_members
 
 HOT, COLD = 2.0, 0.12  # links that a move may cost, at the beginning and at the end, with a chance of 1 in e
 PRICE = 1.5  # links that a client one above the cap is worth; two above four times that
@@ -110,12 +111,7 @@ def hub_links(given: Interests, hubs: Pairs, order: Ints) -> HubLinks:
         while k >= 0:
             t = k // slots
             topics[n] += 1
-            for m in range(given.first[t], given.first[t + 1]):
-                u = given.member[m]
-                if mark[u] != n:
-                    mark[u] = n
-                    leaf[links] = u
-                    links += 1
+            links = link_members(given, t, mark, n, leaf, links)
             k = lists.after[k]
         start[n + 1] = links
     return HubLinks(hub[:found], topics[:found], start, leaf[:links].copy())

@@ -136,13 +136,38 @@ def link_star(given: Interests, v: int, left: Bools, seen: Ints, stamp: int, lea
     for i in range(given.start[v], given.start[v + 1]):
         t = given.topic[i]
         if left[t]:
-            for k in range(given.first[t], given.first[t + 1]):
-                u = given.member[k]
-                if seen[u] != stamp:
-                    seen[u] = stamp
-                    leaf[links] = u
-                    links += 1
+            links = link_members(given, t, seen, stamp, leaf, links)
     return links
+
+
+@kernel
+def link_members(given: Interests, t: int, seen: Ints, stamp: int, leaf: Ids, links: int) -> int:
+    """Write the subscribers of a topic that were not seen into leaf, from links on; returns where it ends."""
+    for k in range(given.first[t], given.first[t + 1]):
+        u = given.member[k]
+        if seen[u] != stamp:
+            seen[u] = stamp
+            leaf[links] = u
+            links += 1
+    return links
+
+
+@kernel
+def empty_stars(given: Interests) -> Stars:
+    """Room for a star at each client, or for each topic where they are fewer."""
+    most = min(len(given.start) - 1, len(given.first) - 1)
+    centre = np.empty(most, dtype=np.int64)
+    start = np.zeros(most + 1, dtype=np.int64)
+    return Stars(centre, np.zeros_like(centre), np.zeros_like(centre), start, np.empty(room_for_links(given), np.int32))
+
+
+@kernel
+def first_stars(found: Stars, count: int) -> Stars:
+    """The first of them."""
+    links = found.start[count]
+    return Stars(
+        found.centre[:count], found.topics[:count], found.joined[:count], found.start[: count + 1], found.leaf[:links]
+    )
 
 
 @kernel

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from overlace.arrays.jit import kernel
 from overlace.limits import option
 from overlace.planners.mesh.interests import Interests
-from overlace.planners.mesh.stars import StarPlanner, Stars, first_of, rank_all, rank_block, room_for_links
+from overlace.planners.mesh.stars import StarPlanner, Stars, empty_stars, first_of, first_stars, rank_all, rank_block
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def stars_of_few(given: Interests, by_start: bool, state: NDArray[np.int32]) -> 
 
     A row is the sum of A1:4, the size that divides it, and the last centre that the client was linked to.
     """
-    clients, topics = len(given.start) - 1, len(given.first) - 1
+    clients = len(given.start) - 1
     subscribers = np.diff(given.first)  # A1:3: it never changes while a topic is left
     left = subscribers > 0
     key = np.full(clients, -np.inf)
@@ -58,10 +58,8 @@ def stars_of_few(given: Interests, by_start: bool, state: NDArray[np.int32]) -> 
         if state[v, 0] > 0:  # R1: who has no topic left is not chosen
             key[v] = -state[v, 0] / state[v, 1]  # A1:4: the least q has the greatest key
     best, who, top = rank_all(key)
-    centre = np.empty(min(clients, topics), dtype=np.int64)
-    done, joined = np.zeros_like(centre), np.zeros_like(centre)
-    start = np.zeros(len(centre) + 1, dtype=np.int64)
-    leaf = np.empty(room_for_links(given), dtype=np.int32)
+    found = empty_stars(given)
+    centre, done, joined, start, leaf = found
     stars = links = 0
     while True:  # A1:2
         v = first_of(best, who, top)  # A1:5
@@ -96,4 +94,4 @@ def stars_of_few(given: Interests, by_start: bool, state: NDArray[np.int32]) -> 
                     rank_block(key, best, who, top, b)
         centre[stars], start[stars + 1] = v, links
         stars += 1
-    return Stars(centre[:stars], done[:stars], joined[:stars], start[: stars + 1], leaf[:links])
+    return first_stars(found, stars)

@@ -58,15 +58,22 @@ def link_lengths(tree: Rooted, network: Network, overlay: Overlay, distance: Dis
 
 def access(observation: Observation, homes: Ints, weight: Weight, distance: Distance) -> float:
     """What clients far from their home pay for all they send and receive; 0 where it is not known."""
-    network, flows = observation.network, observation.flows
+    network = observation.network
     table = network.access_latency_us if distance == "latency" else network.access_cost
     if table.size == 0 or len(network.client_region) == 0:
         return 0.0
-    amount = (observation.sent if weight == "messages" else observation.sent_bytes).astype(np.float64)
-    np.add.at(amount, flows.receiver, flows.messages if weight == "messages" else flows.bytes)
+    amount = amounts_of(observation, weight)
     known = (network.client_region >= 0) & (homes[: len(network.client_region)] >= 0)
     client = np.flatnonzero(known)
     return float((amount[client] * table[network.client_region[client], homes[client]]).sum())
+
+
+def amounts_of(observation: Observation, weight: Weight) -> Floats:
+    """All that each client sends and receives."""
+    flows = observation.flows
+    amount = (observation.sent if weight == "messages" else observation.sent_bytes).astype(np.float64)
+    np.add.at(amount, flows.receiver, flows.messages if weight == "messages" else flows.bytes)
+    return amount
 
 
 def _check_homes(homes: Ints, observation: Observation) -> None:

@@ -25,18 +25,6 @@ def merges(ties: Ties) -> tuple[Pairs, Floats]:
     return made, q
 
 
-def modularity(ties: Ties, community: Ints) -> float:
-    """q of any cut of the clients into communities (numbered from 0)."""
-    strength = strengths(ties)
-    total = strength.sum()
-    if total == 0:
-        return 0.0
-    client = np.repeat(np.arange(len(strength)), np.diff(ties.start))
-    inside = ties.weight[community[client] == community[ties.other]].sum()
-    shares = np.bincount(community, weights=strength) / total
-    return float(inside / total - (shares**2).sum())
-
-
 def strengths(ties: Ties) -> Floats:
     """The traffic of each client with all others."""
     client = np.repeat(np.arange(len(ties.start) - 1), np.diff(ties.start))

@@ -147,12 +147,11 @@ def keep_members(start: Ints, member: Ints, kept: Bools) -> tuple[Ints, Ints]:
 
 
 def _access(observation: Observation, weight: Weight, distance: Distance) -> tuple[Floats, Ints, Floats]:
-    network, flows, n = observation.network, observation.flows, observation.clients
+    network, n = observation.network, observation.clients
     table = (network.access_latency_us if distance == "latency" else network.access_cost).astype(np.float64)
     if table.size == 0 or len(network.client_region) == 0:
         return np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros((1, network.brokers))
-    amount = (observation.sent if weight == "messages" else observation.sent_bytes).astype(np.float64)
-    np.add.at(amount, flows.receiver, flows.messages if weight == "messages" else flows.bytes)
+    amount = placement_cost.amounts_of(observation, weight)
     unknown = np.zeros((1, network.brokers))
     row = np.where(network.client_region >= 0, network.client_region, len(table))
     return amount, row, np.concatenate([table, unknown])

@@ -23,6 +23,7 @@ from overlace.planners.search.system import (
     Demand,
     System,
     add_span,
+    ask_class,
     class_homes,
     group_prices,
     length,
@@ -146,9 +147,8 @@ def paid_by(system: System, count: int, price: float) -> float:
         total += priced(system.limits, c, system.seats.home[c], price)
         for j in range(demand.of_start[c], demand.of_start[c + 1]):
             k = demand.of_class[j]
-            if scratch.asked[k] == asked or demand.start[k + 1] - demand.start[k] < 2:
+            if not ask_class(demand, scratch, k, asked):
                 continue
-            scratch.asked[k] = asked
             work[4, 0] += 1
             ends = class_homes(demand, system.seats, k, -1, work[1], work[4, 0], work[2])
             size = span(system.tree, work[2], ends, work[0], work[4, 0], work[3])
@@ -310,9 +310,8 @@ def pack(system: System, community: Ints, start: Ints, member: Ints, movable: Bo
                 today[limits.first[c]] += 1
                 for j in range(demand.of_start[c], demand.of_start[c + 1]):
                     k = demand.of_class[j]
-                    if scratch.asked[k] == asked or demand.start[k + 1] - demand.start[k] < 2:
+                    if not ask_class(demand, scratch, k, asked):
                         continue
-                    scratch.asked[k] = asked
                     work[4, 0] += 1
                     stamp = work[4, 0]
                     count = 0

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
+from overlace.model import Observation
 
 
 @by_address
@@ -89,3 +90,10 @@ def priced(limits: Limits, c: int, b: int, price: float) -> float:
     if limits.region[b] != limits.region[first]:
         total += limits.leave
     return float(total)
+
+
+def capacity_of(observation: Observation) -> Floats:
+    """What each broker can handle in the time that was observed; infinite where it is not known."""
+    seconds = (observation.window[1] - observation.window[0]) / 1e6
+    network = observation.network
+    return network.capacity * seconds if seconds > 0 else np.full(network.brokers, np.inf)

@@ -483,6 +483,15 @@ def spread(tree: Tree, node: Floats, sums: Floats, total: float, out: Floats) ->
 
 
 @kernel
+def ask_class(demand: Demand, scratch: Scratch, k: int, asked: int) -> bool:
+    """Mark that class k was looked at; whether it joins several clients and was not marked before."""
+    if scratch.asked[k] == asked or demand.start[k + 1] - demand.start[k] < 2:
+        return False
+    scratch.asked[k] = asked
+    return True
+
+
+@kernel
 def group_prices(system: System, count: int, price: float, out: Floats) -> float:
     """out[b]: what it costs that the first clients of `scratch.who` are all at b; returned: what it costs as it is.
 
@@ -501,9 +510,8 @@ def group_prices(system: System, count: int, price: float, out: Floats) -> float
     for c in members:
         for j in range(demand.of_start[c], demand.of_start[c + 1]):
             k = demand.of_class[j]
-            if scratch.asked[k] == mine or demand.start[k + 1] - demand.start[k] < 2:
+            if not ask_class(demand, scratch, k, mine):
                 continue
-            scratch.asked[k] = mine
             work[4, 0] += 1
             stamp = work[4, 0]
             ends = 0

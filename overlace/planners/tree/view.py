@@ -20,7 +20,6 @@ import numpy as np
 from overlace.arrays.csr import neighbours
 from overlace.arrays.hashing import group_rows
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
-from overlace.arrays.pairs import as_pairs
 from overlace.arrays.trees import root_at, subtree_links
 from overlace.planners.search.spans import Spans
 
@@ -46,14 +45,6 @@ class LocalView(NamedTuple):
     weight: Floats  # per class
     room: Ints  # per node: how many of the neighbourhood's links it may have
     fixed: Bools  # per node: its link to the master must stay
-
-
-def local_view(p: Spans, links: Pairs, master: int) -> LocalView:
-    """What one master sees in this tree, where no limit binds it."""
-    views = views_of(p, as_pairs(links))
-    nodes = neighbourhood(views, master)
-    masks, weight = local_classes(p, views, master)
-    return LocalView(nodes, masks, weight, np.full(len(nodes), len(nodes)), np.zeros(len(nodes), dtype=np.bool_))
 
 
 @kernel

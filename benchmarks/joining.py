@@ -15,10 +15,20 @@ import numpy as np
 from overlace.arrays.draws import drawing
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadParameter
-from overlace.planners.dissemination.moves import Prices, price, set_prices, shift_price
+from overlace.planners.dissemination.arrange import COLD, Cooling, Known, anneal, list_near
+from overlace.planners.dissemination.moves import (
+    Prices,
+    Tree,
+    arrive,
+    cut,
+    grow,
+    hang,
+    price,
+    set_prices,
+    shift_price,
+    step,
+)
 from overlace.planners.dissemination.problem import TINY, Problem
-from overlace.planners.dissemination.search import COLD, Cooling, Known, anneal, list_near
-from overlace.planners.dissemination.tree import Tree, arrive, cut, grow, hang, step
 
 ABSENT = -2
 """The parent of a peer that is not in the tree."""

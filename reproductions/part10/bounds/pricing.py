@@ -8,8 +8,8 @@ A node of the search is the set of channels that hold all of F and nothing that 
 and s = S(F) + the fewest subscribers of what may be added, a larger channel C of the node has R(C) >= r and
 S(C) >= s, hence (S(C) - s) x (R(C) - r) >= 0, which is S(C) x R(C) >= s x R(C) + r x S(C) - s x r. The right
 side is a cost per combination added and a cost per type added, so that the cheapest C by it is a minimum cut
-(`overlace.arrays.selection`). If that is not cheap, nothing in the node is. If it is, and costs more than the right
-side says, the node is parted in two: with and without one of its combinations.
+(`selection`). If that is not cheap, nothing in the node is. If it is, and costs more than the right side says, the node
+is parted in two: with and without one of its combinations.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
-from overlace.arrays.selection import needs_of, select
 from overlace.planners.channels.book import Book
+from reproductions.part10.bounds.selection import needs_of, select
 
 LONGEST = 64  # combinations of a channel that is written down
 NEAR = 1e-9  # share of a channel's worth that is taken for rounding

@@ -14,8 +14,8 @@ import numpy as np
 from overlace.arrays.jit import Floats
 from overlace.model import UNLIMITED, Observation
 from overlace.planners.channels.book import book_of
-from overlace.planners.channels.bound_channels import Limits, bound_by_channels
-from overlace.planners.channels.bound_pairs import bound_by_pairs
+from reproductions.part10.bounds.channels import Limits, bound_by_channels
+from reproductions.part10.bounds.pairs import bound_by_pairs
 
 
 class Bound(NamedTuple):

@@ -13,7 +13,6 @@ import numpy as np
 
 from overlace.errors import BadNetwork
 from overlace.live.deployment import Deployment
-from overlace.live.memory import MemoryClient, MemoryNetwork
 from overlace.live.options import TrafficOptions
 from overlace.live.recorder import SECOND_US, Recording, Session, Span, Subscription, begin_recording
 from overlace.live.recording_tables import Published, Rows, tables_of
@@ -21,6 +20,7 @@ from overlace.live.scenario import draw_scenario
 from overlace.live.wiring import Links
 from overlace.model import Progress
 from overlace.trace.writer import writing
+from tests.live.memory import MemoryClient, MemoryNetwork
 
 BEGIN_US = 1_000_000 * SECOND_US
 BYTES = 100

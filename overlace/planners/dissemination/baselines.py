@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
+from overlace.planners.dissemination.moves import Tree, hang, plant
 from overlace.planners.dissemination.problem import TINY, Problem, find_shortest
-from overlace.planners.dissemination.tree import Tree, hang, plant
 
 
 def grow_by_bound(problem: Problem) -> Ints:
@@ -29,22 +29,23 @@ def grow_by_bound(problem: Problem) -> Ints:
 
 def grow_compact(problem: Problem) -> Ints:
     """The parents of a tree that the peer which can be reached earliest joins next, those in time first."""
-    tree = plant(problem.delay, problem.degree, problem.root)
-    join_nearest(tree, problem.root, problem.bound, (True, True))
-    return tree.parent
+    return grow_nearest(problem, (True, True))
 
 
 def grow_shortest(problem: Problem) -> Ints:
     """The parents of a shortest-path tree under the degree limits."""
-    tree = plant(problem.delay, problem.degree, problem.root)
-    join_nearest(tree, problem.root, problem.bound, (True, False))
-    return tree.parent
+    return grow_nearest(problem, (True, False))
 
 
 def grow_spanning(problem: Problem) -> Ints:
     """The parents of a minimum spanning tree, grown from the root under the degree limits."""
+    return grow_nearest(problem, (False, False))
+
+
+def grow_nearest(problem: Problem, rule: tuple[bool, bool]) -> Ints:
+    """The parents of a tree that the nearest peer joins next: by arrival or by the link, those in time first or not."""
     tree = plant(problem.delay, problem.degree, problem.root)
-    join_nearest(tree, problem.root, problem.bound, (False, False))
+    join_nearest(tree, problem.root, problem.bound, rule)
     return tree.parent
 
 

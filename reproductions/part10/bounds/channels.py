@@ -28,7 +28,7 @@ from scipy.sparse import csc_matrix
 
 from overlace.arrays.jit import Floats, Ints
 from overlace.planners.channels.book import Book
-from overlace.planners.channels.pricing import NEAR, Found, Priced, grow, most_beyond, room_for
+from reproductions.part10.bounds.pricing import NEAR, Found, Priced, grow, most_beyond, room_for
 
 MOST_PAIRS = 1 << 18
 """Combinations x types up to which it is tried; beyond that it would take minutes."""

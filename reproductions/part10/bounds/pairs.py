@@ -33,7 +33,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.masks import bits
 from overlace.planners.channels.book import Book
-from overlace.planners.channels.bound_channels import Limits
+from reproductions.part10.bounds.channels import Limits
 
 ROUNDS = 40  # of dividing messages better; more lift the bound a little
 

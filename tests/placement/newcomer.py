@@ -14,7 +14,7 @@ import numpy as np
 
 from overlace.errors import BadParameter
 from overlace.model import Observation
-from overlace.planners.placement.interest import interests_of
+from overlace.planners.placement.baselines import interests_of
 from overlace.planners.placement.problem import check, problem_of
 
 

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from overlace.arrays.jit import Ints
-from overlace.matching.content.attributes import mask_filters, mask_messages
+from overlace.matching.content.attributes import mask_filters
 from overlace.matching.content.columns import Columns
 from overlace.matching.content.constraints import Filter
+from overlace.matching.content.matcher import Matcher
 from overlace.model import UNLIMITED, Observation, Offers, Overlay, Planner, Requests
 from overlace.planners.channels.cost import cost
 
@@ -78,3 +79,11 @@ def fit_predicates(
     if best is None:
         raise ValueError("no number of predicates gives everybody something to ask for")
     return best
+
+
+def mask_messages(columns: Columns, predicates: Sequence[Filter]) -> Ints:
+    """The attributes that each message has, as a mask: bit i is predicate i."""
+    start, ids = Matcher(predicates).match(columns)
+    masks = np.zeros(columns.rows, np.int64)
+    np.bitwise_or.at(masks, np.repeat(np.arange(columns.rows), np.diff(start)), np.left_shift(1, ids.astype(np.int64)))
+    return masks

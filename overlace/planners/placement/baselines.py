@@ -1,4 +1,11 @@
-"""Interest clustering, the baseline of CC12 (§IV): clients with similar subscriptions go to the same region.
+"""Homes to compare with: those of today, and clients grouped by interest.
+
+Stay: everybody keeps their home.
+
+The baseline that moves nobody and saves nothing. It shows what today's placement costs, and it is the
+smallest planner there can be.
+
+Interest clustering, the baseline of CC12 (§IV): clients with similar subscriptions go to the same region.
 
 Two clients are the more alike the larger the share of their subscriptions that they have in common, (6). They are put
 into as many groups as there are regions, by k-means on their subscriptions as 0/1 vectors or by k-medoids on (6), and
@@ -20,11 +27,26 @@ from scipy.optimize import linear_sum_assignment
 
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Ints, kernel
+from overlace.errors import NotObserved
 from overlace.limits import option
-from overlace.model import Observation, Progress
+from overlace.model import Changes, Observation, Plan, Progress, Steps
 from overlace.planners.placement.majority import balance
-from overlace.planners.placement.planner import PlacementPlanner
+from overlace.planners.placement.planner import PlacementPlanner, WeighedPlacement
 from overlace.planners.placement.problem import Problem
+
+
+@dataclass(frozen=True)
+class Stay(WeighedPlacement):
+    """Moves no client: the baseline of every placement."""
+
+    REASONS: ClassVar[tuple[str, ...]] = ()
+
+    def solve(self, observation: Observation, seed: int = 0, *, progress: Progress | None = None) -> Plan:
+        """The plan without a step."""
+        if len(observation.flows.sender) == 0:
+            raise NotObserved("placement.stay: no flows were observed. Ingest a log that says who received what.")
+        return Plan(self, seed, observation.overlay, observation.overlay, Changes(), Steps())
+
 
 SAMPLE = 400
 """Members of a group that are tried as its medoid, and against which they are tried."""

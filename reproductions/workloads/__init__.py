@@ -1,0 +1,1 @@
+"""Seeded observations after the papers' setups, for reproductions, benchmarks and tests."""
