@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from overlace.arrays.jit import Ints, Pairs, kernel
+from overlace.arrays.jit import Ints, Pairs, kernel, size
 
 
 @kernel(work=lambda keys, n: len(keys) + n)
@@ -95,6 +96,13 @@ def sorted_groups(start: Ints, members: Ints) -> tuple[Ints, Ints]:
     return bounds, kept[:n].copy()
 
 
+@kernel(work=size)
+def copy(values: NDArray[Any], into: NDArray[Any]) -> None:
+    """Copy an array to the beginning of another; of `into[:n] = values` numba would compile what it says of lengths."""
+    for i in range(len(values)):
+        into[i] = values[i]
+
+
 @kernel(work=lambda start, members, chosen: 2 * len(chosen))
 def take_groups(start: Ints, members: Ints, chosen: Ints) -> tuple[Ints, Ints]:
     """(start, members) of some of the groups."""
@@ -103,6 +111,5 @@ def take_groups(start: Ints, members: Ints, chosen: Ints) -> tuple[Ints, Ints]:
         bounds[i + 1] = bounds[i] + start[chosen[i] + 1] - start[chosen[i]]
     taken = np.empty(bounds[-1], dtype=np.int64)
     for i in range(len(chosen)):
-        for k in range(bounds[i + 1] - bounds[i]):  # of a slice numba would compile what it says of lengths: seconds
-            taken[bounds[i] + k] = members[start[chosen[i]] + k]
+        copy(members[start[chosen[i]] : start[chosen[i] + 1]], taken[bounds[i] :])
     return bounds, taken

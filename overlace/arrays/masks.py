@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Ints, kernel
 
 MOST_BITS = 63
@@ -49,7 +50,7 @@ def submasks_of(masks: Ints) -> Ints:
     filled = 0
     for i in range(len(masks)):
         own = submasks(masks[i])
-        found[filled : filled + len(own)] = own
+        copy(own, found[filled:])
         filled += len(own)
     found.sort()
     distinct = 0

@@ -1,3 +1,4 @@
+import ast
 import os
 import pickle
 import subprocess
@@ -192,3 +193,16 @@ def test_what_an_older_version_left_of_a_kernel_is_dropped_if_it_cannot_be_read(
         index.write_bytes(index.read_bytes()[:40] + b"cno.such\nname\n.")
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "42", done.stderr
+
+
+def test_no_kernel_assigns_arrays_to_slices():
+    """Numba would compile what it says of lengths that differ: most of two seconds in a process. `copy` does it."""
+    found = []
+    for path in sorted(Path(overlace.__file__).parent.rglob("*.py")):
+        functions = [each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.FunctionDef)]
+        kernels = [each for each in functions if any("kernel" in ast.unparse(d) for d in each.decorator_list)]
+        for each in (node for function in kernels for node in ast.walk(function) if isinstance(node, ast.Assign)):
+            slices = [part for target in each.targets for part in ast.walk(target) if isinstance(part, ast.Slice)]
+            scalar = isinstance(each.value, ast.Constant | ast.UnaryOp)
+            found += [f"{path.name}: {ast.unparse(each)}"] if slices and not scalar else []
+    assert found == []

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.matching.content.boxes import Ints32
 
@@ -104,7 +105,7 @@ def lay_ranges(
         i = j = 0
         for b in range(cuts + 1):
             at = row[g] + (b + 1) * width[g]
-            rows[at : at + width[g]] = rows[at - width[g] : at]
+            copy(rows[at - width[g] : at], rows[at:])
             end = cut[cut_start[g] + b] if b < cuts else np.inf
             if b > 0:
                 for k in range(high_start[bucket + b - 1], high_start[bucket + b]):

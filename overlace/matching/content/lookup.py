@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.matching.content.bitmaps import ONE, Words, clear_bit, set_bit
 from overlace.matching.content.boxes import Boxes, Ints32
@@ -57,7 +58,7 @@ def look_up(segment: Segment, rows: Rows, ways: Ways, room: int) -> Found:
             size = parts.start[p + 1] - parts.start[p]
             if free + size + 64 > len(ids):
                 grown = np.empty(2 * len(ids) + size + 64, np.int32)
-                grown[:free] = ids[:free]
+                copy(ids[:free], grown)
                 ids = grown
             begun, width = free, parts.word_start[p + 1] - parts.word_start[p]
             if width > 0:
@@ -80,7 +81,7 @@ def intersect(segment: Segment, rows: Rows, i: int, p: int, left: Words, term: W
     """Leave in the bitmap `left` the filters of part p that message i matches."""
     parts, groups, bitmaps = segment.parts, segment.groups, segment.rows
     at, width = parts.word_start[p], parts.word_start[p + 1] - parts.word_start[p]
-    left[:width] = segment.alive[at : at + width]
+    copy(segment.alive[at : at + width], left)
     for g in range(parts.group_start[p], parts.group_start[p + 1]):
         slot = groups.slot[g]
         column = rows.column[slot]
@@ -147,7 +148,7 @@ def narrow_by_text(
     groups: Groups, bitmaps: Words, g: int, rows: Rows, text: int, width: int, left: Words, term: Words
 ) -> None:
     """Keep the filters that ask for the text or for a pattern that it has, and that do not constrain the slot."""
-    term[:width] = bitmaps[groups.row[g] : groups.row[g] + width]
+    copy(bitmaps[groups.row[g] : groups.row[g] + width], term)
     word = rows.word[text]
     if word >= 0:
         add_code(groups, bitmaps, g, word, width, term)
@@ -237,7 +238,7 @@ def scan(boxes: Boxes, kept: Bools, rows: Rows) -> Found:
     for i in range(len(rows.number)):
         if free + len(boxes.ids) > len(ids):
             grown = np.empty(2 * len(ids), np.int32)
-            grown[:free] = ids[:free]
+            copy(ids[:free], grown)
             ids = grown
         for f in range(len(boxes.ids)):
             if kept[f] and holds(boxes, f, rows, i):

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Bools, Ints, by_address, kernel
 from overlace.matching.content.sets import Texts
 
@@ -104,7 +105,7 @@ def find_patterns(texts: Strings, patterns: Patterns) -> tuple[Ints, Ints]:
     for i in range(len(texts.start) - 1):
         if free + count > len(found):
             grown = np.empty(2 * len(found), np.int64)
-            grown[:free] = found[:free]
+            copy(found[:free], grown)
             found = grown
         for j in range(count):
             if compare(texts, i, patterns.low, j) < 0:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Ints, kernel
 from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
@@ -126,4 +127,4 @@ def anneal(book: Book, now: Partition, offered: Ints, piece: Piece, best: Ints, 
         saved[0] += gain
         if saved[0] > saved[1]:
             saved[1] = saved[0]
-            best[:] = now.channel
+            copy(now.channel, best)

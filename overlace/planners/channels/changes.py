@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import kernel
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.partition import CHANGED, RETUNED, STAMP, Partition, draw, new_channel, put, retighten
@@ -29,8 +30,8 @@ def arrange(now: Partition, found: int, shuffled: bool, ties: int) -> None:
             met[i], met[k] = met[k], met[i]
         return
     if ties != 0:
-        met[:found] = met[np.argsort(ties * born[met[:found]], kind="mergesort")]
-    met[:found] = met[np.argsort(-size[met[:found]], kind="mergesort")]
+        copy(met[np.argsort(ties * born[met[:found]], kind="mergesort")], met)
+    copy(met[np.argsort(-size[met[:found]], kind="mergesort")], met)
 
 
 @kernel

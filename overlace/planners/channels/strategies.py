@@ -26,6 +26,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Ints, kernel
 from overlace.limits import option
 from overlace.model import Observation
@@ -185,7 +186,7 @@ def join_within_limit(book: Book, now: Partition, kind: int, finer: bool, shuffl
         free -= 1  # A3:26, A4:31
         done += 1  # A3:27, A3:28, A4:32, A4:33
     rest = n - done + k
-    now.met[: n - done] = included[done:n]
-    now.met[n - done : rest] = overlapping[:k]
+    copy(included[done:n], now.met)
+    copy(overlapping[:k], now.met[n - done :])
     if rest > 0 or unassigned(book, now, t):  # A3:30, A4:35
         gather(book, now, t, 0, rest, True)  # A3:31, A3:32, A4:36, A4:37

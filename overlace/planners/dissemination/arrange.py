@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.draws import draw, draw_below, drawing
 from overlace.arrays.jit import Floats, Ints, by_address, kernel
 from overlace.planners.dissemination.baselines import grow_by_bound, grow_compact
@@ -131,7 +132,7 @@ def anneal(t: Tree, known: Known, root: int, cooling: Cooling, random: Ints) -> 
             cost += added
             if cost < best - HARDLY:
                 best = cost
-                kept[:] = t.parent
+                copy(t.parent, kept)
     return kept
 
 

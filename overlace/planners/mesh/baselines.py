@@ -68,6 +68,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from overlace.arrays.components import find, join
+from overlace.arrays.csr import copy
 from overlace.arrays.draws import below
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Bools, Ints, kernel
@@ -520,5 +521,6 @@ def random_links(given: Interests, degree: int, seed: int) -> tuple[Ids, Ids, In
 
         left, right = link_ends(links)
         start[t + 1] = start[t] + len(left)
-        one[start[t] : start[t + 1]], other[start[t] : start[t + 1]] = own[left], own[right]
+        copy(own[left], one[start[t] :])
+        copy(own[right], other[start[t] :])
     return one[: start[-1]], other[: start[-1]], start

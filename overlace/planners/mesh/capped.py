@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.arrays.lists import put_in
 from overlace.planners.mesh.baselines import stars_by_neighbours
@@ -55,7 +56,7 @@ def centres_under(given: Interests, cap: int) -> tuple[Pairs, Ints]:
 
     hubs, loads = hubs_of(np.full((topics, 1), -1, dtype=np.int64), clients), no_loads(given, 1)
     order, done = np.empty(topics, dtype=np.int64), len(first)
-    order[:done] = first
+    copy(first, order)
     for t in first:
         put_hub(given, hubs, loads, t, 0, centres[t, 0])
     for t in np.argsort(-subscribers, kind="mergesort"):

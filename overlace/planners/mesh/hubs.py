@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.draws import below, share_of
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Ints, Pairs, kernel
@@ -191,5 +192,7 @@ def anneal(given: Interests, hubs: Pairs, degree: Ints, cap: int, steps: int, se
         links += gained - lost
         over += more
         if over < best_over or (over == best_over and links < best_links):
-            best[:], best_over, best_links = now.client, over, links
+            best_over, best_links = over, links
+            for t in range(len(best)):
+                copy(now.client[t], best[t])
     return best, best_over

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.trees import common_ancestor
 from overlace.errors import BadObservation, NothingBetter
@@ -204,7 +205,7 @@ def best_homes(
         if depth == n:
             if so_far[n] < bound - 1e-9:
                 bound = so_far[n]
-                best[:] = state.home
+                copy(state.home, best)
             depth -= 1
             continue
         c = order[depth]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 
 
@@ -50,7 +51,7 @@ def place_communities(part: Floats, load: Floats, limit: Floats, test_each: bool
     place = np.full(communities, -1, dtype=np.int64)
     held = np.zeros(regions, dtype=np.float64)
     queue = np.empty(regions + communities * regions, dtype=np.int64)  # A1:1
-    queue[:regions] = np.arange(regions)  # A1:2
+    copy(np.arange(regions), queue)  # A1:2
     first, last = 0, regions
     while first < last:  # A1:3
         s = queue[first]  # A1:4

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.heap import pop, push
 from overlace.arrays.jit import Floats, Ints, Pairs, kernel
 from overlace.planners.placement.ties import Ties
@@ -146,6 +147,6 @@ def room(gain: Floats, row: Ints, size: int) -> tuple[Floats, Ints]:
         return gain, row
     more_gain = np.empty(2 * len(gain), dtype=np.float64)
     more_row = np.empty((2 * len(gain), 4), dtype=np.int64)
-    more_gain[:size] = gain[:size]
-    more_row[:size] = row[:size]
+    copy(gain[:size], more_gain)
+    copy(row[:size], more_row)
     return more_gain, more_row

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
 from overlace.arrays.trees import root_at
 from overlace.errors import BadObservation, NothingBetter
@@ -133,7 +134,7 @@ def best_tree(price: Floats, toll: Floats, masks: Ints, weight: Floats, cap: Int
     branch = np.full((sets, k), np.inf)
     top = np.zeros((sets, k), dtype=np.int64)  # the node by which a branch hangs
     for v in range(k):
-        rest[v, 0, :] = toll[v] * within[everything]
+        copy(toll[v] * within[everything], rest[v, 0])
     for members in range(1, sets):
         whole = members << 1
         for v in range(1, k):  # what hangs below v over the others of this set

@@ -19,6 +19,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.jit import Floats, Ints, Pairs, kernel
 from overlace.errors import BadObservation
 from overlace.model import Observation, Progress
@@ -131,14 +132,14 @@ def find_levels(f: Flow, scratch: Scratch, source: int) -> None:
 def least_cut(f: Flow, scratch: Scratch, source: int, sink: int) -> float:
     """The weight of the least cut (Dinic)."""
     room, level, at, path = scratch.room, scratch.level, scratch.at, scratch.path
-    room[:] = f.room
+    copy(f.room, room)
     total = 0.0
     while True:
         find_levels(f, scratch, source)
         if level[sink] < 0:
             return total
 
-        at[:] = f.first
+        copy(f.first, at)
         depth = 0
         v = source
         while True:  # paths along the levels, until all are full

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overlace.arrays.csr import copy
 from overlace.arrays.draws import draw_below
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.planners.search.spans import Spans
@@ -105,7 +106,7 @@ def optimize(p: Spans, view: LocalView, effort: Effort, random: Ints) -> tuple[f
         rehang(current, u, v, goes)  # F3:19, F3:20
         if saved > most + effort.least:  # F3:21
             most = saved
-            best[:] = current  # F3:22
+            copy(current, best)  # F3:22
     if most > effort.least:  # F3:25
         return most, best  # F3:26: the master wires it
     return 0.0, best

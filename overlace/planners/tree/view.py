@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overlace.arrays.csr import neighbours
+from overlace.arrays.csr import copy, neighbours
 from overlace.arrays.hashing import group_rows
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
 from overlace.arrays.trees import root_at, subtree_links
@@ -53,7 +53,7 @@ def neighbourhood(views: Views, master: int) -> Ints:
     begin, end = views.near_start[master], views.near_start[master + 1]
     nodes = np.empty(end - begin + 1, dtype=np.int64)
     nodes[0] = master
-    nodes[1:] = views.near[begin:end]
+    copy(views.near[begin:end], nodes[1:])
     return nodes
 
 
