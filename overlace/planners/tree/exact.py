@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from overlace.arrays.csr import copy
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
 from overlace.arrays.trees import root_at
 from overlace.errors import BadObservation, NothingBetter
@@ -134,7 +133,8 @@ def best_tree(price: Floats, toll: Floats, masks: Ints, weight: Floats, cap: Int
     branch = np.full((sets, k), np.inf)
     top = np.zeros((sets, k), dtype=np.int64)  # the node by which a branch hangs
     for v in range(k):
-        copy(toll[v] * within[everything], rest[v, 0])
+        for layer in range(layers):
+            rest[v, 0, layer] = toll[v] * within[everything]
     for members in range(1, sets):
         whole = members << 1
         for v in range(1, k):  # what hangs below v over the others of this set
