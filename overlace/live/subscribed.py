@@ -31,14 +31,14 @@ class Asked(NamedTuple):
     group: str | None
 
 
-class Subscribed(NamedTuple):
+class SubscribedFilters(NamedTuple):
     """What is subscribed at each broker with a plan, and what is to be said of it."""
 
     filters: Mapping[str, set[str]]
     notes: tuple[str, ...] = ()
 
 
-def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
+def read_subscribed(planned: Planned, dialect: Dialect) -> SubscribedFilters:
     """The filters of each broker's clients, from the trace that the plan's run was observed from.
 
     They are those that were open in the plan's window or later. What a client received without a subscription that
@@ -72,7 +72,7 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
         notes.append(
             f"{counted(len(homeless), 'subscriber', 'subscribers')} not served: neither plan nor trace names a broker"
         )
-    return Subscribed(found, tuple(notes))
+    return SubscribedFilters(found, tuple(notes))
 
 
 def _spread(asked: Iterable[Asked], homes: Mapping[str, str], was: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from overlace.optimize.task import Task
 from overlace.optimize.words import FREE, RISK
 from overlace.planners.joint.joint import Joint
 from overlace.planners.search.limits import capacity_of
-from overlace.planners.search.problem import Problem
+from overlace.planners.search.problem import SearchProblem
 from overlace.planners.search.system import root_tree, traffic_cost
 from overlace.stopping import asked
 from overlace.wording import counted
@@ -208,7 +208,7 @@ def broken_later(
     return [f"on held-out traffic, {line}" for line in lines]
 
 
-class Loads(NamedTuple):
+class BrokerLoads(NamedTuple):
     """What each broker bears, in what the planner counts."""
 
     sent: Floats
@@ -216,7 +216,7 @@ class Loads(NamedTuple):
     degree: Ints
 
 
-def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Loads:
+def loads_of(problem: SearchProblem, overlay: Overlay, observation: Observation) -> BrokerLoads:
     """What each broker bears with an overlay."""
     brokers = observation.network.brokers
     home = overlay.homes(observation.clients)
@@ -224,7 +224,7 @@ def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Lo
     _, handled = traffic_cost(problem.load, np.maximum(home, 0), tree, problem.node, area, len(problem.node))
     placed = home >= 0
     sent = np.bincount(home[placed], weights=observation.sent[placed], minlength=brokers).astype(np.float64)
-    return Loads(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))
+    return BrokerLoads(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))
 
 
 def by_broker(metrics: Metrics, metric: str, brokers: int) -> Floats:
