@@ -242,7 +242,7 @@ def drift_section(archive: Path, seeds: int) -> str:
     )
     rows = []
     for (family, sigma, degree), some in found.items():
-        shares = [share for tree in TREES for share in np.mean([getattr(each, tree) for each in some], axis=0)]
+        shares = np.mean(some, axis=0).ravel()
         rows.append((family, sigma, degree, *(f"{share:.3f}" for share in shares)))
     about = (
         "200 subscribers, 1 ms a hop of the network. The delays are measured twice, each time with lognormal noise of "

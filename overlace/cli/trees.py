@@ -198,7 +198,8 @@ def judge_sigmas(problem: TreeProblem, seed: int) -> list[dict[str, Any]]:
     kept = []
     for sigma in SIGMAS:
         found = judge_drift(problem, sigma, seed)
-        kept += [{"sigma": sigma, "tree": name, **each._asdict()} for name, each in found._asdict().items()]
+        names = ("arranged", "star")
+        kept += [{"sigma": sigma, "tree": name, **each._asdict()} for name, each in zip(names, found, strict=True)]
     return kept
 
 

@@ -99,16 +99,9 @@ def judge_later(problem: TreeProblem, parent: Ints, later: Floats) -> BoundShare
     return BoundShares(measure(problem, parent).share, measure(after, parent).share, held)
 
 
-class DriftComparison(NamedTuple):
-    """A plan and the star, both made on one measurement and judged on another."""
-
-    arranged: BoundShares
-    star: BoundShares
-
-
-def judge_drift(problem: TreeProblem, sigma: float, seed: int) -> DriftComparison:
-    """Measure the delays of a problem twice, plan on the first and judge on the second."""
+def judge_drift(problem: TreeProblem, sigma: float, seed: int) -> tuple[BoundShares, BoundShares]:
+    """(plan, star): measure the delays of a problem twice, make both on the first and judge them on the second."""
     first, later = (measure_again(problem.delay, sigma, 2 * seed + i) for i in range(2))
     known = problem._replace(delay=first)
-    trees = arrange_problem(known, seed), make_star(known)
-    return DriftComparison(*(judge_later(known, parent, later) for parent in trees))
+    arranged, star = arrange_problem(known, seed), make_star(known)
+    return judge_later(known, arranged, later), judge_later(known, star, later)
